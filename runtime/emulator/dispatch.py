@@ -1,0 +1,200 @@
+"""How a launch starts its threads: the values that hardware puts into their registers.
+
+`Dispatch` is what a COMPUTE_WALKER command and its interface descriptor say.  `of_zebin` makes
+one from `.ze_info` and arguments, as Intel's driver does.  Sources: Intel compute runtime,
+`hw_cmds_generated_*.inl` (COMPUTE_WALKER, INTERFACE_DESCRIPTOR_DATA) and `zebin/`; Intel PRM,
+"Thread Payload".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.runtime.emulator.kernel_info import Argument, KernelInfo
+from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, AddressSpace, Surfaces
+from triton_xe.runtime.emulator.registers import CHANNELS, Array, Bools, Threads
+from triton_xe.runtime.level_zero.zebin import sections
+
+Triple = tuple[int, int, int]
+_HEADER_GROUPS = (1, 6, 7)
+"""Dwords of r0 with the work-group's x, y and z."""
+_INDIRECT_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class LocalIds:
+    """Local ids that hardware computes: one register of 16-bit numbers for each dimension."""
+
+    sizes: Triple
+    emitted: tuple[int, ...]
+    """Dimensions (0 x, 1 y, 2 z) that are put into registers, in this order."""
+    order: tuple[int, int, int] = (0, 1, 2)
+    """Dimensions from the one that changes fastest."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """The threads of a launch.  Sizes in bytes."""
+
+    groups: Triple
+    threads: int
+    """Of each work-group."""
+    simd: int
+    first_group: Triple = (0, 0, 0)
+    indirect_offset: int = 0
+    """r0.0: the arguments in memory, counted from `general_state_base`."""
+    general_state_base: int = 0
+    inline_data: bytes = b""
+    """Arguments in registers, after r0 and the local ids."""
+    local_ids: LocalIds | None = None
+    slm_bytes: int = 0
+    scratch_bytes: int = 0
+    """Of each thread."""
+    last_thread_mask: int = 0xFFFFFFFF
+    """Channels of the last thread of each work-group that are enabled."""
+    surfaces: Surfaces | None = None
+    barriers: int = 32
+
+    def __post_init__(self) -> None:
+        if min(*self.groups, self.threads, self.simd) < 1:
+            raise DeviceError(f"a launch of {self.groups} work-groups of {self.threads} threads "
+                              f"of {self.simd} channels has no thread; launch at least one")
+        if self.simd not in (8, 16, 32):
+            raise DeviceError(f"threads have 8, 16 or 32 channels, not {self.simd}")
+        if self.indirect_offset % _INDIRECT_ALIGNMENT:
+            raise DeviceError(f"arguments in memory are aligned to {_INDIRECT_ALIGNMENT} bytes, "
+                              f"not at offset {self.indirect_offset:#x}")
+
+    @property
+    def group_count(self) -> int:
+        x, y, z = self.groups
+        return x * y * z
+
+    def fill(self, threads: Threads, grf_bytes: int) -> None:
+        """Write the payload of every thread."""
+        words = threads.views[np.uint32]
+        number = threads.numbers % self.threads
+        words[:, 0] = self.indirect_offset
+        for word, coordinate in zip(_HEADER_GROUPS, self._group_ids(threads), strict=True):
+            words[:, word] = coordinate
+        words[:, 2] = number | self.threads << 24
+        words[:, 5] = SCRATCH_HANDLE
+        register = 1 + self._fill_local_ids(threads, number, grf_bytes)
+        first = register * grf_bytes
+        threads.bytes[:, first : first + len(self.inline_data)] = np.frombuffer(
+            self.inline_data, np.uint8)
+        self._enable(threads, number)
+
+    def _group_ids(self, threads: Threads) -> tuple[Array, Array, Array]:
+        x, y, _ = self.groups
+        group, (first_x, first_y, first_z) = threads.groups, self.first_group
+        return group % x + first_x, group // x % y + first_y, group // (x * y) + first_z
+
+    def _fill_local_ids(self, threads: Threads, number: Array, grf_bytes: int) -> int:
+        """Write local ids; returns the registers that they take."""
+        if self.local_ids is None or not self.local_ids.emitted:
+            return 0
+        ids = local_ids(self.local_ids, number[:, None] * self.simd + np.arange(self.simd))
+        size = max(1, self.simd * 2 // grf_bytes)
+        words = threads.views[np.uint16]
+        for i, dimension in enumerate(self.local_ids.emitted):
+            first = (1 + i * size) * grf_bytes // 2
+            words[:, first : first + self.simd] = ids[dimension]
+        return size * len(self.local_ids.emitted)
+
+    def _enable(self, threads: Threads, number: Array) -> None:
+        bits = (self.last_thread_mask >> np.arange(CHANNELS) & 1).astype(bool)
+        last: Bools = number == self.threads - 1
+        threads.enabled[last] &= bits
+
+
+def local_ids(ids: LocalIds, item: Array) -> tuple[Array, Array, Array]:
+    """Local x, y and z of the work-items with these linear numbers."""
+    found, rest = {}, item
+    for dimension in ids.order:
+        found[dimension] = rest % ids.sizes[dimension]
+        rest = rest // ids.sizes[dimension]
+    return found[0], found[1], found[2]
+
+
+def of_zebin(
+    info: KernelInfo, binary: bytes, space: AddressSpace, groups: Triple,
+    arguments: Sequence[Any], work_group: Triple | None = None,
+) -> Dispatch:
+    """The dispatch of a kernel with arguments: addresses, numbers (int, float) or raw bytes."""
+    size = info.work_group or work_group
+    if size is None:
+        raise DeviceError(f"kernel {info.name} has no required work-group size; give one")
+    threads = -(-size[0] * size[1] * size[2] // info.simd)
+    payload = _payload(info, binary, space, groups, size, arguments)
+    inline, rest = payload[: info.inline_bytes], payload[info.inline_bytes :]
+    per_thread = _per_thread_ids(info, size, threads)
+    address = space.put(rest + per_thread + bytes(256))
+    base = address & ~((1 << 32) - 1)
+    items = size[0] * size[1] * size[2] % info.simd
+    return Dispatch(
+        groups, threads, info.simd, indirect_offset=address - base, general_state_base=base,
+        inline_data=inline, slm_bytes=info.slm_bytes, scratch_bytes=info.scratch_bytes,
+        last_thread_mask=(1 << items) - 1 if items else 0xFFFFFFFF)
+
+
+def _per_thread_ids(info: KernelInfo, size: Triple, threads: int) -> bytes:
+    if info.per_thread:
+        raise UnsupportedError(f"kernel {info.name} takes local ids as part of each thread's "
+                               "payload, which this dispatch does not fill in")
+    return b""
+
+
+Fill = Callable[[Argument], bytes]
+
+
+def _payload(
+    info: KernelInfo, binary: bytes, space: AddressSpace, groups: Triple, size: Triple,
+    arguments: Sequence[Any],
+) -> bytes:
+    """The arguments as the kernel expects them, from their descriptions."""
+
+    def given(argument: Argument) -> bytes:
+        raw = argument_bytes(arguments[argument.index])
+        return raw[argument.source_offset : argument.source_offset + argument.size]
+
+    def section(name: str) -> Fill:
+        return lambda argument: struct.pack("<Q", space.put(sections(binary)[name]))
+
+    fillers: Mapping[str, Fill] = {
+        "arg_bypointer": given, "arg_byvalue": given,
+        "local_size": lambda _: struct.pack("<3I", *size),
+        "enqueued_local_size": lambda _: struct.pack("<3I", *size),
+        "group_count": lambda _: struct.pack("<3I", *groups),
+        "global_size": lambda _: struct.pack(
+            "<3I", *(g * s for g, s in zip(groups, size, strict=True))),
+        "global_id_offset": lambda _: bytes(12),
+        "buffer_offset": lambda _: bytes(4),
+        "work_dimensions": lambda _: struct.pack("<I", 3),
+        "const_base": section(".data.const"), "global_base": section(".data.global"),
+        "indirect_data_pointer": lambda _: bytes(8), "scratch_pointer": lambda _: bytes(8),
+    }
+    end = max((a.offset + a.size for a in info.arguments), default=0)
+    payload = bytearray(max(end, info.inline_bytes))
+    for argument in info.arguments:
+        if argument.kind not in fillers:
+            raise UnsupportedError(f"kernel {info.name} takes a {argument.kind}, which this "
+                                   "dispatch does not fill in")
+        raw = fillers[argument.kind](argument)[: argument.size]
+        payload[argument.offset : argument.offset + argument.size] = raw.ljust(argument.size, b"\0")
+    return bytes(payload)
+
+
+def argument_bytes(value: Any) -> bytes:
+    """An argument as it is passed: float as fp32, integers and addresses as 64 bits."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, float):
+        return struct.pack("<f", value)
+    return struct.pack("<Q", int(value) & (1 << 64) - 1)

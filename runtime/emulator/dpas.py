@@ -1,0 +1,160 @@
+"""dpas: the systolic matrix multiply, on the registers of all threads.
+
+The arithmetic is the project's definition (`triton_xe.intrinsics.definitions.dpas`): k ascends,
+each product is added to the fp32 accumulator in turn and rounded once.  Silicon may differ.
+Operand layout: IGC, documentation/visa/instructions/DPAS.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics.definitions.conversions import unpack
+from triton_xe.intrinsics.definitions.dpas import add_once
+from triton_xe.runtime.emulator.channels import Running, execution_mask
+from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.numbers import bf16_to_float, convert
+from triton_xe.runtime.emulator.registers import (
+    DTYPES,
+    SIZES,
+    Array,
+    Bools,
+    Threads,
+    byte_offset,
+)
+
+Step = Callable[[Threads, Running], None]
+_KINDS: Mapping[str, str] = {
+    "hf": "f16", "bf": "bf16", "tf32": "tf32", "b": "s8", "ub": "u8", "s8": "s8", "u8": "u8",
+    "s4": "s4", "u4": "u4", "s2": "s2", "u2": "u2", "bf8": "bf8", "hf8": "hf8",
+}  # fmt: skip
+_BITS: Mapping[str, int] = {
+    "f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2,
+    "bf8": 8, "hf8": 8,
+}  # fmt: skip
+
+
+def dpas(instruction: Instruction, grf_bytes: int) -> Step:
+    """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`.
+
+    src1 is K x N: dword n of a register holds consecutive k of column n.  src2 is REPEAT x K,
+    rows one after another.
+    """
+    depth, rows = (int(part) for part in instruction.subop.split("x"))
+    initial, right, left = instruction.sources
+    target = instruction.destination
+    assert target is not None
+    columns, mask = instruction.width, execution_mask(instruction)
+    kinds = _KINDS.get(left.type), _KINDS.get(right.type)
+    if kinds[0] is None or kinds[1] is None:
+        raise UnsupportedError(f"dpas of {left.type} by {right.type} has no definition here")
+    per_dword = 32 // max(_BITS[kinds[0]], _BITS[kinds[1]])
+    a = _rows(left, kinds[0], rows, depth * per_dword, grf_bytes)
+    b = _columns(right, kinds[1], depth * per_dword, columns, grf_bytes)
+    c = _initial(initial, rows, columns, grf_bytes)
+    store = _result(target, rows, columns, grf_bytes)
+    product = _integers if right.type in ("b", "ub", "s8", "u8", "s4", "u4", "s2", "u2") else chain
+
+    def multiply(threads: Threads, running: Running) -> None:
+        store(threads, product(c(threads), a(threads), b(threads)), mask(threads, running))
+
+    return multiply
+
+
+Matrix = Callable[[Threads], Array]
+
+
+def _image(operand: Operand, size: int, grf_bytes: int) -> Matrix:
+    kind = operand.type if operand.type in SIZES else "ub"
+    first = operand.number * grf_bytes + operand.sub * SIZES[kind]
+    return lambda threads: np.ascontiguousarray(threads.bytes[:, first : first + size])
+
+
+def _rows(operand: Operand, kind: str, rows: int, k: int, grf_bytes: int) -> Matrix:
+    image = _image(operand, rows * k * _BITS[kind] // 8, grf_bytes)
+    return lambda threads: unpack(image(threads).reshape(-1), kind).reshape(threads.count, rows, k)
+
+
+def _columns(operand: Operand, kind: str, k: int, columns: int, grf_bytes: int) -> Matrix:
+    image = _image(operand, k * columns * _BITS[kind] // 8, grf_bytes)
+    in_dword = 32 // _BITS[kind]
+
+    def matrix(threads: Threads) -> Array:
+        values = unpack(image(threads).reshape(-1), kind)
+        parts = values.reshape(threads.count, k // in_dword, columns, in_dword)
+        return parts.transpose(0, 1, 3, 2).reshape(threads.count, k, columns)
+
+    return matrix
+
+
+def _initial(operand: Operand, rows: int, columns: int, grf_bytes: int) -> Matrix:
+    if operand.is_null:
+        dtype = np.int32 if operand.type in ("d", "ud") else np.float32
+        return lambda threads: np.zeros((threads.count, rows, columns), dtype)
+    kind, dtype = operand.type, DTYPES[operand.type]
+    first = byte_offset(operand, grf_bytes) // SIZES[kind]
+
+    def matrix(threads: Threads) -> Array:
+        values = threads.views[dtype][:, first : first + rows * columns]
+        values = bf16_to_float(values) if kind == "bf" else values
+        return values.reshape(threads.count, rows, columns)
+
+    return matrix
+
+
+def _result(
+    operand: Operand, rows: int, columns: int, grf_bytes: int
+) -> Callable[[Threads, Array, Bools | None], None]:
+    kind, dtype = operand.type, DTYPES[operand.type]
+    first = byte_offset(operand, grf_bytes) // SIZES[kind]
+    part = slice(first, first + rows * columns)
+
+    def store(threads: Threads, values: Array, mask: Bools | None) -> None:
+        stored = convert(values.reshape(threads.count, -1), kind, False, threads)
+        if mask is None:
+            threads.views[dtype][:, part] = stored
+        else:
+            wide = np.broadcast_to(mask, (threads.count, columns))
+            np.copyto(threads.views[dtype][:, part], stored, where=np.tile(wide, (1, rows)))
+
+    return store
+
+
+def _integers(c: Array, a: Array, b: Array) -> Array:
+    """Modulo 2^32.  Sums of products of bytes are exact in fp64, which has a fast product."""
+    exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    return c.astype(np.int64) + exact.astype(np.int64)
+
+
+_NEAR_ZERO = 2.0**-50
+"""Inputs of at least this size have products and sums far from fp32's denormals."""
+_NEAR_ZERO_SUM = 2.0**-102
+_DROPPED, _TIE = np.int64((1 << 29) - 1), np.int64(1 << 28)
+"""Bits of fp64 that fp32 lacks, and their value halfway between two fp32 numbers."""
+
+
+def chain(c: Array, a: Array, b: Array) -> Array:
+    """One fused multiply-add per k: (threads, M, N) + (threads, M, K) * (threads, K, N).
+
+    A product is exact in fp64.  Rounding the fp64 sum again is right unless it is a tie in fp32
+    or a denormal there; `add_once` then computes the step.
+    """
+    total = c.astype(np.float32)
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    quick = not (_has_tiny(left, _NEAR_ZERO) or _has_tiny(right, _NEAR_ZERO)
+                 or _has_tiny(total, _NEAR_ZERO_SUM))
+    for k in range(left.shape[2]):
+        product = left[:, :, k : k + 1] * right[:, k : k + 1, :]
+        exact = product + total
+        if quick and not ((exact.view(np.int64) & _DROPPED) == _TIE).any():
+            total = exact.astype(np.float32)
+        else:
+            total = add_once(product, total.astype(np.float64))
+    return total
+
+
+def _has_tiny(values: Array, limit: float) -> bool:
+    return bool(((np.abs(values) < limit) & (values != 0)).any())

@@ -1,0 +1,138 @@
+"""Intel's assembler and disassembler of Xe machine code, `libiga64`, called through ctypes.
+
+The library is part of Intel's graphics compiler and of `triton-xe toolchain`.  Interface: IGC,
+`visa/iga/IGALibrary/api/iga.h` and `iga_types_ext.hpp`; formatting options: `iga_bxml_ops.hpp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+
+PLATFORMS: Mapping[str, tuple[int, int]] = {
+    "dg2": (1, 2), "mtl": (1, 2), "arl-h": (1, 2), "pvc": (1, 4), "bmg": (2, 0), "lnl": (2, 0),
+    "ptl": (3, 0),
+}  # fmt: skip
+"""Device -> major and minor number of the instruction set (`iga_gen_t`)."""
+_LIBRARY = "libiga64.so.2"
+_HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
+_TEXT = _HEX_FLOATS
+_SYNTAX_EXTENSIONS = 3
+_SCOREBOARDS = 16
+_ERROR_SIZE = 256
+
+
+class _ContextOptions(ctypes.Structure):
+    _fields_ = (("cb", ctypes.c_size_t), ("gen", ctypes.c_uint32))
+
+
+class _DisassembleOptions(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint32) for name in (
+        "cb", "formatting", "reserved0", "reserved1", "decoder", "base_pc"))
+
+
+class _AssembleOptions(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint32) for name in (
+        "cb", "warnings", "encoder", "syntax", "reserved0", "reserved1", "sbid_count", "swsb"))
+
+
+class _Diagnostic(ctypes.Structure):
+    _fields_ = (("line", ctypes.c_uint32), ("column", ctypes.c_uint32),
+                ("offset", ctypes.c_uint32), ("extent", ctypes.c_uint32),
+                ("message", ctypes.c_char_p))
+
+
+def unavailable() -> str | None:
+    """None if `libiga64` can be loaded, else why not."""
+    try:
+        _library()
+    except DeviceError as error:
+        return str(error)
+    return None
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    own = knobs.toolchain() / "usr/lib/x86_64-linux-gnu" / _LIBRARY
+    try:
+        return ctypes.CDLL(str(own) if own.exists() else _LIBRARY)
+    except OSError as error:
+        raise DeviceError(
+            f"Intel's disassembler {_LIBRARY} cannot be loaded ({error}); the emulator needs it: "
+            "run `triton-xe toolchain`, or install Intel's graphics compiler (libigc2)") from error
+
+
+class _Context:
+    """One `iga_context_t` of a device, released at the end of a `with` block."""
+
+    def __init__(self, device: str) -> None:
+        if device not in PLATFORMS:
+            raise DeviceError(f"no emulated device {device!r}; known: {', '.join(PLATFORMS)}")
+        major, minor = PLATFORMS[device]
+        self._options = _ContextOptions(ctypes.sizeof(_ContextOptions), major << 24 | minor)
+        self.handle = ctypes.c_void_p()
+
+    def __enter__(self) -> ctypes.c_void_p:
+        _check(_library().iga_context_create(
+            ctypes.byref(self._options), ctypes.byref(self.handle)), self.handle, "no context")
+        return self.handle
+
+    def __exit__(self, *_: object) -> None:
+        _library().iga_context_release(self.handle)
+
+
+def _check(status: int, context: ctypes.c_void_p, what: str) -> None:
+    if status:
+        raise DeviceError(f"libiga64: {what} (status {status}){_errors(context)}")
+
+
+def _errors(context: ctypes.c_void_p) -> str:
+    found, count = ctypes.POINTER(_Diagnostic)(), ctypes.c_uint32()
+    if not context or _library().iga_context_get_errors(
+            context, ctypes.byref(found), ctypes.byref(count)):
+        return ""
+    lines = [f"line {found[i].line}: {(found[i].message or b'').decode(errors='replace')}"
+             for i in range(count.value)]
+    return ": " + "; ".join(lines) if lines else ""
+
+
+def _disassembled(device: str, code: bytes, formatting: int) -> str:
+    with _Context(device) as context:
+        options = _DisassembleOptions(ctypes.sizeof(_DisassembleOptions), formatting)
+        text = ctypes.c_char_p()
+        _check(_library().iga_context_disassemble(
+            context, ctypes.byref(options), code, ctypes.c_uint32(len(code)), None, None,
+            ctypes.byref(text)), context, f"code for {device} cannot be decoded")
+        return (text.value or b"").decode()
+
+
+def decode(device: str, code: bytes) -> list[dict[str, Any]]:
+    """The elements of the code as IGA's JSON describes them: instructions and labels."""
+    elements: list[dict[str, Any]] = json.loads(
+        _disassembled(device, code, _JSON_V2 | _HEX_FLOATS | _PCS))["elems"]
+    return elements
+
+
+def disassemble(device: str, code: bytes) -> str:
+    """The code as text that `assemble` turns into the same bytes; the padding is left out."""
+    lines = _disassembled(device, code, _TEXT).splitlines()
+    return "\n".join(line for line in lines if "illegal" not in line) + "\n"
+
+
+def assemble(device: str, text: str) -> bytes:
+    """The bytes of assembly text; `DeviceError` names the lines that are wrong."""
+    with _Context(device) as context:
+        options = _AssembleOptions(
+            ctypes.sizeof(_AssembleOptions), 0, 0, _SYNTAX_EXTENSIONS, 0, 0, _SCOREBOARDS, 0)
+        code, size = ctypes.c_void_p(), ctypes.c_uint32()
+        _check(_library().iga_context_assemble(
+            context, ctypes.byref(options), text.encode(), ctypes.byref(code),
+            ctypes.byref(size)), context, f"text for {device} cannot be assembled")
+        return ctypes.string_at(code, size.value)

@@ -1,0 +1,95 @@
+"""A launch: the threads of a dispatch run a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from triton_xe.runtime.emulator.dispatch import Dispatch, Triple, of_zebin
+from triton_xe.runtime.emulator.kernel_info import kernel_info
+from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Memories
+from triton_xe.runtime.emulator.messages.gateway import Barriers
+from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.emulator.registers import Threads
+from triton_xe.runtime.emulator.scheduler import Counters, run_in_order, run_lockstep
+
+QUANTUM = 2000
+"""Instructions after which the next thread takes its turn, in orders other than lockstep."""
+LIMIT = 1 << 36
+Order = None | str | Sequence[int]
+
+
+class Launch:
+    """The threads of one launch; `run` executes them to their end, once."""
+
+    def __init__(self, program: Program, space: AddressSpace, dispatch: Dispatch) -> None:
+        self.program, self.space, self.dispatch = program, space, dispatch
+        groups, threads = dispatch.group_count, dispatch.threads
+        count = groups * threads
+        memories = Memories(
+            space, Banked("shared local memory", dispatch.slm_bytes, groups),
+            Banked("scratch memory", dispatch.scratch_bytes, count), Barriers(groups, count),
+            dispatch.general_state_base, dispatch.surfaces)
+        self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories)
+        dispatch.fill(self.threads, program.grf_bytes)
+        self.counters = Counters(np.zeros(len(program.instructions), np.int64), LIMIT)
+
+    @classmethod
+    def from_zebin(
+        cls, program: Program, binary: bytes, space: AddressSpace, groups: Triple,
+        arguments: Sequence[Any], work_group: Triple | None = None,
+    ) -> Launch:
+        """A launch of a kernel of a native binary with arguments (addresses, numbers, bytes)."""
+        info = kernel_info(binary, program.name)
+        return cls(program, space, of_zebin(info, binary, space, groups, arguments, work_group))
+
+    def run(self, order: Order = None, limit: int = LIMIT, quantum: int = QUANTUM) -> Launch:
+        """Execute all threads; a fault or a hang raises `Fault`.
+
+        `order` is None (lockstep), a sequence of thread numbers, "reversed" or "shuffled:SEED":
+        one thread after another, each up to a barrier.  `limit` bounds the instructions of the
+        launch, counted by thread.
+        """
+        self.counters.limit = limit
+        with np.errstate(all="ignore"):
+            if order is None:
+                run_lockstep(self.program, self.threads, self.counters)
+            else:
+                run_in_order(self.program, self.threads, self.counters,
+                             self._numbers(order), quantum)
+        return self
+
+    def _numbers(self, order: str | Sequence[int]) -> Sequence[int]:
+        if not isinstance(order, str):
+            return order
+        numbers = np.arange(self.threads.count)
+        name, _, seed = order.partition(":")
+        if name == "shuffled":
+            return [int(n) for n in np.random.default_rng(int(seed or 0)).permutation(numbers)]
+        return [int(n) for n in (numbers[::-1] if name == "reversed" else numbers)]
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed, counted once for each thread."""
+        return self.counters.total
+
+    def executed(self) -> Counter[str]:
+        """Executed instructions by name."""
+        found: Counter[str] = Counter()
+        for instruction, count in zip(
+                self.program.instructions, self.counters.executed.tolist(), strict=True):
+            found[instruction.name] += count
+        return +found
+
+    @property
+    def bytes_moved(self) -> Counter[int]:
+        """Bytes that messages asked for, by program counter."""
+        return self.threads.memories.bytes_moved
+
+    @property
+    def misaligned(self) -> Counter[str]:
+        """Misaligned accesses of global memory by kind, of this launch and earlier ones."""
+        return self.space.misaligned

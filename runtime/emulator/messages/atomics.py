@@ -1,0 +1,111 @@
+"""Atomic messages: channels act one after another, in order of threads and channels.
+
+Operations: IGC, documentation/visa/instructions/LSC_UNTYPED.md, "atomic".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from triton_xe.runtime.emulator.channels import Running, execution_mask
+from triton_xe.runtime.emulator.memory import Memories, Place
+from triton_xe.runtime.emulator.messages.lsc import (
+    Lsc,
+    addresses_of,
+    chosen_channels,
+    register_part,
+    target_of,
+)
+from triton_xe.runtime.emulator.registers import UNSIGNED, Array, Threads
+
+Step = Callable[[Threads, Running], Any]
+_SIGNED: Mapping[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
+_FLOAT: Mapping[int, Any] = {2: np.float16, 4: np.float32, 8: np.float64}
+_UPDATES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
+    "iinc": lambda old, x, y: old + 1, "idec": lambda old, x, y: old - 1,
+    "load": lambda old, x, y: old, "store": lambda old, x, y: x,
+    "iadd": lambda old, x, y: old + x, "isub": lambda old, x, y: old - x,
+    "smin": lambda old, x, y: np.minimum(old, x), "smax": lambda old, x, y: np.maximum(old, x),
+    "umin": lambda old, x, y: np.minimum(old, x), "umax": lambda old, x, y: np.maximum(old, x),
+    "icas": lambda old, x, y: np.where(old == x, y, old),
+    "fadd": lambda old, x, y: old + x, "fsub": lambda old, x, y: old - x,
+    "fmin": lambda old, x, y: np.fmin(old, x), "fmax": lambda old, x, y: np.fmax(old, x),
+    "fcas": lambda old, x, y: np.where(old == x, y, old),
+    "and": lambda old, x, y: old & x, "or": lambda old, x, y: old | x,
+    "xor": lambda old, x, y: old ^ x,
+}  # fmt: skip
+"""Operation -> new value from the old one and the operands (compare, then swap, of cas)."""
+
+
+def atomic(message: Lsc) -> Step:
+    """The function that executes an atomic message; the old values go to the destination."""
+    name = message.operation.removeprefix("atomic_")
+    update, width, size = _UPDATES[name], message.instruction.width, message.memory_bytes
+    dtype = (_FLOAT if name[0] == "f" else _SIGNED if name in ("smin", "smax") else UNSIGNED)[size]
+    mask, addresses = execution_mask(message.instruction), addresses_of(message, width)
+    target, operands = target_of(message), _operands(message, size, dtype)
+    result = None if message.result_at is None else register_part(
+        message.result_at, message.register_bytes, width)
+    register = UNSIGNED[message.register_bytes]
+
+    def run(threads: Threads, running: Running) -> None:
+        where = target(threads)
+        at = where.of(addresses(threads))
+        chosen = chosen_channels(mask, threads, running, at.shape)
+        kept = np.ones(at.shape, bool) if chosen is None else chosen
+        x, y = (each(threads)[kept] for each in operands)
+        owners = where.place.owners(at)
+        place = where.place if owners is None else Place(where.place.bank, owners[kept])
+        old = _in_order(threads.memories, place, at[kept], x, y, update)
+        if result is not None:
+            threads.views[register][:, result][kept] = old.view(UNSIGNED[size])
+
+    return run
+
+
+def _operands(message: Lsc, size: int, dtype: Any) -> tuple[Callable[[Threads], Array], ...]:
+    """The two operands, (threads, channels); zeros where the message has fewer."""
+    width, register = message.instruction.width, UNSIGNED[message.register_bytes]
+    present = message.instruction.sources[1].registers * message.grf_bytes
+
+    def operand(first: int) -> Callable[[Threads], Array]:
+        if message.data_at is None or (present and first >= present):
+            return lambda threads: np.zeros((threads.count, width), dtype)
+        part = register_part(message.data_at + first, message.register_bytes, width)
+        return lambda threads: np.ascontiguousarray(
+            threads.views[register][:, part].astype(UNSIGNED[size])).view(dtype)
+
+    return operand(0), operand(message.component_stride)
+
+
+def _in_order(
+    memories: Memories, place: Place, addresses: Array, x: Array, y: Array,
+    update: Callable[[Array, Array, Array], Array],
+) -> Array:
+    """Apply the updates; those of one address in their order.  Returns the old values."""
+    old = np.zeros(len(addresses), x.dtype)
+    for turn in _turns(addresses, place):
+        at = addresses[turn]
+        here = place if place.owner is None else Place(place.bank, place.owner[turn])
+        before = memories.read(here, at, None, x.dtype)
+        old[turn] = before
+        after = update(before, x[turn], y[turn]).astype(x.dtype, copy=False)
+        memories.write(here, at, None, after)
+    return old
+
+
+def _turns(addresses: Array, place: Place) -> Iterator[Array]:
+    """Positions in rounds: the n-th round has the n-th access of each address."""
+    if not len(addresses):
+        return
+    keys = addresses if place.owner is None else addresses | place.owner << 32
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, len(ordered)])
+    rank = np.arange(len(ordered)) - np.repeat(starts, lengths)
+    for turn in range(int(rank.max()) + 1):
+        yield order[rank == turn]

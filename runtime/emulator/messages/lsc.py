@@ -1,0 +1,286 @@
+"""LSC messages: what the bits of a descriptor mean, loads and stores per channel or transposed.
+
+Layout of descriptors: IGC, visa/iga/IGALibrary/Backend/Messages/MessageDecoderLSC.cpp, and
+documentation/visa/instructions/LSC_UNTYPED.md.  `FIELDS` and the tables behind it are all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.runtime.emulator.channels import Mask, Running, execution_mask
+from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, Place, local_addresses
+from triton_xe.runtime.emulator.registers import (
+    ADDRESSES,
+    UNSIGNED,
+    Array,
+    Bools,
+    Threads,
+)
+
+Step = Callable[[Threads, Running], Any]
+FIELDS: Mapping[str, tuple[int, int]] = {
+    "op": (0, 6), "vnni": (7, 1), "address_size": (7, 2), "data_size": (9, 3), "vector": (12, 3),
+    "components": (12, 4), "transposed": (15, 1), "surface": (29, 2),
+}  # fmt: skip
+"""Field of a descriptor -> lowest bit and width."""
+OPERATIONS: Mapping[int, str] = {
+    0: "load", 2: "load_quad", 3: "load_block2d", 4: "store", 6: "store_quad", 7: "store_block2d",
+    8: "atomic_iinc", 9: "atomic_idec", 10: "atomic_load", 11: "atomic_store", 12: "atomic_iadd",
+    13: "atomic_isub", 14: "atomic_smin", 15: "atomic_smax", 16: "atomic_umin",
+    17: "atomic_umax", 18: "atomic_icas", 19: "atomic_fadd", 20: "atomic_fsub",
+    21: "atomic_fmin", 22: "atomic_fmax", 23: "atomic_fcas", 24: "atomic_and", 25: "atomic_or",
+    26: "atomic_xor", 31: "fence",
+}  # fmt: skip
+ADDRESS_BYTES: Mapping[int, int] = {1: 2, 2: 4, 3: 8}
+DATA_BYTES: Mapping[int, tuple[int, int, int]] = {
+    0: (1, 1, 0), 1: (2, 2, 0), 2: (4, 4, 0), 3: (8, 8, 0), 4: (1, 4, 0), 5: (2, 4, 0),
+    6: (2, 4, 16),
+}  # fmt: skip
+"""Data size -> bytes in memory, bytes in a register, bits that values are shifted up (d16u32h)."""
+VECTORS = (1, 2, 3, 4, 8, 16, 32, 64)
+SURFACES = ("flat", "bss", "ss", "bti")
+STATELESS = (253, 255)
+"""Binding table indices of stateless memory; 32-bit addresses count from general state base."""
+
+
+def field(descriptor: int, name: str) -> int:
+    low, width = FIELDS[name]
+    return descriptor >> low & (1 << width) - 1
+
+
+@dataclass(frozen=True)
+class Lsc:
+    """An LSC message: its descriptor decoded, and its registers as byte positions."""
+
+    instruction: Instruction
+    grf_bytes: int
+    operation: str
+    descriptor: int
+    address_at: int
+    data_at: int | None
+    result_at: int | None
+    surface: str
+    surface_number: int | None
+    """None if an address register has it."""
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._sizes[0]
+
+    @property
+    def register_bytes(self) -> int:
+        return self._sizes[1]
+
+    @property
+    def shift(self) -> int:
+        return self._sizes[2]
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        number = field(self.descriptor, "data_size")
+        if number not in DATA_BYTES:
+            raise UnsupportedError(f"data size {number} of an LSC message has no definition here")
+        return DATA_BYTES[number]
+
+    @property
+    def address_bytes(self) -> int:
+        number = field(self.descriptor, "address_size")
+        if number not in ADDRESS_BYTES:
+            raise UnsupportedError(f"address size {number} of a message has no definition here")
+        return ADDRESS_BYTES[number]
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """Elements of each channel that are moved."""
+        if self.operation.endswith("quad"):
+            mask = field(self.descriptor, "components")
+            return tuple(i for i in range(4) if mask >> i & 1)
+        return tuple(range(VECTORS[field(self.descriptor, "vector")]))
+
+    @property
+    def is_transposed(self) -> bool:
+        """True if one address has all elements of a vector; quad messages have no such bit."""
+        return not self.operation.endswith("quad") and bool(field(self.descriptor, "transposed"))
+
+    @property
+    def component_stride(self) -> int:
+        """Bytes in registers from one component to the next: whole registers."""
+        size = self.instruction.width * self.register_bytes
+        return max(1, -(-size // self.grf_bytes)) * self.grf_bytes
+
+    @property
+    def is_local(self) -> bool:
+        return self.instruction.subop == "slm"
+
+
+def lsc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Lsc:
+    """Decode an LSC message; `UnsupportedError` names an operation that is not in the table."""
+    operation = OPERATIONS.get(descriptor & 63)
+    if operation is None:
+        raise UnsupportedError(
+            f"LSC message {descriptor & 63:#x} (send.{instruction.subop}, descriptor "
+            f"{descriptor:#x}) has no definition here")
+    address, data, extended = instruction.sources[:3]
+    kind = SURFACES[field(descriptor, "surface")]
+    number = int(extended.value, 0) >> 24 & 255 if kind == "bti" and extended.value else None
+    return Lsc(
+        instruction, grf_bytes, operation, descriptor, address.number * grf_bytes,
+        _position(data, grf_bytes), _position(instruction.destination, grf_bytes),
+        "slm" if instruction.subop == "slm" else kind, number)
+
+
+def _position(operand: Operand | None, grf_bytes: int) -> int | None:
+    if operand is None or operand.is_null:
+        return None
+    return operand.number * grf_bytes
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the addresses of a message point in a launch."""
+
+    place: Place
+    base: int = 0
+    limit: int | None = None
+    is_local: bool = False
+
+    def of(self, addresses: Array) -> Array:
+        return local_addresses(addresses) if self.is_local else addresses + self.base
+
+
+def target_of(message: Lsc) -> Callable[[Threads], Target]:
+    """The memory that a message accesses."""
+    if message.surface == "slm":
+        return lambda threads: Target(Place(threads.memories.local, threads.groups),
+                                      is_local=True)
+    if message.surface == "flat":
+        everything = Target(Place())
+        return lambda threads: everything
+    if message.surface == "bti" and message.surface_number in STATELESS:
+        short = message.address_bytes == 4
+        return lambda threads: Target(
+            Place(), threads.memories.general_state_base if short else 0)
+    return _surface_of(message)
+
+
+def _surface_of(message: Lsc) -> Callable[[Threads], Target]:
+    """A surface: the scratch memory of each thread, or one that the launch describes."""
+    kind, fixed = message.surface, message.surface_number
+    extended = message.instruction.sources[2]
+    word = ADDRESSES // 2 + extended.sub
+
+    def surface(threads: Threads) -> Target:
+        number = fixed if fixed is not None else _uniform(threads.views[np.uint32][:, word])
+        if number == SCRATCH_HANDLE >> 4:
+            return Target(Place(threads.memories.scratch, threads.numbers))
+        base, size = threads.memories.surface(kind, number)
+        return Target(Place(), base, size)
+
+    return surface
+
+
+def _uniform(values: Array) -> int:
+    if (values != values[0]).any():
+        raise UnsupportedError("threads of one message use different surfaces")
+    return int(values[0])
+
+
+Address = Callable[[Threads], Array]
+
+
+def addresses_of(message: Lsc, count: int) -> Address:
+    """The addresses of `count` channels with the message's immediate offset."""
+    size, offset = message.address_bytes, message.instruction.sources[0].offset[0]
+    first, dtype = message.address_at // size, UNSIGNED[size]
+
+    def addresses(threads: Threads) -> Array:
+        found: Array = threads.views[dtype][:, first : first + count].astype(np.int64)
+        return found + offset if offset else found
+
+    return addresses
+
+
+def register_part(position: int, size: int, count: int) -> slice:
+    """Elements of a register image in the view of their size."""
+    return slice(position // size, position // size + count)
+
+
+def chosen_channels(
+    mask: Mask, threads: Threads, running: Running, shape: tuple[int, ...]
+) -> Bools | None:
+    """The channels of a message as an array of this shape; None means all."""
+    found = mask(threads, running)
+    if found is None:
+        return None
+    return np.broadcast_to(found.reshape(found.shape + (1,) * (len(shape) - 2)), shape)
+
+
+def access(message: Lsc) -> Step:
+    """Loads and stores; components of a channel follow each other in memory."""
+    if message.is_transposed:
+        return _transposed(message)
+    width, components = message.instruction.width, message.components
+    offsets = np.array(components) * message.memory_bytes
+    parts = [register_part((message.data_at if message.data_at is not None
+                            else message.result_at or 0) + i * message.component_stride,
+                           message.register_bytes, width) for i in range(len(components))]
+    return _mover(message, width, lambda base: base[:, :, None] + offsets, parts,
+                  (width, len(components)))
+
+
+def _transposed(message: Lsc) -> Step:
+    """One address; the elements of the vector are packed in the registers."""
+    count = len(message.components)
+    offsets = np.arange(count) * message.memory_bytes
+    first = message.data_at if message.data_at is not None else message.result_at or 0
+    part = register_part(first, message.register_bytes, count)
+    return _mover(message, 1, lambda base: (base + offsets)[:, :, None], [part], (count, 1))
+
+
+def _mover(
+    message: Lsc, channels: int, spread: Callable[[Array], Array], parts: list[slice],
+    shape: tuple[int, int],
+) -> Step:
+    """Move elements (threads, *shape) between memory and parts of the registers."""
+    mask, addresses = execution_mask(message.instruction), addresses_of(message, channels)
+    target, shift = target_of(message), message.shift
+    register, memory = UNSIGNED[message.register_bytes], UNSIGNED[message.memory_bytes]
+
+    def places(threads: Threads, running: Running) -> tuple[Target, Array, Bools | None]:
+        where = target(threads)
+        at = where.of(spread(addresses(threads)))
+        return where, at, chosen_channels(mask, threads, running, (threads.count, *shape))
+
+    def load(threads: Threads, running: Running) -> None:
+        where, at, chosen = places(threads, running)
+        values = threads.memories.read(where.place, at, chosen, memory)
+        values = values.astype(register, copy=False) << register(shift) if shift else (
+            values.astype(register, copy=False))
+        for i, part in enumerate(parts):
+            result = threads.views[register][:, part]
+            if chosen is None:
+                result[:] = values[:, :, i]
+            else:
+                np.copyto(result, values[:, :, i], where=chosen[:, :, i])
+
+    def store(threads: Threads, running: Running) -> None:
+        where, at, chosen = places(threads, running)
+        view = threads.views[register]
+        values = np.stack([view[:, part] for part in parts], axis=2)
+        if shift:
+            values = values >> register(shift)
+        threads.memories.write(where.place, at, chosen, values.astype(memory, copy=False))
+
+    def prefetch(threads: Threads, running: Running) -> None:
+        """A load without result: its addresses may lie anywhere."""
+
+    if message.operation.startswith("store"):
+        return store
+    return prefetch if message.result_at is None else load

@@ -1,0 +1,98 @@
+"""`send`: which unit a message goes to, and how it is executed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.runtime.emulator.channels import Running
+from triton_xe.runtime.emulator.instruction import Instruction
+from triton_xe.runtime.emulator.messages.atomics import atomic
+from triton_xe.runtime.emulator.messages.block_2d import block_2d
+from triton_xe.runtime.emulator.messages.gateway import gateway
+from triton_xe.runtime.emulator.messages.hdc import hdc
+from triton_xe.runtime.emulator.messages.lsc import Lsc, access, lsc
+from triton_xe.runtime.emulator.registers import (
+    SCALARS,
+    STAGING,
+    STAGING_REGISTERS,
+    Threads,
+)
+
+Step = Callable[[Threads, Running], Any]
+_PITCH_MULTIPLE: Mapping[bool, int] = {True: 16, False: 8}
+"""Of 2D blocks, by `is_xe2`; oneDNN's kernels for Xe-HPC use multiples of 8 bytes."""
+
+
+def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
+    """The function that executes a message; `UnsupportedError` names one without definition."""
+    descriptor = instruction.sources[3]
+    if descriptor.kind != "immediate":
+        raise UnsupportedError(f"send.{instruction.subop} with its descriptor in a register has "
+                               "no definition here")
+    number = int(descriptor.value, 0)
+    if instruction.subop == "gtwy":
+        return gateway(instruction, number, grf_bytes)
+    if instruction.subop == "dc0":
+        return hdc(instruction, number, grf_bytes)
+    if instruction.subop not in ("ugm", "ugml", "slm"):
+        raise UnsupportedError(
+            f"message send.{instruction.subop} {number:#x} has no definition here")
+    if instruction.sources[0].file == "s":
+        return _gathered(instruction, number, grf_bytes, is_xe2)
+    return _execute(lsc(instruction, number, grf_bytes), is_xe2)
+
+
+def _execute(message: Lsc, is_xe2: bool) -> Step:
+    if message.operation == "fence":
+        return _fence
+    if message.operation.endswith("block2d"):
+        return block_2d(message, _PITCH_MULTIPLE[is_xe2])
+    if message.operation.startswith("atomic"):
+        return atomic(message)
+    return access(message)
+
+
+def _fence(threads: Threads, running: Running) -> None:
+    """Nothing to do: messages are executed in order.  The destination stays undefined."""
+
+
+def _gathered(instruction: Instruction, number: int, grf_bytes: int, is_xe2: bool) -> Step:
+    """Xe3: bytes of s0 number the payload's registers, addresses first, then data.
+
+    The registers are copied together before the message is executed from there.
+    """
+    address, data = instruction.sources[:2]
+    count, selector = address.registers, SCALARS + address.sub * 8
+    if count > STAGING_REGISTERS:
+        raise UnsupportedError(f"a gathered message of {count} registers has no definition here")
+    decoded = lsc(instruction, number, grf_bytes)
+    first = STAGING // grf_bytes
+    addresses = _address_registers(decoded)
+    staged = replace(address, file="r", number=first, sub=0, registers=addresses)
+    payload = (data if count == addresses else
+               replace(data, file="r", number=first + addresses, registers=count - addresses))
+    execute = _execute(lsc(replace(
+        instruction, sources=(staged, payload, *instruction.sources[2:])), number, grf_bytes),
+        is_xe2)
+
+    def run(threads: Threads, running: Running) -> None:
+        numbers = threads.bytes[:, selector : selector + count].astype(np.intp)
+        at = numbers[:, :, None] * grf_bytes + np.arange(grf_bytes)
+        rows = np.arange(threads.count)[:, None, None]
+        parts = threads.bytes[rows, at].reshape(threads.count, -1)
+        threads.bytes[:, STAGING : STAGING + parts.shape[1]] = parts
+        execute(threads, running)
+
+    return run
+
+
+def _address_registers(message: Lsc) -> int:
+    """Registers of a payload that have addresses."""
+    if message.operation.endswith("block2d") or message.is_transposed:
+        return 1
+    return -(-message.instruction.width * message.address_bytes // message.grf_bytes)

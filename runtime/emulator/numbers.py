@@ -1,0 +1,199 @@
+"""Numbers as the execution units round, saturate and convert them.
+
+Exact sums and products are computed in fp64 with their error; results that fp64 cannot hold are
+rounded to odd first, after which one more rounding to a narrower format is correct (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Transactions on Computers 57(4),
+2008).  Rounding modes and denormals follow cr0.0 (Intel PRM, volume "3D and GPGPU Programs",
+"Control Register").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.runtime.emulator.registers import (
+    DTYPES,
+    FLOATS,
+    ROUND_DOWN,
+    ROUND_TO_ZERO,
+    ROUND_UP,
+    SIZES,
+    Array,
+    Threads,
+)
+
+Doubles = NDArray[np.float64]
+_SPLITTER = 134217729.0
+_LIMITS = {t: (int(np.iinfo(d).min), int(np.iinfo(d).max))
+           for t, d in DTYPES.items() if t not in FLOATS}
+_SMALLEST_NORMAL = {"hf": 2.0**-14, "f": 2.0**-126, "df": 2.0**-1022}
+
+
+def bf16_to_float(bits: Array) -> Array:
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def sum_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
+    """The rounded sum and what rounding took away (Knuth's TwoSum)."""
+    total = x + y
+    t = total - x
+    return total, (x - (total - t)) + (y - t)
+
+
+def product_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
+    """The rounded product and what rounding took away (Dekker's product)."""
+    total = x * y
+    t = _SPLITTER * x
+    x_high = t - (t - x)
+    t = _SPLITTER * y
+    y_high = t - (t - y)
+    x_low, y_low = x - x_high, y - y_high
+    error = ((x_high * y_high - total) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return total, error
+
+
+def to_odd(total: Doubles, error: Doubles) -> Doubles:
+    """The exact sum of both rounded to odd: an inexact even result moves towards the error."""
+    total = np.ascontiguousarray(total)
+    bits = total.view(np.int64)
+    moves = (error != 0) & ((bits & 1) == 0) & np.isfinite(total) & np.isfinite(error)
+    if not moves.any():
+        return total
+    return np.where(moves, np.where((error > 0) == (total > 0), bits + 1, bits - 1),
+                    bits).view(np.float64)
+
+
+def fused_to_odd(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
+    """x * y + z of numbers with at most 24 significant bits, rounded to odd in fp64."""
+    return to_odd(*sum_with_error(x * y, z))
+
+
+def fused_with_error(x: Doubles, y: Doubles, z: Doubles) -> tuple[Doubles, Doubles]:
+    """x * y + z of fp64 numbers, rounded once to nearest even, and what rounding took away.
+
+    The product's error is added to the error of the sum, rounded to odd.  The algorithm is exact
+    unless a product's error underflows.
+    """
+    x, y, z = np.broadcast_arrays(x, y, z)
+    product, low = product_with_error(x, y)
+    high, rest = sum_with_error(product, z)
+    small = to_odd(*sum_with_error(low, rest))
+    result, error = sum_with_error(high, small)
+    finite = np.isfinite(result) & np.isfinite(low)
+    return np.where(finite, result, product + z), np.where(finite, error, 0)
+
+
+def _directed(nearest: Array, exact: Array, mode: Array) -> Array:
+    """The nearest result moved to its neighbour if the rounding mode forbids its side."""
+    wide = nearest.astype(np.float64)
+    above, below = wide > exact, wide < exact
+    to_zero = mode == ROUND_TO_ZERO
+    down = above & ((mode == ROUND_DOWN) | to_zero & (exact > 0))
+    up = below & ((mode == ROUND_UP) | to_zero & (exact < 0))
+    infinite = nearest.dtype.type(np.inf)
+    return np.where(down, np.nextafter(nearest, -infinite),
+                    np.where(up, np.nextafter(nearest, infinite), nearest))
+
+
+def narrowed(exact: Array, dtype: Any, threads: Threads) -> Array:
+    """Exact or rounded-to-odd fp64 numbers in a narrower format, by each thread's rounding mode."""
+    nearest = exact.astype(dtype)
+    return nearest if threads.rounding is None else _directed(nearest, exact, threads.rounding)
+
+
+def doubles(total: Doubles, error: Doubles, threads: Threads) -> Doubles:
+    """A rounded fp64 result and its error, by each thread's rounding mode."""
+    if threads.rounding is None:
+        return total
+    down, up = (error < 0), (error > 0)
+    mode, to_zero = threads.rounding, threads.rounding == ROUND_TO_ZERO
+    down &= (mode == ROUND_DOWN) | to_zero & (total > 0)
+    up &= (mode == ROUND_UP) | to_zero & (total < 0)
+    return np.where(down, np.nextafter(total, -np.inf),
+                    np.where(up, np.nextafter(total, np.inf), total))
+
+
+def flushed(values: Array, kind: str, threads: Threads) -> Array:
+    """Denormals of a type replaced by zero of their sign, in threads that do not keep them."""
+    off = threads.flushed.get(kind)
+    if off is None:
+        return values
+    small = off & (np.abs(values) < _SMALLEST_NORMAL[kind])
+    return np.where(small, np.copysign(np.zeros((), values.dtype), values), values)
+
+
+def _shortened(values: Array, dropped: int, threads: Threads) -> NDArray[np.uint32]:
+    """Bits of fp32 numbers without their last `dropped` bits, rounded; NaN becomes quiet."""
+    floats = np.ascontiguousarray(narrowed(values, np.float32, threads)
+                                  if values.dtype == np.float64 else values, dtype=np.float32)
+    bits = floats.view(np.uint32)
+    rest = np.uint32((1 << dropped) - 1)
+    nearest = bits + (rest >> np.uint32(1)) + (bits >> np.uint32(dropped) & np.uint32(1))
+    if threads.rounding is not None:
+        away = np.where(np.signbit(floats), ROUND_DOWN, ROUND_UP) == threads.rounding
+        directed = np.where(away, bits + rest, bits)
+        nearest = np.where(threads.rounding == 0, nearest, directed)
+    special = ~np.isfinite(floats)
+    quiet = np.where(np.isnan(floats), bits | np.uint32(0x400000), bits)
+    return np.where(special, quiet, nearest) & ~rest
+
+
+def convert(values: Array, kind: str, saturate: bool, threads: Threads) -> Array:
+    """Values of any numpy type as they are stored in an operand of type `kind`."""
+    dtype = DTYPES[kind]
+    if kind in FLOATS:
+        return _to_float(values, kind, dtype, saturate, threads)
+    if values.dtype.kind == "f":
+        return _float_to_integer(values, kind)
+    if values.dtype == dtype:
+        return values
+    if saturate:
+        values = np.clip(values, *_LIMITS[kind])
+    return values.astype(dtype)
+
+
+def _to_float(
+    values: Array, kind: str, dtype: Any, saturate: bool, threads: Threads
+) -> Array:
+    if values.dtype.kind in "iubO":
+        values = _integer_to_double(_machine_integers(values), kind, threads)
+    if saturate:
+        values = np.where(np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1))
+    if kind == "bf":
+        return (_shortened(values, 16, threads) >> np.uint32(16)).astype(np.uint16)
+    if kind == "tf32":
+        return _shortened(values, 13, threads).view(np.float32)
+    if values.dtype == dtype:
+        return values
+    if values.dtype.itemsize > SIZES[kind] and threads.rounding is not None:
+        return narrowed(values.astype(np.float64), dtype, threads)
+    return values.astype(dtype)
+
+
+def _machine_integers(values: Array) -> Array:
+    """Python integers as 64-bit ones, signed unless a value needs the last bit."""
+    if values.dtype != object:
+        return values
+    return values.astype(np.uint64 if (values > _LIMITS["q"][1]).any() else np.int64)
+
+
+def _integer_to_double(values: Array, kind: str, threads: Threads) -> Array:
+    """Integers as fp64: exact, or rounded to odd if a narrower format follows."""
+    result = values.astype(np.float64)
+    if values.dtype.itemsize < 8:
+        return result
+    low = (values & values.dtype.type(0x7FF)).astype(np.float64)
+    total, error = sum_with_error((values & ~values.dtype.type(0x7FF)).astype(np.float64), low)
+    return doubles(total, error, threads) if kind == "df" else to_odd(total, error)
+
+
+def _float_to_integer(values: Array, kind: str) -> Array:
+    """Truncated and clamped to the type's range; NaN becomes 0."""
+    dtype, (low, high) = DTYPES[kind], _LIMITS[kind]
+    whole = np.trunc(np.where(np.isnan(values), 0, values).astype(np.float64))
+    above, below = whole >= float(high), whole <= float(low)
+    inside = np.where(above | below, 0, whole).astype(np.uint64 if kind == "uq" else np.int64)
+    return np.where(above, dtype(high), np.where(below, dtype(low), inside.astype(dtype)))

@@ -1,0 +1,186 @@
+"""Programs: the decoded instructions of a kernel, and the function that executes each.
+
+A program comes from a native binary, or from code at a GPU address, which is decoded until the
+thread ends and all branch targets are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.hardware.target import target
+from triton_xe.runtime.emulator import iga
+from triton_xe.runtime.emulator.branches import BRANCHES, Place, branch
+from triton_xe.runtime.emulator.channels import Running
+from triton_xe.runtime.emulator.dpas import dpas
+from triton_xe.runtime.emulator.instruction import Instruction, instruction_of
+from triton_xe.runtime.emulator.macros import MACROS, is_macro
+from triton_xe.runtime.emulator.memory import AddressSpace
+from triton_xe.runtime.emulator.messages.gateway import barrier_of
+from triton_xe.runtime.emulator.messages.send import send
+from triton_xe.runtime.emulator.operands import source
+from triton_xe.runtime.emulator.operations import build
+from triton_xe.runtime.emulator.registers import Threads
+from triton_xe.runtime.level_zero.zebin import sections
+
+Step = Callable[[Threads, Running], Any]
+_FIRST_BYTES, _MOST_BYTES = 4096, 1 << 24
+_XE2 = (20,)
+_PADDING = "illegal"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What the step of `sync.bar` returns: the barrier that each thread waits at."""
+
+    barriers: Any
+
+
+class Program:
+    """The instructions of one kernel on one device, in order of their addresses."""
+
+    def __init__(self, device: str, code: bytes, name: str = "kernel") -> None:
+        self.device, self.name, self.code = device, name, code
+        self.target = target(device)
+        self.grf_bytes = self.target.grf_bytes
+        elements = iga.decode(device, code)
+        self.labels: Mapping[str, int] = {
+            e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
+        self.instructions = tuple(
+            instruction_of(e) for e in elements if e["kind"] == "I" and e["op"] != _PADDING)
+        if not self.instructions:
+            raise DeviceError(f"kernel {name} has no instructions")
+        self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
+        self._steps: list[Step] | None = None
+
+    @classmethod
+    def from_zebin(cls, device: str, binary: bytes, kernel: str | None = None) -> Program:
+        """The program of a kernel in a native binary; by default its first."""
+        texts = {name.removeprefix(".text."): code for name, code in sections(binary).items()
+                 if name.startswith(".text.") and not name.endswith("Void_Program")}
+        if not texts or (kernel is not None and kernel not in texts):
+            raise DeviceError(f"the native binary has no kernel {kernel or ''}; "
+                              f"it has: {', '.join(texts) or 'none'}")
+        name = kernel or next(iter(texts))
+        return cls(device, texts[name], name)
+
+    @classmethod
+    def at(cls, device: str, space: AddressSpace, address: int, name: str = "kernel") -> Program:
+        """The program whose code is at a GPU address."""
+        available = space.bytes_from(address)
+        size = min(_FIRST_BYTES, available)
+        while size:
+            code = space.copy(address, size)
+            if (end := _end(iga.decode(device, code))) is not None:
+                return cls(device, code[:end], name)
+            if size >= min(available, _MOST_BYTES):
+                break
+            size = min(size * 2, available)
+        raise DeviceError(f"no program of {device} at {address:#x}: {available} bytes are mapped "
+                          "there, and no thread ends in them")
+
+    @property
+    def steps(self) -> list[Step]:
+        """The functions of the instructions; one without definition raises when it runs."""
+        if self._steps is None:
+            self._steps = [self._step(number) for number in range(len(self.instructions))]
+        return self._steps
+
+    def line_of(self, pc: int) -> str:
+        """The source location, `file:line`, of an instruction; "" if it is not known."""
+        return ""
+
+    def _step(self, number: int) -> Step:
+        instruction = self.instructions[number]
+        try:
+            return self._definition(number, instruction)
+        except UnsupportedError as error:
+            return partial(_refuse, error)
+
+    def _definition(self, number: int, instruction: Instruction) -> Step:
+        if instruction.op in ("nop", "illegal"):
+            return _nothing
+        if instruction.op == "sync":
+            return self._sync(instruction)
+        if instruction.op.startswith("send"):
+            return send(instruction, self.grf_bytes, is_xe2=self.target.ip_version >= _XE2)
+        if instruction.op == "dpas":
+            return dpas(instruction, self.grf_bytes)
+        if instruction.op in BRANCHES:
+            return branch(Place(instruction, self._next(number), tuple(
+                self.labels.get(source.target) for source in instruction.sources),
+                self.grf_bytes))
+        if is_macro(instruction):
+            return MACROS[instruction.subop or instruction.op](instruction, self.grf_bytes)
+        return _noting_state(instruction, build(instruction, self.grf_bytes), self._next(number))
+
+    def _next(self, number: int) -> int:
+        following = self.instructions[number + 1 : number + 2]
+        return following[0].pc if following else self.instructions[number].pc + 16
+
+    def _sync(self, instruction: Instruction) -> Step:
+        """Waits for a barrier; other kinds wait for messages, which are executed in order."""
+        if instruction.subop != "bar":
+            return _nothing
+        number = barrier_of(instruction, self.grf_bytes)
+        return lambda threads, running: Wait(number(threads))
+
+
+def _end(elements: list[dict[str, Any]]) -> int | None:
+    """Bytes of a program that ends in these elements, unless a branch leads behind them."""
+    code = [e for e in elements if e["kind"] == "I"]
+    ends = [e["pc"] for e in code if "EOT" in e.get("opts", ())]
+    if not ends or not code:
+        return None
+    labels = {e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
+    targets = [labels[s["target"]] for e in code for s in e.get("srcs", ())
+               if s["kind"] == "LB" and e["pc"] <= ends[-1]]
+    last = code[-1]["pc"]
+    return ends[-1] + 16 if all(pc <= last for pc in targets) and ends[-1] < last else None
+
+
+def _nothing(threads: Threads, running: Running) -> None:
+    """Execute an instruction without effect here."""
+
+
+def _refuse(error: UnsupportedError, threads: Threads, running: Running) -> None:
+    raise UnsupportedError(*error.args)
+
+
+def _noting_state(instruction: Instruction, step: Step, following: int) -> Step:
+    """Writing cr0 changes rounding, writing sr0.2 the channels that are dispatched."""
+    target = instruction.destination
+    if target is None or target.file not in ("cr", "sr"):
+        return step
+    if target.file == "sr":
+        return _dispatch_mask(instruction, step, following)
+
+    def control(threads: Threads, running: Running) -> None:
+        step(threads, running)
+        threads.control_changed()
+
+    return control
+
+
+def _dispatch_mask(instruction: Instruction, step: Step, following: int) -> Step:
+    """`mov sr0.2 MASK`: the channels of the thread from here on (nGEN turns on all 32)."""
+    target = instruction.destination
+    if instruction.op != "mov" or target is None or (target.sub, target.type) != (2, "ud"):
+        raise UnsupportedError(f"{instruction.name} to the state register has no definition here")
+    read = source(instruction.sources[0], 1, 64).bits(4)
+    channels = np.arange(32, dtype=np.uint32)
+
+    def enable(threads: Threads, running: Running) -> list[tuple[int, Any]]:
+        step(threads, running)
+        mask = np.broadcast_to(read(threads), (threads.count, 1)) >> channels & np.uint32(1)
+        rows = running.threads
+        threads.enabled[rows] = mask.astype(bool)[rows]
+        return [(following, threads.enabled & rows[:, None])]
+
+    return enable

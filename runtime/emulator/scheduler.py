@@ -1,0 +1,257 @@
+"""The order in which threads run: in lockstep, or one after another between barriers.
+
+Channels are kept as groups, program counter -> channels of all threads.  A thread runs the lowest
+program counter of its channels, as hardware does for structured code.  In lockstep all threads
+at one program counter run at once, the lowest one first, so that they meet again; a thread that
+falls far behind the others in instructions goes first, so that one that spins on memory does not
+starve the one that answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.errors import SimulatorTrap, XeError
+from triton_xe.runtime.emulator.channels import Running
+from triton_xe.runtime.emulator.memory import fault
+from triton_xe.runtime.emulator.messages.gateway import END
+from triton_xe.runtime.emulator.program import Program, Wait
+from triton_xe.runtime.emulator.registers import Bools, Threads
+
+LAG = 2000
+"""Instructions that a thread may run ahead of another one that could run too."""
+_NOWHERE = 1 << 62
+
+
+@dataclass
+class Blocked:
+    """Channels that wait at a barrier, each thread at its own."""
+
+    pc: int
+    channels: Bools
+    barriers: NDArray[np.int64]
+
+
+@dataclass
+class Counters:
+    """What a launch executed."""
+
+    executed: NDArray[np.int64]
+    """Instructions of one thread, by position in the program."""
+    limit: int
+    """Most instructions of the launch, counted by thread."""
+    total: int = 0
+    watchers: list[Callable[[Threads, int, Running], None]] = field(default_factory=list)
+    """Called before each instruction with its position."""
+
+    def add(self, position: int, threads: int) -> None:
+        self.executed[position] += threads
+        self.total += threads
+
+
+class Front:
+    """Threads that run in lockstep; `steps` yields when they can only wait, or after a turn."""
+
+    def __init__(self, program: Program, threads: Threads, counters: Counters) -> None:
+        self.program, self.threads, self.counters = program, threads, counters
+        self.groups: dict[int, Bools] = {
+            program.instructions[0].pc: threads.enabled.copy()}
+        self.blocked: list[Blocked] = []
+        self._pcs = [*(i.pc for i in program.instructions), _NOWHERE]
+        self._progress = np.zeros(threads.count, np.int64)
+        self.moves = 0
+        """Runs of instructions so far; it grows while the threads make progress."""
+
+    def steps(self, quantum: int | None = None) -> Iterator[None]:
+        """Run until all threads have ended."""
+        since = 0
+        while self.groups or self.blocked:
+            if self.groups:
+                since += self._run(self._choose())
+            self._unblock()
+            if (not self.groups and self.blocked) or (quantum is not None and since > quantum):
+                since = 0
+                yield
+
+    # -- which threads run ------------------------------------------------------------------------
+
+    def _choose(self) -> int:
+        """The lowest program counter, unless threads elsewhere are far behind."""
+        lowest = min(self.groups)
+        if len(self.groups) == 1:
+            return lowest
+        fronts = self._fronts()
+        ahead = self._progress[fronts[lowest]].min()
+        behind = {pc: int(self._progress[rows].min()) for pc, rows in fronts.items()
+                  if pc != lowest and rows.any()}
+        slowest = min(behind, key=behind.__getitem__, default=lowest)
+        return slowest if behind.get(slowest, ahead) + LAG < ahead else lowest
+
+    def _fronts(self) -> dict[int, Bools]:
+        """Program counter -> threads whose lowest one it is."""
+        taken = np.zeros(self.threads.count, bool)
+        fronts: dict[int, Bools] = {}
+        for pc in sorted(self.groups):
+            here = self.groups[pc].any(1)
+            fronts[pc] = here & ~taken
+            taken |= here
+        return fronts
+
+    def _take(self, pc: int) -> Bools:
+        """Remove the channels that run at a program counter from the groups."""
+        channels = self.groups.pop(pc)
+        if pc == min(self.groups, default=_NOWHERE) or all(other > pc for other in self.groups):
+            return channels
+        rows = ~np.logical_or.reduce(
+            [other.any(1) for at, other in self.groups.items() if at < pc])
+        waiting = channels & ~rows[:, None]
+        if waiting.any():
+            self.groups[pc] = waiting
+        return channels & rows[:, None]
+
+    def _run(self, pc: int) -> int:
+        """Run from a program counter to a branch, or to where other channels are."""
+        channels = self._take(pc)
+        running = Running(channels, self.threads.enabled)
+        following = min((other for other in self.groups if other > pc), default=_NOWHERE)
+        first = position = self._position(pc)
+        count = int(np.count_nonzero(running.threads))
+        while True:
+            outcome = self._execute(position, running, count)
+            position += 1
+            if outcome is not None or self._pcs[position] >= following:
+                break
+        self._progress[running.threads] += position - first
+        self.moves += 1
+        self._continue(outcome, position, channels)
+        return position - first
+
+    def _position(self, pc: int) -> int:
+        position = self.program.index.get(pc)
+        if position is None:
+            raise fault("branch", f"kernel {self.program.name} jumps to {pc:#x}, where it has no "
+                                  "instruction")
+        return position
+
+    def _execute(self, position: int, running: Running, count: int) -> Any:
+        counters, threads = self.counters, self.threads
+        counters.add(position, count)
+        threads.memories.pc = self._pcs[position]
+        for watch in counters.watchers:
+            watch(threads, position, running)
+        try:
+            return self.program.steps[position](threads, running)
+        except XeError as error:
+            raise _located(error, self.program, position) from error
+
+    def _continue(self, outcome: Any, position: int, channels: Bools) -> None:
+        """Put channels where the last instruction sends them."""
+        if self.counters.total > self.counters.limit:
+            raise fault("hang", (
+                f"kernel {self.program.name} has run {self.counters.total} instructions, more "
+                f"than the limit of {self.counters.limit}; {self.standing()}"))
+        if outcome is None:
+            self._send(self._pcs[position], channels)
+        elif isinstance(outcome, Wait):
+            self._wait(self._pcs[position], channels, outcome.barriers)
+        elif outcome != END:
+            for pc, part in outcome:
+                self._send(pc, part)
+
+    def _send(self, pc: int, channels: Bools) -> None:
+        if channels.any():
+            self.groups[pc] = self.groups[pc] | channels if pc in self.groups else channels
+
+    # -- barriers ---------------------------------------------------------------------------------
+
+    def _wait(self, pc: int, channels: Bools, barriers: NDArray[np.int64]) -> None:
+        self.blocked.append(Blocked(pc, channels, barriers))
+
+    def _unblock(self) -> None:
+        remaining = []
+        for each in self.blocked:
+            is_open = self.threads.memories.barriers.is_open(self.threads, each.barriers)
+            passing = each.channels & is_open[:, None]
+            if passing.any():
+                self._progress[passing.any(1)] = self._progress.max()
+                self.moves += 1
+                self._send(each.pc, passing)
+                each = Blocked(each.pc, each.channels & ~is_open[:, None], each.barriers)
+            if each.channels.any():
+                remaining.append(each)
+        self.blocked = remaining
+
+    # -- reports ----------------------------------------------------------------------------------
+
+    def standing(self) -> str:
+        """Where the threads are, for a message about a hang."""
+        places = [(pc, channels, "") for pc, channels in sorted(self.groups.items())]
+        places += [(each.pc, each.channels, self._barrier_text(each)) for each in self.blocked]
+        return "; ".join(self._place_text(*place) for place in places) or "all threads have ended"
+
+    def _place_text(self, pc: int, channels: Bools, why: str) -> str:
+        rows = np.flatnonzero(channels.any(1))
+        position = self.program.index.get(pc, 0)
+        name = self.program.instructions[position].name
+        numbers = self.threads.numbers[rows]
+        return f"{_numbers(numbers)} at {pc:#x} ({name}){why}"
+
+    def _barrier_text(self, each: Blocked) -> str:
+        row = int(np.flatnonzero(each.channels.any(1))[0])
+        number = int(each.barriers[row])
+        group = int(self.threads.groups[row])
+        arrived, needed = self.threads.memories.barriers.missing(group, number)
+        return (f" after barrier {number}, at which {arrived} of {needed} threads of work-group "
+                f"{group} have arrived")
+
+
+def _numbers(numbers: Sequence[int] | NDArray[Any]) -> str:
+    first = ", ".join(str(int(n)) for n in numbers[:8])
+    rest = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
+    return f"thread{'s' if len(numbers) > 1 else ''} {first}{rest}"
+
+
+def _located(error: XeError, program: Program, position: int) -> XeError:
+    """The error with the instruction that it is about."""
+    if getattr(error, "pc", None) is not None:
+        return error
+    instruction = program.instructions[position]
+    line = program.line_of(instruction.pc)
+    where = f"kernel {program.name}, {instruction.name} at {instruction.pc:#x}"
+    located = type(error)(f"{error} ({where}{f', {line}' if line else ''})")
+    located.__dict__.update(error.__dict__)
+    located.location = line
+    located.pc = instruction.pc  # type: ignore[attr-defined]
+    return located
+
+
+def run_lockstep(program: Program, threads: Threads, counters: Counters) -> None:
+    front = Front(program, threads, counters)
+    for _ in front.steps():
+        raise _hang(program, [front])
+
+
+def run_in_order(
+    program: Program, threads: Threads, counters: Counters, order: Sequence[int], quantum: int
+) -> None:
+    """One thread after another, each up to a barrier or for `quantum` instructions."""
+    fronts = [Front(program, threads.thread(int(number)), counters) for number in order]
+    runs = [(front, front.steps(quantum)) for front in fronts]
+    while runs:
+        before = sum(front.moves for front, _ in runs)
+        left = [(front, run) for front, run in runs if next(run, END) is None]
+        moved = sum(front.moves for front, _ in runs)
+        if len(left) == len(runs) and moved == before:
+            raise _hang(program, [front for front, _ in runs])
+        runs = left
+
+
+def _hang(program: Program, fronts: Sequence[Front]) -> SimulatorTrap:
+    standing = "; ".join(front.standing() for front in fronts[:8])
+    return fault("hang", f"kernel {program.name} never ends: every thread waits at a barrier: "
+                         f"{standing}")
