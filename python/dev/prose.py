@@ -21,6 +21,7 @@ CLEAN: tuple[str, ...] = (
     "python/dev/",
     "triton_xe/collector.py",
     "triton_xe/deep_calls.py",
+    "triton_xe/dialects/",
     "triton_xe/errors.py",
     "triton_xe/gluon.py",
     "triton_xe/hardware/",
@@ -59,7 +60,7 @@ WORDS = {
     r"\b(told|tells)\b": "reported, reports",
 }
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"'(\d])|\n\s*\n")
-CODE = re.compile(r"^(```|~~~).*?^\1|^( {4,}|[|>#]).*?$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^(```|~~~).*?^\1|^( {4,}|[|>#%]).*?$", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"\n]*\"|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
