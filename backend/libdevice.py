@@ -1,19 +1,20 @@
 """`triton.language.extra.libdevice` for Intel GPUs.
 
 Each function becomes a `tt.extern_elementwise` whose symbol is `__xe_<name>`; the lowering chooses
-the instructions, builtins or polynomial by symbol and operand type.  Signatures, by name:
+instructions, builtins or polynomials by symbol and operand type.  Signatures, by name:
 
 | table | operands | result |
 |---|---|---|
-| `UNARY`, `BINARY`, `TERNARY` | fp32 or fp64, all alike | the same type |
-| `FAST` | fp32, all alike | fp32 |
+| `UNARY`, `BINARY`, `TERNARY` | fp32 or fp64, all of one type | the same type |
+| `FAST` | fp32 | fp32 |
 | `TO_INT` | one fp32 or fp64 | the integer type named |
 | `WITH_INT` | fp32 or fp64, then int32 | the float type |
-| `INTEGERS` | int32 or int64, all alike | the operands' type, or the type named |
+| `INTEGERS` | int32 or int64, all of one type | the operands' type, or the type named |
 | `SINGLE` | as named | as named |
 
-Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names say.  The names in
-`ABSENT` exist too, since Triton looks up all that a file imports, but calling them is refused.
+Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as their names say.  The names
+in `ABSENT` exist too, because Triton looks up all names that a file imports, but calling them is
+refused.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ _SIGN_MATTERS = frozenset({"hadd", "mul24", "mulhi", "rhadd", "sad"})
 
 
 def _symbol(name: str, kinds: tuple[str, ...]) -> str:
-    """`__xe_<name>`, with a `u` before the name where unsigned integers differ."""
+    """`__xe_<name>`, with a `u` before the name if unsigned integers need another function."""
     if name == "pow" and kinds[1] == "int32":
         return "__xe_pown"
     return f"__xe_{'u' if name in _SIGN_MATTERS and kinds[0][0] == 'u' else ''}{name}"

@@ -1,7 +1,7 @@
-"""Refusals of what Triton itself drops without a word, or ends without a reason.
+"""Refuse what Triton ignores silently, or fails on without a reason.
 
-A grid's fourth dimension is dropped, recursion ends in a bare KeyError, or never.  Kernels of
-other backends are left alone.
+Triton drops a grid's fourth dimension, and recursion ends in a bare KeyError, or never.  Kernels of
+other backends are not affected.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def install() -> None:
-    """Refuse the fourth dimension from now on, in kernels for xpu."""
+    """Refuse a fourth grid dimension of kernels for xpu."""
     if not hasattr(CompiledKernel.__init__, "__wrapped__"):
         CompiledKernel.__init__ = _making(CompiledKernel.__init__)
 
 
 def install_in_front_end() -> None:
-    """Refuse recursion; a kernel that is cached needs no front end."""
+    """Refuse recursion; a cached kernel needs no front end."""
     from triton.compiler.code_generator import CodeGenerator
 
     if not hasattr(CodeGenerator.call_JitFunction, "__wrapped__"):
@@ -35,12 +35,12 @@ def install_in_front_end() -> None:
 
 
 class XeCompiledKernel(CompiledKernel):
-    """Triton's compiled kernel, for whose launches all of the grid counts."""
+    """Triton's compiled kernel, with a check of all grid dimensions."""
 
     def launch_metadata(self, grid: Any, stream: int, *args: Any) -> Any:
-        """What launch hooks are told; None where there are none.
+        """Metadata for launch hooks; None if there are none.
 
-        The one call of a launch that Triton shows the whole grid.
+        It is overridden because it is the only call of a launch that gets the whole grid.
         """
         if len(grid) > 3:
             raise ValueError(
@@ -75,7 +75,7 @@ _under_way: ContextVar[tuple[Any, ...]] = ContextVar("functions being compiled",
 
 
 def _calling(original: Any) -> Any:
-    """Triton's compiling of a function that is called, which says why recursion ends it."""
+    """Wrap Triton's compilation of a called function, so that recursion is reported."""
 
     @wraps(original)
     def call(generator: CodeGenerator, function: Any, *given: Any, **named: Any) -> Any:
@@ -99,10 +99,10 @@ def _calling(original: Any) -> Any:
 
 
 def _recursion(error: BaseException, callers: tuple[Any, ...]) -> str:
-    """Why a call cannot be compiled, when the reason is recursion; else empty.
+    """Reason why a call cannot be compiled if it is recursion; otherwise empty.
 
-    Triton looks up what a function returns that it has not finished, or follows constants without
-    end.  Its errors hold each other as causes, one for each call.
+    Triton looks up the result of a function that it has not finished, or follows constants without
+    end.  Its errors have each other as causes, one for each call.
     """
     first = error
     while not isinstance(first, RecursionRefused) and (first.__cause__ or first.__context__):

@@ -18,7 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
 CLEAN: tuple[str, ...] = (
+    "backend/",
     "python/dev/",
+    "runtime/level_zero/",
+    "runtime/recording/",
     "triton_xe/collector.py",
     "triton_xe/deep_calls.py",
     "triton_xe/dialects/",
@@ -61,6 +64,7 @@ WORDS = {
 }
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"'(\d])|\n\s*\n")
 CODE = re.compile(r"^(```|~~~).*?^\1|^( {4,}|[|>#%]).*?$", re.MULTILINE | re.DOTALL)
+LIST_ITEM = re.compile(r"^(?=\s*([-*]\s|\d+\.\s|[\w.]*\w\s\s+\w))", re.MULTILINE)
 QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"\n]*\"|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -128,7 +132,7 @@ def ast_clean(text: str) -> str:
 def sentences(text: str) -> list[str]:
     """Split prose into sentences; code, tables and quotations are left out."""
     prose = QUOTED.sub("X", CODE.sub("\n", text))
-    prose = re.sub(r"^(?=\s*([-*]\s|\d+\.\s|\w\s\s))", "\n", prose, flags=re.MULTILINE)
+    prose = LIST_ITEM.sub("\n", prose)
     return [part.strip(" \n-*") for part in SENTENCE_END.split(prose) if part.strip()]
 
 

@@ -5,7 +5,7 @@ and per function of our own.  The compiler takes names from here; the simulator 
 call `find`:
 
 >>> find("llvm.genx.GenISA.LSC2DBlockRead.v16i16").effects
-<Effect.READS|CONVERGENT: 33>
+<Effect.READS|CONVERGENT: 65>
 
 A function without a row counts as reading and writing all memory.
 """

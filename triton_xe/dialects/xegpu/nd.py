@@ -110,8 +110,8 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
              : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
 
     Attributes of this project: with `xe.gather`, the block is moved by gathers.  With
-    `xe.transposed`, elements along its rows are one pitch from each other in memory, and elements along its
-    columns are adjacent. `xe.base_alignment` is the known alignment of the base address, in bytes.
+    `xe.transposed`, elements along its rows are one pitch from each other in memory, and elements
+    along its columns are adjacent. `xe.base_alignment` is the known alignment of the base address, in bytes.
     """
 
     name = "xegpu.create_nd_tdesc"
