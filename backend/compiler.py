@@ -55,8 +55,10 @@ def min_dot_size(lhs_type: Any, rhs_type: Any) -> tuple[int, int, int]:
 
 
 class _BinaryExtension(str):
-    """The stage `spv`, which also equals `zebin`, because Triton reads stages of that name as
-    bytes.
+    """The name of a stage whose output is bytes: equal to `spv`, `zebin` and `hsaco`.
+
+    Triton reads files of `binary_ext` as bytes, and with TRITON_STORE_BINARY_ONLY it keeps stages
+    of the names of other vendors' binaries alone.
 
     >>> _BinaryExtension("spv") == "zebin", {"spv": 1, "zebin": 2}[_BinaryExtension("spv")]
     (True, 1)
@@ -66,7 +68,7 @@ class _BinaryExtension(str):
     __hash__ = str.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return other in ("spv", "zebin")
+        return other in ("spv", "zebin", "hsaco")
 
 
 class XeBackend(BaseBackend):
@@ -92,6 +94,7 @@ class XeBackend(BaseBackend):
         return f"{self.device.name}-{source_hash()}"
 
     def parse_options(self, opts: dict[str, Any]) -> XeOptions:
+        refusals.check_variables()
         requested = dict(opts)
         requested.setdefault("arch", knobs.runtime.override_arch)
         device = target_named(arch.device_name(requested["arch"] or self.device.name))
@@ -123,7 +126,7 @@ class XeBackend(BaseBackend):
     def get_module_map(self) -> dict[str, ModuleType]:
         from triton_xe.backend import libdevice
 
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice, **libdevice.VENDORS}
 
     def load_dialects(self, context: Any) -> None:
         """Load stock dialects only, because ours are in xDSL."""
@@ -156,7 +159,8 @@ class XeBackend(BaseBackend):
                 ("ttgir", lambda m, metadata: front_passes.make_ttgir(m, options, device)),
             ]
         native: list[tuple[str, Stage]] = [
-            ("zebin", lambda source, metadata: _make_zebin(source, metadata, options, namer))
+            (_BinaryExtension("zebin"),
+             lambda source, metadata: _make_zebin(source, metadata, options, namer))
         ]
         return [
             *front,
@@ -164,7 +168,8 @@ class XeBackend(BaseBackend):
                 source, metadata, asked, options, namer)),
             ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
-            ("spv", lambda source, metadata: _make_spirv(source, metadata, asked, options, namer)),
+            (XeBackend.binary_ext, lambda source, metadata: _make_spirv(
+                source, metadata, asked, options, namer)),
             *(native if options.generate_native_code else ()),
         ]
 

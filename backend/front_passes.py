@@ -90,7 +90,7 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     if _has_control_flow(has):
         passes.common.add_sccp(pm)
         passes.common.add_canonicalizer(pm)
-    _add_sanitizer(pm, options)
+    _add_sanitizer(pm, options, has)
     pm.run(module, "make_ttgir")
     return module
 
@@ -191,7 +191,7 @@ def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module
     passes.gluon.add_canonicalizer(pm)
     passes.ttgpuir.add_combine_tensor_select_and_if(pm)
     passes.common.add_symbol_dce(pm)
-    _add_sanitizer(pm, options)
+    _add_sanitizer(pm, options, _operations(module))
     pm.run(module, "gluon_to_ttgir")
     return module
 
@@ -204,13 +204,18 @@ def _check_work_group(options: XeOptions, device: Target) -> None:
                          remedy=f"Use at most {most} warps (`num_warps`)")
 
 
-def _add_sanitizer(pm: Any, options: XeOptions) -> None:
+def _add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:
     modes = {name.strip() for name in options.instrumentation_mode.split(",") if name.strip()}
     if modes - {"fpsan"}:
         raise UnsupportedError(
-            f"instrumentation_mode={options.instrumentation_mode!r} is not supported on Intel "
-            "GPUs; use 'fpsan' or none"
-        )
+            f"TRITON_INSTRUMENTATION_MODE={options.instrumentation_mode} is not supported on Intel "
+            "GPUs, of whose modes fpsan alone is: unset it, and set TRITON_XE_SANITIZE=1, with "
+            "which the simulator finds races and accesses outside of tensors")
+    if "fpsan" in modes and any(name.startswith("tt.dot") for name in has):
+        raise UnsupportedError(
+            "TRITON_INSTRUMENTATION_MODE=fpsan does not reach tl.dot on Intel GPUs, because "
+            "libtriton would write its products in scratch memory: unset it for this kernel, or "
+            "write the product with tl.sum")
     if "fpsan" in modes:
         _add_fp_sanitizer(pm, options)
         passes.common.add_canonicalizer(pm)

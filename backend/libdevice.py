@@ -15,12 +15,17 @@ instructions, builtins or polynomials by symbol and operand type.  Signatures, b
 Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as their names say.  The names
 in `ABSENT` exist too, because Triton looks up all names that a file imports, but calling them is
 refused.
+
+`VENDORS` are the same functions for kernels that name the module of CUDA or HIP instead; the name
+of the vendor is their library, from which the lowering makes a remark.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import ModuleType
 from typing import Any
 
 from triton.language import core
@@ -100,14 +105,15 @@ def _table(name: str, rows: list[tuple[tuple[str, ...], str]]) -> _Table:
     }
 
 
-def _elementwise(arity: int, table: _Table) -> Callable[..., Any]:
+def _elementwise(arity: int, table: _Table, library: str) -> Callable[..., Any]:
     kind = Parameter.POSITIONAL_OR_KEYWORD
     operands = [Parameter(f"arg{n}", kind) for n in range(arity)]
     signature = Signature([*operands, Parameter("_semantic", kind, default=None)])
 
     def function(*args: Any, _semantic: Any = None, **named: Any) -> Any:
         values = list(signature.bind(*args, **named).arguments.values())
-        return core.extern_elementwise("", "", values, table, is_pure=True, _semantic=_semantic)
+        return core.extern_elementwise(
+            library, "", values, table, is_pure=True, _semantic=_semantic)
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
@@ -150,8 +156,8 @@ def _conversions() -> _Rows:
     return rows
 
 
-def _define(name: str, rows: list[tuple[tuple[str, ...], str]]) -> Any:
-    function = _elementwise(len(rows[0][0]), _table(name, rows))
+def _define(name: str, rows: list[tuple[tuple[str, ...], str]], library: str = "") -> Any:
+    function = _elementwise(len(rows[0][0]), _table(name, rows), library)
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     return core.extern(function)
@@ -166,6 +172,26 @@ def _refuse(name: str, instead: str) -> Any:
     return core.extern(function)
 
 
-FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _rows().items()}
+_ROWS = _rows()
+FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _ROWS.items()}
 globals().update(FUNCTIONS)
 globals().update({name: _refuse(name, instead) for name, instead in ABSENT.items()})
+
+
+def _of_vendor(vendor: str) -> ModuleType:
+    """The functions for kernels that name another vendor's module, defined when looked up."""
+    module = ModuleType(f"{__name__}.{vendor}")
+
+    def look_up(name: str) -> Any:
+        if name not in _ROWS:
+            return getattr(sys.modules[__name__], name)
+        made = _define(name, _ROWS[name], vendor)
+        setattr(module, name, made)
+        return made
+
+    module.__dict__["__getattr__"] = look_up
+    return module
+
+
+VENDORS = {f"triton.language.extra.{vendor}.libdevice": _of_vendor(vendor)
+           for vendor in ("cuda", "hip")}

@@ -1,7 +1,7 @@
 """Refuse what Triton ignores silently, or fails on without a reason.
 
-Triton drops a grid's fourth dimension, and recursion ends in a bare KeyError, or never.  Kernels of
-other backends are not affected.
+Triton drops a grid's fourth dimension, recursion ends in a bare KeyError, or never, and variables
+that no stage reads have no effect.  Kernels of other backends are not affected.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from triton.compiler.compiler import CompiledKernel
 from triton.compiler.errors import CompilationError
 
 from triton_xe.backend.options import XeOptions
+from triton_xe.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from triton.compiler.code_generator import CodeGenerator
@@ -32,6 +33,28 @@ def install_in_front_end() -> None:
 
     if not hasattr(CodeGenerator.call_JitFunction, "__wrapped__"):
         CodeGenerator.call_JitFunction = _calling(CodeGenerator.call_JitFunction)
+
+
+_ADDRESS_SANITIZER = (
+    "TRITON_ENABLE_ASAN=1 asks for LLVM's address sanitizer, which Intel GPUs do not have: unset "
+    "it, and set TRITON_XE_SANITIZE=1, with which the simulator checks every access")
+_LOCAL_VARIABLES = (
+    "LLVM_EXTRACT_DI_LOCAL_VARIABLES=1 asks for local variables in debug information, of which "
+    "kernels for Intel GPUs have source lines alone: unset it")
+
+
+def check_variables() -> None:
+    """Refuse Triton's variables that ask of a compilation what this backend does not do."""
+    asked = knobs.compilation
+    if asked.enable_asan:
+        raise UnsupportedError(_ADDRESS_SANITIZER)
+    if getattr(asked, "dump_ir_extract_di_local_variables", False):
+        raise UnsupportedError(_LOCAL_VARIABLES)
+    if asked.use_ir_loc not in (None, "", "ttir", "ttgir"):
+        raise UnsupportedError(
+            f"USE_IR_LOC={asked.use_ir_loc} is not possible for kernels on Intel GPUs, where the "
+            "source lines of an error can be those of two stages: set USE_IR_LOC=ttir or "
+            "USE_IR_LOC=ttgir")
 
 
 class XeCompiledKernel(CompiledKernel):

@@ -14,6 +14,7 @@ from xdsl.ir import Dialect
 _OWN = {
     "tt": ("triton_xe.dialects.tt", "TT"),
     "ttg": ("triton_xe.dialects.ttg", "TTG"),
+    "tti": ("triton_xe.dialects.tti", "TTI"),
     "xe": ("triton_xe.dialects.xe", "Xe"),
     "xetile": ("triton_xe.dialects.xetile", "XeTile"),
     "xegpu": ("triton_xe.dialects.xegpu", "XeGPU"),
