@@ -30,9 +30,9 @@ Operands
 - `store_scatter` types are in the order of its operands; one example swaps the last two.
 - `atomic_rmw` separates its kind by a comma, as in the table.
 - The first XeGPU, in the RFC that introduces XeTile, has other names.  The test reads its
-  init_tile, load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and prefetch_nd.  A
-  VNNI_AXIS that moves no data becomes a shape cast; load_1d and store_1d become 1D blocks.  In its
-  load_scalar and store_scalar, the type `any` is read as f32.
+  init_tile, load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and
+  prefetch_nd.  A VNNI_AXIS that moves no data becomes a shape cast; load_1d and store_1d become 1D
+  blocks.  In its load_scalar and store_scalar, the type `any` is read as f32.
 
 Rules
 - A 1D block must say boundary_check = false where it is created, as the text has it; the examples

@@ -111,7 +111,8 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
 
     Attributes of this project: with `xe.gather`, the block is moved by gathers.  With
     `xe.transposed`, elements along its rows are one pitch from each other in memory, and elements
-    along its columns are adjacent. `xe.base_alignment` is the known alignment of the base address, in bytes.
+    along its columns are adjacent.  `xe.base_alignment` is the known alignment of the base address,
+    in bytes.
     """
 
     name = "xegpu.create_nd_tdesc"
