@@ -1,7 +1,8 @@
 """Devices: their instruction sets, sizes and limits.
 
 Sources: the IP versions and capability flags of Intel's compute runtime (NEO) and graphics compiler
-(IGC), probed with ocloc 26.27; Intel's product pages for the example machines.
+(IGC), probed with ocloc 26.27; Intel's product pages for the example machines.  Their PCI device
+ids are in NEO's `shared/source/dll/devices/devices_base.inl`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Target:
     memory_bus_bits: int = 128
     last_level_cache_bytes: int = 8 << 20
     is_integrated: bool = False
+    device_id: int = 0
+    """PCI device id of the example machine."""
+    stepping: int = 0
+    """Last number of the IP version."""
 
     def __init__(self, **given: Any) -> None:
         """Set fields by name; raise `TypeError` for an unknown field, or a field without a
@@ -107,25 +112,26 @@ TARGETS: Mapping[str, Target] = {
     for t in (
         _xe("dg2", (12, 55), "Xe-HPG", **(_HPG | dict(has_fp64=False)), product="Arc A770",
             xe_cores=32, slices=8, clock_mhz=2100, memory_bytes=16 << 30, memory_clock_mhz=8750,
-            memory_bus_bits=256, last_level_cache_bytes=16 << 20),
+            memory_bus_bits=256, last_level_cache_bytes=16 << 20, device_id=0x56A0, stepping=8),
         _xe("mtl", (12, 70), "Xe-LPG", **(_HPG | dict(dpas_execution_size=0, eus_per_core=8,
             has_bf16_conversion=False)), product="Arc Graphics (Meteor Lake)", xe_cores=8, slices=2,
-            clock_mhz=2250, is_integrated=True),
+            clock_mhz=2250, is_integrated=True, device_id=0x7D55, stepping=4),
         _xe("arl-h", (12, 74), "Xe-LPG+", **(_HPG | dict(eus_per_core=8)),
-            product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350, is_integrated=True),
+            product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350, is_integrated=True,
+            device_id=0x7D51, stepping=4),
         _xe("pvc", (12, 60), "Xe-HPC", product="Data Center GPU Max 1100", xe_cores=56, slices=7,
             clock_mhz=1550, memory_bytes=48 << 30, memory_clock_mhz=1600, memory_bus_bits=3072,
-            last_level_cache_bytes=208 << 20),
+            last_level_cache_bytes=208 << 20, device_id=0x0BDA, stepping=7),
         _xe("bmg", (20, 1), "Xe2-HPG", product="Arc B580", xe_cores=20, slices=5, clock_mhz=2670,
             memory_bytes=12 << 30, memory_clock_mhz=9500, memory_bus_bits=192,
-            last_level_cache_bytes=18 << 20),
+            last_level_cache_bytes=18 << 20, device_id=0xE20B, stepping=0),
         _xe("lnl", (20, 4), "Xe2-LPG", product="Arc 140V", xe_cores=8, slices=2, clock_mhz=2050,
             memory_bytes=16 << 30, memory_clock_mhz=4266, memory_bus_bits=128,
-            is_integrated=True),
+            is_integrated=True, device_id=0x64A0, stepping=4),
         _xe("ptl", (30, 0), "Xe3-LPG", product="Arc B390", xe_cores=12, slices=2, clock_mhz=2500,
             memory_bytes=16 << 30, memory_clock_mhz=4800, memory_bus_bits=128,
             grf_modes=_XE3_GRF, threads_per_eu=_XE3_THREADS, has_fp8_conversion=True,
-            is_integrated=True),
+            is_integrated=True, device_id=0xB080, stepping=4),
     )
 }
 
