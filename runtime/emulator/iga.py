@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,8 @@ PLATFORMS: Mapping[str, tuple[int, int]] = {
 _LIBRARY = "libiga64.so.2"
 _HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
 _TEXT = _HEX_FLOATS
+_ELEMENT = '\n    {"kind":'
+"""How each element begins in the JSON."""
 _SYNTAX_EXTENSIONS = 3
 _SCOREBOARDS = 16
 _ERROR_SIZE = 256
@@ -103,21 +105,38 @@ def _errors(context: ctypes.c_void_p) -> str:
     return ": " + "; ".join(lines) if lines else ""
 
 
-def _disassembled(device: str, code: bytes, formatting: int) -> str:
+def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = False) -> str:
     with _Context(device) as context:
         options = _DisassembleOptions(ctypes.sizeof(_DisassembleOptions), formatting)
         text = ctypes.c_char_p()
-        _check(_library().iga_context_disassemble(
+        status = _library().iga_context_disassemble(
             context, ctypes.byref(options), code, ctypes.c_uint32(len(code)), None, None,
-            ctypes.byref(text)), context, f"code for {device} cannot be decoded")
+            ctypes.byref(text))
+        if not (is_part and text.value):
+            _check(status, context, f"code for {device} cannot be decoded")
         return (text.value or b"").decode()
 
 
-def decode(device: str, code: bytes) -> list[dict[str, Any]]:
-    """The elements of the code as IGA's JSON describes them: instructions and labels."""
-    elements: list[dict[str, Any]] = json.loads(
-        _disassembled(device, code, _JSON_V2 | _HEX_FLOATS | _PCS))["elems"]
+def decode(device: str, code: bytes, *, is_part: bool = False) -> list[dict[str, Any]]:
+    """The elements of the code as IGA's JSON describes them: instructions and labels.
+
+    A part of a program may have branches that lead out of it, and bytes after the program.
+    """
+    text = _disassembled(device, code, _JSON_V2 | _HEX_FLOATS | _PCS, is_part=is_part)
+    if is_part:
+        return list(_readable(text))
+    elements: list[dict[str, Any]] = json.loads(text)["elems"]
     return elements
+
+
+def _readable(text: str) -> Iterator[dict[str, Any]]:
+    """The elements up to the first that is no JSON: libiga64 writes some wrong code like that."""
+    read = json.JSONDecoder().raw_decode
+    for element in text.split(_ELEMENT)[1:]:
+        try:
+            yield read(_ELEMENT.strip() + element)[0]
+        except json.JSONDecodeError:
+            return
 
 
 def disassemble(device: str, code: bytes) -> str:

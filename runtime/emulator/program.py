@@ -77,7 +77,7 @@ class Program:
         size = min(_FIRST_BYTES, available)
         while size:
             code = space.copy(address, size)
-            if (end := _end(iga.decode(device, code))) is not None:
+            if (end := _end(iga.decode(device, code, is_part=True))) is not None:
                 return cls(device, code[:end], name)
             if size >= min(available, _MOST_BYTES):
                 break
@@ -133,16 +133,19 @@ class Program:
 
 
 def _end(elements: list[dict[str, Any]]) -> int | None:
-    """Bytes of a program that ends in these elements, unless a branch leads behind them."""
-    code = [e for e in elements if e["kind"] == "I"]
-    ends = [e["pc"] for e in code if "EOT" in e.get("opts", ())]
-    if not ends or not code:
-        return None
+    """Bytes of the program that begins with these elements; None if they are only a part of it.
+
+    It ends with the first end of a thread that no branch before it leads over.
+    """
     labels = {e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
-    targets = [labels[s["target"]] for e in code for s in e.get("srcs", ())
-               if s["kind"] == "LB" and e["pc"] <= ends[-1]]
-    last = code[-1]["pc"]
-    return ends[-1] + 16 if all(pc <= last for pc in targets) and ends[-1] < last else None
+    furthest = 0
+    for element in elements:
+        targets = (labels.get(source["target"], _MOST_BYTES) for source in element.get("srcs", ())
+                   if source["kind"] == "LB")
+        furthest = max(furthest, *targets, 0)
+        if "EOT" in element.get("opts", ()) and furthest <= element["pc"]:
+            return int(element["pc"]) + 16
+    return None
 
 
 def _nothing(threads: Threads, running: Running) -> None:
