@@ -44,6 +44,6 @@ setup(
     packages=packages(),
     package_dir={f"triton_xe.{folder}": folder for folder in OUTER},
     package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json", "*.css", "*.js"]},
-    ext_modules=[native("launch"), native("threads")],
+    ext_modules=[native("launch"), native("threads"), native("emulated_gpu")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

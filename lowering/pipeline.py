@@ -38,7 +38,6 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
 from triton_xe.lowering.divide_by_rows import DivideByRowsPass
-from triton_xe.lowering.expand_fpsan import ExpandFpsanPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
@@ -78,7 +77,6 @@ def _itself(made: type[ModulePass]) -> type[ModulePass]:
 
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
-        ExpandFpsanPass,
         RunPartitionsPass,
         RaiseCallsPass,
         ExpandDescriptorsPass,

@@ -12,6 +12,7 @@
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
 | `TRITON_XE_TOOLCHAIN` | folder of `triton-xe toolchain`; default: in the cache folder |
+| `TRITON_XE_EMULATED` | socket of the emulated GPU; `triton-xe emulate` sets it |
 | `TRITON_XE_SANITIZE` | 1: the simulator checks every access; or `finite`, `storage`, `strict` |
 | `TRITON_XE_FINDINGS` | file to append findings to, with which a checked launch goes on |
 | `TRITON_XE_SHUFFLE` | seed of other orders of programs and warps on the simulator; 0: none |
@@ -117,6 +118,11 @@ def level_zero() -> str:
 def toolchain() -> Path:
     text = _text("TRITON_XE_TOOLCHAIN")
     return Path(text) if text else cache_dir() / "toolchain"
+
+
+def emulated() -> bool:
+    """True if this process was started by `triton-xe emulate`."""
+    return bool(_text("TRITON_XE_EMULATED"))
 
 
 _UNUSUAL = tuple(f"TRITON_XE_{name}".encode() for name in ("SANITIZE", "TRACE", "SHUFFLE"))

@@ -1,6 +1,4 @@
-"""Locks for processes that fork: the child has a copy of each lock, but not of the thread that owns
-it.
-"""
+"""Locks of processes that fork: the child has a copy of each, and not the thread that held it."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from collections.abc import Callable
 
 
 class Lock:
-    """A reentrant lock that is free in a forked process.
+    """A reentrant lock that is free in a forked process, where what it guards may be half done.
 
-    It is for state that may be left half updated, because the child can start from any of its
-    states.
+    For state that is as good half done as not begun.
 
     >>> lock = Lock()
     >>> with lock, lock:
@@ -41,9 +38,9 @@ class Lock:
 
 
 class ForkLock(Lock):
-    """A reentrant lock that a fork waits for, so that no process inherits a half-done update.
+    """A reentrant lock that a fork waits for, so that no process has something half done.
 
-    If a thread takes two of them, it must take the one that was created later first.
+    Of two that are held at once, the one that was made later is taken first.
     """
 
     def _register(self) -> None:
@@ -51,5 +48,5 @@ class ForkLock(Lock):
 
 
 def fork_waits_for(take: Callable[[], object], release: Callable[[], object]) -> None:
-    """Make a fork wait for a lock of another library, as for a `ForkLock`."""
+    """As of a `ForkLock`, for a lock of somebody else's."""
     os.register_at_fork(before=take, after_in_parent=release, after_in_child=release)

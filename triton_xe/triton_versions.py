@@ -1,10 +1,10 @@
-"""The supported versions of Triton, and all differences between them.
+"""The versions of Triton that the plugin works with, and all that differs between them.
 
-Code that uses a name of Triton's which only some versions have calls `installed()` and decides by
-its field.  A version that is not in the table is not used, because its differences are not known.
+Who uses a name of Triton's that only some versions have asks `installed()` and decides by its
+field.  A version that is not in the table is not used at all: what it does otherwise is not known.
 
-Older spellings in TTGIR (hints of a load or store as clauses, up to 3.8) are read in every version,
-by `triton_xe.dialects.tt.memory`.
+What the TTGIR of older versions spells otherwise (hints of a load or store as clauses, up to 3.8)
+is read in every version, by `triton_xe.dialects.tt.memory`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from triton_xe.errors import UnsupportedError
 
 
 class TritonVersion(NamedTuple):
-    """One minor version, described by its differences from the newest.
+    """One minor version, by how it differs from the newest.
 
-    It is a named tuple, because every `import triton` creates this class, and a dataclass takes
-    five times as long.
+    A named tuple: every `import triton` makes this class, and a dataclass takes five times as long.
     """
 
     number: tuple[int, int]
     decides_fp_fusion: bool = True
-    """`knobs.language.fp_fusion_enabled` exists; older versions have `default_fp_fusion` alone."""
+    """`knobs.language.fp_fusion_enabled`; else `default_fp_fusion` alone."""
     has_fp_sanitizer: bool = True
-    """`passes.ttgpuir.add_fp_sanitizer` exists."""
+    """`passes.ttgpuir.add_fp_sanitizer`."""
     sanitizes_casts: bool = True
-    """`add_fp_sanitizer` and `add_remove_layout_conversions` take a second argument."""
+    """It, and `add_remove_layout_conversions`, take a second argument."""
     has_block_pointers: bool = False
-    """Block pointers are operations, which `add_rewrite_tensor_pointer` converts to pointers."""
+    """Block pointers are operations, which `add_rewrite_tensor_pointer` turns into pointers."""
 
     def __str__(self) -> str:
         return ".".join(map(str, self.number))
@@ -42,7 +41,7 @@ VERSIONS = (
     TritonVersion((3, 8), decides_fp_fusion=False, sanitizes_casts=False),
     TritonVersion((3, 9)),
 )
-"""Supported versions, oldest first."""
+"""Oldest first."""
 NEWEST = VERSIONS[-1]
 
 
@@ -56,13 +55,13 @@ def minor_version(text: str) -> tuple[int, ...]:
 
 
 def of(text: str) -> TritonVersion | None:
-    """The facts of a version by its full name; None if not supported."""
+    """The facts of a version by its full name; None where they are not known."""
     return next((v for v in VERSIONS if v.number == minor_version(text)), None)
 
 
 @cache
 def installed() -> TritonVersion:
-    """The facts of this process's Triton; `UnsupportedError` if not supported."""
+    """The facts of this process's Triton; `UnsupportedError` where they are not known."""
     import triton
 
     known = of(triton.__version__)
@@ -73,7 +72,7 @@ def installed() -> TritonVersion:
 
 
 def span() -> str:
-    """The range of supported versions, for messages.
+    """The range for people.
 
     >>> span()
     '3.7 to 3.9'

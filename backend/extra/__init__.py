@@ -1,7 +1,7 @@
 """`triton.language.extra.intel` and `triton.backends.intel`: names of Intel's own build of Triton.
 
-Triton loads submodules from the search path of `triton.language.extra`, which in the stock wheel is
-one folder with those of CUDA and HIP.  This folder is appended to that path.
+Triton makes submodules of the packages on the search path of `triton.language.extra`, which in the
+stock wheel is one folder, with those of CUDA and HIP. This folder becomes its last.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ FOLDERS = {"triton.language.extra": str(Path(__file__).parent),
 
 
 class _Extended(MetaPathFinder):
-    """Finds these packages in their own folders, and appends a folder of ours to their search
-    paths.
-    """
+    """Finds these packages where they are, with a folder of ours on their search paths too."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -32,7 +30,7 @@ class _Extended(MetaPathFinder):
 
 
 def extend() -> None:
-    """Extend the search paths when Triton imports the packages; one of them imports this module."""
+    """Have search paths extended when Triton imports the packages; one of them imports this."""
     for name in FOLDERS.keys() & sys.modules.keys():
         sys.modules[name].__path__.append(FOLDERS[name])
     sys.meta_path.insert(0, _Extended())

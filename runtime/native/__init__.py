@@ -1,9 +1,10 @@
-"""Parts in C, built where a compiler is; each has a slower equal in Python.
+"""Parts in C, built where a compiler is; the first two have a slower equal in Python.
 
 - `launch.c`, an extension over Python's limited API: launches on Level Zero and the simulator.
 - `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
+- `emulated_gpu.c`, a library that `triton-xe emulate` preloads into programs; nothing replaces it.
 
-`launch` and `threads` are None where they are missing: no compiler when the package was built from
+`launch`, `threads` and `emulated_gpu` are None where they are missing: no compiler when the package was built from
 source, a source that changed since, a Python without its global lock, or `TRITON_XE_NATIVE=0`.
 """
 
@@ -42,8 +43,16 @@ def _threads() -> ctypes.CDLL | None:
     return library if source.decode() == _built_from("threads") else None
 
 
+def _emulated_gpu() -> Path | None:
+    """The file, which this process does not load."""
+    found = next(HERE.glob("emulated_gpu.*so"), None)
+    digest = _built_from("emulated_gpu").encode()
+    return found if found is not None and digest in found.read_bytes() else None
+
+
 launch: Any = _launch() if knobs.native() else None
 threads: ctypes.CDLL | None = _threads() if knobs.native() else None
+emulated_gpu: Path | None = _emulated_gpu()
 
 
 def describe() -> str:

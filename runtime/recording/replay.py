@@ -1,4 +1,4 @@
-"""Repeat a recorded launch, without torch, triton and the program that recorded it."""
+"""A recorded launch once more, with neither torch, nor triton, nor the program that made it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from triton_xe.runtime.spirv_reader import EntryPoint
 from triton_xe.runtime.versions import name_of
 
 Memory = dict[int, Bytes]
-"""Contents of blocks, by number."""
+"""The contents of blocks, by number."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one run: `after` has all blocks, `seconds` is the host's time."""
+    """What came of one run: `after` holds all blocks, `seconds` is what it took here."""
 
     finding: Finding | None
     milliseconds: float
-    """Time on the device's clock; NaN for a run with a finding, or if the device has no time."""
+    """On the device's clock; NaN for a run with a finding, and where the device has no time."""
     after: Memory
     seconds: float
     is_whole: bool
-    """True if the kernel ran to its end."""
+    """Whether the kernel ran to its end."""
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """Substitute for a tensor in the simulator's reports."""
+    """Stands for a tensor where the simulator's reports name one."""
 
     view: View
     address: int
@@ -66,11 +66,11 @@ class _Tensor:
 
 
 class Replay:
-    """The launch of a folder on a device, which can be run any number of times.
+    """The launch of a folder on a device, to run as often as one likes.
 
-    `device` is a name as for `open_device`.  The default, also for `sim`, is the simulated device
-    that the kernel was compiled for.  Raise `DeviceError` if the folder is damaged, or the device
-    has another type.
+    `device` is a name as of `open_device`; by default, and for `sim`, the simulated one that it was
+    compiled for.
+    `DeviceError` when the folder is damaged, or the device is not of that type.
     """
 
     def __init__(self, folder: Path, device: str = "") -> None:
@@ -95,9 +95,7 @@ class Replay:
         self._check_version()
 
     def _lend(self) -> None:
-        """Allow kernels the memory of the recorded launch and no more; mark what was never
-        written.
-        """
+        """Let kernels use what they could use, and no more; know what was never written."""
         for number, map_ in self._maps.items():
             self.device.note_unwritten(self.placed.blocks[number].low, map_)
         for argument in self.recording.arguments:
@@ -110,7 +108,7 @@ class Replay:
                 self.device.borrow(block.low, block.high)
 
     def _moved(self, contents: Memory) -> Memory:
-        """The contents, with the addresses in them replaced by those of this process."""
+        """The contents with the addresses in them that memory has now."""
         for table in self.recording.tables:
             data = contents.get(table.block)
             if data is not None:
@@ -152,7 +150,7 @@ class Replay:
             raise DeviceError(f"{self.folder / name} is missing: {error.strerror}") from error
 
     def _check_version(self) -> None:
-        """Check that the launch takes the same version of the kernel as the recorded one."""
+        """The launch must take the version of the kernel that it took."""
         versions = self.kernel.versions
         failing = "" if versions is None else versions.failing(self.values, self.recording.grid)
         if failing != self.recording.failing:
@@ -165,7 +163,7 @@ class Replay:
         return int(np.prod(self.recording.grid, dtype=np.int64))
 
     def run(self, *, sanitize: bool = False, programs: Sequence[int] | None = None) -> Outcome:
-        """Launch with the recorded memory, and return the result."""
+        """Launch with the memory that was recorded, and give what came of it."""
         if (sanitize or programs is not None) and not self.device.is_simulated:
             raise DeviceError("a GPU runs whole launches, without checks: leave --device away")
         for number, data in self.before.items():
@@ -189,12 +187,12 @@ class Replay:
         return Outcome(finding, self._elapsed(start, end), after, seconds, end is not None)
 
     def _buffer(self) -> DebugBuffer:
-        """Buffer for prints and asserts of the kernel."""
+        """For what the kernel prints and asserts."""
         program = self.recording.program
         return DebugBuffer(self.device, program.kernel, program.sites)
 
     def _elapsed(self, start: Any, end: Any) -> float:
-        """Milliseconds; NaN for a run that did not end, or if the device has no time for it."""
+        """NaN for a run that did not end, and where the device has no time of it."""
         try:
             return float("nan") if end is None else float(self.device.elapsed_ms(start, end))
         except DeviceError:
@@ -212,7 +210,7 @@ class Replay:
             cooperative=self.recording.cooperative and programs is None, **asked)
 
     def _tensors(self) -> Any:
-        """Tensors for the simulator's checks; arrays of the host have only a type."""
+        """What the simulator's checks are told of tensors; of arrays of the host the type."""
         found = [(k, argument.name, self._tensor(argument, int(self.values[k])))
                  for k, argument in enumerate(self.recording.arguments) if argument.type == "ptr"]
         return tuple(each[:2] for each in found), tuple(each[2] for each in found)
@@ -226,7 +224,7 @@ class Replay:
 
     @property
     def why_nothing_to_compare(self) -> str:
-        """Reason why there is no memory after the recorded launch; empty if there is."""
+        """Why there is no memory after the recorded launch; empty where there is."""
         if self.recording.changed is not None:
             return ""
         if self.recording.finding is not None:
@@ -234,7 +232,7 @@ class Replay:
         return "memory after the launch was not recorded (TRITON_XE_RECORD_AFTER, or it never came)"
 
     def expected(self) -> Memory:
-        """The memory after the recorded launch; `DeviceError` if that was not recorded."""
+        """The memory after the recorded launch; `DeviceError` when that was not recorded."""
         changed = self.recording.changed
         if changed is None:
             raise DeviceError(f"{self.folder}: {self.why_nothing_to_compare}")
@@ -249,7 +247,7 @@ def _version(failing: str) -> str:
 
 
 def describe(recording: Recording) -> str:
-    """Describe a recorded launch in a few lines."""
+    """A recorded launch in a few lines."""
     program, versions, device = recording.program, recording.versions, recording.device
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     driver = f", driver {device['driver']}" if "driver" in device else ""

@@ -1,4 +1,4 @@
-"""Reduce a launch to the fewest programs that still show its error."""
+"""The fewest programs of a launch that still show what went wrong."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ MOST_RUNS = 2000
 
 
 class _Stopped(Exception):
-    """The limit of runs is reached."""
+    """Enough runs."""
 
 
 def smallest(
     programs: Programs, shows: Callable[[Programs], bool], likely: Iterable[Programs] = ()
 ) -> tuple[list[int], bool]:
-    """Find programs that show the error, none of which can be left out; and True if that is
-    certain.
+    """Programs that show it, none of which can be left out; and whether that much is certain.
 
-    `programs` show the error, and `likely` subsets are tried first.  Parts are left out: halves,
-    then smaller parts, then single programs until none can be left out.  The result is not certain
-    if MOST_RUNS runs were not enough.
+    `likely` are tried first; it is not certain where MOST_RUNS runs did not do.  `programs` show
+    it.  Parts are left out: halves, then smaller ones, then single programs until none can be.
 
     >>> smallest(range(1000), lambda some: {3, 700} <= set(some))
     ([3, 700], True)

@@ -1,4 +1,4 @@
-"""Dialect `llvm`: the ops and attributes of it that Triton's front end creates.
+"""Dialect `llvm`: what Triton's front end writes of it.
 
     llvm.intr.assume %condition : i1                                        # tl.assume
     #llvm.loop_annotation<licm = #llvm.loop_licm<disable = true>>           # disable_licm=True
@@ -21,9 +21,7 @@ LOOP_ANNOTATION = "llvm.loop_annotation"
 
 @irdl_op_definition
 class AssumeOp(IRDLOperation):
-    """Assume that a condition holds, as the author promises; the kernel is also correct without the
-    op.
-    """
+    """The author's word that a condition holds; a kernel is right without it as well."""
 
     name = "llvm.intr.assume"
     condition = operand_def(i1)
@@ -31,7 +29,7 @@ class AssumeOp(IRDLOperation):
 
 
 class _Entries(ParametrizedAttribute):
-    """An attribute `<key = value, ...>`."""
+    """`<key = value, ...>`."""
 
     entries: DictionaryAttr
 
@@ -56,7 +54,7 @@ class _Entries(ParametrizedAttribute):
 
 @irdl_attr_definition
 class LoopLicmAttr(_Entries):
-    """Loop-invariant code motion that LLVM may do.
+    """What LLVM may move out of a loop.
 
     >>> LoopLicmAttr.disabled().is_disabled
     True
@@ -76,13 +74,13 @@ class LoopLicmAttr(_Entries):
 
 @irdl_attr_definition
 class LoopAnnotationAttr(_Entries):
-    """Annotations of a loop for LLVM."""
+    """What LLVM is told about a loop."""
 
     name = "llvm.loop_annotation"
 
 
 def keeps_invariants(loop: Operation) -> bool:
-    """True if the author disabled loop-invariant code motion for the loop."""
+    """Whether the author wants what a loop computes again each time to stay in it."""
     annotation = loop.attributes.get(LOOP_ANNOTATION)
     if not isinstance(annotation, LoopAnnotationAttr):
         return False

@@ -1,4 +1,4 @@
-"""A row of the table of intrinsics, and its properties."""
+"""What a row of the table of intrinsics says, and what it answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_xe.intrinsics.mangling import itanium, suffix
 
 
 class Effect(Flag):
-    """Side effects of a call."""
+    """What a call does besides its result."""
 
     NONE = 0
     READS = auto()
@@ -26,20 +26,20 @@ class Effect(Flag):
     ORDERS = auto()
     """Orders accesses to global memory between work-groups: an atomic, or a fence."""
     ARRIVES = auto()
-    """Releases subgroups that wait."""
+    """Lets subgroups go on that wait."""
     BARRIER = auto()
     """Waits for the other subgroups of the work-group."""
     CONVERGENT = auto()
-    """Must be executed by all lanes together, because it exchanges values or is one message."""
+    """Has to be executed by all lanes together: it exchanges values, or is one message."""
     VOLATILE = auto()
-    """Two calls with equal arguments may have different results."""
+    """Two calls with equal arguments differ."""
 
 
 ANYTHING = ~Effect.NONE
 
 
 class Uniformity(Enum):
-    """Conditions under which a result is equal in all lanes of a subgroup."""
+    """When a result is one value for all lanes of a subgroup."""
 
     ELEMENTWISE = "where all arguments are"
     GROUP = "always, and for the whole work-group"
@@ -50,7 +50,7 @@ class Uniformity(Enum):
 
 
 class Family(Enum):
-    """Rows that the same code handles; their arguments of equal name have equal meaning."""
+    """Rows that the same code reads; their arguments of one name mean the same."""
 
     ID = "ids and sizes of work-items"
     MATHS = "functions of each element"
@@ -74,7 +74,7 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument: its name and type, and flags for constants and for values equal in all lanes."""
+    """An argument: its type, and whether it is a constant, or one value for all lanes."""
 
     name: str
     type: str
@@ -90,12 +90,12 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """One row of the table.
+    """One row.
 
     `signature` is `result (name: type, ...)`.  Types are i1 to i64, u32 (an i32 whose builtin is
-    unsigned), f32, void, p, p1, p3 (pointers by address space).  A capital letter is a type that
-    calls choose.  `overloads` are the types at the end of an intrinsic's symbol; the symbol of a
-    builtin spells all its arguments.
+    unsigned), f32, void, p, p1, p3 (pointers by address space); a capital letter stands for a
+    type that calls choose.  `overloads` are the types that an intrinsic's symbol ends with; the
+    symbol of a builtin spells all its arguments.
 
     >>> from triton_xe.intrinsics.genisa import PREDICATED_LOAD
     >>> PREDICATED_LOAD.symbol("half", ["ptr addrspace(1)", "i64", "i1", "half"])
@@ -110,17 +110,14 @@ class Intrinsic:
     uniformity: Uniformity = Uniformity.ELEMENTWISE
     overloads: str = ""
     definition: Callable[..., Any] | None = field(default=None, repr=False)
-    """Function that computes the result on numpy arrays; memory is an array too."""
+    """What it computes, on numpy arrays; memory is an array too."""
     combines: str = ""
-    """Operation that a reduction applies to the values of two lanes, named as in LLVM's
-    `atomicrmw`.
-
-    For `min` and `max` of OpenCL the type decides between signed, unsigned and floating point.
-    """
+    """What a reduction does with two lanes' values, in the words of LLVM's `atomicrmw`; `min` and
+    `max` of OpenCL go by the type."""
     ulp: float = 0
     """Largest error of an fp32 result, in units in the last place."""
     available: Callable[[Target], Any] = field(default=lambda target: True, repr=False)
-    """True for the devices that have it."""
+    """Whether a device has it."""
 
     @cached_property
     def result(self) -> str:
@@ -150,19 +147,17 @@ class Intrinsic:
 
     @property
     def pure(self) -> bool:
-        """True if the result depends only on arguments, ids and lanes, and the call has no side
-        effects.
-        """
+        """Whether the result depends on the arguments, ids and lanes alone, and that is all."""
         return not self.effects & ~Effect.CONVERGENT
 
     @cached_property
     def is_builtin(self) -> bool:
-        """True if the symbol is that of an OpenCL or SPIR-V builtin."""
+        """Whether the symbol is that of an OpenCL or SPIR-V builtin."""
         return not self.name.startswith(("llvm.", "xe."))
 
     @cached_property
     def _suffixes(self) -> tuple[int | str, ...]:
-        """Type suffixes of the symbol: -1 for the result's type, a number for an argument's."""
+        """What the symbol ends with: -1 for the result's type, a number for an argument's."""
         types = [p.type for p in self.parameters]
         return tuple(
             (-1 if part == self.result else types.index(part)) if part.isupper() else part
@@ -170,7 +165,7 @@ class Intrinsic:
         )
 
     def symbol(self, result: object, arguments: Sequence[object], *, unsigned: bool = False) -> str:
-        """Name of the function for these types, which `str` must spell as LLVM does."""
+        """The name of the function of these types, which `str` spells as LLVM does."""
         if self.is_builtin:
             signs = tuple(unsigned or p.type == "u32" for p in self.parameters)
             return itanium(self.name, tuple(map(str, arguments)), signs)
@@ -181,7 +176,7 @@ class Intrinsic:
         return ".".join((self.name, *parts))
 
     def check(self, result: object, arguments: Sequence[object]) -> None:
-        """Raise `LegalityError` if a declaration of these types does not match the signature."""
+        """Raise `LegalityError` where a declaration of these types is not of this signature."""
         given = [suffix(str(t)) for t in (result, *arguments)]
         wanted = [self.result, *(p.type for p in self.parameters)]
         bound: dict[str, str] = {}
@@ -197,4 +192,4 @@ class Intrinsic:
 
 _EXACT = {"void": "isVoid", "u32": "i32", "p": "p0"}
 UNKNOWN = Intrinsic("", "R ()", Family.UNKNOWN, "", ANYTHING, Uniformity.LANE)
-"""Row of a function that is not in the table; it may have any effect."""
+"""What is said of a function that the table does not have: it may do anything."""

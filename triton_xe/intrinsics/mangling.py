@@ -19,7 +19,7 @@ _BUILTIN = re.compile(r"_Z([1-9]\d*)")
 
 @cache
 def suffix(text: str) -> str:
-    """Mangle a type as LLVM does in the names of intrinsics.
+    """How LLVM mangles a type into the name of an intrinsic.
 
     >>> suffix("<8 x float>"), suffix("ptr addrspace(1)"), suffix("i32")
     ('v8f32', 'p1', 'i32')
@@ -34,10 +34,9 @@ def suffix(text: str) -> str:
 
 @cache
 def itanium(name: str, arguments: tuple[str, ...], unsigned: tuple[bool, ...] = ()) -> str:
-    """Mangle the symbol of an OpenCL or SPIR-V builtin by the Itanium C++ ABI.
+    """The symbol of an OpenCL or SPIR-V builtin, as the Itanium C++ ABI mangles it.
 
-    `unsigned` has a flag per argument, because LLVM's integers have no sign.  Pointers are not
-    supported.
+    `unsigned` says it per argument: LLVM's integers have no sign.  Pointers are not spelled here.
 
     >>> itanium("fmod", ("<4 x float>", "<4 x float>")), itanium("get_sub_group_id", ())
     ('_Z4fmodDv4_fS_', '_Z16get_sub_group_idv')
@@ -55,7 +54,7 @@ def itanium(name: str, arguments: tuple[str, ...], unsigned: tuple[bool, ...] = 
 
 
 def builtin_name(symbol: str) -> tuple[str, str] | None:
-    """Split an Itanium symbol into name and mangled arguments; None if it is no such symbol.
+    """Name and mangled arguments of an Itanium symbol; None when it is none.
 
     >>> builtin_name("_Z4fmodDv4_fS_")
     ('fmod', 'Dv4_fS_')
@@ -68,7 +67,7 @@ def builtin_name(symbol: str) -> tuple[str, str] | None:
 
 
 def is_unsigned(symbol: str) -> bool:
-    """True if the first argument of a builtin, or its elements, are unsigned integers.
+    """Whether the first argument of a builtin, or its elements, are integers without a sign.
 
     >>> is_unsigned("_Z6mul_hiDv8_jS_"), is_unsigned("_Z3maxll")
     (True, False)
@@ -78,7 +77,7 @@ def is_unsigned(symbol: str) -> bool:
 
 
 def prefixes(symbol: str) -> Iterable[str]:
-    """Yield the symbol and its prefixes at dots, in the order in which LLVM looks intrinsics up.
+    """The symbol, and what is left of it without its last parts: LLVM looks intrinsics up so.
 
     >>> list(prefixes("llvm.fma.v4f32"))
     ['llvm.fma.v4f32', 'llvm.fma', 'llvm']

@@ -1,12 +1,11 @@
 """Read a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
 
-The grammar is that of xDSL and of the ops' own syntax.  Three caches make it fast.  Tokens come
-from one regular expression.  A type that was read before is looked up by its text.  The op of a
-line that was read before, in this module or in one with the same aliases, is copied except for
-names and locations.
+The grammar is that of xDSL and of the ops' own syntax.  Tokens come from one regular expression, a
+type that was read before is taken from a table by its text, and so is the op of a line that was
+read before, in this module or in one with the same aliases, but for names and locations.
 
-Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases after the
-module.  They are read first and stored in `op.location`.
+Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases below the
+module; they are read first and end in `op.location`.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ _KINDS = tuple(_TOKENS)
 _OPEN_STRING = re.compile(
     r'(?:\s++|//[^\n]*+)*+"(?!(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+")'
 )
-"""Matches a string without its end, for which xDSL's expression would take exponential time."""
+"""A string without its end, for which xDSL's expression would search exponentially long."""
 
 
 class _Token(Token[MLIRTokenKind, str]):
-    """A token that stores its text, and creates its span on demand."""
+    """A token that holds its text, and makes its span when it is asked for."""
 
     text = ""
 
@@ -85,7 +84,7 @@ class _Token(Token[MLIRTokenKind, str]):
 
 
 class _Lexer(MLIRLexer):
-    """xDSL's lexer, with one regular expression for all but strings and rare punctuation."""
+    """xDSL's lexer; all but strings and rare punctuation by one regular expression."""
 
     def lex(self) -> Token[MLIRTokenKind, str]:
         match = _TOKEN.match(self.input.content, self.pos)
@@ -102,7 +101,7 @@ class _Lexer(MLIRLexer):
 
 
 def _nested(depth: int) -> str:
-    """Regular expression for text with balanced angle brackets, nested up to `depth`."""
+    """Text in which angle brackets are closed, up to `depth` in one another."""
     inner = r"[^<>]*+"
     for _ in range(depth):
         inner = rf"[^<>]*+(?:<{inner}>[^<>]*+)*+"
@@ -111,7 +110,7 @@ def _nested(depth: int) -> str:
 
 _TYPE = re.compile(rf"(?:tensor|!tt\.\w+|!ttg\.\w+)<{_nested(5)}>|(?:i|f|bf)[0-9]+\b|index\b")
 _LINE = re.compile(rf'(?:(%{_SUFFIX}) = )?([a-z_]+\.[^"^\n]*[^"^\n ]) loc\((#loc[0-9]*)\) *\n')
-"""Matches a line with one op of at most one result, without strings and successors."""
+"""An op of one result or none that is a line, without strings and successors."""
 _USE = re.compile(r"%([\w$.-]+)(?:#([0-9]+))?")
 _ALIAS = re.compile(r"^[#!]\w+ = (?!loc\().*$", re.MULTILINE)
 _DICTIONARY = re.compile(r'\{(?:[^{}"<>#!]++|"[^"\\\n]*+")*+\}')
@@ -129,7 +128,7 @@ def _file_line(file: str, line: str, column: str) -> FileLineColLoc:
 
 
 class _Prototype(NamedTuple):
-    """The op of a line, without its operands and the names in it."""
+    """What a line makes an op of, but for its operands and the names in it."""
 
     op_type: type[Operation]
     operand_types: list[Attribute]
@@ -137,9 +136,7 @@ class _Prototype(NamedTuple):
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
     is_verified: bool = False
-    """True if an op with this prototype was verified by the rules that do not depend on its
-    operands.
-    """
+    """An op of it was verified, by what every op of it has."""
 
     def made(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
         op = self.op_type.create(
@@ -151,17 +148,17 @@ class _Prototype(NamedTuple):
 
 @cache
 def _verifies_alone(kind: type[Operation]) -> bool:
-    """True if the validity of such ops does not depend on the ops around them."""
+    """Whether operations of a kind are right or wrong wherever they stand."""
     return kind.dialect_name() in ("arith", "math", "tt", "ttg") and not kind.has_trait(HasParent)
 
 
 MOST_KNOWN = 10_000
-"""Most texts that are cached for modules with the same aliases."""
+"""Texts that are remembered of modules with the same aliases."""
 
 
 @dataclass
 class _Known:
-    """Cached meanings of texts in modules with the same aliases."""
+    """What texts mean in modules with the same aliases."""
 
     types: dict[str, TypeAttribute] = field(default_factory=dict)
     dictionaries: dict[str, dict[str, Attribute]] = field(default_factory=dict)
@@ -175,7 +172,7 @@ class _Known:
 
 
 class _Shared(threading.local):
-    """The context in which a thread reads modules, and its caches."""
+    """The context that a thread reads modules with, and what it has learned of them."""
 
     def __init__(self) -> None:
         self.context = default_context()
@@ -227,7 +224,7 @@ class Reader(Parser):
         return self._parse_location()
 
     def parse_operation(self) -> Operation:
-        """Parse an op, from the prototype of its line if there is one."""
+        """An op, by the prototype of its line where there is one."""
         match = _LINE.match(self.lexer.input.content, self.pos)
         if match is None:
             return super().parse_operation()
@@ -264,9 +261,7 @@ class Reader(Parser):
             dict(op.properties), dict(op.attributes))
 
     def parse_verified_module(self) -> ModuleOp:
-        """Parse and verify a module; ops with a verified prototype are only checked for their
-        blocks.
-        """
+        """The module, verified; of ops whose prototype was, only their places in blocks."""
         module = self.parse_module()
         self._verify(module)
         for form, prototype in self._learned.items():
@@ -310,9 +305,7 @@ class Reader(Parser):
         return dict(self._known.dictionaries[match[0]])
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """Parse as xDSL does, but store a splat as one value, and accept floats given by their
-        bits.
-        """
+        """As xDSL's, but a splat's value is kept once, and a float may be given by its bits."""
         start = self.pos
         match = _SPLAT.match(self.lexer.input.content, start)
         if match is None:
@@ -350,7 +343,7 @@ class Reader(Parser):
         return location
 
     def located(self, position: int) -> str:
-        """Describe a position in the text, for messages."""
+        """Where in the text a position is, for people."""
         line = self.lexer.input.content.count("\n", 0, position) + 1
         return f"line {line} of the module"
 
@@ -373,11 +366,11 @@ class Reader(Parser):
 
 
 def read_module(text: str, *, name: str = "<module>", ctx: Context | None = None) -> ModuleOp:
-    """Parse `text`; raise `UnsupportedError` with the line for an unknown op."""
+    """The module that `text` spells; an UnsupportedError names an unknown op and its line."""
     with room_for():
         return Reader(ctx, text, name).parse_module()
 
 
 def read_verified_module(text: str, *, name: str = "<module>") -> ModuleOp:
-    """Parse and verify `text`."""
+    """The same, verified."""
     return Reader(None, text, name).parse_verified_module()

@@ -1,8 +1,8 @@
 """Read XeTile and XeGPU as the RFCs write them.
 
-The RFCs' examples are fragments: they use undefined values and attributes, types lack their `!`,
-and spellings vary.  `normalized` rewrites such text to this project's syntax, as one function
-around the ops.  Its arguments are the values that the fragment uses but does not define:
+The RFCs' examples are fragments: values and attributes come from nowhere, types lack their `!`,
+spellings vary.  `normalized` rewrites such text to this project's syntax, one function around the
+ops, whose arguments are the values that the fragment uses but does not define:
 
 >>> print(normalized("%r = XeGPU.load_nd %t : tensor_desc<8x16xbf16> into vector<8x16xbf16>").text)
 func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) { \
@@ -10,10 +10,10 @@ func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) { \
 func.return }
 <BLANKLINE>
 
-If the text has functions, only their statements of XeTile and XeGPU and the types are rewritten.
-Every statement stays in its line.  The rewrites are listed in the docstrings of
+Where the text has functions, only their statements of XeTile and XeGPU and the types are rewritten.
+Everything stays in its line.  What is rewritten is listed in the docstrings of
 `triton_xe.dialects.xegpu` and `.xetile`, under "Spelling" and "Operands".  In a fragment, a value
-that is used with another type than that of its definition becomes a new argument.
+that is used with another type than the one it was defined with becomes a new argument.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Normalized:
-    """Text in this project's syntax, and by line what was rewritten."""
+    """Text in this project's syntax, and by line what was read as what."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -57,16 +57,14 @@ _RFC_OP = re.compile(r"(?:%\w+\s*=\s*)?[xX]e(?:GPU|Gpu|gpu|Tile|tile)\.\w+")
 
 
 def is_rfc_notation(text: str) -> bool:
-    """True if a text has names or types that only the RFCs use."""
+    """Whether a text has names or types as only the RFCs write them."""
     return _NOTATION.search(_COMMENT.sub("", text)) is not None
 
 
 def normalized(
     text: str, name: str = "", aliases: Mapping[str, str] | None = None
 ) -> Normalized:
-    """Rewrite a text to this project's syntax; `aliases` defines attributes such as
-    "tdesc_attr".
-    """
+    """The text in this project's syntax; `aliases` defines attributes such as "tdesc_attr"."""
     known = {"scattered": "#xegpu.scattered", "Scattered": "#xegpu.scattered", **(aliases or {})}
     whole = _FUNCTION.search(_COMMENT.sub("", text)) is not None
     writer: _Writer = _InPlace() if whole else _Writer()
@@ -99,7 +97,7 @@ def _rewritten(piece: str, known: dict[str, str], writer: _Writer) -> str:
 
 
 def _types_in(piece: str) -> str:
-    """Rewrite the types in text that is not an op of the dialects."""
+    """What is no op of the dialects, with its types in today's spelling."""
     for pattern, replacement in _ELEMENTS[-3:]:
         piece = re.sub(pattern, replacement, piece)
     return re.sub(r"\buint_?(\d+)\b", r"ui\1", piece)
@@ -126,7 +124,7 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _attribute(text: str) -> str:
-    """Rewrite `!xegpu.tdesc_attr< memory_scope=slm>` and `xegpu.sg_map<...>` to attributes."""
+    """`!xegpu.tdesc_attr< memory_scope=slm>` and `xegpu.sg_map<...>` as attributes."""
     text = re.sub(r"\s*=\s*", " = ", text.strip().lstrip("!#"))
     return "#" + re.sub(r"<\s+", "<", text)
 
@@ -150,7 +148,7 @@ _TYPE = re.compile(
 
 
 def _parse(piece: str, member: str) -> Statement:
-    """Parse a statement; `member` joins the name of several values and the number of one."""
+    """The statement; `member` joins the name of several values and the number of one."""
     head = re.match(r"(?:(%\w+)\s*=\s*)?(\w+\.\w+)(.*)", piece, re.DOTALL)
     if head is None:
         raise UnsupportedError(f"not an op of XeTile or XeGPU: {piece}")
@@ -176,7 +174,7 @@ def _parse(piece: str, member: str) -> Statement:
 
 
 def _take_dictionary(text: str) -> tuple[str, tuple[str, ...]]:
-    """Split off the entries of `{...}`; a stray brace is dropped."""
+    """The text without its `{...}`, and the entries; a stray brace is dropped."""
     found = re.search(r"\{(.*?)\}", text, re.DOTALL)
     if found is None:
         return text.replace("}", ""), ()
@@ -192,17 +190,17 @@ def _expand(member: str, match: re.Match[str]) -> str:
 
 
 MOST_PARTS = 64
-"""Largest n in `%name:n`; a block has only a few dimensions."""
+"""Numbers that `%name:n` stands for; a block has a few dimensions."""
 
 
 def _take_kind(text: str) -> tuple[str | None, str]:
-    """Split off the kind of an atomic op, in any kind of quotation marks."""
+    """The kind of an atomic op, in quotation marks of any sort."""
     found = re.search(r"[“”\"](\w+)[“”\"]\s*,?", text)
     return (found[1], text.replace(found[0], "")) if found else (None, text)
 
 
 def _split_types(text: str) -> tuple[str, str]:
-    """Split operands and types at the colon or, if that is missing, before the first type."""
+    """Operands and types, at the colon or, where that is missing, at the first type."""
     colon = text.find(":")
     if colon >= 0:
         return text[:colon], text[colon + 1 :]
@@ -211,7 +209,7 @@ def _split_types(text: str) -> tuple[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside of brackets; empty parts are dropped."""
+    """At commas outside of brackets; empty parts are dropped."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         depth += (char in "<[({") - (char in ">])}" and text[i - 1 : i + 1] != "->")
@@ -245,7 +243,7 @@ _FIRST_XEGPU = ("load_2D", "store_2D", "prefetch_2D", "init_tile")
 
 
 def _fix(statement: Statement) -> tuple[Statement, ...]:
-    """Correct the deviations of the RFC's examples from its text."""
+    """Undo what the RFC's examples do differently from its text."""
     dialect, name = statement.op.split(".")
     if dialect.lower() not in ("xegpu", "xetile"):
         return (statement,)
@@ -262,7 +260,7 @@ def _fix(statement: Statement) -> tuple[Statement, ...]:
 
 
 def _named(statement: Statement) -> Statement:
-    """Rewrite the op's name, entries, operands and types to this project's spelling and order."""
+    """The op's name and entries in this project's spelling, operands and types in its order."""
     dialect, name = statement.op.split(".")
     name = _NAMES.get(name, name)
     if name == "alloc_nbarrier" and statement.result is not None:
@@ -274,10 +272,10 @@ def _named(statement: Statement) -> Statement:
 
 
 def _as_descriptors(statement: Statement) -> tuple[Statement, ...]:
-    """Rewrite tiles of the first XeGPU to tensor descriptors of its successor.
+    """The first XeGPU's tiles are the tensor descriptors of its successor.
 
-    Its loads have 3D results if no data moves (VNNI_AXIS = 0), or after a transpose of pairs.  They
-    become a load of the 2D vector and a cast.
+    Its loads give 3D vectors where no data moves (VNNI_AXIS = 0), or after a transpose of pairs;
+    that is a load of the 2D vector and a cast.
     """
     name = statement.op.split(".")[1]
     types = tuple(_descriptor(type_) for type_ in statement.types)
@@ -314,7 +312,7 @@ def _descriptor(type_: str) -> str:
 
 
 def _as_1d_block(statement: Statement) -> tuple[Statement, ...]:
-    """Rewrite load_1d and store_1d with a descriptor of their own; offsets count elements."""
+    """load_1d and store_1d make their descriptor on the way; offsets count elements."""
     load = statement.result_type is not None
     vector = statement.result_type or statement.types[0]
     desc_type = f"!xegpu.tensor_desc<{vector.removeprefix('vector<')[:-1]}, boundary_check = false>"
@@ -344,7 +342,7 @@ def _entry(entry: str) -> str:
 
 
 def _fix_dpas(statement: Statement) -> Statement:
-    """Put C last, with its type, and name the sg_maps."""
+    """C last, its type given, sg_maps named."""
     operands, types = statement.operands, statement.types
     if len(operands) == 3 and len(types) == 3 and types[0] == statement.result_type != types[2]:
         operands, types = (*operands[1:], operands[0]), (*types[1:], types[0])
@@ -363,9 +361,7 @@ def _fix_store_scatter(statement: Statement) -> Statement:
 
 
 def _fix_store(statement: Statement) -> Statement:
-    """Put the value before the tile, elements in the vector's type, and both types before any
-    arrow.
-    """
+    """Value before tile, elements in the vector's type, both types before any arrow."""
     if statement.result_type is None:
         return statement
     value, tile = statement.types[0], statement.result_type
@@ -378,7 +374,7 @@ def _fix_store(statement: Statement) -> Statement:
 
 
 def _fix_update(statement: Statement) -> Statement:
-    """Add one type per offset, and a result."""
+    """One type per offset, and a result."""
     types = statement.types + statement.types[-1:] * (
         len(statement.operands) - len(statement.types)
     )
@@ -410,7 +406,7 @@ _FIXES = {
 
 @dataclass
 class _Writer:
-    """Names and types of values while statements are written."""
+    """Names and types of values, while statements are written."""
 
     arguments: dict[str, str] = field(default_factory=dict)
     current: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -420,7 +416,7 @@ class _Writer:
     member: ClassVar[str] = "_"
 
     def head(self) -> str:
-        """Text before the statements, in the line of the first."""
+        """What stands before the statements, in the line of the first."""
         arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.arguments.items())
         return f"func.func @example({arguments}) {{ "
 
@@ -470,7 +466,7 @@ class _Writer:
 
 
 class _InPlace(_Writer):
-    """Writer for text that defines its values and functions itself."""
+    """Statements among others, which define the values and the functions."""
 
     member: ClassVar[str] = "#"
 

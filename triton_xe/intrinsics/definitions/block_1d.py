@@ -1,4 +1,4 @@
-"""1D blocks between memory and registers: element e of lane l is number e * S + l in memory."""
+"""Consecutive elements of memory to and from registers: element e of lane l is number e * S + l."""
 
 from __future__ import annotations
 

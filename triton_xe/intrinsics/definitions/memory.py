@@ -1,4 +1,4 @@
-"""Memory accesses by the lanes of a subgroup; atomics of lanes at one address run in lane order."""
+"""Accesses by the lanes of a subgroup; atomics of lanes at one address take turns in order."""
 
 from __future__ import annotations
 
@@ -27,31 +27,29 @@ COMBINE: dict[str, Combine] = {
     "fmin": np.fmin,
     "xchg": lambda held, value: value,
 }
-"""Function of old value and operand that an atomic stores, by LLVM's name of the operation.
-
-`umax` and `umin` take unsigned arrays; `fmax` and `fmin` prefer a number to NaN (LLVM language
-reference, `atomicrmw`).
-"""
+"""What takes the place of the held value, by LLVM's name of the operation.  `umax` and `umin` are
+given unsigned arrays; `fmax` and `fmin` prefer a number to NaN (LLVM language reference,
+`atomicrmw`)."""
 
 
 def masked_load(memory: Values, index: Values, mask: Values, other: Values) -> Values:
-    """Element `index[lane]` if the mask is set, otherwise `other[lane]`."""
+    """Element `index[lane]` where the mask is set, else `other[lane]`."""
     return np.where(mask, memory[np.where(mask, index, 0)], other)
 
 
 def masked_store(memory: Values, index: Values, mask: Values, value: Values) -> None:
-    """Store to `memory`; among lanes with equal index the last one wins."""
+    """Change `memory`; of lanes with one index the last wins."""
     for lane in np.flatnonzero(mask):
         memory[index[lane]] = value[lane]
 
 
 def load(memory: Values, index: Values) -> Values:
-    """Element `index[lane]`; cache policies do not change values."""
+    """Element `index[lane]`; a cache policy changes no value."""
     return memory[index]
 
 
 def store(memory: Values, index: Values, value: Values) -> None:
-    """Store to `memory`; among lanes with equal index the last one wins."""
+    """Change `memory`; of lanes with one index the last wins."""
     masked_store(memory, index, np.ones(len(index), bool), value)
 
 
@@ -64,7 +62,7 @@ def atomic_store(memory: Values, index: Values, value: Values) -> None:
 
 
 def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Values:
-    """Combine `memory[index[lane]]` with `value[lane]` for each lane; return the old values.
+    """Each lane combines `memory[index[lane]]` with `value[lane]`; returns what the lanes found.
 
     `memory` is changed.
 
@@ -82,7 +80,7 @@ def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Value
 
 
 def atomic_cas(memory: Values, index: Values, expected: Values, value: Values) -> Values:
-    """Store in each lane whose cell has the expected bits; return the old values."""
+    """Each lane stores where the cell holds the bits it expects; returns what the lanes found."""
     found = np.empty_like(value)
     for lane, cell in enumerate(index):
         found[lane] = memory[cell]

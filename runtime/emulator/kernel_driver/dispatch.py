@@ -1,0 +1,118 @@
+"""COMPUTE_WALKER: which program runs, on how many threads, with what in their registers.
+
+Source: Intel's compute runtime, `hw_cmds_generated_*_core.inl`: COMPUTE_WALKER,
+INTERFACE_DESCRIPTOR_DATA (its last 21 words but 13), RENDER_SURFACE_STATE.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from triton_xe.hardware.target import Target
+from triton_xe.runtime.emulator import Dispatch, Launch, LocalIds, Program
+from triton_xe.runtime.emulator.kernel_driver.memory import (
+    ADDRESS_BITS,
+    AddressSpace,
+    EmulatorFault,
+)
+from triton_xe.runtime.emulator.memory import Surfaces
+
+Words = Sequence[int]
+_SIMD = {0: 8, 1: 16, 2: 32}
+_SLM_KIB = (0, 1, 2, 4, 8, 16, 32, 64, 24, 48, 96, 128, 192, 256, 384)
+"""Code of a size of shared local memory -> KiB."""
+_WALK_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+"""Dimensions from the one that changes fastest, by the walk order's code."""
+_LAYOUT_LINEAR, _PREDICATED = 0, 1 << 8
+_BUFFER_SURFACE, _SCRATCH_SURFACE = 4, 6
+_KEY_BYTES = 4096
+_ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
+"""Addresses in commands have copies of bit 47 above it."""
+
+
+class Dispatcher:
+    """Runs walkers, and counts what ran."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.kernels = self.launches = self.instructions = 0
+        self._programs: dict[tuple[int, bytes], Program] = {}
+
+    def __call__(self, words: Words, space: AddressSpace, bases: Mapping[str, int]) -> None:
+        descriptor = words[-21:-13]
+        address = bases.get("instruction", 0) + (descriptor[0] & ~63)
+        program = self._program(space, address & _ADDRESS_MASK)
+        launch = Launch(program, space, dispatch_of(words, space, bases)).run()
+        self.launches += 1
+        self.instructions += launch.instructions
+
+    def _program(self, space: AddressSpace, address: int) -> Program:
+        """The program at an address; memory may get another one there."""
+        key = address, space.copy(address, min(_KEY_BYTES, space.bytes_from(address)))
+        found = self._programs.get(key)
+        if found is not None and space.copy(address, len(found.code)) == found.code:
+            return found
+        self.kernels += 1
+        self._programs[key] = Program.at(self.target.name, space, address)
+        return self._programs[key]
+
+
+def dispatch_of(words: Words, space: AddressSpace, bases: Mapping[str, int]) -> Dispatch:
+    """The threads that a COMPUTE_WALKER starts."""
+    descriptor, form = words[-21:-13], words[4]
+    if words[0] & _PREDICATED or form >> 19 & 7 != _LAYOUT_LINEAR or form >> 30 not in _SIMD:
+        raise EmulatorFault(f"the emulated GPU does not know this kind of COMPUTE_WALKER: "
+                            f"{words[0]:#x}, {form:#x}; please report it")
+    return Dispatch(
+        groups=(words[7], words[8], words[9]), threads=descriptor[5] & 0x3FF,
+        simd=_SIMD[form >> 30], first_group=(words[10], words[11], words[12]),
+        indirect_offset=words[3] & ~63, general_state_base=bases.get("general", 0) & _ADDRESS_MASK,
+        inline_data=struct.pack("<8I", *words[-8:]) if form >> 25 & 1 else b"",
+        local_ids=_local_ids(words), slm_bytes=_SLM_KIB[descriptor[5] >> 16 & 31] << 10,
+        scratch_bytes=_scratch(space, bases), last_thread_mask=words[5],
+        surfaces=_surfaces(space, bases, descriptor[4]))
+
+
+def _local_ids(words: Words) -> LocalIds | None:
+    """Local ids that hardware computes, if the walker asks for them."""
+    form, sizes = words[4], words[6]
+    if not form >> 29 & 1:
+        return None
+    extent = tuple((sizes >> 10 * axis & 0x3FF) + 1 for axis in range(3))
+    emitted = tuple(axis for axis in range(3) if form >> 26 + axis & 1)
+    return LocalIds((extent[0], extent[1], extent[2]), emitted, _WALK_ORDERS[form >> 22 & 7])
+
+
+def _scratch(space: AddressSpace, bases: Mapping[str, int]) -> int:
+    """Bytes of scratch memory of a thread, from the surface that CFE_STATE names."""
+    offset = bases.get("scratch", 0)
+    for heap in ("surface", "bindless"):
+        if offset and heap in bases:
+            state = _words(space, bases[heap] + offset, 4)
+            if state[0] >> 29 == _SCRATCH_SURFACE:
+                return (state[3] & 0x3FFFF) + 1
+    return 0
+
+
+def _surfaces(space: AddressSpace, bases: Mapping[str, int], table: int) -> Surfaces:
+    """Address and size of buffers, by the number in the kernel's table or the offset in a heap."""
+
+    def find(kind: str, number: int) -> tuple[int, int]:
+        heap, offset = ("bindless" if kind == "bss" else "surface"), number & ~63
+        if kind == "bti":
+            entry = bases.get("surface", 0) + (table & 0x1FFFE0) + 4 * number
+            offset = _words(space, entry, 1)[0] & ~63
+        state = _words(space, bases.get(heap, 0) + offset, 10)
+        if state[0] >> 29 != _BUFFER_SURFACE:
+            raise EmulatorFault(f"surface {kind}[{number:#x}] is of kind {state[0] >> 29}; the "
+                                "emulated GPU knows buffers only")
+        width, height, depth = state[2] & 0x7F, state[2] >> 16 & 0x3FFF, state[3] >> 21
+        address = (state[8] | state[9] << 32) & _ADDRESS_MASK
+        return address, 1 + (width | height << 7 | depth << 21)
+
+    return find
+
+
+def _words(space: AddressSpace, address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"<{count}I", space.load(address, 4 * count))
