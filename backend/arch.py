@@ -1,4 +1,4 @@
-"""Which device an `arch` means: Triton, torch and Inductor each spell it their own way."""
+"""The device that an `arch` names; Triton, torch and Inductor each spell it differently."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from triton_xe.hardware.target import TARGETS, Target, nearest, target
 
 
 class Arch(str):
-    """The `arch` of our targets: a device's name that also answers as a capability mapping.
+    """The `arch` of our targets: a device's name that is also a capability mapping.
 
-    Inductor and Triton's `target_info` compare it as text; kernels written for Intel GPUs ask
+    Inductor and Triton's `target_info` compare it as text.  Kernels written for Intel GPUs read
     `target.arch["has_fp64"]`, with the keys of `torch.xpu.get_device_capability()`.
 
     >>> Arch("dg2") == "dg2", Arch("dg2")["has_fp64"], Arch("dg2").get("absent", 0)
@@ -29,7 +29,7 @@ class Arch(str):
 
 
 def _capabilities(name: str) -> dict[str, Any]:
-    """What torch's capability mapping says of the device with this name."""
+    """torch's capability mapping for the device with this name."""
     found = target(name)
     return {
         "arch": found.name,
@@ -46,13 +46,13 @@ def _capabilities(name: str) -> dict[str, Any]:
 
 
 def device_name(arch: Any) -> str:
-    """The name in `TARGETS` that `arch` stands for; `UnsupportedError` when it is none of ours.
+    """The name in `TARGETS` for an `arch`; `UnsupportedError` if it is none of ours.
 
-    `arch` is a device name, or the capability mapping of `torch.xpu.get_device_capability`, whose
-    `architecture` is the 32-bit IP version of the GPU shifted left by 8 (10 bits of architecture,
-    8 of release, 6 of revision: the GMDID register), 0 or absent on some builds.
+    `arch` is a device name, or the capability mapping of `torch.xpu.get_device_capability`.  Its
+    `architecture` is the 32-bit IP version of the GPU shifted left by 8 (10 bits of architecture, 8
+    of release, 6 of revision: the GMDID register), or 0 or absent on some builds.
 
-    >>> device_name("bmg"), device_name({"architecture": 0x0501000400 * 4})
+    >>> device_name("bmg"), device_name({"architecture": 0x0500400000})
     ('bmg', 'bmg')
     """
     if isinstance(arch, str):
@@ -66,7 +66,7 @@ def device_name(arch: Any) -> str:
 
 
 def _spelling(name: str) -> str:
-    """`arl_h` and `ARL-H` are `arl-h`; steppings such as `bmg-g21`, `ptl_h` drop their suffix."""
+    """Normalize a name: `arl_h` and `ARL-H` are `arl-h`; `bmg-g21`, `ptl_h` lose their suffix."""
     plain = name.strip().lower().replace("_", "-")
     is_one = plain.partition("-no-")[0] in TARGETS
     return plain if is_one else plain.partition("-")[0]
@@ -95,7 +95,9 @@ _FEATURES = {
 
 
 def _by_name(text: str) -> Target | None:
-    """A device name, or a product name such as `Intel(R) Arc(TM) B580 Graphics`."""
+    """The target of a device name, or of a product name such as `Intel(R) Arc(TM) B580
+    Graphics`.
+    """
     plain = text.lower().replace("(tm)", "").replace("(r)", "")
     if _spelling(plain).partition("-no-")[0] in TARGETS:
         return target(_spelling(plain))
@@ -105,7 +107,7 @@ def _by_name(text: str) -> Target | None:
 
 
 def _ip_version(value: Any) -> tuple[int, int]:
-    """Architecture and release; zeros where the mapping gives none that can be told from others."""
+    """Architecture and release; zeros if the mapping has no usable value."""
     if not isinstance(value, int) or value <= 0:
         return (0, 0)
     register = value >> 8 if value >= 1 << 32 else value

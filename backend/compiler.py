@@ -3,11 +3,11 @@
     ttir, ttgir      libtriton's own passes                      (front_passes)
     xetile, xegpu    xDSL dialects of tiles and of instructions   (triton_xe.lowering)
     llir             LLVM IR with calls of Intel's intrinsics     (triton_xe.lowering)
-    spv              the SPIR-V module, which every kernel is loaded from
+    spv              the SPIR-V module, from which every kernel is loaded
     zebin            the driver's native code for it, for torch's own launchers (on request)
 
-The stages are imported when a kernel is compiled, so a cached one starts without them.
-Triton finds this module through the entry point `intel`, and wants one backend class in it.
+The stages are imported when a kernel is compiled, so a cached kernel starts without them. Triton
+finds this module through the entry point `intel`, and expects one backend class in it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,16 @@ Stage = Callable[[Any, Metadata], Any]
 
 
 def min_dot_size(lhs_type: Any, rhs_type: Any) -> tuple[int, int, int]:
-    """Smallest (M, N, K) of `tl.dot`: K is one systolic pass, M and N are padded up."""
+    """Smallest (M, N, K) of `tl.dot`: K is one systolic pass; M and N are padded."""
     bits = lhs_type.scalar.primitive_bitwidth
     return (1, 1, {8: 32, 16: 16, 32: 8}.get(bits, 1))
 
 
 class _BinaryExtension(str):
-    """`spv`, which kernels are loaded from; equal to `zebin` too: Triton reads both as bytes.
+    """The name of a stage whose output is bytes: equal to `spv`, `zebin` and `hsaco`.
+
+    Triton reads files of `binary_ext` as bytes, and with TRITON_STORE_BINARY_ONLY it keeps stages
+    of the names of other vendors' binaries alone.
 
     >>> _BinaryExtension("spv") == "zebin", {"spv": 1, "zebin": 2}[_BinaryExtension("spv")]
     (True, 1)
@@ -65,7 +68,7 @@ class _BinaryExtension(str):
     __hash__ = str.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return other in ("spv", "zebin")
+        return other in ("spv", "zebin", "hsaco")
 
 
 class XeBackend(BaseBackend):
@@ -91,6 +94,7 @@ class XeBackend(BaseBackend):
         return f"{self.device.name}-{source_hash()}"
 
     def parse_options(self, opts: dict[str, Any]) -> XeOptions:
+        refusals.check_variables()
         requested = dict(opts)
         requested.setdefault("arch", knobs.runtime.override_arch)
         device = target_named(arch.device_name(requested["arch"] or self.device.name))
@@ -122,10 +126,10 @@ class XeBackend(BaseBackend):
     def get_module_map(self) -> dict[str, ModuleType]:
         from triton_xe.backend import libdevice
 
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice, **libdevice.VENDORS}
 
     def load_dialects(self, context: Any) -> None:
-        """Stock dialects only: ours live in xDSL."""
+        """Load stock dialects only, because ours are in xDSL."""
 
     def add_stages(
         self, stages: dict[str, Stage], options: XeOptions, language: Language
@@ -155,7 +159,8 @@ class XeBackend(BaseBackend):
                 ("ttgir", lambda m, metadata: front_passes.make_ttgir(m, options, device)),
             ]
         native: list[tuple[str, Stage]] = [
-            ("zebin", lambda source, metadata: _make_zebin(source, metadata, options, namer))
+            (_BinaryExtension("zebin"),
+             lambda source, metadata: _make_zebin(source, metadata, options, namer))
         ]
         return [
             *front,
@@ -163,15 +168,16 @@ class XeBackend(BaseBackend):
                 source, metadata, asked, options, namer)),
             ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
-            ("spv", lambda source, metadata: _make_spirv(source, metadata, asked, options, namer)),
+            (XeBackend.binary_ext, lambda source, metadata: _make_spirv(
+                source, metadata, asked, options, namer)),
             *(native if options.generate_native_code else ()),
         ]
 
 
 def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
-    """What is asked for of native code, by options or by Inductor writing C++ that launches.
+    """Options for native code, as requested by the user or by Inductor's C++ wrapper.
 
-    Inductor asks for native code by an option where it does not launch SPIR-V.
+    Inductor requests native code by an option if it does not launch SPIR-V.
     """
     cpp = bool(getattr(sys.modules.get("torch._inductor.config"), "cpp_wrapper", False))
     launched = "zebin" if opts.get("generate_native_code") else "spv"
@@ -193,7 +199,10 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
 def _paused(
     pause: Pause, run: Stage, ends: bool, source: Any, metadata: dict[str, Any]
 ) -> Any:
-    """Run a stage; the pause goes on behind it, until one that ends it, or until all are gone."""
+    """Run a stage with the garbage collector paused.
+
+    The pause continues after the stage, until a stage that ends it, or until the stages are freed.
+    """
     pause.begin()
     try:
         with room_for():
@@ -207,7 +216,7 @@ def _paused(
 
 
 def _printed(name: str, stage: Stage) -> Stage:
-    """The stage, which prints what `TRITON_XE_DEBUG` asks for."""
+    """Wrap the stage so that it prints what `TRITON_XE_DEBUG` requests."""
     if not xe_knobs.debug():
         return stage
     from triton_xe.backend import debug
@@ -232,7 +241,7 @@ def _make_xetile(
 
 
 def _asked(options: XeOptions, language: Language) -> Metadata:
-    """What the stages of `lowering` are asked for."""
+    """Options of the kernel that the stages of `lowering` take."""
     return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
             "grf_mode": options.grf_mode, "guards": options.guards,
             "keeps_layouts": language == Language.GLUON,
@@ -267,7 +276,7 @@ def _make_spirv(
 
 
 def _for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
-    """The module, with what launchers that see no metadata, and who records them, need to know."""
+    """The module, with the information that launchers without metadata, and recorders, need."""
     from triton_xe.backend.recording import arguments_of
 
     needs = {"scratch": [(metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"])
@@ -280,10 +289,10 @@ def _for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
 def _make_zebin(
     source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
 ) -> bytes:
-    """Native code, and the metadata as launchers of native code read it.
+    """Native code, with metadata in the form that launchers of native code read.
 
-    Torch's bind `shared` bytes of local memory, and a null pointer for each scratch that has a size
-    (even 0), as arguments of their own; these kernels have none of them.
+    Torch's launchers pass `shared` bytes of local memory, and a null pointer for each scratch that
+    has a size (even 0), as separate arguments.  These kernels have none of them.
     """
     from triton.runtime.errors import OutOfResources
 
@@ -314,7 +323,7 @@ def _make_zebin(
 
 
 def _unknown_to_torch(metadata: Metadata, ttgir: str) -> str:
-    """What torch's launchers of native code cannot give a kernel; empty where there is nothing."""
+    """Reason why torch's launchers of native code cannot launch a kernel; empty if they can."""
     if metadata["debug_sites"]:
         return ("prints or asserts, and C++ code that torch generates has no buffer for its "
                 "reports; set torch._inductor.config.assert_indirect_indexing = False")
@@ -325,7 +334,7 @@ def _unknown_to_torch(metadata: Metadata, ttgir: str) -> str:
 
 
 def _leave_to_triton(metadata: Metadata, options: XeOptions, unknown: str) -> None:
-    """Keep a kernel from launchers that do not know what it needs."""
+    """Keep launchers from a kernel whose needs they do not support."""
     if options.cpp_wrapper:
         raise UnsupportedError(f"kernel {metadata['name']!r} {unknown}")
     metadata["launch_pdl"] = True  # torch's static launcher takes no kernel with launch attributes

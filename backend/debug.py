@@ -1,4 +1,4 @@
-"""What `TRITON_XE_DEBUG` prints of each compilation, on standard error: the ladder of `knobs`."""
+"""Prints the stages of each compilation on standard error, by the level of `TRITON_XE_DEBUG`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAGE_LEVELS = {"xetile": 3, "xegpu": 3, "llir": 4}
 
 
 def printed(name: str, stage: Stage) -> Stage:
-    """The stage, which prints what the level asks for."""
+    """Wrap the stage so that it prints what the level requests."""
 
     @wraps(stage)
     def run(source: Any, metadata: dict[str, Any]) -> Any:

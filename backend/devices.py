@@ -1,4 +1,4 @@
-"""The devices of this process, opened on first use, and what Triton asks about them."""
+"""The devices of this process, opened on first use, with the functions that Triton calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def selection() -> Selection:
 
 @functools.cache
 def devices() -> tuple[Device, ...]:
-    """All devices; `DeviceError` when the choice is "none" or nothing was found."""
+    """All devices; `DeviceError` if the choice is "none" or nothing was found."""
     chosen = selection()
     if chosen.kind == "none":
         raise DeviceError(f"no device for Triton's xpu backend: {chosen.reason}")
@@ -48,7 +48,7 @@ def devices() -> tuple[Device, ...]:
 
 
 def device(index: int) -> Device:
-    """Device number `index`; `DeviceError` when there is none."""
+    """Device number `index`; `DeviceError` if there is none."""
     found = devices()
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no device xpu:{index}; this process has {len(found)}")
@@ -56,14 +56,14 @@ def device(index: int) -> Device:
 
 
 def native_device(target: str) -> Any:
-    """The first GPU of this process whose code is that of a target; None when there is none."""
+    """The first GPU of this process that runs code of a target; None if there is none."""
     if selection().kind != "gpu":
         return None
     return next((found for found in devices() if found.target.name == target), None)
 
 
 def native_identity(target: str) -> str:
-    """For which driver and device native code would be made here; empty where none can be."""
+    """Driver and device for which native code would be built here; empty if none can be built."""
     found = native_device(target)
     if found is not None:
         return str(found.native_identity)
@@ -75,15 +75,15 @@ def native_identity(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """What `load_binary` returns as module and as function: a kernel and the device it lives on."""
+    """Module and function that `load_binary` returns: a kernel and its device."""
 
     device: Device
     kernel: Kernel
     index: int
     launch_state: Any
-    """What compiled launch code reads; None for a simulated kernel."""
+    """State for compiled launch code; None for a simulated kernel."""
     binary: bytes = b""
-    """The module that it was loaded from."""
+    """The module from which it was loaded."""
 
     def close(self) -> None:
         self.kernel.close()
@@ -95,7 +95,7 @@ class DeviceUtils:
     def load_binary(
         self, name: str, binary: bytes, shared: int, index: int
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
-        """(module, function, registers, spilled bytes, most threads of a work-group)."""
+        """Return (module, function, registers, spilled bytes, most threads of a work-group)."""
         on = device(index)
         kernel = on.load(
             binary, name, build_flags=attached(binary, BUILD_FLAGS),
@@ -105,15 +105,17 @@ class DeviceUtils:
         return loaded, loaded, kernel.n_registers, kernel.n_spills, kernel.max_threads
 
     def unload_module(self, module: LoadedKernel) -> None:
-        """Also called while the interpreter exits, when what it needs may be gone."""
+        """Unload; also called at interpreter exit, when modules that it needs may be gone."""
         try:
             module.close()
         except (AttributeError, ImportError, TypeError, DeviceError):
             return
 
     def wait(self) -> None:
-        """Wait until every kernel on every device has ended (launch hooks of Intel's own backend
-        call it before output is read)."""
+        """Wait until every kernel on every device has ended.
+
+        Launch hooks of Intel's own backend call it before output is read.
+        """
         for opened in devices():
             opened.synchronize()
 

@@ -1,7 +1,7 @@
-"""The runtime side of the plugin: which device is active, and how Triton and torch reach it.
+"""The runtime side of the plugin: the active device, and its interfaces for Triton and torch.
 
-Triton finds this module through the entry point `intel`, and wants one driver class in it.
-Torch is used when the program uses it and never imported for its own sake.
+Triton finds this module through the entry point `intel`, and expects one driver class in it. Torch
+is used if the program has imported it; it is never imported here for its own sake.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _SCALARS = {
 
 
 def _torch_with_xpu() -> Any:
-    """Torch when the program has loaded one that knows device "xpu", real or simulated."""
+    """torch if the program has loaded one that supports device "xpu", real or simulated."""
     torch = sys.modules.get("torch")
     return torch if getattr(getattr(torch, "_C", None), "_has_xpu", False) else None
 
 
 class XeDriver(DriverBase):
-    """Cheap to make, and every instance is the same: torch and Inductor make their own."""
+    """Triton's driver; instances are cheap and equal, because torch and Inductor create their
+    own.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +44,7 @@ class XeDriver(DriverBase):
 
     @classmethod
     def is_active(cls) -> bool:
-        """Whether this process is to use an Intel GPU or a simulated one; never raises."""
+        """True if this process uses an Intel GPU or a simulated one; never raises."""
         try:
             return devices.selection().kind != "none"
         except XeError:
@@ -54,7 +56,7 @@ class XeDriver(DriverBase):
         return GPUTarget("xpu", Arch(target.name), target.subgroup_size)
 
     def get_current_device(self) -> int:
-        """Torch's current device once torch is loaded; afterwards calls go straight to torch."""
+        """torch's current device once torch is loaded; later calls go directly to torch."""
         torch = _torch_with_xpu()
         if torch is None:
             return self._index
@@ -70,7 +72,9 @@ class XeDriver(DriverBase):
             torch.xpu.set_device(index)
 
     def get_current_stream(self, index: int) -> int:
-        """Address of torch's current queue on the device; 0, the device's own, without torch."""
+        """Address of torch's current queue on the device; 0, the device's own queue, without
+        torch.
+        """
         torch = _torch_with_xpu()
         if torch is None:
             return 0
@@ -87,7 +91,7 @@ class XeDriver(DriverBase):
         return capability
 
     def get_device_interface(self) -> Any:
-        """`torch.xpu` when the program uses torch, else the same few names for our device."""
+        """`torch.xpu` if the program uses torch, otherwise an object with the same few names."""
         device = devices.device(self.get_current_device())
         torch = _torch_with_xpu()
         found: Any = timing.DeviceInterface(device) if torch is None else torch.xpu
@@ -102,7 +106,7 @@ class XeDriver(DriverBase):
         return torch.device("xpu", self.get_current_device())
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """The C type that holds a kernel argument; pointers are opaque, as in Level Zero."""
+        """The C type of a kernel argument; pointers are opaque, as in Level Zero."""
         if ty.startswith("*"):
             return "void*"
         known = _SCALARS.get(ty)
@@ -111,7 +115,7 @@ class XeDriver(DriverBase):
         return known
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Triton's own on a GPU; on the simulator one that launches as little as possible."""
+        """Triton's own on a GPU; on the simulator one that launches as rarely as possible."""
         device = devices.device(self.get_current_device())
         if device.is_simulated:
             return partial(timing.bench_simulated, clock=getattr(device, "clock", None))
@@ -121,7 +125,9 @@ class XeDriver(DriverBase):
         return benchmarker
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """A tensor as large as the last-level cache; the simulator models no cache."""
+        """A tensor as large as the last-level cache; tiny on the simulator, which models no
+        cache.
+        """
         device = devices.device(self.get_current_device())
         nbytes = 4 if device.is_simulated else 256 << 20
         torch = _torch_with_xpu()
@@ -133,7 +139,7 @@ class XeDriver(DriverBase):
         cache.zero_()
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        """Zeroed device memory that stays alive until the work queued before it has run."""
+        """Zeroed device memory that lives until the work queued before it has run."""
         import torch
 
         return torch.zeros(size, dtype=torch.int8, device=self.get_active_torch_device())

@@ -1,9 +1,9 @@
 """Casts of tl.float8e4b15, a format that exists in software only.
 
-One sign bit, four of exponent with bias 15, three of mantissa; no infinity, no NaN.  It is fp16
-with the upper bit of the exponent and seven of mantissa cut off, so that numbers up to 1.75 become
-fp16 by a shift.  Larger ones saturate; NaN does, too.  Triton's front end leaves these casts to the
-backend (`convert_custom_types`), as operations of the language.
+It has one sign bit, four bits of exponent with bias 15, three bits of mantissa, no infinity and no
+NaN.  It is fp16 without the upper bit of the exponent and seven bits of mantissa, so that numbers
+up to 1.75 are converted to fp16 by a shift.  Larger numbers saturate; NaN does, too.  Triton's
+front end leaves these casts to the backend (`convert_custom_types`), as operations of the language.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from triton.language import core
 
 LARGEST = 0x3F00
-"""1.75 as fp16."""
+"""The bits of 1.75 as fp16."""
 
 
 def convert(source: Any, target: Any, rounding: Any, _semantic: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The stages that libtriton's own passes make: Triton IR and TritonGPU IR."""
+"""The stages that libtriton's own passes compute: Triton IR and TritonGPU IR."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.hardware.target import Target
 
 Module = Any
-"""libtriton's `ir.module`, which carries no types."""
+"""libtriton's `ir.module`, which has no Python types."""
 LONG = 100
-"""Accesses from which on layouts are found in linear time: libtriton's pass is cubic."""
+"""Number of accesses from which layouts are found here in linear time; libtriton's pass is
+cubic.
+"""
 MANY = 1000
-"""Operations from which on it takes several times as long as ours, as of a sort."""
+"""Number of operations from which libtriton's pass takes several times as long as ours."""
 
 
 def target_text(options: XeOptions) -> str:
-    """What `ttg.target` says."""
+    """Value of the attribute `ttg.target`."""
     return f"xpu:{options.arch}"
 
 
 def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     """Inline, fold and unroll.
 
-    Tensor descriptors become pointers with masks, from which 2D surfaces are raised later: one
-    path for both, and its guards find out what a descriptor does not promise.
+    Tensor descriptors become pointers with masks, from which 2D surfaces are raised later.  So
+    there is one path for both, and its guards test what a descriptor does not promise.
     """
     has = _operations(module)
     pm = _pass_manager(module)
@@ -88,7 +90,7 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     if _has_control_flow(has):
         passes.common.add_sccp(pm)
         passes.common.add_canonicalizer(pm)
-    _add_sanitizer(pm, options)
+    _add_sanitizer(pm, options, has)
     pm.run(module, "make_ttgir")
     return module
 
@@ -100,13 +102,16 @@ def _pass_manager(module: Module) -> Any:
 
 
 def _add_cse(pm: Any, has: Counter[str]) -> None:
-    """That of loops goes over all operations three times, to find what loops carry twice."""
+    """Add common subexpression elimination.
+
+    The variant for loops visits all operations three times, to find values that loops carry twice.
+    """
     add = passes.ttir.add_loop_aware_cse if has["scf.for"] else passes.common.add_cse
     add(pm)
 
 
 def _operations(module: Module) -> Counter[str]:
-    """How many operations of each name there are: passes that find none of theirs are not run.
+    """Number of operations of each name, so that passes without matching operations are skipped.
 
     Reshapes that only add or drop dimensions of one element count as `tt.expand_dims`.
     """
@@ -138,7 +143,7 @@ def _has_control_flow(has: Counter[str]) -> bool:
 
 
 def _is_elementwise(has: Counter[str]) -> bool:
-    """Whether no operation asks for a layout but loads and stores, and those once."""
+    """True if only loads and stores depend on a layout, and each accesses memory once."""
     asking = ("tt.dot", "tt.reduce", "tt.scan", "tt.reshape", "tt.gather", "tt.trans", "tt.join",
               "tt.split", "tt.cat", "tt.histogram")
     return not _has_control_flow(has) and not any(name.startswith(asking) for name in has)
@@ -163,10 +168,10 @@ def _coalesced(module: Module) -> Module:
 
 
 def _wants_one_loop(module: Module, has: Counter[str]) -> bool:
-    """Whether nested loops are to become one: `flatten=True`, and no dot.
+    """True if nested loops are flattened to one: `flatten=True`, and no dot.
 
-    Loops around a dot stay, since a loop over K is one whose tiles can be prefetched.  libtriton
-    shows attributes without a value to Python only as text.
+    Loops around a dot are not flattened, because tiles can only be prefetched in a loop over K.
+    libtriton shows attributes without a value to Python only as text.
     """
     if has["scf.for"] < 2 or any(name.startswith("tt.dot") for name in has):
         return False
@@ -174,7 +179,7 @@ def _wants_one_loop(module: Module, has: Counter[str]) -> bool:
 
 
 def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
-    """The same stage for Gluon, whose programs state their layouts."""
+    """The ttgir stage for Gluon, whose programs specify their layouts."""
     _check_work_group(options, device)
     pm = _pass_manager(module)
     passes.gluon.add_inliner(pm)
@@ -186,7 +191,7 @@ def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module
     passes.gluon.add_canonicalizer(pm)
     passes.ttgpuir.add_combine_tensor_select_and_if(pm)
     passes.common.add_symbol_dce(pm)
-    _add_sanitizer(pm, options)
+    _add_sanitizer(pm, options, _operations(module))
     pm.run(module, "gluon_to_ttgir")
     return module
 
@@ -199,13 +204,18 @@ def _check_work_group(options: XeOptions, device: Target) -> None:
                          remedy=f"Use at most {most} warps (`num_warps`)")
 
 
-def _add_sanitizer(pm: Any, options: XeOptions) -> None:
+def _add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:
     modes = {name.strip() for name in options.instrumentation_mode.split(",") if name.strip()}
     if modes - {"fpsan"}:
         raise UnsupportedError(
-            f"instrumentation_mode={options.instrumentation_mode!r} is not supported on Intel "
-            "GPUs; use 'fpsan' or none"
-        )
+            f"TRITON_INSTRUMENTATION_MODE={options.instrumentation_mode} is not supported on Intel "
+            "GPUs, of whose modes fpsan alone is: unset it, and set TRITON_XE_SANITIZE=1, with "
+            "which the simulator finds races and accesses outside of tensors")
+    if "fpsan" in modes and any(name.startswith("tt.dot") for name in has):
+        raise UnsupportedError(
+            "TRITON_INSTRUMENTATION_MODE=fpsan does not reach tl.dot on Intel GPUs, because "
+            "libtriton would write its products in scratch memory: unset it for this kernel, or "
+            "write the product with tl.sum")
     if "fpsan" in modes:
         _add_fp_sanitizer(pm, options)
         passes.common.add_canonicalizer(pm)

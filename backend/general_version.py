@@ -1,6 +1,6 @@
-"""Other versions of a kernel, compiled when a launch first needs one: general, or for short rows.
+"""Other versions of a kernel (general, or for short rows), compiled when a launch first needs one.
 
-The module of the first version carries its TTGIR and the options; the result is kept on disk.
+The module of the first version contains its TTGIR and the options; the result is cached on disk.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from triton_xe.spirv import BUILD_FLAGS, GENERAL, attach, attached
 
 
 def with_source(binary: bytes, ttgir: str, arch: str, options: dict[str, Any]) -> bytes:
-    """The module with what its general version is compiled from."""
+    """Attach to the module the source of its general version."""
     return attach(binary, GENERAL, json.dumps({"ttgir": ttgir, "arch": arch, "options": options}))
 
 
 def general_version(binary: bytes, failing: str) -> tuple[bytes, str]:
-    """The module for launches that fail a condition, and its build flags: cached or compiled now.
+    """The module for launches that fail a condition, and its build flags; cached or compiled now.
 
-    `OutOfResources` when it needs more shared local memory than the device has.
+    Raise `OutOfResources` if it needs more shared local memory than the device has.
     """
     short = failing == SHORT_ROWS
     file = _file(binary, short)

@@ -1,9 +1,9 @@
-"""A kernel cache that notices broken entries, so that they are compiled again, never run.
+"""A kernel cache that detects damaged entries, so that they are compiled again and never run.
 
-Triton's cache trusts every file it finds.  An interrupted disk, a full one or a stray editor can
-leave a half-written stage; ours records a digest of each file of a kernel, and a group whose files
-disagree, or can be written by other users, is reported as absent.  Kernels of other backends are
-left alone.
+Triton's cache trusts every file in it.  A full disk, a power failure or an editor can leave a
+half-written stage.  This cache stores a digest of each file of a kernel.  A group with a wrong
+digest, or with a file that other users can write, is reported as absent.  Kernels of other backends
+are not affected.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from triton_xe import knobs as xe_knobs
 from triton_xe.runtime import checked_files
 
 CHECKED = ".spv"
-"""Only groups with a file of this kind are ours."""
+"""Groups are checked if they have a file with this suffix."""
 
 
 def install() -> None:
-    """Make it Triton's cache, unless the user chose one (`TRITON_CACHE_MANAGER` or in Python)."""
+    """Install as Triton's cache, unless the user chose one (`TRITON_CACHE_MANAGER` or in
+    Python).
+    """
     if knobs.cache.manager_class is None:
         knobs.cache.manager_class = CheckedCacheManager
 
 
 def digest_of(file: Path) -> str:
-    """A digest of the file's bytes; empty when it cannot be read, or others can write it."""
+    """A digest of the file's bytes; empty if it cannot be read, or others can write it."""
     data = checked_files.read_own(file)
     return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -38,16 +40,16 @@ class CheckedCacheManager(FileCacheManager):
     """Triton's file cache, with a digest per file of a kernel that has SPIR-V."""
 
     def put_group(self, filename: str, group: dict[str, str]) -> str:
-        """Record the group, then the digests of its files beside it."""
+        """Store the group, and then the digests of its files."""
         if any(name.endswith(CHECKED) for name in group):
             digests = {name: digest_of(Path(path)) for name, path in group.items()}
             self.put(json.dumps(digests), _digest_file(filename), binary=False)
         return str(super().put_group(filename, group))
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        """The files of a kernel, or None when there are none or one of them is damaged.
+        """The files of a kernel, or None if there are none or one of them is damaged.
 
-        Also None for what `TRITON_XE_DEBUG` shows: that is made anew.
+        Also None if `TRITON_XE_DEBUG` is set, because it prints stages while they are compiled.
         """
         try:
             group: dict[str, str] | None = super().get_group(filename)

@@ -1,10 +1,10 @@
-"""Launching a compiled kernel: one generated Python function per kernel signature.
+"""Launch a compiled kernel by a Python function that is generated per kernel signature.
 
 Triton passes every argument of the kernel, constants included, possibly nested in tuples.  The
-function takes them apart by position and hands them to the device; it does no dictionary or string
-work and no imports per launch.  On the simulator, where any address of the host would do, it checks
-that tensors live on the right device.  A GPU's launch code reads and checks tensors itself, so they
-pass as they are, and only a refusal is looked into, to name the argument.
+function unpacks them by position and passes them to the device.  It does no dictionary or string
+work and no imports per launch.  On the simulator, where any address of the host would work, it
+checks that tensors are on the right device.  A GPU's launch code reads and checks tensors itself.
+They are therefore passed unchanged, and only a refusal is examined, to name the argument.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ def scratch(metadata: Any, kind: str) -> tuple[int, int]:
 
 
 def reporting_sites(metadata: Any) -> list[Any]:
-    """Where the kernel prints or asserts; most kernels do neither."""
+    """Source locations of the kernel's prints and asserts; most kernels have none."""
     return list(getattr(metadata, "debug_sites", None) or ())
 
 
 def make_direct(signature: tuple[Any, ...], general: Launch) -> Launch:
-    """One native call when all arguments are pointers and numbers, else `general`.
+    """One native call if all arguments are pointers and numbers, otherwise `general`.
 
-    The call leaves to `general` whatever is unusual about one launch: hooks, a new queue, an
-    argument that is refused, checks of the simulator.
+    The call passes unusual launches to `general`: hooks, a new queue, a refused argument, checks of
+    the simulator.
     """
     types = [kind for kind in map(_native_type, signature) if kind is not None]
     if len(types) < len(signature):
@@ -101,7 +101,7 @@ _NATIVE_TYPES = {
 
 
 def _native_type(kind: Any) -> str | None:
-    """The type that native launch code knows; None for what becomes several values."""
+    """The type for native launch code; None for an argument that becomes several values."""
     if not isinstance(kind, str):
         return None
     return "ptr" if kind.startswith("*") else _NATIVE_TYPES.get(kind)
@@ -120,13 +120,13 @@ def make_launch(
     debug_sites: Sequence[Any] = (),
     record: Any = None,
 ) -> Launch:
-    """The launch function of a kernel; `signature` holds Triton's type of each argument.
+    """Create the launch function of a kernel; `signature` has Triton's type of each argument.
 
-    Scratch is (bytes per program, alignment); a kernel that needs it takes its address as one
-    more pointer after the user's arguments, global scratch first.  With `device_checks` the device
-    takes tensors and refuses wrong ones with a `DeviceError`.  A kernel with `debug_sites` takes a
-    buffer for its reports as the last pointer, and its launch waits for them.  `record` is what
-    records its launches, if anything does.
+    Scratch is (bytes per program, alignment).  A kernel that needs it takes its address as a
+    further pointer after the user's arguments, global scratch first.  With `device_checks` the
+    device takes tensors and refuses wrong ones with a `DeviceError`.  A kernel with `debug_sites`
+    takes a buffer for its reports as the last pointer, and its launch waits for them.  `record` is
+    the recorder of its launches, if there is one.
     """
     how = "stream=stream" + ", sanitize=True" * sanitize + ", cooperative=True" * cooperative
     writer = _Writer(device_checks, how, is_recorded=record is not None)
@@ -161,11 +161,11 @@ class _Writer:
         self.lines: list[str] = []
         self.values: list[str] = []
         self.names: list[str] = []
-        """Of each of the kernel's parameters; a descriptor has several."""
+        """Values of each of the kernel's parameters; a descriptor has several."""
         self.unchecked: list[tuple[str, str]] = []
-        """(expression, name) of each pointer that is left to the device."""
+        """(expression, name) of each pointer that the device checks."""
         self.tensors: list[tuple[int, str, str]] = []
-        """(number among the kernel's parameters, name, expression) of each tensor."""
+        """(index among the kernel's parameters, name, expression) of each tensor."""
         self.after: list[str] = []
 
     def source(self, parameters: tuple[str, ...]) -> str:
@@ -198,14 +198,14 @@ class _Writer:
         return "function.device.launch(function.kernel, "
 
     def _naming(self) -> str:
-        """Let the checks of the simulator name tensors, and know what of a storage they are."""
+        """Pass names and extents of tensors to the checks of the simulator."""
         if not self.tensors or (self.device_checks and not self.is_recorded):
             return ""
         names = tuple((k, name) for k, name, _ in self.tensors)
         return f", tensors=({names!r}, ({''.join(f'{value}, ' for *_, value in self.tensors)}))"
 
     def scratch(self, name: str, size: int, align: int) -> None:
-        """Memory for each program, when the kernel needs any."""
+        """Allocate memory for each program, if the kernel needs any."""
         if size:
             self.lines.append(
                 f"    {name}_scratch = allocate_{name}(gx * gy * gz * {size}, {align}, stream)")
@@ -213,13 +213,13 @@ class _Writer:
             self.after.append(f"    keep({name}_scratch)")
 
     def reports(self) -> None:
-        """A buffer for what the kernel prints and asserts, read when it has ended."""
+        """Allocate a buffer for prints and asserts, which is read after the kernel."""
         self.lines.append("    reports = debug_buffer(function.device, stream)")
         self._pass("reports", "reports.pointer")
         self.after.append("    reports.report()")
 
     def argument(self, expression: str, name: str, kind: Any) -> None:
-        """One argument: a constant is dropped, a tuple or descriptor becomes several values."""
+        """Add one argument: a constant is dropped, a tuple or descriptor becomes several values."""
         if isinstance(kind, (tuple, list)):
             for i, inner in enumerate(kind):
                 self.argument(f"{expression}[{i}]", f"{name}[{i}]", inner)
@@ -256,7 +256,7 @@ class _Writer:
         self._pass(name, value)
 
     def _descriptor(self, expression: str, name: str, kind: str) -> None:
-        """Pointer, shape and strides as i64, two flags, then shape and strides once more."""
+        """Add pointer, shape and strides as i64, two flags, then shape and strides again."""
         rank = _rank(kind)
         local = self._local()
         self.lines.append(f"    {local} = descriptor({expression}, {name!r}, function, {rank})")
@@ -274,22 +274,22 @@ def _scalar(expression: str, kind: str) -> str:
 
 
 def _tensor_class() -> type:
-    """`torch.Tensor` when torch is loaded; launches without torch take the general path."""
+    """`torch.Tensor` if torch is loaded; launches without torch take the general path."""
     torch = sys.modules.get("torch")
     return torch.Tensor if torch is not None else XeLauncher
 
 
 class _Pointers:
-    """The general path: parameters, subclasses, wrappers, buffers, and everything wrong."""
+    """The general path: parameters, subclasses, wrappers, buffers, and all errors."""
 
     def __init__(self, kernel: str, parameters: list[str]) -> None:
         self.kernel = kernel
         self._parameters = parameters
         self._outputs: frozenset[str] | None = None
-        """Names of the parameters that it stores to, once somebody asked."""
+        """Names of the parameters that the kernel stores to, computed on demand."""
 
     def pointer(self, value: Any, name: str, function: devices.LoadedKernel) -> int:
-        """The address of `value`; `ValueError` names the argument when it is on another device."""
+        """The address of `value`; `ValueError` names the argument if it is on another device."""
         if value is None or isinstance(value, int):
             return value or 0
         if not hasattr(value, "data_ptr"):
@@ -301,7 +301,7 @@ class _Pointers:
         return address
 
     def _array(self, value: Any, name: str, function: devices.LoadedKernel) -> int:
-        """The address of an array of another library, which the device is told about."""
+        """The address of another library's array, which is registered with the device."""
         try:
             found = arrays.find(value)
         except DeviceError as error:
@@ -366,7 +366,7 @@ def _allocate_profile(size: int, align: int, stream: int) -> Any:
 
 
 def kernel_types(signature: tuple[Any, ...]) -> Iterator[str]:
-    """Triton's types of the values a kernel takes, tuples and descriptors taken apart.
+    """Triton's types of the values that a kernel takes; tuples and descriptors are flattened.
 
     >>> list(kernel_types(("*fp32", "constexpr", ("i32", "fp16"))))
     ['*fp32', 'i32', 'fp16']
@@ -384,7 +384,7 @@ def kernel_types(signature: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _rank(kind: str) -> int:
-    """Dimensions of a host descriptor's tensor, by its type: those of the block.
+    """Number of dimensions of a host descriptor's tensor: that of the block in its type.
 
     >>> _rank("tensordesc<fp16[16, 32]>")
     2

@@ -1,25 +1,31 @@
 """`triton.language.extra.libdevice` for Intel GPUs.
 
 Each function becomes a `tt.extern_elementwise` whose symbol is `__xe_<name>`; the lowering chooses
-the instructions, builtins or polynomial by symbol and operand type.  Signatures, by name:
+instructions, builtins or polynomials by symbol and operand type.  Signatures, by name:
 
 | table | operands | result |
 |---|---|---|
-| `UNARY`, `BINARY`, `TERNARY` | fp32 or fp64, all alike | the same type |
-| `FAST` | fp32, all alike | fp32 |
+| `UNARY`, `BINARY`, `TERNARY` | fp32 or fp64, all of one type | the same type |
+| `FAST` | fp32 | fp32 |
 | `TO_INT` | one fp32 or fp64 | the integer type named |
 | `WITH_INT` | fp32 or fp64, then int32 | the float type |
-| `INTEGERS` | int32 or int64, all alike | the operands' type, or the type named |
+| `INTEGERS` | int32 or int64, all of one type | the operands' type, or the type named |
 | `SINGLE` | as named | as named |
 
-Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names say.  The names in
-`ABSENT` exist too, since Triton looks up all that a file imports, but calling them is refused.
+Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as their names say.  The names
+in `ABSENT` exist too, because Triton looks up all names that a file imports, but calling them is
+refused.
+
+`VENDORS` are the same functions for kernels that name the module of CUDA or HIP instead; the name
+of the vendor is their library, from which the lowering makes a remark.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import ModuleType
 from typing import Any
 
 from triton.language import core
@@ -87,7 +93,7 @@ _SIGN_MATTERS = frozenset({"hadd", "mul24", "mulhi", "rhadd", "sad"})
 
 
 def _symbol(name: str, kinds: tuple[str, ...]) -> str:
-    """`__xe_<name>`, with a `u` before the name where unsigned integers differ."""
+    """`__xe_<name>`, with a `u` before the name if unsigned integers need another function."""
     if name == "pow" and kinds[1] == "int32":
         return "__xe_pown"
     return f"__xe_{'u' if name in _SIGN_MATTERS and kinds[0][0] == 'u' else ''}{name}"
@@ -99,14 +105,15 @@ def _table(name: str, rows: list[tuple[tuple[str, ...], str]]) -> _Table:
     }
 
 
-def _elementwise(arity: int, table: _Table) -> Callable[..., Any]:
+def _elementwise(arity: int, table: _Table, library: str) -> Callable[..., Any]:
     kind = Parameter.POSITIONAL_OR_KEYWORD
     operands = [Parameter(f"arg{n}", kind) for n in range(arity)]
     signature = Signature([*operands, Parameter("_semantic", kind, default=None)])
 
     def function(*args: Any, _semantic: Any = None, **named: Any) -> Any:
         values = list(signature.bind(*args, **named).arguments.values())
-        return core.extern_elementwise("", "", values, table, is_pure=True, _semantic=_semantic)
+        return core.extern_elementwise(
+            library, "", values, table, is_pure=True, _semantic=_semantic)
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
@@ -149,8 +156,8 @@ def _conversions() -> _Rows:
     return rows
 
 
-def _define(name: str, rows: list[tuple[tuple[str, ...], str]]) -> Any:
-    function = _elementwise(len(rows[0][0]), _table(name, rows))
+def _define(name: str, rows: list[tuple[tuple[str, ...], str]], library: str = "") -> Any:
+    function = _elementwise(len(rows[0][0]), _table(name, rows), library)
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     return core.extern(function)
@@ -165,6 +172,26 @@ def _refuse(name: str, instead: str) -> Any:
     return core.extern(function)
 
 
-FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _rows().items()}
+_ROWS = _rows()
+FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _ROWS.items()}
 globals().update(FUNCTIONS)
 globals().update({name: _refuse(name, instead) for name, instead in ABSENT.items()})
+
+
+def _of_vendor(vendor: str) -> ModuleType:
+    """The functions for kernels that name another vendor's module, defined when looked up."""
+    module = ModuleType(f"{__name__}.{vendor}")
+
+    def look_up(name: str) -> Any:
+        if name not in _ROWS:
+            return getattr(sys.modules[__name__], name)
+        made = _define(name, _ROWS[name], vendor)
+        setattr(module, name, made)
+        return made
+
+    module.__dict__["__getattr__"] = look_up
+    return module
+
+
+VENDORS = {f"triton.language.extra.{vendor}.libdevice": _of_vendor(vendor)
+           for vendor in ("cuda", "hip")}

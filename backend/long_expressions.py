@@ -1,7 +1,8 @@
-"""Sums, `elif`s, and functions that call each other, as many as one likes: Triton's front end goes
-n calls deep for the first of n terms, and for the last of n branches or functions.
+"""Compile sums, `elif` chains and nested calls of any length.
 
-What it compiles them to, and the hash of the function, stay the same.
+Triton's front end recurses n calls deep for the first of n terms, and for the last of n branches or
+functions, so that it exceeds Python's recursion limit.  The compiled code and the hash of the
+function do not change.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from triton.compiler.code_generator import CodeGenerator
 
 _SHORT = 20
-"""Chains of fewer operations are left to Triton."""
+"""Number of operations below which a chain is left to Triton."""
 CALLS_OF_A_BRANCH = 40
-"""How deep the front end nests calls for it, or for a function."""
+"""Depth of the front end's calls for a branch, or for a function."""
 MOST_FUNCTIONS = 300
-"""Room is for so many, one calling the other: what recurs without end is refused."""
+"""Depth of nested functions for which there is room; infinite recursion is refused."""
 
 
 def install() -> None:
-    """Hash long chains of operations from their first operand on, and branches with room."""
+    """Hash long chains of operations from their first operand on, and branches with a higher
+    limit.
+    """
     if not hasattr(DependenciesFinder._update_hash, "__wrapped__"):
         DependenciesFinder._update_hash = _with_room_to_call(DependenciesFinder._update_hash)
         DependenciesFinder.visit_BinOp = _visit_operands
@@ -35,7 +38,7 @@ def install() -> None:
 
 
 def install_in_front_end() -> None:
-    """Likewise where a kernel is compiled; one that is cached needs no front end."""
+    """Compile long chains likewise; a cached kernel needs no front end."""
     from triton.compiler.code_generator import CodeGenerator
 
     if not hasattr(CodeGenerator.visit_BinOp, "__wrapped__"):
@@ -77,7 +80,7 @@ def _with_room_to_call(original: Any) -> Any:
 
 
 def _branches(node: ast.If) -> list[ast.If]:
-    """An `if`, and each `elif` behind it."""
+    """An `if`, and each `elif` after it."""
     found = [node]
     while len(found[-1].orelse) == 1 and isinstance(found[-1].orelse[0], ast.If):
         found.append(found[-1].orelse[0])
@@ -96,7 +99,7 @@ class Visited(ast.expr):
 
 
 def _chain(node: ast.BinOp) -> list[ast.BinOp]:
-    """Operations, each of which is the first operand of the one before.
+    """Operations, each of which is the first operand of the previous one.
 
     >>> [type(each.op).__name__ for each in _chain(ast.parse("a + b * c - d").body[0].value)]
     ['Sub', 'Add']

@@ -1,4 +1,4 @@
-"""The options of one compilation, as Triton's front end, runtime and `triton.Config` know them."""
+"""The options of one compilation, for Triton's front end, its runtime and `triton.Config`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ def _refuse(why: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class XeOptions:
-    """What a launch or a `triton.Config` may set; frozen, and hashed into the kernel's cache key.
+    """Options of a launch or a `triton.Config`; frozen, and hashed into the kernel's cache key.
 
-    `arch` is a name of `TARGETS`.  `grf_mode` is the register file per thread: `default` lets the
-    compiler choose, `auto` leaves it to Intel's compiler, a number such as `256` fixes it, `small`
-    and `large` stand for the least and the most of the device.
-    `generate_native_code` asks for `asm["zebin"]`, which is made where a GPU of `arch` is, for the
-    driver and device that `native_identity` names; `cpp_wrapper` is the format that C++ code of
-    Inductor launches.
-    `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.
-    With `guards="launch"` what fast code needs of arguments is tested before each launch, which
-    takes a general version of the kernel where it does not hold; with "kernel" the kernel tests
-    it, and has both versions, as native code always does.  `sanitize` checks every access of the
-    launch, on a simulated device only; for checked launches a kernel `tests_promises`, as
-    `tl.max_contiguous` makes them.  With `split_barriers` the subgroups of large work-groups go
-    through loops of products together, so that they find each other's loads in the cache.
-    With `locates_all` every instruction of the LLVM IR says its line, not only those that reports
-    of the simulator need.
+    - `arch` is a name of `TARGETS`.
+    - `grf_mode` is the register file per thread: `default` lets this compiler choose, `auto` lets
+      Intel's compiler choose, a number such as `256` fixes it, `small` and `large` are the device's
+      least and most.
+    - `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.
+    - `generate_native_code` requests `asm["zebin"]`, which is built on a machine with a GPU of
+      `arch`, for the driver and device that `native_identity` names.  `cpp_wrapper` is the format
+      that C++ code of Inductor launches.
+    - `guards`: with "launch", the conditions of the fast version are tested before each launch; if
+      they fail, a general version is launched.  With "kernel", the kernel contains both versions
+      and tests the conditions itself.  Native code always does that.
+    - `sanitize` checks every access of the launch, on a simulated device only.  With
+      `tests_promises` the kernel of a checked launch tests promises such as `tl.max_contiguous`.
+    - `split_barriers` keeps the subgroups of large work-groups together in loops of products, so
+      that they find each other's loads in the cache.
+    - `locates_all` gives every instruction of the LLVM IR its line, not only those that reports of
+      the simulator need.
     """
 
     arch: str
@@ -97,7 +99,7 @@ class XeOptions:
                     f"use one of {', '.join(allowed)}")
 
     def hash(self) -> str:
-        """Covers every field."""
+        """Digest of every field."""
         text = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -106,11 +108,11 @@ FIELDS = tuple(f.name for f in dataclasses.fields(XeOptions))
 
 
 def options_for(device: Target, requested: Mapping[str, Any]) -> XeOptions:
-    """Defaults of `device`, then what is requested; unknown keys and `None` values are ignored.
+    """Defaults of `device`, overridden by the request; unknown keys and `None` values are ignored.
 
-    `warp_size` follows the device: a target's is no request (Inductor always says 32).
-    Without tf32 in the matrix unit fp32 is multiplied exactly, also where `tf32` is asked for: the
-    language takes it as leave to round, and says nothing about other operands.
+    `warp_size` follows the device, because a target's value is not a request (Inductor always says
+    32). Without tf32 in the matrix unit, fp32 is multiplied exactly even if `tf32` is requested:
+    the language treats it as a permission to round.
     """
     values: dict[str, Any] = {"arch": device.name, "warp_size": device.subgroup_size}
     if not device.has_tf32_dpas:
@@ -131,7 +133,7 @@ def _pairs(libraries: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _grf_mode(device: Target, values: Mapping[str, Any]) -> str:
-    """The mode asked for; `maxnreg` selects the smallest mode that has that many registers."""
+    """The requested mode; `maxnreg` selects the smallest mode with at least that many registers."""
     mode = str(values.get("grf_mode", "default"))
     mode = {"small": str(device.grf_modes[0]), "large": str(device.grf_modes[-1])}.get(mode, mode)
     limit = values.get("maxnreg")

@@ -1,4 +1,4 @@
-"""What is recorded of the launches of Triton's kernels (see `triton_xe.runtime.recording`)."""
+"""The recorder for launches of Triton's kernels (see `triton_xe.runtime.recording`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from triton_xe.runtime.recording.folder import Program
 from triton_xe.spirv import BUILD_FLAGS, attached
 
 _ELEMENTS = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5"}
-"""Triton's words for types where MLIR has others."""
+"""Triton's names of types, by MLIR's."""
 
 
 def recorder_of(
     src: Any, metadata: Any, arguments: Iterable[str]
 ) -> recorder.Recorder | None:
-    """The recorder of a compiled kernel; None when no launch of it is to be recorded.
+    """The recorder of a compiled kernel; None if none of its launches is to be recorded.
 
-    `arguments`: Triton's types of what the user passes; scratch and a buffer for reports follow.
+    `arguments` are Triton's types of the user's arguments; scratch and a buffer for reports follow.
     """
     sizes = (getattr(metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
     sites = list(getattr(metadata, "debug_sites", None) or ())
@@ -34,14 +34,14 @@ def recorder_of(
 
 
 def _plain(metadata: Any) -> dict[str, Any]:
-    """The metadata that JSON can hold."""
+    """The metadata that can be written as JSON."""
     fields = metadata._asdict() if hasattr(metadata, "_asdict") else vars(metadata)
     return {name: value for name, value in fields.items()
             if isinstance(value, (str, int, float, bool, list, tuple, dict, type(None)))}
 
 
 def source_of(src: Any) -> str:
-    """The text of a kernel and of the functions that it calls, with where they stand."""
+    """The text of a kernel and of the functions that it calls, with their source locations."""
     if not hasattr(src, "fn"):
         return str(getattr(src, "src", ""))
     found: dict[int, str] = {}

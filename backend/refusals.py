@@ -1,7 +1,7 @@
-"""Refusals of what Triton itself drops without a word, or ends without a reason.
+"""Refuse what Triton ignores silently, or fails on without a reason.
 
-A grid's fourth dimension is dropped, recursion ends in a bare KeyError, or never.  Kernels of
-other backends are left alone.
+Triton drops a grid's fourth dimension, recursion ends in a bare KeyError, or never, and variables
+that no stage reads have no effect.  Kernels of other backends are not affected.
 """
 
 from __future__ import annotations
@@ -15,32 +15,55 @@ from triton.compiler.compiler import CompiledKernel
 from triton.compiler.errors import CompilationError
 
 from triton_xe.backend.options import XeOptions
+from triton_xe.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from triton.compiler.code_generator import CodeGenerator
 
 
 def install() -> None:
-    """Refuse the fourth dimension from now on, in kernels for xpu."""
+    """Refuse a fourth grid dimension of kernels for xpu."""
     if not hasattr(CompiledKernel.__init__, "__wrapped__"):
         CompiledKernel.__init__ = _making(CompiledKernel.__init__)
 
 
 def install_in_front_end() -> None:
-    """Refuse recursion; a kernel that is cached needs no front end."""
+    """Refuse recursion; a cached kernel needs no front end."""
     from triton.compiler.code_generator import CodeGenerator
 
     if not hasattr(CodeGenerator.call_JitFunction, "__wrapped__"):
         CodeGenerator.call_JitFunction = _calling(CodeGenerator.call_JitFunction)
 
 
+_ADDRESS_SANITIZER = (
+    "TRITON_ENABLE_ASAN=1 asks for LLVM's address sanitizer, which Intel GPUs do not have: unset "
+    "it, and set TRITON_XE_SANITIZE=1, with which the simulator checks every access")
+_LOCAL_VARIABLES = (
+    "LLVM_EXTRACT_DI_LOCAL_VARIABLES=1 asks for local variables in debug information, of which "
+    "kernels for Intel GPUs have source lines alone: unset it")
+
+
+def check_variables() -> None:
+    """Refuse Triton's variables that ask of a compilation what this backend does not do."""
+    asked = knobs.compilation
+    if asked.enable_asan:
+        raise UnsupportedError(_ADDRESS_SANITIZER)
+    if getattr(asked, "dump_ir_extract_di_local_variables", False):
+        raise UnsupportedError(_LOCAL_VARIABLES)
+    if asked.use_ir_loc not in (None, "", "ttir", "ttgir"):
+        raise UnsupportedError(
+            f"USE_IR_LOC={asked.use_ir_loc} is not possible for kernels on Intel GPUs, where the "
+            "source lines of an error can be those of two stages: set USE_IR_LOC=ttir or "
+            "USE_IR_LOC=ttgir")
+
+
 class XeCompiledKernel(CompiledKernel):
-    """Triton's compiled kernel, for whose launches all of the grid counts."""
+    """Triton's compiled kernel, with a check of all grid dimensions."""
 
     def launch_metadata(self, grid: Any, stream: int, *args: Any) -> Any:
-        """What launch hooks are told; None where there are none.
+        """Metadata for launch hooks; None if there are none.
 
-        The one call of a launch that Triton shows the whole grid.
+        It is overridden because it is the only call of a launch that gets the whole grid.
         """
         if len(grid) > 3:
             raise ValueError(
@@ -75,7 +98,7 @@ _under_way: ContextVar[tuple[Any, ...]] = ContextVar("functions being compiled",
 
 
 def _calling(original: Any) -> Any:
-    """Triton's compiling of a function that is called, which says why recursion ends it."""
+    """Wrap Triton's compilation of a called function, so that recursion is reported."""
 
     @wraps(original)
     def call(generator: CodeGenerator, function: Any, *given: Any, **named: Any) -> Any:
@@ -99,10 +122,10 @@ def _calling(original: Any) -> Any:
 
 
 def _recursion(error: BaseException, callers: tuple[Any, ...]) -> str:
-    """Why a call cannot be compiled, when the reason is recursion; else empty.
+    """Reason why a call cannot be compiled if it is recursion; otherwise empty.
 
-    Triton looks up what a function returns that it has not finished, or follows constants without
-    end.  Its errors hold each other as causes, one for each call.
+    Triton looks up the result of a function that it has not finished, or follows constants without
+    end.  Its errors have each other as causes, one for each call.
     """
     first = error
     while not isinstance(first, RecursionRefused) and (first.__cause__ or first.__context__):

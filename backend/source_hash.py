@@ -1,6 +1,6 @@
-"""A digest of everything that decides what a kernel compiles to, apart from Triton itself.
+"""A digest of everything that determines what a kernel compiles to, except Triton itself.
 
-Triton hashes only its own sources into a kernel's cache key; the plugin's are up to the plugin.
+Triton hashes only its own sources into a kernel's cache key, so the plugin must hash its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SETTLED_SECONDS = checked_files.SETTLED_SECONDS
 
 
 def source_files() -> list[tuple[str, str]]:
-    """(name below `triton_xe`, file) of each source that takes part in compiling, sorted."""
+    """(name below `triton_xe`, file) of each source that affects compilation, sorted."""
     roots = ((Path(triton_xe.__file__).parent, ""), (Path(__file__).parent, "backend/"),
              (_outer("lowering"), "lowering/"))
     return sorted((name, file) for root, prefix in roots
@@ -30,7 +30,7 @@ def source_files() -> list[tuple[str, str]]:
 
 
 def _outer(name: str) -> Path:
-    """Where `triton_xe.<name>` lies, without importing it: inside the package, or beside it."""
+    """Folder of `triton_xe.<name>`, without importing it: inside the package, or next to it."""
     import importlib.util
 
     spec = importlib.util.find_spec(f"triton_xe.{name}")
@@ -41,7 +41,9 @@ def _outer(name: str) -> Path:
 
 @functools.cache
 def source_hash() -> str:
-    """Once per process: the modules in memory do not change when their files do."""
+    """The digest, computed once per process, because loaded modules do not change with their
+    files.
+    """
     return checked_files.kept_digest(
         knobs.cache_dir() / "sources",
         [__file__, str(triton_xe.__file__), *map(_library, LIBRARIES)],
@@ -50,7 +52,7 @@ def source_hash() -> str:
 
 
 def _library(name: str) -> str:
-    """The first module of a library: another version has another one."""
+    """The first module of a library, which differs between its versions."""
     import importlib.util
 
     spec = importlib.util.find_spec(name)

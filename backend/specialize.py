@@ -1,9 +1,9 @@
-"""Arguments that Triton itself does not know: arrays of other libraries, and what is no argument.
+"""Arguments that Triton itself does not accept: arrays of other libraries; and errors for the rest.
 
-Triton reads the type of each argument in compiled code, which takes tensors (whatever has
+Triton reads the type of each argument in compiled code, which takes tensors (any object with
 `data_ptr`), numbers and tuples.  An array of numpy or of another library has no `data_ptr`, so the
-first launch of a kernel with one ends in a TypeError; from then on that kernel's arguments are read
-by `_Reader`, which shows Triton the array's address and element type.
+first launch of a kernel with one ends in a TypeError.  From then on that kernel's arguments are
+read by `_Reader`, which shows Triton the array's address and element type.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from triton_xe.runtime import arrays
 
 Binder = Callable[..., Any]
 _NAME = "specialize_impl"
-"""What Triton's generated binder calls for each argument."""
+"""Function that Triton's generated binder calls for each argument."""
 _REFUSALS = (TypeError, KeyError, OverflowError, RuntimeError)
-"""What that raises; the last for tensors without an address."""
+"""Exceptions that this function raises; the last one for tensors without an address."""
 
 
 def install(ours: type[BaseBackend]) -> None:
-    """Let kernels of the backend `ours` take arrays; other backends keep what they have."""
+    """Let kernels of the backend `ours` take arrays; other backends do not change."""
     make = jit.create_function_from_signature
     if hasattr(make, "accepts_arrays"):
         return
@@ -41,7 +41,7 @@ def install(ours: type[BaseBackend]) -> None:
 
 
 def accepting(signature: inspect.Signature, binder: Any) -> Binder:
-    """The binder, which also takes arrays, and names the argument that it refuses."""
+    """Wrap the binder so that it also takes arrays, and names the argument that it refuses."""
     namespace = binder.__globals__
     if _NAME not in namespace:
         return binder
@@ -60,7 +60,7 @@ def accepting(signature: inspect.Signature, binder: Any) -> Binder:
 
 
 class _Refused(TypeError):
-    """An argument is refused; `value` is it."""
+    """The argument `value` is refused."""
 
     def __init__(self, value: Any, why: str) -> None:
         super().__init__(why)
@@ -68,13 +68,13 @@ class _Refused(TypeError):
 
 
 class _Reader:
-    """Reads arguments as Triton's own function does, and arrays as tensors."""
+    """Reads arguments as Triton's own function does, and arrays like tensors."""
 
     def __init__(self, native: Callable[..., Any]) -> None:
         self.native = native
 
     def read(self, backend: Any, value: Any, *how: Any) -> Any:
-        """(type, specialization) of an argument; of a tuple, tuples of those."""
+        """(type, specialization) of an argument; for a tuple, tuples of these."""
         try:
             return self.native(backend, value, *how)
         except _REFUSALS as error:
@@ -89,7 +89,7 @@ class _Reader:
 
 
 def _tensor_like(value: Any, error: Exception) -> arrays.Array:
-    """What Triton can read in place of an array; `_Refused` says why something is none."""
+    """Object that Triton can read instead of an array; `_Refused` if the value is no array."""
     if isinstance(value, int):
         raise _Refused(value, f"is {value}, which does not fit into 64 bits")
     if "strided" not in str(getattr(value, "layout", "strided")):
@@ -129,7 +129,7 @@ def _explained(
 
 
 def _holds(value: Any, wanted: Any) -> bool:
-    """Whether an argument is `wanted`, or a tuple that has it inside."""
+    """True if an argument is `wanted`, or a tuple that contains it."""
     if isinstance(value, tuple):
         return any(_holds(each, wanted) for each in value)
     return value is wanted

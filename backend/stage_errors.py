@@ -1,4 +1,4 @@
-"""Errors of the stages in the user's terms: which kernel, and which source line."""
+"""Errors of the stages in the user's terms: with the kernel and the source line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFINITION = re.compile(r'^#loc = loc\("([^"]+)":(\d+):\d+\)', re.MULTILINE)
 
 
 def stage_text(source: Any, produced_by: str, options: XeOptions) -> Any:
-    """The output of the stage before, or the text of the file that overrides it.
+    """The output of the previous stage, or the text of the file that overrides it.
 
     Triton reads only its own kinds of overriding files and passes `None` for ours.
     """
@@ -41,10 +41,10 @@ class KernelNamer:
         self.ttgir = ""
 
     def wrap(self, stage: str, run: Stage) -> Stage:
-        """`run`, whose `XeError`s name the kernel and `error.location` or its definition.
+        """Wrap `run` so that its `XeError`s name the kernel and `error.location` or its definition.
 
-        Autotuners skip them.  Other exceptions are bugs, or Triton's own; they keep their text and
-        get a note.
+        Autotuners skip configurations that raise them.  Other exceptions are bugs, or Triton's own;
+        they keep their text and get a note.
         """
 
         def wrapped(source: Any, metadata: dict[str, Any]) -> Any:
@@ -75,7 +75,7 @@ class KernelNamer:
 
 
 def kernel_of(module_text: str) -> tuple[str, str]:
-    """Name and file:line of the public function in MLIR text; empty where the text has none.
+    """Name and file:line of the public function in MLIR text; empty if the text has none.
 
     >>> kernel_of("  tt.func public @add(%a: i32) {")
     ('add', '')
@@ -86,7 +86,7 @@ def kernel_of(module_text: str) -> tuple[str, str]:
 
 
 def takes_halves(module_text: str) -> bool:
-    """Whether an argument of the kernel is itself a floating-point number of 16 bits.
+    """True if an argument of the kernel is itself a floating-point number of 16 bits.
 
     >>> takes_halves("  tt.func public @add(%x: !tt.ptr<f16>, %scale: bf16) {")
     True

@@ -1,8 +1,8 @@
-"""Timing kernels: on the simulator, where a launch is expensive and repeats alike, and on any
-device without torch, with the part of `torch.xpu` that Triton's benchmarks use.
+"""Time kernels on the simulator, and on any device without torch.
 
-A simulated device has a clock that says what a card would need.  Launches that are only timed are
-noted by that clock, and not run.
+On the simulator a launch is expensive, and equal launches take equal time.  A simulated device has
+a clock that predicts the time of a card.  A launch that is only timed is noted by that clock, and
+does not run.  Without torch, this module has the part of `torch.xpu` that Triton's benchmarks use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
 
 SMALLEST_MS = 1e-6
-"""Callers divide by the time."""
+"""Lower limit of a time, because callers divide by it."""
 
 
 def bench_simulated(
@@ -30,11 +30,13 @@ def bench_simulated(
     return_mode: str = "mean",
     **_: Any,
 ) -> Any:
-    """Milliseconds of one call, after one that compiles; shaped like `triton.testing.do_bench`.
+    """Milliseconds of one call, after one that compiles; parameters as in
+    `triton.testing.do_bench`.
 
-    By the device's clock no kernel runs, without one both calls do.
+    With the device's clock no kernel runs; without one, both calls run.
 
-    Answers one number without `quantiles`, else one per quantile; with one measurement they agree.
+    Return one number without `quantiles`, otherwise one per quantile; they are equal, because there
+    is one measurement.
     """
     elapsed = max(_once(kernel_call, clock), SMALLEST_MS)
     if quantiles is not None:
@@ -52,11 +54,11 @@ def _once(kernel_call: Callable[[], Any], clock: DeviceClock | None) -> float:
 
 
 class BenchInterface:
-    """Stands for `torch.xpu`, or what stands for it, in one run of `triton.testing.do_bench`.
+    """Replaces `torch.xpu`, or its substitute, during one run of `triton.testing.do_bench`.
 
     That function runs its subject once, estimates its time over five more runs, and repeats it for
-    a tenth of a second by the time it estimated.  Here the five runs, and all after them, are noted
-    by the device's clock; and the estimate is so large that one repetition will do.
+    a tenth of a second according to the estimate.  Here the five runs, and all after them, are
+    noted by the device's clock.  The estimate is so large that one repetition is enough.
     """
 
     def __init__(self, interface: Any, clock: DeviceClock) -> None:
@@ -88,12 +90,12 @@ class ClockEvent:
         self._ms = self._clock.now_ms()
 
     def elapsed_time(self, end: ClockEvent) -> float:
-        """Milliseconds from here to `end`; more than a benchmark would wait for an estimate."""
+        """Milliseconds from here to `end`; for the estimate, more than a benchmark repeats for."""
         return self.ESTIMATE_MS if self._is_estimate else end._ms - self._ms
 
 
 def is_benchmarking() -> bool:
-    """Whether `triton.testing.do_bench` is running in this thread."""
+    """True if `triton.testing.do_bench` is running in this thread."""
     frame = sys._getframe(1)
     while frame is not None:
         if is_do_bench(frame):
@@ -107,7 +109,7 @@ def is_do_bench(frame: FrameType) -> bool:
 
 
 class DeviceInterface:
-    """Stands for `torch.xpu` where the program does not use torch: one device, its own queue."""
+    """Replaces `torch.xpu` if the program does not use torch: one device with its own queue."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -123,7 +125,7 @@ class DeviceInterface:
 
 
 class DeviceEvent:
-    """A point in the device's queue, with the device's time; `record` it before anything else."""
+    """A point in the device's queue, with the device's time; it must be recorded before use."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -140,7 +142,7 @@ class DeviceEvent:
 
 
 class DeviceCache:
-    """Memory as large as the last-level cache; `zero_` pushes everything else out of it."""
+    """Memory as large as the last-level cache; `zero_` evicts everything else from it."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self._device = device

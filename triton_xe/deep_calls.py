@@ -1,4 +1,4 @@
-"""Room for calls that nest as deep as code does: Python's limit of 1,000 is for other code."""
+"""Raises Python's recursion limit (1,000 calls) for code that nests as deep as the kernel does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lock = Lock()
 
 @contextmanager
 def room_for(calls: int = MANY) -> Iterator[None]:
-    """Let calls nest deeper by so many; all threads share the limit."""
+    """Raise the recursion limit by `calls`; all threads share the limit."""
     with _lock:
         sys.setrecursionlimit(sys.getrecursionlimit() + calls)
     try:

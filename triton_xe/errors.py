@@ -1,7 +1,8 @@
-"""The exceptions triton-xe raises; each message names what, where, why and what to do.
+"""The exceptions of triton-xe; each message says what, where, why and what to do.
 
-Errors derive from the types that users expect.  What may depend on the configuration is Triton's
-own `OutOfResources` as well (`too_large`, `not_this_configuration`), so that autotuners skip it.
+Errors derive from the types that users expect.  An error that may depend on the configuration is
+also Triton's `OutOfResources` (`too_large`, `not_this_configuration`), so that autotuners skip the
+configuration.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from typing import Any, NoReturn
 
 
 class XeError(Exception):
-    """Base of every error raised by triton-xe on purpose.
+    """Base of every error that triton-xe raises on purpose.
 
-    `location` is the place in the kernel's source, `file:line`, where one is known.
+    `location` is the source location in the kernel, `file:line`, if known.
     """
 
     location: str = ""
 
 
 class LayoutError(XeError, ValueError):
-    """A layout is malformed, or an operation on layouts has no answer."""
+    """A layout is malformed, or an operation on layouts has no result."""
 
 
 class UnsupportedError(XeError, NotImplementedError):
@@ -32,7 +33,9 @@ class LegalityError(XeError, ValueError):
 
 
 class OptionError(XeError, ValueError, AssertionError):
-    """A launch option has no such value; Triton's own backends assert."""
+    """A launch option has no such value; also an `AssertionError`, which Triton's own backends
+    raise.
+    """
 
 
 class DeviceError(XeError, RuntimeError):
@@ -42,7 +45,7 @@ class DeviceError(XeError, RuntimeError):
 class SimulatorTrap(DeviceError):
     """The simulated device stopped a kernel that a real device would run wrongly.
 
-    `what` is the kind of fault, `programs` the numbers of the programs that it is about.
+    `what` is the kind of fault; `programs` are the numbers of the programs concerned.
     """
 
     what: str = ""
@@ -51,7 +54,7 @@ class SimulatorTrap(DeviceError):
 
 @cache
 def _too_large(kind: type[XeError]) -> type[XeError]:
-    """The kind of error that is Triton's `OutOfResources` as well, where Triton is installed."""
+    """Class of the error that is also Triton's `OutOfResources`, if Triton is installed."""
     try:
         from triton.runtime.errors import OutOfResources
     except ImportError:
@@ -74,7 +77,7 @@ def _restored(kind: type[XeError], args: tuple[Any, ...], fields: dict[str, Any]
 
 
 def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
-    """The error, also caught as Triton's `OutOfResources` of the resource `name`.
+    """Make the error catchable as Triton's `OutOfResources` of the resource `name`.
 
     The autotuners of Triton and Inductor skip a configuration that raises it.
     """
@@ -83,9 +86,9 @@ def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
 
 
 def not_this_configuration(error: XeError) -> XeError:
-    """A refusal to compile, also caught as `OutOfResources`: another configuration may do.
+    """Make a refusal catchable as `OutOfResources`, because another configuration may compile.
 
-    Where none does, autotuners end with the last refusal, or take one and meet it again.
+    If none does, autotuners end with the last refusal, or choose one and raise it again.
     """
     if hasattr(error, "required"):
         return error

@@ -12,9 +12,9 @@
         left = intel.load_2d(a, [row, k], [256, 32], MATRIX.operand(0, [256, 32]))
         total = intel.dpas(left, right, total)
 
-Whether a message can address a surface is found out as for every other kernel: what the program
-does not prove is tested before a launch, and where it does not hold a general version runs.
-`lowering.raise_calls` reads what these operations write.
+The rules of surfaces apply as for every other kernel: conditions that the program does not prove
+are tested before a launch, and if they do not hold, a general version runs. `lowering.raise_calls`
+reads the calls that these operations create.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _operation(function: F) -> F:
-    """What kernels call."""
+    """Mark a function that kernels call."""
     return cast(F, builtin(function))
 
 
 def _constant(function: F) -> F:
-    """What kernels call while they are compiled."""
+    """Mark a function that kernels call at compile time."""
     return cast(F, constexpr_function(function))
 
 
 _PRODUCTS: dict[gl.DistributedLinearLayout, set[tuple[DPAS, str]]] = {}
-"""What the layouts that were made are of which `DPAS`: its A, B or C."""
+"""For each layout that was created: the `DPAS` and operand (A, B or C) that it belongs to."""
 
 
 @dataclass(frozen=True)
 class DPAS:
-    """How warps share products by DPAS: `#xe.dpas`.
+    """Distribution of a product over warps and DPAS instructions: `#xe.dpas`.
 
-    A warp's part of the result is `rep_cluster` instructions of `repeat_count` rows and
-    `execution_size` columns, and the parts of all warps are the whole result.  `ops_per_channel`
-    is 2 for 16-bit operands, 4 for 8 bits, 1 for tf32.
+    A warp computes `rep_cluster` instructions of `repeat_count` rows and `execution_size` columns;
+    the parts of all warps form the result.  `ops_per_channel` is 2 for 16-bit operands, 4 for 8
+    bits, 1 for tf32.
     """
 
     warps_per_cta: Sequence[int]
@@ -80,7 +80,7 @@ class DPAS:
 
     @property
     def encoding(self) -> DpasEncoding:
-        """The layout as the compiler knows it."""
+        """The layout attribute of the compiler."""
         return DpasEncoding(
             self.repeat_count, SYSTOLIC_DEPTH, self.execution_size, self.ops_per_channel,
             self.execution_size, tuple(self.warps_per_cta), tuple(self.rep_cluster),
@@ -120,7 +120,7 @@ class DPAS:
 def _call(
     text: str, arguments: Sequence[Any], results: Sequence[Any], semantic: Any, pure: bool = False
 ) -> list[Any]:
-    """Write an operation as the compiler reads it."""
+    """Create an operation in the form that the compiler reads."""
     builder = semantic.builder
     if not hasattr(builder, "create_threadwise_inline_asm"):
         raise NotImplementedError("Intel's operations for Gluon need Triton 3.9 or newer")
@@ -133,7 +133,7 @@ def _call(
 
 
 def _product(*layouts: Any) -> DPAS:
-    """The `DPAS` that the layouts of A, B and C were made by."""
+    """The `DPAS` from which the layouts of A, B and C were created."""
     found = []
     for layout, name in zip(layouts, "ABC", strict=True):
         found.append({made for made, part in _PRODUCTS.get(layout, ()) if part == name})
@@ -168,7 +168,7 @@ def dpas(a: Any, b: Any, acc: Any, input_precision: Any = "tf32", _semantic: Any
 def surface(base: Any, shape: Any, strides: Any, _semantic: Any = None) -> Any:
     """A matrix in memory for `load_2d` and others: rows and columns, and the strides of both.
 
-    One stride must be 1 for messages.
+    One stride must be 1 for 2D block messages.
     """
     numbers = [_number(one, gl.int32, _semantic) for one in plain(shape)]
     numbers += [_number(one, gl.int64, _semantic) for one in plain(strides)]
@@ -186,7 +186,7 @@ def _place(matrix: Any, offsets: Any, semantic: Any) -> list[Any]:
 
 @_operation
 def load_2d(matrix: Any, offsets: Any, shape: Any, layout: Any, _semantic: Any = None) -> Any:
-    """The block of this shape at a row and a column; what lies outside of the matrix is 0."""
+    """Load the block of this shape at a row and a column; elements outside the matrix are 0."""
     sizes = [plain(size) for size in plain(shape)]
     kind = gl.distributed_type(matrix[0].dtype.element_ty, sizes, plain(layout))
     return _call("load_2d", _place(matrix, offsets, _semantic), [kind], _semantic)[0]
@@ -194,14 +194,14 @@ def load_2d(matrix: Any, offsets: Any, shape: Any, layout: Any, _semantic: Any =
 
 @_operation
 def store_2d(matrix: Any, offsets: Any, value: Any, _semantic: Any = None) -> None:
-    """Store a block at a row and a column; what lies outside of the matrix is dropped."""
+    """Store a block at a row and a column; elements outside the matrix are dropped."""
     value = _semantic.to_tensor(value)
     _call("store_2d", [*_place(matrix, offsets, _semantic), value], [], _semantic)
 
 
 @_operation
 def prefetch_2d(matrix: Any, offsets: Any, shape: Any, _semantic: Any = None) -> None:
-    """Bring a block into the cache, each warp its share of it."""
+    """Prefetch a block into the cache; each warp prefetches a part of it."""
     sizes = "x".join(str(plain(size)) for size in plain(shape))
     _call(f"prefetch_2d shape={sizes}", _place(matrix, offsets, _semantic), [], _semantic)
 
@@ -211,10 +211,10 @@ def prefetch_2d(matrix: Any, offsets: Any, shape: Any, _semantic: Any = None) ->
 
 @_operation
 def barrier_arrive(number: Any = None, _semantic: Any = None) -> None:
-    """Tell the work-group that this warp is here; memory written before is visible behind
-    `barrier_wait`.
+    """Signal that this warp has arrived at the barrier.
 
-    With a number from 1 to 31 it is a named barrier: other barriers may stand before its wait.
+    Memory that it wrote before is visible to others after their `barrier_wait`.  With a number from
+    1 to 31 it is a named barrier: other barriers may come before its wait.
     """
     _call("barrier_arrive" + _named(number), [], [], _semantic)
 

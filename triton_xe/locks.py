@@ -1,4 +1,6 @@
-"""Locks of processes that fork: the child has a copy of each, and not the thread that held it."""
+"""Locks for processes that fork: the child has a copy of each lock, but not of the thread that owns
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from collections.abc import Callable
 
 
 class Lock:
-    """A reentrant lock that is free in a forked process, where what it guards may be half done.
+    """A reentrant lock that is free in a forked process.
 
-    For state that is as good half done as not begun.
+    It is for state that may be left half updated, because the child can start from any of its
+    states.
 
     >>> lock = Lock()
     >>> with lock, lock:
@@ -38,9 +41,9 @@ class Lock:
 
 
 class ForkLock(Lock):
-    """A reentrant lock that a fork waits for, so that no process has something half done.
+    """A reentrant lock that a fork waits for, so that no process inherits a half-done update.
 
-    Of two that are held at once, the one that was made later is taken first.
+    If a thread takes two of them, it must take the one that was created later first.
     """
 
     def _register(self) -> None:
@@ -48,5 +51,5 @@ class ForkLock(Lock):
 
 
 def fork_waits_for(take: Callable[[], object], release: Callable[[], object]) -> None:
-    """As of a `ForkLock`, for a lock of somebody else's."""
+    """Make a fork wait for a lock of another library, as for a `ForkLock`."""
     os.register_at_fork(before=take, after_in_parent=release, after_in_child=release)

@@ -1,4 +1,4 @@
-"""A line on the terminal for what takes longer than two seconds."""
+"""A line on the terminal for work that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _saying = threading.local()
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Say once what is being done if it lasts; nothing where standard error is no terminal.
+    """Print once what is being done if it takes long; print nothing if standard error is no
+    terminal.
 
-    Of steps in one another the outermost speaks.
+    For nested steps only the outermost prints.
     """
     if getattr(_saying, "now", False) or not sys.stderr.isatty():
         yield

@@ -1,8 +1,9 @@
-"""SPIR-V modules: written by LLVM, carrying what the runtime must know of them.
+"""SPIR-V modules: written by LLVM, with texts for the runtime inside.
 
-Triton hands `load_binary` the module and nothing else, so texts travel inside, first of all the
-LLVM IR, which the simulator executes: zlib, base64, cut into `OpModuleProcessed` strings (a debug
-instruction that every consumer may ignore).
+Triton passes `load_binary` only the module, so the module carries all texts that the runtime needs,
+above all the LLVM IR, which the simulator executes.  They are compressed (zlib), encoded (base64)
+and split over `OpModuleProcessed` strings, a debug instruction that every consumer may ignore.
+
 Word layout: SPIR-V specification 1.6, sections 2.3 (header, instruction words) and 2.4 (logical
 layout: OpModuleProcessed follows the names and precedes the annotations).
 """
@@ -21,55 +22,65 @@ MAGIC = 0x07230203
 HEADER_WORDS = 5
 MARK = "triton-xe "
 HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
-"""Begin the names of functions whose body in SPIR-V is another one of the same meaning: in vISA, or
-for quotients in LLVM IR."""
+"""Prefixes of functions that have a different body of equal meaning in SPIR-V.
+
+That body is vISA, or LLVM IR for quotients.
+"""
 LLVM_IR = "llvm-ir"
 CONDITIONS = "launch-conditions"
-"""What launches must satisfy (`triton_xe.conditions`); a module without them takes any."""
+"""Conditions on a launch (`triton_xe.conditions`); a module without them takes any launch."""
 CONDITIONAL = "__conditional"
-"""Ends the name of an entry point that does not take every launch, so that only those find it who
-test the conditions."""
+"""Suffix of an entry point that does not take every launch.
+
+Only callers that test the conditions know the suffix.
+"""
 BUILD_FLAGS = "build-flags"
 NEEDS = "needs"
-"""Scratch, and where the kernel prints and asserts, for launchers that see only the module."""
+"""Scratch size and uses of print and assert, for launchers that have only the module."""
 GENERAL = "general-version"
-"""What the version for other launches is compiled from."""
+"""Source from which the version for all other launches is compiled."""
 SOURCE_NODE = "xe.at"
-"""Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
+"""Metadata of an LLVM IR instruction: file, line and column of the user's code."""
 UNFILLED_NODE = "xe.unfilled"
-"""Metadata of a masked load that leaves the registers of lanes without one as they are."""
+"""Metadata of a masked load that leaves the registers of inactive lanes unchanged."""
 FITS_NODE, PROMISE_NODE, INSIDE_NODE, RANGE_NODE = DEFINED_NODES = (
     "xe.fits", "xe.promise", "xe.inside", "xe.range")
-"""Metadata of comparisons without which an operation of the kernel is undefined; where they do not
-hold, the code after them has some result.  A shift is by less bits than there are; the kernel keeps
-what it promises; an index is in range."""
+"""Metadata of comparisons that guard operations against undefined behaviour.
+
+If a comparison is false, the code after it has an arbitrary result.  The conditions are: a shift is
+by less than the width; `tl.assume` holds; accesses are inside; an index is in range.
+"""
 ADDED_NODE = "xe.added"
-"""Metadata of a barrier that the program does not have, and of its fences."""
+"""Metadata of a barrier (and its fences) that the compiler added."""
 FIRST_NODE = "xe.first"
-"""Metadata of the first of the stores that one store of a tensor is made of."""
+"""Metadata of the first of the stores into which one tensor store was split."""
 FALLBACK_NODE = "xe.fallback"
-"""Metadata of a branch between two versions of the same work: which label, 0 or 1, is the version
-that is always right; the other one is faster."""
+"""Metadata of a branch between two versions of equal meaning.
+
+It says which label, 0 or 1, is the version that is always valid; the other one is faster.
+"""
 CHUNK_BYTES = 200_000
 EFFORT = 2
-"""Of zlib: texts are a fifth longer than with 6, and take a third of the time."""
+"""Level of zlib: texts are a fifth longer than with level 6, and take a third of the time."""
 OP_MODULE_PROCESSED = 330
 # capability, extension, import, memory model, entry point, execution mode, strings, sources, names
 _BEFORE_PROCESSED = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
 
 
 def has_visa(function: str) -> bool:
-    """Whether the body of a function of a module is another in SPIR-V, mostly vISA."""
+    """True if the function has a different body in SPIR-V, mostly vISA."""
     return function.startswith((HALVES, WIDE, QUOTIENT))
 
 
 def is_spirv(binary: bytes) -> bool:
-    """Whether the bytes begin like a little-endian SPIR-V module."""
+    """True if the bytes begin like a little-endian SPIR-V module."""
     return len(binary) >= 20 and struct.unpack_from("<I", binary)[0] == MAGIC
 
 
 def instructions(binary: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each instruction as (opcode, byte offset, byte length); `DeviceError` on a damaged module."""
+    """Yield each instruction as (opcode, byte offset, byte length); `DeviceError` for a damaged
+    module.
+    """
     words = _words(binary)
     at = HEADER_WORDS
     while at < len(words):
@@ -90,27 +101,29 @@ _WITHOUT_RESULT = frozenset({
     0, 8, 56, 62, 63, 64, 224, 225, 228, 246, 247, 249, 250, 251, 252, 253, 254, 255, 256, 257, 317,
     5576, 5578, 5630, 6142, 6143,
 })
-"""Instructions of a function's body that define nothing: stores, barriers, branches, lines."""
+"""Opcodes in function bodies without a result: stores, barriers, branches, lines."""
 _RESULT_FIRST = frozenset({7, 11, *range(19, 40), 73, 248})
-"""Strings, imports, types, decoration groups and labels: the result is the first operand."""
+"""Opcodes whose first operand is the result: strings, imports, types, decoration groups, labels."""
 _RESULT_SECOND = frozenset({1, *range(41, 53), 54, 59})
-"""Elsewhere, constants, functions and variables: behind the type."""
+"""Opcodes outside function bodies whose result follows the type: constants, functions,
+variables.
+"""
 _NAME, _FUNCTION, _PHI, _LABEL = 5, 54, 245, 248
 _TARGETS = {
     246: slice(1, 3), 247: slice(1, 2), _LABEL: slice(1, 2), 249: slice(1, 2), 250: slice(2, 4),
     _PHI: slice(4, None, 2),
 }
-"""Where instructions name labels: merges, labels, branches, and where values come from."""
+"""Operands that name labels: of merges, labels, branches and phis."""
 _SWITCH = 251
 
 
 _PLACES = dict.fromkeys(_RESULT_SECOND, 2) | dict.fromkeys(_RESULT_FIRST, 1)
 _PLACES_IN_BODY = dict.fromkeys(_WITHOUT_RESULT, 0) | _PLACES
-"""Which word of an instruction is its result; of others none, or in a body the second operand."""
+"""Word of an instruction that is its result; 0 if none; in bodies, other opcodes have it second."""
 
 
 def defined_ids(binary: bytes) -> list[int]:
-    """The id that each instruction defines, where it defines one."""
+    """The ids that the instructions define."""
     words, at, found = _words(binary), HEADER_WORDS, []
     places, other = _PLACES, 0
     end = len(words)
@@ -129,17 +142,17 @@ def defined_ids(binary: bytes) -> list[int]:
 
 
 def ids_are_sound(binary: bytes) -> bool:
-    """Whether no id is defined twice, nor lies beyond the module's bound."""
+    """True if no id is defined twice and all are below the module's bound."""
     (bound,) = struct.unpack_from("<I", binary, 12)
     ids = defined_ids(binary)
     return len(set(ids)) == len(ids) and max(ids, default=0) < bound
 
 
 def with_new_labels(binary: bytes) -> bytes:
-    """The module with ids of their own for its labels, where they can be told from each other.
+    """Give labels new ids, if the labels can be distinguished from each other.
 
-    Labels stand in places where nothing else does, so that it does not matter what else has their
-    ids.  Their names are the last ones.
+    Labels occur only in operands that nothing else uses, so it does not matter whether other
+    results have equal ids.  The new ids are the highest ones.
     """
     words = list(_words(binary))
     whole = [(opcode, at // 4, length // 4) for opcode, at, length in instructions(binary)]
@@ -161,7 +174,7 @@ def with_new_labels(binary: bytes) -> bytes:
 
 
 def attach(binary: bytes, name: str, text: str) -> bytes:
-    """The same module with `text`, if there is any, inside under a name."""
+    """Return the module with `text`, unless empty, attached under a name."""
     if not text:
         return binary
     at = next(
@@ -175,7 +188,7 @@ def attach(binary: bytes, name: str, text: str) -> bytes:
 
 
 def attached(binary: bytes, name: str) -> str:
-    """The text attached under a name; empty when there is none."""
+    """The text attached under a name; empty if there is none."""
     mark = f"{MARK}{name} ".encode()
     found: list[str] = []
     at = binary.find(mark)  # base64 has no spaces, and no time is spent on the instructions
@@ -187,7 +200,7 @@ def attached(binary: bytes, name: str) -> str:
 
 
 def _unpacked(packed: str) -> bytes:
-    """The bytes of base64, or of base85, which modules carried until 0.1."""
+    """Decode base64, or base85, which older modules have."""
     try:
         return base64.b64decode(packed, validate=True)
     except binascii.Error:
@@ -195,7 +208,7 @@ def _unpacked(packed: str) -> bytes:
 
 
 def attached_llvm_ir(binary: bytes) -> str:
-    """The LLVM IR that a module was written from; `DeviceError` when it has none inside."""
+    """The LLVM IR from which a module was written; `DeviceError` if it has none inside."""
     text = attached(binary, LLVM_IR)
     if not text:
         raise DeviceError(

@@ -1,10 +1,10 @@
-"""The versions of Triton that the plugin works with, and all that differs between them.
+"""The supported versions of Triton, and all differences between them.
 
-Who uses a name of Triton's that only some versions have asks `installed()` and decides by its
-field.  A version that is not in the table is not used at all: what it does otherwise is not known.
+Code that uses a name of Triton's which only some versions have calls `installed()` and decides by
+its field.  A version that is not in the table is not used, because its differences are not known.
 
-What the TTGIR of older versions spells otherwise (hints of a load or store as clauses, up to 3.8)
-is read in every version, by `triton_xe.dialects.tt.memory`.
+Older spellings in TTGIR (hints of a load or store as clauses, up to 3.8) are read in every version,
+by `triton_xe.dialects.tt.memory`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from triton_xe.errors import UnsupportedError
 
 
 class TritonVersion(NamedTuple):
-    """One minor version, by how it differs from the newest.
+    """One minor version, described by its differences from the newest.
 
-    A named tuple: every `import triton` makes this class, and a dataclass takes five times as long.
+    It is a named tuple, because every `import triton` creates this class, and a dataclass takes
+    five times as long.
     """
 
     number: tuple[int, int]
     decides_fp_fusion: bool = True
-    """`knobs.language.fp_fusion_enabled`; else `default_fp_fusion` alone."""
+    """`knobs.language.fp_fusion_enabled` exists; older versions have `default_fp_fusion` alone."""
     has_fp_sanitizer: bool = True
-    """`passes.ttgpuir.add_fp_sanitizer`."""
+    """`passes.ttgpuir.add_fp_sanitizer` exists."""
     sanitizes_casts: bool = True
-    """It, and `add_remove_layout_conversions`, take a second argument."""
+    """`add_fp_sanitizer` and `add_remove_layout_conversions` take a second argument."""
     has_block_pointers: bool = False
-    """Block pointers are operations, which `add_rewrite_tensor_pointer` turns into pointers."""
+    """Block pointers are operations, which `add_rewrite_tensor_pointer` converts to pointers."""
 
     def __str__(self) -> str:
         return ".".join(map(str, self.number))
@@ -41,7 +42,7 @@ VERSIONS = (
     TritonVersion((3, 8), decides_fp_fusion=False, sanitizes_casts=False),
     TritonVersion((3, 9)),
 )
-"""Oldest first."""
+"""Supported versions, oldest first."""
 NEWEST = VERSIONS[-1]
 
 
@@ -55,13 +56,13 @@ def minor_version(text: str) -> tuple[int, ...]:
 
 
 def of(text: str) -> TritonVersion | None:
-    """The facts of a version by its full name; None where they are not known."""
+    """The facts of a version by its full name; None if not supported."""
     return next((v for v in VERSIONS if v.number == minor_version(text)), None)
 
 
 @cache
 def installed() -> TritonVersion:
-    """The facts of this process's Triton; `UnsupportedError` where they are not known."""
+    """The facts of this process's Triton; `UnsupportedError` if not supported."""
     import triton
 
     known = of(triton.__version__)
@@ -72,7 +73,7 @@ def installed() -> TritonVersion:
 
 
 def span() -> str:
-    """The range for people.
+    """The range of supported versions, for messages.
 
     >>> span()
     '3.7 to 3.9'

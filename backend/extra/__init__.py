@@ -1,7 +1,7 @@
 """`triton.language.extra.intel` and `triton.backends.intel`: names of Intel's own build of Triton.
 
-Triton makes submodules of the packages on the search path of `triton.language.extra`, which in the
-stock wheel is one folder, with those of CUDA and HIP. This folder becomes its last.
+Triton loads submodules from the search path of `triton.language.extra`, which in the stock wheel is
+one folder with those of CUDA and HIP.  This folder is appended to that path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ FOLDERS = {"triton.language.extra": str(Path(__file__).parent),
 
 
 class _Extended(MetaPathFinder):
-    """Finds these packages where they are, with a folder of ours on their search paths too."""
+    """Finds these packages in their own folders, and appends a folder of ours to their search
+    paths.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -30,7 +32,7 @@ class _Extended(MetaPathFinder):
 
 
 def extend() -> None:
-    """Have search paths extended when Triton imports the packages; one of them imports this."""
+    """Extend the search paths when Triton imports the packages; one of them imports this module."""
     for name in FOLDERS.keys() & sys.modules.keys():
         sys.modules[name].__path__.append(FOLDERS[name])
     sys.meta_path.insert(0, _Extended())

@@ -1,7 +1,7 @@
-"""What Triton's entry point names: the plugin, or on another Triton one that stays inactive.
+"""The target of Triton's entry point: the plugin, or an inactive one on an unsupported Triton.
 
-Every program that imports Triton imports this, whatever the version: where the plugin cannot work
-it must not be in the way, and says so in one sentence when its device would have been used.
+Every program that imports Triton imports this module, whatever the version.  If the plugin cannot
+work, it must not disturb the program; it warns in one sentence if its device would have been used.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Base = TypeVar("Base")
 
 
 def is_usable() -> bool:
-    """Whether the Triton that is importing this is one that the plugin is made for."""
+    """True if the plugin supports the Triton that imports this module."""
     import triton
 
     return triton_versions.of(triton.__version__) is not None
 
 
 def why_inactive() -> str:
-    """The sentence for people."""
+    """The reason why the plugin is inactive, as a sentence."""
     import triton
 
     return (
@@ -35,10 +35,10 @@ def why_inactive() -> str:
 
 
 def deferred(base: type[Base], module: str, name: str, **statics: Any) -> type[Base]:
-    """A class that Triton can register, which makes instances of the class `name` of `module`.
+    """A class that Triton can register, whose instances are those of the class `name` of `module`.
 
-    That module is imported for the first of them: most programs that import Triton have none.
-    `statics` are what Triton asks of the class itself.
+    That module is imported for the first instance, because most programs that import Triton create
+    none. `statics` are the class attributes that Triton reads.
     """
 
     def make(cls: type, *arguments: Any) -> Any:
@@ -61,14 +61,14 @@ def inactive(base: type[Base]) -> type[Base]:
 
 
 def _is_active(cls: type) -> bool:
-    """False; with a warning where the device would be this plugin's."""
+    """Return False; warn if the device would be this plugin's."""
     if _wanted():
         warnings.warn(why_inactive(), RuntimeWarning, stacklevel=2)
     return False
 
 
 def _wanted() -> bool:
-    """Whether this process would use an Intel GPU or a simulated one."""
+    """True if this process would use an Intel GPU or a simulated one."""
     from triton_xe.errors import XeError
     from triton_xe.runtime.selection import select
 

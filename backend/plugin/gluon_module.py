@@ -1,6 +1,6 @@
-"""`triton.experimental.gluon.language.intel`, where Gluon's other vendors are: `triton_xe.gluon`.
+"""`triton.experimental.gluon.language.intel`, next to Gluon's other vendors: `triton_xe.gluon`.
 
-Nothing is imported before a program asks for it, and a Triton that has such a module keeps its own.
+Nothing is imported before a program uses it, and a Triton that has such a module keeps its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OURS = "triton_xe.gluon"
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds one module, which has another name already."""
+    """Finds one module, which is already loaded under another name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -30,11 +30,11 @@ class _Finder(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module is there; only its spec was replaced."""
+        """Restore the module's own spec; the module is already executed."""
         module.__spec__ = self._spec
 
 
 def offer() -> None:
-    """Let `import` find the module, after all others that know how to find it."""
+    """Let `import` find the module, after all other finders."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

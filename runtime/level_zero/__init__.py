@@ -1,1 +1,1 @@
-"""Intel GPUs through Level Zero, called with ctypes; importing needs no driver."""
+"""Intel GPUs through Level Zero, called with ctypes; importing this package needs no driver."""

@@ -1,4 +1,4 @@
-"""`LevelZeroDevice`: an Intel GPU behind the device protocol of `triton_xe.runtime.device`."""
+"""`LevelZeroDevice`: an Intel GPU with the device protocol of `triton_xe.runtime.device`."""
 
 from __future__ import annotations
 
@@ -64,22 +64,25 @@ _devices: dict[str, list[LevelZeroDevice]] = {}
 _alive: weakref.WeakSet[LevelZeroDevice] = weakref.WeakSet()
 _lock = threading.Lock()
 _building = threading.RLock()
-"""Held while native code is looked up and made: the second who asks finds what the first built, and
-Intel's compiler is never asked twice at a time, on which IGC 2.38 ends the process."""
+"""Lock for looking up and building native code.
+
+A second thread finds what the first one built.  Intel's compiler never runs twice at a time,
+because IGC 2.38 ends the process then.
+"""
 _unwritten: dict[str, NativeEntry] = {}
-"""Native code that the cache's folder did not take."""
+"""Native code that could not be written to the cache's folder."""
 WORTH_SAYING = 64 * 1024
-"""Spilled bytes per thread; the hardware holds 256 KiB."""
+"""Spilled bytes per thread from which a warning is printed; the hardware has room for 256 KiB."""
 
 
 @dataclass(frozen=True)
 class BuildReport:
-    """How a kernel's native code came to be."""
+    """How a kernel's native code was built."""
 
     from_cache: bool
     flags: str
     spills_at_128: int
-    """Spilled bytes per thread with 128 registers when that led to a try with 256, else 0."""
+    """Spilled bytes per thread with 128 registers if that led to a build with 256, otherwise 0."""
 
 
 class LevelZeroKernel:
@@ -122,7 +125,7 @@ class LevelZeroKernel:
         return self.launch_state.versions
 
     def close(self) -> None:
-        """Give it up; the code of one that a graph may replay stays with the device."""
+        """Release the kernel; the code of one that a graph may replay stays with the device."""
         self.launch_state.handle = 0
         if self.is_recorded:
             return
@@ -134,9 +137,9 @@ class LevelZeroKernel:
 class LevelZeroDevice:
     """One Intel GPU, with its own in-order immediate command list.
 
-    A `stream` is the address of a `sycl::queue`, as torch gives it, or 0 for the device's own
-    list.  The first `load` adopts the queue of a loaded torch with XPU support; for other queues
-    call `adopt_queue` before it.
+    A `stream` is the address of a `sycl::queue`, as torch gives it, or 0 for the device's own list.
+    The first `load` adopts the queue of a loaded torch with XPU support; call `adopt_queue` before
+    it for other queues.
     """
 
     is_simulated = is_dry = False
@@ -171,10 +174,10 @@ class LevelZeroDevice:
         return made
 
     def borrow(self, low: int, high: int) -> None:
-        """The driver knows its own memory, and launches ask it."""
+        """Do nothing: the driver knows its own memory, and launches query it."""
 
     def block_of(self, pointer: int) -> MemoryBlock | None:
-        """The driver's allocation that holds an address."""
+        """The driver's allocation that contains an address."""
         found = allocation_range(self.context, pointer)
         kind = describe_pointer(self.context.handle, pointer).kind
         return None if found is None or kind == "unknown" else MemoryBlock(*found, kind)
@@ -207,7 +210,7 @@ class LevelZeroDevice:
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
         general: General | None = None,
     ) -> LevelZeroKernel:
-        """One kernel of a SPIR-V module, and the way to its general version (see `Device`)."""
+        """Load one kernel of a SPIR-V module, and its general version on demand (see `Device`)."""
         kernel = self._load(binary, kernel_name, build_flags)
         launcher.assume(kernel.launch_state, versions_of(
             binary, kernel_name,
@@ -218,9 +221,9 @@ class LevelZeroDevice:
     def _load(self, binary: bytes, kernel_name: str, build_flags: str) -> LevelZeroKernel:
         """Build a SPIR-V module, or take it from the cache, and get one kernel of it.
 
-        When 128 registers spill, or do not do, the module is built once more with 256, and that
-        build is kept when it spills less and the kernel's work-group still fits.  `LevelZeroError`,
-        which is Triton's `OutOfResources` too, with the build log when the driver refuses both.
+        If 128 registers spill, or do not build, the module is built once more with 256.  That build
+        is used if it spills less and the kernel's work-group still fits.  If the driver refuses
+        both, raise `LevelZeroError` with the build log, which is also Triton's `OutOfResources`.
         """
         refuse_after_fork()
         self._adopt_torch()
@@ -235,21 +238,25 @@ class LevelZeroDevice:
         return kernel
 
     def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> NativeEntry:
-        """The native binary that the driver makes of a SPIR-V module, or made of it before."""
+        """The native binary that the driver builds from a SPIR-V module, from the cache if
+        possible.
+        """
         kernel, native = self._native_kernel(binary, kernel_name, build_flags)
         kernel.close()
         return native
 
     @property
     def native_identity(self) -> str:
-        """What native code depends on besides the module and its flags."""
+        """Text that native code depends on besides the module and its flags: driver, device, IP
+        version.
+        """
         device = self.physical
         return f"{device.driver.version} {device.device_id:#x} {device.ip_version}"
 
     def _native_kernel(
         self, binary: bytes, name: str, flags: str
     ) -> tuple[LevelZeroKernel, NativeEntry]:
-        """The kernel with its native code, from the cache where this driver takes that."""
+        """The kernel with its native code, from the cache if this driver accepts that."""
         if is_zebin(binary):
             raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
         key = native_cache.entry_key(binary, name, flags, self.native_identity)
@@ -285,7 +292,7 @@ class LevelZeroDevice:
         return LevelZeroKernel(self, module, cached.entry, cached.registers, report)
 
     def load_native(self, binary: bytes, entry: EntryPoint) -> LevelZeroKernel:
-        """A kernel of a native binary that was compiled ahead of time for this very device."""
+        """Load a kernel of a native binary that was compiled ahead of time for this very device."""
         refuse_after_fork()
         if not is_zebin(binary):
             raise DeviceError("this is no native binary for an Intel GPU")
@@ -300,13 +307,13 @@ class LevelZeroDevice:
     ) -> None:
         """Launch without waiting; an empty grid does nothing.
 
-        The work-groups of a `cooperative` launch may wait for each other: the device must hold all
-        of them at once.
+        The work-groups of a `cooperative` launch may wait for each other, so the device must run
+        all of them at once.
 
-        On a queue that keeps all its work in one in-order command list the kernel is appended to
-        that list.  For another one it goes to the device's own list, and events keep the order on
-        the device.  Two threads must not work on one queue at the same time: the lock of the SYCL
-        runtime is out of reach here.
+        If a queue has all its work in one in-order command list, the kernel is appended to that
+        list. Otherwise it is appended to the device's own list, and events keep the order on the
+        device.  Two threads must not use one queue at the same time, because the lock of the SYCL
+        runtime cannot be taken from here.
         """
         if cooperative:
             kernel.launch_state.is_cooperative = 1
@@ -321,7 +328,7 @@ class LevelZeroDevice:
         kernel.start(queue.native if queue else 0, *grid, *args)
 
     def refuse_recording(self, kernel: str, stream: int) -> None:
-        """`QueueRecordingError` when what is launched on the queue will only run later."""
+        """Raise `QueueRecordingError` if launches on the queue are recorded and only run later."""
         if stream and self._queue(stream).is_recording:
             raise QueueRecordingError(
                 f"cannot launch kernel {kernel!r}: it prints or asserts, so that its launch waits, "
@@ -329,9 +336,9 @@ class LevelZeroDevice:
             )
 
     def adopt_queue(self, address: int) -> None:
-        """Work in the context of a `sycl::queue` from now on, so that its memory can be used.
+        """Use the context of a `sycl::queue` from now on, so that its memory can be used.
 
-        `DeviceError` when the queue is on another device, or when kernels were loaded before in
+        Raise `DeviceError` if the queue is on another device, or if kernels were already loaded in
         another context.
         """
         queue = self._look_at(address)
@@ -355,7 +362,7 @@ class LevelZeroDevice:
         self.forget_pointers()
 
     def _adopt_torch(self) -> None:
-        """Before the first kernel: work in the context of a loaded torch, and read its tensors."""
+        """Before the first kernel: use the context of a loaded torch, and read its tensors."""
         torch = sys.modules.get("torch")
         has_xpu = torch is not None and bool(getattr(torch.version, "xpu", None))
         if torch is not None and has_xpu and not self._has_kernels:
@@ -377,14 +384,14 @@ class LevelZeroDevice:
             return TorchStream(address, self.index, own, self.context.value)
 
     def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
-        """Tensors on torch's XPU device are trusted when its queue was found to be on this one."""
+        """Trust tensors on torch's XPU device if its queue is on this device."""
         read_tensors(torch.Tensor, torch.nn.Parameter)
         is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
         if has_xpu and is_same and not self.state.dlpack_type:
             launcher.trust_device_of(self.state, torch.empty(1, device=f"xpu:{self.index}"))
 
     def _queue(self, address: int) -> SyclQueue | TorchStream:
-        """The queue at an address; the last one that keeps order is known to the launch code."""
+        """The queue at an address; the launch code caches the last one that keeps order."""
         queue = self._queues.get(address)
         if queue is None:
             self.adopt_queue(address)
@@ -397,10 +404,10 @@ class LevelZeroDevice:
     def _launch_beside(
         self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
     ) -> None:
-        """Launch on our list, after all that a queue holds and before all it is given later.
+        """Launch on our list, after all earlier and before all later work of a queue.
 
-        Appending to the queue's own command list would not do: the queue knows nothing of such
-        work, and may copy on another engine.
+        Appending to the queue's own command list would not be enough, because the queue does not
+        know of such work, and may copy on another engine.
         """
         refuse_after_fork()
         order = self._order(queue)
@@ -416,13 +423,15 @@ class LevelZeroDevice:
     def _launch_between(
         self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
     ) -> None:
-        """The same with a host that waits at both ends."""
+        """Launch on our list, with the host waiting for the queue before and for the list after."""
         queue.wait()
         kernel.start(0, *grid, *args)
         self.list.synchronize()
 
     def _order(self, queue: SyclQueue | TorchStream) -> QueueOrder | None:
-        """What keeps launches in order with the queue; None when they have to wait for it."""
+        """The object that keeps launches in order with the queue; None if the host has to wait for
+        it.
+        """
         found = self._orders.get(queue.address)
         if found is not None:
             return found
@@ -441,14 +450,14 @@ class LevelZeroDevice:
             self._orders.popitem()[1].close()
 
     def synchronize(self) -> None:
-        """Wait for everything launched, on the device's own list and on queues."""
+        """Wait for all launches, on the device's own list and on queues."""
         self.list.synchronize()
         for queue in self._queues.values():
             if queue.keeps_order:
                 queue.wait()
 
     def wait_for(self, stream: int) -> None:
-        """Wait for what a queue was given, and for the device's own list."""
+        """Wait for the work of a queue, and for the device's own list."""
         queue = self._queue(stream) if stream else None
         if queue is not None and queue.is_recording:
             raise QueueRecordingError(
@@ -458,7 +467,7 @@ class LevelZeroDevice:
         self.synchronize()
 
     def record_event(self) -> Event:
-        """An event that is done, and knows the time, when all work before it is done."""
+        """Record an event with a time stamp that completes after all work before it."""
         with _lock:
             if self._pool is None or self._next_event == self._pool.count:
                 self._pool, self._next_event = EventPool(self.context, _EVENTS_PER_POOL), 0
@@ -513,7 +522,7 @@ class LevelZeroDevice:
         }
 
     def close(self) -> None:
-        """Wait for the device and give back its command list; kernels refuse to launch then."""
+        """Wait for the device and release its command list; kernels then refuse to launch."""
         if not self.list.is_closed and self.state.list:
             self.list.synchronize()
             self._close_orders()
@@ -560,7 +569,9 @@ class LevelZeroDevice:
             self._refuse(entry, error)
 
     def _refuse(self, entry: EntryPoint, error: LevelZeroError) -> NoReturn:
-        """A build that failed with the most registers it may use is a configuration to skip."""
+        """Raise the error of a failed build; with the most registers, as a configuration to
+        skip.
+        """
         if not error.is_build_failure:
             raise error
         what = (f"kernel {entry.name!r} does not build for {self.name}, with as many registers as "
@@ -586,8 +597,8 @@ class LevelZeroDevice:
 def open_devices() -> list[LevelZeroDevice]:
     """The Intel GPUs of this machine, each opened once until it is closed; empty without a GPU.
 
-    `ZE_AFFINITY_MASK` and `ZE_FLAT_DEVICE_HIERARCHY` are honoured by the driver.  `DeviceError`
-    when the Level Zero loader itself is missing.
+    The driver honours `ZE_AFFINITY_MASK` and `ZE_FLAT_DEVICE_HIERARCHY`.  Raise `DeviceError` if
+    the Level Zero loader itself is missing.
     """
     refuse_after_fork()
     path = raw.api().path
@@ -602,7 +613,9 @@ def open_devices() -> list[LevelZeroDevice]:
 
 
 def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:
-    """`QueueRecordingError` unless the graph that a queue is recorded into gets a launch, too."""
+    """Raise `QueueRecordingError` unless the graph that a queue is recorded into gets the launch,
+    too.
+    """
     if queue.keeps_order and queue.records_natively:
         return
     raise QueueRecordingError(
@@ -639,7 +652,7 @@ def _bytes_of(data: Any) -> Any:
 
 
 def _synchronizer(device: weakref.ref[LevelZeroDevice]) -> Callable[[], None]:
-    """Waits for a device as long as it is there and open."""
+    """Function that waits for a device while it exists and is open."""
 
     def wait() -> None:
         found = device()

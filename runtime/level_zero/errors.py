@@ -69,9 +69,9 @@ class LevelZeroError(DeviceError):
 
     @property
     def is_build_failure(self) -> bool:
-        """Whether the driver makes no kernel of a module; smaller blocks or more registers may do.
+        """True if the driver cannot build the kernel; smaller blocks or more registers may help.
 
-        With too much scratch space some drivers do not compile, others find no memory for it.
+        With too much scratch space some drivers do not compile, and others find no memory for it.
         """
         return (self.call in ("zeModuleCreate", "zeKernelCreate")
                 and self.code in (0x70000003, 0x70000004, 0x70000005, 0x78000009))
@@ -82,4 +82,4 @@ class LevelZeroError(DeviceError):
 
 
 class QueueRecordingError(DeviceError):
-    """A queue is being recorded into a graph, and what was asked for cannot be recorded."""
+    """A queue is being recorded into a graph, and the requested operation cannot be recorded."""

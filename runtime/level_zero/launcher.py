@@ -1,12 +1,13 @@
-"""Launch functions of kernels: compiled code for what is usual, Python for the rest.
+"""Launch functions of kernels: compiled code for common launches, Python for the others.
 
-`make_launcher` gives `launch(list, x, y, z, *values)`: `list` is a command list handle or 0 for
-the device's own; a pointer is an int, None (null), or anything with `data_ptr()`.
-`native.arguments.make_direct_launcher` gives the same in the form in which Triton calls a launcher.
+`make_launcher` returns `launch(list, x, y, z, *values)`: `list` is a command list handle or 0 for
+the device's own; a pointer is an int, None (null), or any object with `data_ptr()`.
+`native.arguments.make_direct_launcher` returns the same in the form in which Triton calls a
+launcher.
 
-The compiled code is `runtime/native/launch.c`.  It does a launch or leaves it, with all of its
-arguments, to `_Launch`, which says what is wrong with it.  Where that code is missing, `_Launch`
-does every launch.
+The compiled code is `runtime/native/launch.c`.  It either does a launch or passes it, with all of
+its arguments, to `_Launch`, which does it or raises the error.  Without the compiled code,
+`_Launch` does every launch.
 """
 
 from __future__ import annotations
@@ -40,24 +41,25 @@ _lock = threading.Lock()
 
 @dataclass
 class DeviceState:
-    """What launches on one device share, as integers: `list` is 0 when the device is closed.
+    """State shared by launches on one device, as integers: `list` is 0 if the device is closed.
 
     Launches on the queue `stream` are appended to the command list `stream_list`, unless the
     function at `queue_state` says that the queue is recorded into a graph (0: there are no graphs).
     Tensors on the device that DLPack calls `dlpack_type` and `dlpack_id` are in this device's
     memory.
 
-    Compiled code asks the driver about an allocation once, not at every launch.  What it may
-    remember follows from what can happen when memory is freed, which this runtime sees for its own
-    only:
+    Compiled code asks the driver about an allocation once, not at every launch.  How long an answer
+    is valid depends on what can happen when memory is freed.  This runtime only sees that for its
+    own memory:
 
-    - Memory of this runtime is remembered from its allocation until just before it is freed.
-    - Device memory from 2**47 on is remembered for good: plain memory of a process lies below, so
-      nothing that a kernel must not use can come to lie there.  Discrete GPUs have all of it there.
-    - Anything else (host and shared memory of others, an integrated GPU's device memory) is asked
-      about at each launch: once freed, its address may be that of plain memory.
+    - Memory of this runtime is cached from its allocation until just before it is freed.
+    - Device memory from 2**47 on is cached for good.  Plain memory of a process has lower
+      addresses, so an address there never becomes one that a kernel must not use.  Discrete GPUs
+      have all device memory there.
+    - All other memory (host and shared memory of others, an integrated GPU's device memory) is
+      queried at each launch, because after it is freed its address may be that of plain memory.
 
-    Tensors of torch's XPU device need none of this: torch keeps their memory as long as they live.
+    Tensors of torch's XPU device need no query: torch keeps their memory as long as they live.
     """
 
     list: int = 0
@@ -70,39 +72,44 @@ class DeviceState:
     dlpack_id: int = 0
 
     def remember(self, begin: int, end: int) -> None:
-        """Let kernels use this memory without asking, in place of what it overlaps."""
+        """Allow kernels to use this memory without a query; it replaces cached ranges that it
+        overlaps.
+        """
 
     def forget(self, begin: int, end: int) -> None:
-        """Ask about every allocation again that overlaps this memory."""
+        """Drop cached ranges that overlap this memory, so that they are queried again."""
 
 
 @dataclass
 class KernelState:
-    """What launches of one kernel share; `handle` is 0 when it is closed."""
+    """State shared by launches of one kernel; `handle` is 0 if it is closed."""
 
     device: DeviceState
     handle: int
     format: bytes
     is_busy: int = 0
-    """Compiled code must not set arguments now."""
+    """Nonzero while compiled code must not set arguments."""
     has_last: int = 0
-    """Compiled code knows which arguments the driver has."""
+    """Nonzero if compiled code knows the arguments that the driver has."""
     is_cooperative: int = 0
-    """The device must hold all work-groups of a launch at once; compiled code leaves it."""
+    """Nonzero if the device must run all work-groups at once; then Python does the launch."""
     versions: Versions | None = None
-    """What the kernel assumes of launches, and the version for others."""
+    """Conditions that the kernel assumes of launches, and the version for other launches."""
     general: Any = None
-    """The state of that version, once it was needed."""
+    """State of the general version, once it was needed."""
     short_rows: Any = None
-    """The state of the version for short rows, likewise."""
+    """State of the version for short rows, once it was needed."""
 
     def assume(self, conditions: bytes, short_rows: int) -> None:
-        """Leave launches that do not satisfy a packed table to `general`; to `short_rows` where the
-        condition of that number is the first that does not hold."""
+        """Send launches that do not satisfy a packed table of conditions to `general`.
+
+        If the first condition that fails has the number `short_rows`, they go to that version
+        instead.
+        """
 
 
 def device_state() -> DeviceState:
-    """The state of a device that is closed so far."""
+    """The state of a device that is not open yet."""
     if native.launch is None:
         return DeviceState()
     state: DeviceState = native.launch.Device(*map(api().address, _CALLS))
@@ -116,7 +123,7 @@ def kernel_state(device: DeviceState, handle: int, types: Sequence[str]) -> Kern
 
 
 def assume(kernel: KernelState, versions: Versions | None) -> None:
-    """Launch a kernel only when its conditions hold, else its general version."""
+    """Launch the kernel only if its conditions hold, otherwise its general version."""
     if versions is not None:
         kernel.versions = versions
         kernel.assume(versions.conditions.packed(), versions.conditions.short_rows)
@@ -125,9 +132,9 @@ def assume(kernel: KernelState, versions: Versions | None) -> None:
 def make_launcher(
     device: DeviceState, kernel: KernelState, name: str, types: Sequence[str]
 ) -> Launch:
-    """The launch function of a kernel.
+    """Create the launch function of a kernel.
 
-    `types`: of each value that it is given; bf16 travels as i16, constexpr is no argument at all.
+    `types` has the type of each value; bf16 is passed as i16, and constexpr is no argument at all.
     """
     general = _Launch(device, kernel, name, tuple(types))
     letters = format_of(types)
@@ -138,7 +145,7 @@ def make_launcher(
 
 
 def trust_device_of(state: DeviceState, tensor: Any) -> None:
-    """Do not ask the driver about the memory of tensors on this tensor's device."""
+    """Stop querying the driver about the memory of tensors on this tensor's device."""
     if native.launch is not None:
         state.dlpack_type, state.dlpack_id = native.launch.device_of(tensor)
 
@@ -149,7 +156,7 @@ def _is_plain(device: DeviceState) -> bool:
 
 @dataclass(frozen=True)
 class _Launch:
-    """Any launch, in Python; `DeviceError` says what is wrong with one."""
+    """Any launch, in Python; `DeviceError` describes an invalid one."""
 
     device: DeviceState
     kernel: KernelState
@@ -182,7 +189,7 @@ class _Launch:
     def _general(
         self, arguments: list[tuple[int, bytes | None]], grid: list[int]
     ) -> KernelState | None:
-        """The general version of the kernel for a launch that needs it, else None."""
+        """The general version of the kernel if the launch needs it, otherwise None."""
         versions = self.kernel.versions
         if versions is None:
             return None
@@ -227,7 +234,7 @@ class _Launch:
             )
 
     def _argument(self, index: int, kind: str, value: Any) -> tuple[int, bytes | None]:
-        """Size and bytes of an argument; shared local memory has a size only."""
+        """Size and bytes of an argument; shared local memory has only a size."""
         if kind == "ptr":
             return 8, struct.pack("<Q", self._address(index, value))
         if kind == "slm":

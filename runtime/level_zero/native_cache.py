@@ -1,7 +1,7 @@
-"""Native binaries on disk, so that a second process never waits for Intel's compiler.
+"""Native binaries on disk, so that a second process does not wait for Intel's compiler.
 
-One file per kernel, SPIR-V module, build flags, and what else decides (the driver, the device).  It
-holds all that a launch needs to know, so that the SPIR-V module is not looked into again.
+There is one file per kernel, SPIR-V module, build flags, driver and device.  It contains all that a
+launch needs to know, so that the SPIR-V module is not read again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class NativeEntry:
 
 
 def entry_key(spirv: bytes, *what_decides: str) -> str:
-    """The name of an entry: a digest of all that decides the native code."""
+    """The name of an entry: a digest of everything that determines the native code."""
     digest = hashlib.sha256(spirv)
     digest.update(json.dumps(what_decides).encode())
     return digest.hexdigest()
 
 
 def read(key: str) -> NativeEntry | None:
-    """The entry, or None when there is none or it is damaged."""
+    """The entry, or None if there is none or it is damaged."""
     head, _, binary = (code_cache.read(_path(key)) or b"").partition(b"\n")
     try:
         facts = json.loads(head)
@@ -49,14 +49,14 @@ def read(key: str) -> NativeEntry | None:
 
 
 def write(key: str, entry: NativeEntry) -> bool:
-    """Store the entry; False when the folder cannot be written."""
+    """Store the entry; False if the folder cannot be written."""
     facts = asdict(entry)
     del facts["binary"]
     return code_cache.write(_path(key), json.dumps(facts).encode() + b"\n" + entry.binary)
 
 
 def remove(key: str) -> None:
-    """Forget the entry, for a driver that does not take it."""
+    """Delete the entry, because the driver does not accept it."""
     with contextlib.suppress(OSError):
         _path(key).unlink()
 

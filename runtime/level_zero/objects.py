@@ -24,7 +24,9 @@ _owner = os.getpid()
 
 
 def refuse_after_fork() -> None:
-    """`DeviceError` in a child made by fork() after Level Zero was started: the driver hangs."""
+    """Raise `DeviceError` in a child forked after Level Zero was started, because the driver hangs
+    there.
+    """
     if os.getpid() != _owner:
         raise DeviceError(
             "Level Zero was started before fork(), and its drivers do not work in the child; start "
@@ -42,7 +44,7 @@ os.register_at_fork(after_in_child=_reset_in_unused_child)
 
 
 class _Owner:
-    """Owns one handle and destroys it once: on `close()`, else when collected."""
+    """Owner of one handle, which is destroyed once: on `close()`, or when collected."""
 
     def __init__(self, handle: raw.Handle, destroy: str, *keep: Any) -> None:
         self._handle = handle
@@ -54,18 +56,20 @@ class _Owner:
 
     @property
     def handle(self) -> raw.Handle:
-        """`DeviceError` when it is closed: drivers crash on handles that they destroyed."""
+        """The handle; `DeviceError` if it is closed, because drivers crash on destroyed handles."""
         if not self._finalize.alive:
             raise DeviceError(f"this {type(self).__name__} of Level Zero is closed")
         return self._handle
 
     @property
     def value(self) -> int:
-        """The handle as an integer; also of a closed object, to compare."""
+        """The handle as an integer, for comparisons; also of a closed object."""
         return self._handle.value or 0
 
     def wait_before_close(self, wait: Callable[[], None]) -> None:
-        """Call this first when the handle is destroyed: the device may still use the object."""
+        """Call `wait` before the handle is destroyed, because the device may still use the
+        object.
+        """
         self._waits[:] = [wait]
 
     @property
@@ -116,7 +120,7 @@ class Driver:
         return [PhysicalDevice(self, handle) for handle in handles]
 
     def context(self) -> Context:
-        """The context that everything of this package on this driver shares."""
+        """The context on this driver that all of this package shares."""
         with _lock:
             if self._context is None or self._context.is_closed:
                 self._context = Context(self)
@@ -177,7 +181,7 @@ class PhysicalDevice:
         )
 
     def sub_devices(self) -> list[PhysicalDevice]:
-        """The tiles of a device of several tiles; empty otherwise."""
+        """The tiles of a device with several tiles; otherwise empty."""
         handles = _list(raw.DeviceHandle, "zeDeviceGetSubDevices", self.handle)
         return [PhysicalDevice(self.driver, handle) for handle in handles]
 
@@ -195,7 +199,7 @@ class PhysicalDevice:
 
 
 def _created(handle: _AnyHandle, create: str, *arguments: Any) -> _AnyHandle:
-    """The handle after a call that fills it in as its last argument."""
+    """Call a function that writes a new handle to its last argument, and return the handle."""
     refuse_after_fork()
     api().call(create, *arguments, ctypes.byref(handle))
     return handle
@@ -206,10 +210,10 @@ _ASKS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 def wait(call: str, handle: raw.Handle, device: raw.DeviceHandle | None = None) -> None:
-    """Wait without end, but for a key that interrupts the program and for a device that is lost.
+    """Wait without a limit, unless a signal interrupts the program or the device is lost.
 
-    Its calls take any address: where Python looks at an argument, ctypes makes an error of the
-    argument of what a signal's handler raises there.
+    The polled functions are called with plain addresses.  If an argument were checked in Python,
+    ctypes would turn an exception of a signal handler into an error of that argument.
     """
     looks = ctypes.cast(api().function(call), _LOOKS)
     while code := looks(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
@@ -232,7 +236,7 @@ class Context(_Owner):
 
 
 class BorrowedContext(Context):
-    """A context that someone else made and destroys, such as torch's; `close()` does nothing."""
+    """A context that another library owns, such as torch; `close()` does nothing."""
 
     def __init__(self, handle: int) -> None:
         _Owner.__init__(self, raw.ContextHandle(handle), "")
@@ -343,7 +347,7 @@ class Module(_Owner):
 
 
 class KernelObject(_Owner):
-    """One kernel of a module, with the facts the driver reports."""
+    """One kernel of a module, with the properties that the driver reports."""
 
     def __init__(self, module: Module, name: str) -> None:
         handle = raw.KernelHandle()
@@ -393,7 +397,7 @@ class CommandList(_Owner):
         )
 
     def barrier(self, signal: Event | None = None, wait_for: tuple[Event, ...] = ()) -> None:
-        """Append a barrier that signals an event when all before it is done."""
+        """Append a barrier that signals an event when all work before it is done."""
         handles: list[Any] = [event.handle for event in wait_for]
         events = (raw.EventHandle * len(handles))(*handles)
         api().call(
@@ -402,7 +406,7 @@ class CommandList(_Owner):
         )
 
     def wait_on(self, event: int) -> None:
-        """Append a wait for an event of someone else, by its handle."""
+        """Append a wait for an event of another library, by its handle."""
         events = (raw.EventHandle * 1)(event)
         api().call("zeCommandListAppendBarrier", self.handle, None, 1, events)
 
@@ -455,14 +459,16 @@ class Event(_Owner):
 
 @dataclass(frozen=True)
 class Allocation:
-    """What the driver knows about an address: `kind` host, device, shared, imported or unknown."""
+    """Driver's description of an address: `kind` is host, device, shared, imported or unknown."""
 
     kind: str
     device: int
 
 
 def allocation_range(context: Context, pointer: int) -> tuple[int, int] | None:
-    """The allocation that an address is in, and its end; None where the driver knows of none."""
+    """Start and end of the allocation that contains an address; None if the driver knows of
+    none.
+    """
     base, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = api().function("zeMemGetAddressRange")(
         context.handle, pointer, ctypes.byref(base), ctypes.byref(size)
@@ -472,7 +478,7 @@ def allocation_range(context: Context, pointer: int) -> tuple[int, int] | None:
 
 
 def describe_pointer(context: raw.Handle, pointer: int) -> Allocation:
-    """Which kind of memory an address is in; `unknown` is plain host memory."""
+    """The kind of memory at an address; `unknown` is plain host memory."""
     properties = raw.ze_memory_allocation_properties_t()
     device = raw.DeviceHandle()
     api().call(
@@ -521,7 +527,7 @@ def physical_devices() -> list[PhysicalDevice]:
 
 
 def _list(kind: Any, call: str, *before: Any, after: tuple[Any, ...] = ()) -> list[Any]:
-    """The elements of a call that is asked first for the number, then for the elements."""
+    """The elements of a query that is called first for their number, then for the elements."""
     count = ctypes.c_uint32()
     api().call(call, *before, ctypes.byref(count), None, *after)
     elements = (kind * count.value)()

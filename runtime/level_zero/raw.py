@@ -1,4 +1,5 @@
-"""Level Zero as it is: handle types, structures, prototypes, and the loader bound on first use.
+"""Level Zero's C interface: handle types, structures, prototypes, and the loader, bound on first
+use.
 
 Importing needs no driver.  Names, field order and types are those of the specification 1.17
 (`third_party/level_zero/include/ze_api.h`), and the tests compare every one with that header.
@@ -45,11 +46,11 @@ class Handle(c_void_p):
 
 
 class IntelFlags(ctypes.Structure):
-    """Flags that Intel's driver adds to the answer of a query through `pNext`; 0 where it does not.
+    """Flags that Intel's driver returns through `pNext` of a query; 0 if it does not.
 
-    `ze_intel_device_module_dp_exp_properties_t` for modules, bit 1: DPAS, and
-    `ze_intel_device_block_array_exp_properties_t` for devices, bits 0 and 1: 2D block stores and
-    loads (`ze_intel_gpu.h` of Intel's compute runtime).
+    They are `ze_intel_device_module_dp_exp_properties_t` for modules (bit 1: DPAS) and
+    `ze_intel_device_block_array_exp_properties_t` for devices (bits 0 and 1: 2D block stores and
+    loads), of `ze_intel_gpu.h` in Intel's compute runtime.
     """
 
     _fields_ = (("stype", c_uint32), ("pNext", c_void_p), ("flags", c_uint32))
@@ -125,7 +126,7 @@ def _c_type(text: str) -> Any:
 
 
 def _structure(name: str, number: str, declarations: str) -> Any:
-    """A structure of the header; `number` is the `stype` of one that has it."""
+    """A structure of the header; `number` is its `stype`, if it has one."""
     fields: list[tuple[str, Any]] = [("stype", c_uint32), ("pNext", c_void_p)] if number else []
     for kind, field, count in re.findall(r"(\S+) (\w+)(?:\[(\d+)\])?;", declarations):
         fields.append((field, _c_type(kind) * int(count) if count else _c_type(kind)))
@@ -135,7 +136,7 @@ def _structure(name: str, number: str, declarations: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """The structures below, which are made from their declarations."""
+    """Declare to type checkers the structures, which are created from the declarations below."""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -186,7 +187,9 @@ ze_kernel_properties_t 0x1e {
     uint32_t privateMemSize; uint32_t spillMemSize; uint8_t uuid[32]; }
 ze_group_count_t { uint32_t groupCountX; uint32_t groupCountY; uint32_t groupCountZ; }
 """
-"""As in the header: name, the number of those that start with `stype` and `pNext`, other fields."""
+"""Declarations as in the header: name, `stype` of those that start with `stype` and `pNext`,
+fields.
+"""
 for _name, _number, _fields in re.findall(r"(\w+) (0x\w+ )?\{([^}]*)\}", _STRUCTURES):
     _C_TYPES[_name] = globals()[_name] = _structure(_name, _number, _fields)
 
@@ -287,14 +290,14 @@ zeMemGetAllocProperties(ze_context_handle_t hContext, void* ptr,
     ze_memory_allocation_properties_t* pMemAllocProperties, ze_device_handle_t* phDevice)
 zeMemGetAddressRange(ze_context_handle_t hContext, void* ptr, void** pBase, size_t* pSize)
 """)
-"""As in the header, without `const`; every function answers a `ze_result_t`."""
+"""Declarations as in the header, without `const`; every function returns a `ze_result_t`."""
 
 
 class Api:
     """The functions of one Level Zero loader, each looked up on first use.
 
-    Appends to a command list keep Python's lock: the specification forbids two threads appending
-    to one list, and launches come from compiled code that holds the lock too.
+    Functions that append to a command list run with Python's global lock, because the specification
+    forbids two threads to append to one list, and compiled launch code has the lock too.
     """
 
     def __init__(self, path: str) -> None:
@@ -311,7 +314,7 @@ class Api:
         self._bound: dict[str, Any] = {}
 
     def function(self, name: str) -> Any:
-        """The bound function; `DeviceError` when this loader is too old to have it."""
+        """The bound function; `DeviceError` if this loader is too old to have it."""
         found = self._bound.get(name)
         if found is not None:
             return found
@@ -328,7 +331,7 @@ class Api:
         return found
 
     def has(self, name: str) -> bool:
-        """Whether this loader has the function."""
+        """True if this loader has the function."""
         return hasattr(self._releasing, name)
 
     def address(self, name: str) -> int:
@@ -336,7 +339,7 @@ class Api:
         return ctypes.cast(self.function(name), c_void_p).value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function; `LevelZeroError` when it does not answer success."""
+        """Call a function; `LevelZeroError` if it does not return success."""
         code = self.function(name)(*arguments)
         if code:
             raise LevelZeroError(name, code)
@@ -347,7 +350,7 @@ _loaded: dict[str, Api] = {}
 
 
 def api() -> Api:
-    """The process's Level Zero loader: `TRITON_XE_LEVEL_ZERO`, else the system's."""
+    """The process's Level Zero loader: `TRITON_XE_LEVEL_ZERO`, or the system's."""
     path = knobs.level_zero() or LOADER
     with _lock:
         if path not in _loaded:

@@ -1,12 +1,12 @@
-"""Order between a SYCL queue and a command list of ours, kept by events on the device.
+"""Order between a SYCL queue and a command list of ours, by events on the device.
 
-A barrier of the queue gives an event that our list waits for; an event that our list signals is
-handed back to the queue as one more barrier.  The host waits for neither.  All of it is done by
-exported functions of the SYCL runtime, as in `sycl_queue`.
+A barrier of the queue gives an event that our list waits for.  An event that our list signals is
+passed to the queue as a second barrier.  The host waits for neither.  All calls go to exported
+functions of the SYCL runtime, as in `sycl_queue`.
 
 A `sycl::event` is one shared pointer: the object's address and that of libstdc++'s control block,
-which counts its uses.  Its destructor is inline in SYCL's headers, so the count is taken down here.
-Tried with intel-sycl-rt 2026.2.
+which counts its uses.  Its destructor is inline in SYCL's headers, so the count is decremented
+here. Tested with intel-sycl-rt 2026.2.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _MAKE_EVENT = "_ZN4sycl3_V16detail10make_eventEmRKNS0_7contextEbNS0_7backendE"
 _BACKEND = "_ZNK4sycl3_V15queue11get_backendEv"
 _EVENT_BYTES, _CONTROL_BLOCK = 16, 8
 IN_FLIGHT = 64
-"""Launches on one queue that may be under way before the host waits for the oldest."""
+"""Launches on one queue that may be pending before the host waits for the oldest."""
 
 
 class SyclObject:
-    """Room for a SYCL object that is one shared pointer; `close()` gives it up, once."""
+    """Storage of a SYCL object that is one shared pointer; `close()` releases it once."""
 
     def __init__(self) -> None:
         self.room = ctypes.create_string_buffer(OBJECT_BYTES)
@@ -53,7 +53,7 @@ class SyclObject:
 
     @property
     def uses(self) -> int:
-        """How many shared pointers the object has; 0 when this one is given up."""
+        """Number of shared pointers to the object; 0 if this one is released."""
         block = self._block()
         return ctypes.c_int32.from_address(block + 8).value if block else 0
 
@@ -71,7 +71,7 @@ class SyclEvent(SyclObject):
     """A `sycl::event`."""
 
     def native(self) -> int:
-        """Its Level Zero event; what it belongs to is submitted to the device by this."""
+        """The Level Zero event; asking for it submits the command of the event to the device."""
         get = function(_EVENT_NATIVE, ctypes.c_ulong, ctypes.c_void_p)
         return int(get(self.address))
 
@@ -79,7 +79,7 @@ class SyclEvent(SyclObject):
 def barrier(queue: int, after: SyclEvent | None = None) -> SyclEvent:
     """Submit a barrier: all later commands of the queue wait for all earlier ones, or for `after`.
 
-    The event is done when the barrier is.
+    The returned event completes with the barrier.
     """
     event, pointer = SyclEvent(), ctypes.c_void_p
     if after is None:
@@ -101,7 +101,7 @@ def context_of(queue: int) -> SyclObject:
 
 
 def can_order() -> bool:
-    """Whether compiled code and the loaded SYCL runtime have all that `QueueOrder` needs."""
+    """True if the compiled code and the loaded SYCL runtime have all that `QueueOrder` needs."""
     if native.launch is None:
         return False
     try:
@@ -114,7 +114,7 @@ def can_order() -> bool:
 
 @dataclass(frozen=True)
 class _Link:
-    """The events of one launch; they live until the queue has passed the last of them."""
+    """The events of one launch, which live until the queue has passed the last of them."""
 
     before: SyclEvent
     ours: SyclEvent
@@ -127,11 +127,11 @@ class _Link:
 
 
 class QueueOrder:
-    """Keeps what is appended to our lists between `begin` and `end` in order with one queue.
+    """Keeps commands appended to our lists between `begin` and `end` in order with one queue.
 
-        before = order.begin(list)      the list waits for all that the queue holds
+        before = order.begin(list)      the list waits for all work of the queue
         ...                             append to the list
-        order.end(list, before)         the queue waits for all that the list holds
+        order.end(list, before)         the queue waits for all work of the list
     """
 
     def __init__(self, queue: SyclQueue, context: Context) -> None:
@@ -144,7 +144,7 @@ class QueueOrder:
         self._lock = threading.Lock()
 
     def begin(self, to: CommandList) -> SyclEvent:
-        """Make the list wait for the queue; the answer belongs to `end`."""
+        """Make the list wait for the queue; pass the result to `end`."""
         before = barrier(self._queue.address)
         native = before.native()
         if not native:
@@ -168,7 +168,7 @@ class QueueOrder:
             self._links.append(_Link(before, ours, after, signal))
 
     def close(self) -> None:
-        """Wait for every launch and give up its events."""
+        """Wait for every launch and release its events."""
         with self._lock:
             if self._links:
                 self._wait_for(self._links[-1])
@@ -178,7 +178,7 @@ class QueueOrder:
             self._context.close()
 
     def _event_of(self, signal: Event) -> SyclEvent:
-        """A SYCL event for an event of ours, which stays ours."""
+        """A SYCL event for one of our events, which we still own."""
         made, pointer = SyclEvent(), ctypes.c_void_p
         make = function(
             _MAKE_EVENT, None, pointer, ctypes.c_ulong, pointer, ctypes.c_bool, ctypes.c_char
@@ -187,7 +187,7 @@ class QueueOrder:
         return made
 
     def _wait_for(self, last: _Link) -> None:
-        """Wait until the queue has passed a launch, and take back the events up to it."""
+        """Wait until the queue has passed a launch, and reuse the events up to it."""
         native = raw.EventHandle(last.after.native())
         wait("zeEventHostSynchronize", native)
         while self._links:

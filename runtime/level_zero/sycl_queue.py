@@ -1,9 +1,9 @@
-"""Queues of the SYCL runtime, which torch.xpu uses, reached without a C++ compiler.
+"""Queues of the SYCL runtime, which torch.xpu uses, called without a C++ compiler.
 
 `torch.xpu.current_stream().sycl_queue` is the address of a `sycl::queue`.  The SYCL runtime that
-torch has loaded exports the member functions used here under their Itanium C++ names; objects are
-returned through a hidden first argument, as the x86-64 ABI asks for classes with a destructor.
-Tried with intel-sycl-rt 2026.2 and dpctl's queues.
+torch has loaded exports the member functions used here under their Itanium C++ names. Objects are
+returned through a hidden first argument, as the x86-64 ABI specifies for classes with a destructor.
+Tested with intel-sycl-rt 2026.2 and dpctl's queues.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _STATE = "_ZNK4sycl3_V15queue20ext_oneapi_get_stateEv"
 _WAIT = "_ZN4sycl3_V15queue10wait_proxyERKNS0_6detail13code_locationE"
 _RECORDING, _CAPTURE_STATE = 1, "zeCommandListIsGraphCaptureEnabledExt"
 _ADAPTER_TABLE, _MINOR_VERSIONS = 64, 64
-"""Room for the functions of an adapter, of which the first is urAdapterGet; versions are 0.x."""
+"""Size of the function table of an adapter, whose first entry is urAdapterGet; versions are 0.x."""
 OBJECT_BYTES = 64
-"""More than any SYCL object has: each is one shared pointer."""
+"""Upper bound of the size of a SYCL object; each is one shared pointer."""
 
 
 class _CodeLocation(ctypes.Structure):
@@ -54,31 +54,31 @@ class SyclQueue:
     context: int
     device: int
     owns_all_work: bool = False
-    """Whether every command of the queue, copies too, goes through the one list `native`."""
+    """True if every command of the queue, copies too, goes through the one list `native`."""
 
     @property
     def keeps_order(self) -> bool:
-        """Whether a kernel appended to `native` is in order with all of the queue's own work."""
+        """True if a kernel appended to `native` is in order with all of the queue's own work."""
         return self.is_command_list and self.is_in_order and self.owns_all_work
 
     @property
     def is_recording(self) -> bool:
-        """Whether commands go into a SYCL graph now, instead of running."""
+        """True while commands are recorded into a SYCL graph instead of running."""
         state = _state()
         return state is not None and state(self.address) == _RECORDING
 
     @property
     def records_natively(self) -> bool:
-        """Whether the driver records all that is appended to `native`, whoever appends it."""
+        """True if the driver records everything that any caller appends to `native`."""
         if not self.is_command_list or not raw.api().has(_CAPTURE_STATE):
             return False
         state = raw.api().function(_CAPTURE_STATE)(raw.CommandListHandle(self.native))
         return bool(state == raw.QUERY_TRUE)
 
     def wait(self) -> None:
-        """Wait until all work given to the queue is done; SYCL refuses that while it records.
+        """Wait for all work of the queue; SYCL refuses that while it records.
 
-        SYCL would end the process where a device is lost.
+        Level Zero waits instead of SYCL, which would end the process if the device is lost.
         """
         if self.is_recording:
             raise QueueRecordingError(
@@ -92,9 +92,10 @@ class SyclQueue:
 
 @dataclass(frozen=True)
 class TorchStream:
-    """Stands for a queue of torch where the SYCL runtime cannot be used; torch waits for it.
+    """A queue of torch if the SYCL runtime cannot be used; torch waits for it.
 
-    Torch's memory is used as it is: Intel's driver knows an allocation in every context.
+    Torch's memory can be used unchanged, because Intel's driver knows an allocation in every
+    context.
     """
 
     address: int
@@ -106,20 +107,20 @@ class TorchStream:
 
     @property
     def is_recording(self) -> bool:
-        """Whether torch captures its current stream into a graph."""
+        """True while torch captures its current stream into a graph."""
         ask = getattr(sys.modules["torch"].xpu, "is_current_stream_capturing", None)
         return bool(ask and ask())
 
     def wait(self) -> None:
-        """Wait until all work given to torch's device is done."""
+        """Wait for all work of torch's device."""
         sys.modules["torch"].xpu.synchronize(self.index)
 
 
 def sycl_queue(address: int) -> SyclQueue:
-    """The queue at `address`; `DeviceError` when no SYCL runtime is loaded in this process.
+    """The queue at `address`; `DeviceError` if no SYCL runtime is loaded in this process.
 
-    The SYCL context and device objects are kept for the life of the process: SYCL gives no way to
-    release them without a compiler, and torch's own live as long.
+    The SYCL context and device objects are kept for the life of the process, because SYCL has no
+    way to release them without a compiler, and torch's own live as long.
     """
     kind = ctypes.c_int(0)
     pointer = ctypes.c_void_p
@@ -135,7 +136,9 @@ def sycl_queue(address: int) -> SyclQueue:
 
 @functools.cache
 def _state() -> Any:
-    """The state of a queue, `_RECORDING` while it is; None in a SYCL runtime without graphs."""
+    """Function that returns the state of a queue (`_RECORDING` or other); None in a SYCL without
+    graphs.
+    """
     try:
         return function(_STATE, ctypes.c_int, ctypes.c_void_p)
     except DeviceError:
@@ -149,12 +152,12 @@ def state_address() -> int:
 
 
 def has_one_list() -> bool:
-    """Whether queues of this process keep all their work in one command list each.
+    """True if each queue of this process keeps all its work in one command list.
 
-    The second Level Zero adapter of the SYCL runtime does (the default from Xe2 on); the first may
-    copy on another engine, and orders by events that it knows only for its own commands.  Both are
-    loaded, and the one that is not in use says that it has no adapter: tried with intel-sycl-rt
-    2026.2 on pvc, dg2 (first), bmg, lnl and ptl (second), and SYCL_UR_USE_LEVEL_ZERO_V2=0 and 1.
+    The second Level Zero adapter of the SYCL runtime (the default from Xe2 on) does.  The first one
+    may copy on another engine, and orders by events that it has only for its own commands.  Both
+    are loaded, and the unused one reports that it has no adapter.  Tested with intel-sycl-rt 2026.2
+    on pvc, dg2 (first), bmg, lnl and ptl (second), and SYCL_UR_USE_LEVEL_ZERO_V2=0 and 1.
     """
     return _is_in_use("libur_adapter_level_zero_v2.so") and not _is_in_use(
         "libur_adapter_level_zero.so"
@@ -162,7 +165,7 @@ def has_one_list() -> bool:
 
 
 def _is_in_use(adapter: str) -> bool:
-    """Whether a loaded adapter answers `urAdapterGet` with an adapter."""
+    """True if a loaded adapter returns an adapter from `urAdapterGet`."""
     maps = Path("/proc/self/maps").read_text()
     loaded = re.search(rf"(/\S*/{re.escape(adapter)}\S*)$", maps, re.MULTILINE)
     if loaded is None:
@@ -192,7 +195,7 @@ def _location() -> _CodeLocation:
 
 
 def code_location() -> int:
-    """The address of the source location that SYCL notes for what is submitted here."""
+    """Address of the source location that SYCL records for commands submitted here."""
     return ctypes.addressof(_location())
 
 

@@ -1,4 +1,4 @@
-"""The target of a real GPU: our table's instructions, its driver's sizes and limits."""
+"""The target of a real GPU: instructions from our table, sizes and limits from its driver."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from triton_xe.runtime.level_zero.objects import PhysicalDevice
 
 
 def nearest_target(device: PhysicalDevice) -> tuple[Target, bool]:
-    """The row of our table that a device gets, and whether the table knows this very device.
+    """The row of our table for a device, and True if the table has this very device.
 
-    What the table does not know of is asked for: what the driver does not say is not there.
+    For an unknown device the driver is asked for each feature; a feature that it does not report is
+    absent.
     """
     compute = device.compute_properties()
     has_fp64 = bool(device.module_properties().flags & raw.MODULE_FP64)
@@ -24,7 +25,9 @@ def nearest_target(device: PhysicalDevice) -> tuple[Target, bool]:
 
 
 def device_target(device: PhysicalDevice) -> Target:
-    """The target of a real device: our table's instructions, the driver's sizes and limits."""
+    """The target of a real device, with instructions from our table and the driver's sizes and
+    limits.
+    """
     base, _ = nearest_target(device)
     p, compute = device.properties, device.compute_properties()
     memories = device.memories()

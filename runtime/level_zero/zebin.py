@@ -20,7 +20,7 @@ _PATCHED_BY_THE_DRIVER = "__INTEL_"
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What the compiler says about one kernel; sizes in bytes, spill and private per thread."""
+    """Intel's compiler's facts about one kernel; sizes in bytes, spill and private per thread."""
 
     name: str
     grf_count: int = 128
@@ -38,7 +38,7 @@ _KEYS = {f.name: f.type for f in fields(KernelFacts) if f.name != "name"}
 
 
 def sections(binary: bytes) -> dict[str, bytes]:
-    """The sections by name; `DeviceError` when the bytes are no complete ELF64 file."""
+    """The sections by name; `DeviceError` if the bytes are no complete ELF64 file."""
     if len(binary) < 64 or binary[:6] != b"\x7fELF\x02\x01":
         raise DeviceError("not a native Intel GPU binary: no 64-bit ELF header")
     (table,) = struct.unpack_from("<Q", binary, 40)
@@ -54,7 +54,7 @@ def sections(binary: bytes) -> dict[str, bytes]:
 
 
 def is_zebin(binary: bytes) -> bool:
-    """Whether the bytes begin like a native binary for an Intel GPU."""
+    """True if the bytes begin like a native binary for an Intel GPU."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         return False
     (machine,) = struct.unpack_from("<H", binary, 18)
@@ -87,10 +87,10 @@ def parse_ze_info(text: str) -> dict[str, KernelFacts]:
 
 
 def undefined_symbols(binary: bytes) -> tuple[str, ...]:
-    """Names that code of the binary refers to and nothing defines.
+    """Names that code of the binary refers to but no symbol defines.
 
-    Intel's compiler accepts a call to an unknown function; running it is undefined.  Names
-    starting with `__INTEL_` are places the driver patches, and are left out.
+    Intel's compiler accepts a call to an unknown function; running it is undefined.  Names starting
+    with `__INTEL_` are relocations that the driver fills in, and are left out.
     """
     parts = sections(binary)
     symbols, names = parts.get(".symtab", b""), parts.get(".strtab", b"")

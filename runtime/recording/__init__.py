@@ -1,5 +1,5 @@
-"""Launches written to a folder, and launched again from it.
+"""Write launches to folders, and repeat them from there.
 
-`recorder` writes what a launch was given, `folder` is what it writes, `memory` the blocks of memory
-in it; `replay` launches it again, `compare` and `shrink` look at what came of that.
+`recorder` writes the inputs of a launch, `folder` defines the format, `memory` has the blocks of
+memory in it.  `replay` repeats the launch, `compare` and `shrink` examine the result.
 """

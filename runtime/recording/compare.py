@@ -1,4 +1,4 @@
-"""Memory after a replay against the memory that was recorded."""
+"""Compares memory after a replay with the recorded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ TOLERANCES = {
     "float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5), "float8_e4m3fn": (0.125, 2**-9), "float8_e5m2": (0.25, 2**-16),
 }
-"""(relative, absolute): those of `torch.testing.assert_close`, and one step of 8-bit floats.
-Other types have none."""
+"""(relative, absolute) tolerance by type.
+
+They are those of `torch.testing.assert_close`, and one step for 8-bit floats.  Other types have
+none.
+"""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs in one tensor, or (`shape` is None) in a block outside of all tensors."""
+    """Difference in one tensor, or (`shape` is None) in a block outside of all tensors."""
 
     name: str
     dtype: str
@@ -33,9 +36,11 @@ class Difference:
     """Elements that differ by more than the tolerance."""
     block: int
     first: tuple[int, ...]
-    """Coordinates of the first element that differs, of those beyond the tolerance if any is."""
+    """Coordinates of the first differing element; if any is beyond the tolerance, of the first
+    such.
+    """
     at: tuple[int, int]
-    """Its bytes in the block: from, to."""
+    """First and end byte of that element in the block."""
     got: Any
     wanted: Any
     largest: float
@@ -56,7 +61,9 @@ def differences(
     recording: Recording, got: dict[int, Bytes], wanted: dict[int, Bytes],
     tolerance: tuple[float, float] | None = None,
 ) -> Iterator[Difference]:
-    """Every tensor that is not the same to the bit, and what differs beside them."""
+    """Yield the difference of every tensor that is not bitwise equal, and of memory outside of
+    tensors.
+    """
     for number in got:
         differs = got[number] != wanted[number]
         if not differs.any():
@@ -82,7 +89,7 @@ def differences(
 
 
 def elements(data: NDArray[Any], offset: int, view: View) -> NDArray[Any]:
-    """The bytes of a view's elements in a block: one dimension more than the view."""
+    """The bytes of a view's elements in a block, with the bytes as an additional last dimension."""
     if 0 in view.shape:
         return np.empty((*view.shape, view.itemsize), data.dtype)
     return np.ndarray((*view.shape, view.itemsize), data.dtype, data.data, offset,
@@ -105,7 +112,7 @@ def numbers(raw: Bytes, dtype: str) -> NDArray[Any]:
 
 
 def _e4m3(bits: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """8-bit floats without infinities; the largest number of all is NaN."""
+    """Convert 8-bit floats without infinities, whose largest code is NaN."""
     exponent, fraction = bits >> 3 & 15, (bits & 7).astype(np.float32)
     scaled = np.where(exponent == 0, fraction * 2, fraction + 8) * np.exp2(exponent - 10.0)
     signed = np.where(bits & 128, -scaled, scaled)

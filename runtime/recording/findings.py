@@ -1,4 +1,4 @@
-"""What went wrong in a launch, in a form that two launches can be compared by."""
+"""The error of a launch, in a form in which two launches can be compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from triton_xe.runtime.recording.folder import Finding
 
 
 def finding_of(error: Exception) -> Finding:
-    """An error of a launch; the simulator's say what they are about."""
+    """Convert an error of a launch; errors of the simulator name programs and source location."""
     return Finding(
         type(error).__name__, str(getattr(error, "what", "")), str(getattr(error, "location", "")),
         tuple(getattr(error, "programs", ())), str(error))

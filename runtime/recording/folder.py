@@ -1,12 +1,12 @@
-"""A recorded launch: `launch.json`, the kernel's module, and the memory it was given.
+"""A recorded launch: `launch.json`, the kernel's module, and the memory of its arguments.
 
-    launch.json    what `Recording` holds
+    launch.json    the fields of `Recording`
     module.spv     the module that was launched (module.zebin: native code)
-    general.spv    its version for every launch, where the launch took that
+    general.spv    its general version, if the launch used that
     kernel.py      the kernel's source
     before.zip     the blocks of memory before the launch, by number
-    after.zip      those that the launch changed, after it
-    unwritten.zip  where a checked program knew it: 0xff for each byte that nothing had written
+    after.zip      the blocks that the launch changed, after it
+    unwritten.zip  for checked programs: 0xff for each byte that was never written
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class View:
-    """A tensor's elements, from its address on; steps in bytes."""
+    """The elements of a tensor, from its address on; steps in bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -41,11 +41,11 @@ class View:
 
 @dataclass(frozen=True)
 class Argument:
-    """One value that the device was given: `type` is ptr, i1, i8, ... f64, `triton` Triton's type.
+    """One argument of the launch: `type` is ptr, i1, i8, ... f64, `triton` is Triton's type.
 
-    A pointer, or an integer that is one, is the address it was; `extent` is the memory around it
-    that kernels may use.  `block` numbers the recorded block that it points into, None for a null
-    pointer, and for one to memory that nobody knew.
+    The value of a pointer, or of an integer that is one, is its address during the recording.
+    `extent` is the memory around it that kernels may use.  `block` is the number of the recorded
+    block that contains it; None for a null pointer, or if the memory is unknown.
     """
 
     name: str
@@ -58,7 +58,8 @@ class Argument:
 
 
 def elements_behind(argument: Argument, block: MemoryBlock) -> View:
-    """The elements of an argument: its tensor's, else all from its address on to the block's end.
+    """The elements of an argument: its tensor's, or all from its address to the end of the
+    block.
     """
     if argument.view is not None:
         return argument.view
@@ -68,7 +69,7 @@ def elements_behind(argument: Argument, block: MemoryBlock) -> View:
 
 @dataclass(frozen=True)
 class Words:
-    """Numbers in memory that are addresses of recorded blocks, at byte `offsets` of a block."""
+    """Numbers in memory that are addresses in recorded blocks, at byte `offsets` of a block."""
 
     block: int
     offsets: tuple[int, ...]
@@ -76,7 +77,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Program:
-    """What all launches of a kernel have in common."""
+    """The properties that all launches of a kernel share."""
 
     kernel: str
     target: str
@@ -86,7 +87,7 @@ class Program:
     group_size: tuple[int, int, int]
     metadata: dict[str, Any]
     sites: tuple[dict[str, Any], ...]
-    """Where it prints and asserts."""
+    """Source locations of its prints and asserts."""
 
     @property
     def module(self) -> str:
@@ -95,13 +96,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong in a launch; two are the same when all but `text` and `programs` are."""
+    """The error of a launch; two are equal if all fields but `text` and `programs` are."""
 
     error: str
     what: str
     location: str
     programs: tuple[int, ...] = ()
-    """Numbers of the programs that it names."""
+    """Numbers of the programs concerned."""
     text: str = ""
 
     @property
@@ -111,7 +112,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Recording:
-    """A launch as it was."""
+    """A recorded launch."""
 
     program: Program
     grid: tuple[int, int, int]
@@ -119,9 +120,9 @@ class Recording:
     blocks: tuple[MemoryBlock, ...]
     tables: tuple[Words, ...]
     number: int
-    """Which launch of the kernel in its process it was, from 1 on."""
+    """Number of the launch among those of the kernel in its process, from 1 on."""
     failing: str = ""
-    """The condition that sent it to the general version; empty for the module itself."""
+    """The condition because of which the general version ran; empty if the module itself ran."""
     general_flags: str = ""
     sanitize: bool = False
     cooperative: bool = False
@@ -129,9 +130,9 @@ class Recording:
     versions: dict[str, str] = field(default_factory=dict)
     finding: Finding | None = None
     changed: tuple[int, ...] | None = None
-    """Blocks that the launch changed; None where memory was not recorded after it."""
+    """Blocks that the launch changed; None if memory was not recorded after it."""
     unwritten: tuple[int, ...] = ()
-    """Blocks of which something was never written."""
+    """Blocks of which some bytes were never written."""
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -151,7 +152,7 @@ class Recording:
 
 
 def read(folder: Path) -> Recording:
-    """The recording in a folder; `DeviceError` when there is none, or a damaged one."""
+    """Read the recording in a folder; `DeviceError` if there is none, or it is damaged."""
     path = folder / LAUNCH
     try:
         return _recording(json.loads(path.read_text()))
@@ -162,7 +163,7 @@ def read(folder: Path) -> Recording:
 
 
 def recordings(folder: Path) -> list[Path]:
-    """The folders of launches in a folder, or it alone when it is one; in their order."""
+    """The folders of launches in a folder, in order; the folder alone if it is one itself."""
     if (folder / LAUNCH).exists():
         return [folder]
     found = sorted(path.parent for path in folder.glob(f"*/{LAUNCH}"))
@@ -193,6 +194,6 @@ def _argument(values: dict[str, Any]) -> Argument:
 
 
 def _with_tuples(kind: Callable[..., Made], values: dict[str, Any]) -> Made:
-    """A dataclass of what JSON made of it, which has lists for tuples."""
+    """Create a dataclass from JSON values, in which tuples are lists."""
     return kind(**{
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

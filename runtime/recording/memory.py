@@ -1,4 +1,4 @@
-"""Blocks of memory: read from a device into a file, and put on a device again."""
+"""Blocks of memory: read from a device into a file, and written to a device again."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from triton_xe.runtime.device import MemoryBlock as Block
 Bytes = NDArray[np.uint8]
 CHUNK_BYTES = 16 << 20
 PAGE = 4096
-"""Memory is put where the rest of its address by this number is what it was."""
+"""Memory is allocated such that addresses are equal to the recorded ones modulo this number."""
 GAP = 1 << 20
 """Empty memory on both sides of a block on the simulator."""
 NOWHERE = 1 << 55
-"""Added to addresses of memory that nobody knew: no process has memory there."""
+"""Offset added to addresses of unknown memory; no process has memory there."""
 _SAMPLE_BYTES = 1 << 16
 
 
 def is_addressable(device: Any, block: Block) -> bool:
-    """Whether this process can read a block by its address."""
+    """True if this process can read a block by its address."""
     return bool(device.is_simulated) or block.kind in ("host", "shared")
 
 
 def pieces(device: Any, block: Block) -> Iterator[Bytes]:
-    """The bytes of a block, a chunk at a time; each is overwritten by the next."""
+    """Yield the bytes of a block in chunks; each is overwritten by the next."""
     buffer = np.zeros(min(CHUNK_BYTES, block.nbytes), np.uint8)
     for at in range(block.low, block.high, CHUNK_BYTES):
         piece = buffer[: min(CHUNK_BYTES, block.high - at)]
@@ -59,7 +59,7 @@ def digest(device: Any, block: Block) -> bytes:
 
 
 def store(path: Path, contents: Iterable[tuple[int, Iterator[Bytes]]]) -> None:
-    """Write blocks, by number, into a zip file, compressed where that makes them smaller."""
+    """Write blocks, by number, into a zip file, compressed if that makes them smaller."""
     with zipfile.ZipFile(path, "w") as archive:
         for number, made in contents:
             entry = zipfile.ZipInfo(str(number))
@@ -73,14 +73,17 @@ def store(path: Path, contents: Iterable[tuple[int, Iterator[Bytes]]]) -> None:
 
 
 def _method(piece: Bytes) -> int:
-    """Random numbers hardly become smaller: storing them as they are is ten times as fast."""
+    """Compression method of a block.
+
+    Random numbers are stored uncompressed, which is ten times as fast, because they hardly shrink.
+    """
     middle = piece[piece.size // 2 :][:_SAMPLE_BYTES].tobytes()
     is_dense = len(zlib.compress(middle, 1)) > 0.9 * len(middle)
     return zipfile.ZIP_STORED if is_dense else zipfile.ZIP_DEFLATED
 
 
 def load(path: Path, blocks: Sequence[Block], numbers: Iterable[int]) -> dict[int, Bytes]:
-    """Blocks from a zip file by number; `DeviceError` when it is damaged."""
+    """Read blocks from a zip file by number; `DeviceError` if it is damaged."""
     found: dict[int, Bytes] = {}
     numbers = tuple(numbers)
     if not numbers:
@@ -99,7 +102,7 @@ def load(path: Path, blocks: Sequence[Block], numbers: Iterable[int]) -> dict[in
 
 
 class Placed:
-    """Recorded blocks on a device, where their addresses have the same rest by PAGE."""
+    """Recorded blocks on a device, at addresses that equal the recorded ones modulo PAGE."""
 
     def __init__(self, device: Any, blocks: Sequence[Block]) -> None:
         self.device, self.recorded = device, blocks
@@ -118,13 +121,13 @@ class Placed:
         return Block(base + rest, base + rest + block.nbytes, block.kind)
 
     def moved(self, address: int, number: int | None) -> int:
-        """Where the memory of a recorded address is now; nowhere, where nobody knew any."""
+        """New address for a recorded address; `NOWHERE` is added if its memory is unknown."""
         if number is not None:
             return address - self.recorded[number].low + self.blocks[number].low
         return NOWHERE + address % PAGE if address else 0
 
     def moved_by_number(self, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The same for numbers in memory; those of no recorded block stay."""
+        """New addresses for numbers in memory; numbers outside of recorded blocks do not change."""
         made = addresses.copy()
         for old, new in zip(self.recorded, self.blocks, strict=True):
             inside = (addresses >= np.uint64(old.low)) & (addresses < np.uint64(old.high))

@@ -1,6 +1,6 @@
-"""What records kernels that are launched by their modules alone: torch's C++, its static launcher.
+"""Recorders of kernels that are launched by their modules alone: torch's C++ and static launchers.
 
-The module tells of the kernel what Triton's launcher has from its source.
+The module contains the information that Triton's launcher takes from the kernel's source.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from triton_xe.spirv import BUILD_FLAGS, NEEDS, attached
 def recorder_of(
     module: bytes, kernel: str, types: tuple[str, ...]
 ) -> tuple[list[str], Recorder | None]:
-    """The names of what a kernel takes, and what records its launches, if anything does.
+    """The names of a kernel's parameters, and the recorder of its launches, or None.
 
-    `types`: the device's, of all that it takes; scratch and a buffer for reports come last.
+    `types` are the device's types of all parameters; scratch and a buffer for reports come last.
     """
     needs = json.loads(attached(module, NEEDS) or "{}")
     given, scratch, sites = (needs.get(name) or () for name in ("arguments", "scratch", "sites"))

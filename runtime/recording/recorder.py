@@ -1,9 +1,9 @@
 """`TRITON_XE_RECORD=DIR`: write launches to folders, from which `triton-xe replay` repeats them.
 
-A kernel is recorded from its first launch on, or never: the variables are read when its launch
-function is made, and one that is not recorded is launched as if this module did not exist.  A
-recorded launch waits for the device before and after it.  What cannot be recorded is launched all
-the same, and a warning says why.
+The environment variables are read when the launch function of a kernel is created, so a kernel is
+recorded from its first launch on, or never.  Other kernels are launched without any overhead. A
+recorded launch waits for the device before and after it.  If a launch cannot be recorded, it still
+runs, and a warning gives the reason.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from triton_xe.runtime.recording.folder import (
 from triton_xe.runtime.recording.views import lent, root_of, view_of
 
 Tensors = tuple[Sequence[tuple[int, str]], Sequence[Any]]
-"""(number among the launch's values, name) of each tensor; the tensors."""
+"""((index among the launch's values, name) of each tensor), the tensors."""
 REPORTS = "reports"
-"""Triton's type of the buffer for what a kernel prints and asserts: replays have their own."""
+"""Triton's type of the buffer for prints and asserts of a kernel; replays have their own."""
 MOST_WORDS = 1 << 16
-"""Different numbers in one block that may be addresses; tables of pointers have fewer."""
+"""Distinct numbers in one block that may be addresses; tables of pointers have fewer."""
 MOST_NAME = 80
 _lock = Lock()
 _counts: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Filter:
         return Filter(tuple((name, int(nth or 0)) for name, _, nth in parts))
 
     def names(self, kernel: str) -> bool:
-        """Whether some launch of a kernel is chosen."""
+        """True if some launch of a kernel is chosen."""
         return any(fnmatch.fnmatchcase(kernel, name) for name, _ in self.parts)
 
     def takes(self, kernel: str, number: int) -> bool:
@@ -95,9 +95,9 @@ class Loaded:
 def recorder(
     program: Callable[[Loaded], tuple[Program, str]], kernel: str, types: Sequence[str]
 ) -> Recorder | None:
-    """What records the launches of a kernel; None when none of them is to be.
+    """The recorder of the launches of a kernel; None if none of them is to be recorded.
 
-    `program` tells of the kernel and its source, once it is loaded; `types`: Triton's.
+    `program` describes the kernel and its source, once it is loaded; `types` are Triton's.
     """
     is_chosen = knobs.record() and Filter.read(knobs.record_filter()).names(kernel)
     return Recorder(kernel, program, tuple(types)) if is_chosen else None
@@ -105,7 +105,7 @@ def recorder(
 
 @dataclass(frozen=True)
 class Recorder:
-    """Launches one kernel, and records what the variables choose."""
+    """Launches one kernel, and records the launches that the variables choose."""
 
     kernel: str
     program: Callable[[Loaded], tuple[Program, str]]
@@ -117,7 +117,8 @@ class Recorder:
     ) -> None:
         """Launch a kernel of `loaded`, with `how` as keywords of the device's own launch.
 
-        What a simulated device captures into a graph is recorded again whenever it is replayed.
+        A launch that a simulated device captures into a graph is recorded at every replay of the
+        graph.
         """
         start = partial(self._launch, loaded, names, grid, values, tensors, how)
         around = surroundings.wanted() if loaded.device.is_simulated else None
@@ -147,7 +148,7 @@ class Recorder:
         self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
         values: Sequence[Any], tensors: Tensors, how: dict[str, Any],
     ) -> _Taken | None:
-        """What the launch was given, in a folder; None when it is not recorded."""
+        """Record the inputs of the launch in a folder; None if it is not recorded."""
         with _lock:
             _counts[self.kernel] += 1
             number = _counts[self.kernel]
@@ -167,7 +168,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def _warned(what: str) -> Iterator[None]:
-    """What cannot be recorded must not stop the program, whatever the reason."""
+    """Turn an error into a warning, because a failed recording must not stop the program."""
     try:
         yield
     except Exception as error:
@@ -176,7 +177,7 @@ def _warned(what: str) -> Iterator[None]:
 
 
 class _Launch:
-    """Collects the memory that a launch's arguments lead to."""
+    """Collects the memory that is reachable from a launch's arguments."""
 
     def __init__(
         self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
@@ -194,12 +195,12 @@ class _Launch:
         self.tables = self._find_tables()
 
     def _addresses(self) -> list[int]:
-        """Which values are, or may be, addresses."""
+        """Indices of the values that are, or may be, addresses."""
         return [k for k, kind in enumerate(self.native) if self.types[k] != REPORTS and
                 (kind == "ptr" or (kind == "i64" and is_like_address(self.numbers[k])))]
 
     def _address(self, k: int) -> int:
-        """A value without its sign: addresses of a GPU may be in the upper half."""
+        """A value as an unsigned number, because addresses of a GPU may be in the upper half."""
         return int(self.numbers[k]) % (1 << 64)
 
     def _merged(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
@@ -212,13 +213,13 @@ class _Launch:
         return tuple(sorted(merged(blocks), key=lambda block: (first(block), block.low)))
 
     def block_of(self, address: int) -> int | None:
-        """The number of the block that an address is in, or right behind."""
+        """The number of the block that contains an address, or ends at it."""
         inside = [n for n, b in enumerate(self.blocks) if b.low <= address < b.high]
         behind = [n for n, b in enumerate(self.blocks) if address in (b.low, b.high)]
         return next(iter(inside + behind), None)
 
     def _find_tables(self) -> tuple[Words, ...]:
-        """Where tensors of 64-bit integers hold addresses, whose blocks are recorded, too."""
+        """Addresses in tensors of 64-bit integers; the blocks they point to are recorded, too."""
         found = []
         for k, kind in enumerate(self.types):
             block = self.own.get(k)
@@ -234,7 +235,7 @@ class _Launch:
         return tuple(Words(number, tuple(sorted(at))) for number, at in sorted(tables.items()))
 
     def _pointers_in(self, block: Block, address: int) -> tuple[list[int], list[Block]]:
-        """Byte offsets of a block that hold addresses, and the blocks of these."""
+        """Byte offsets of a block at which there are addresses, and the blocks of these."""
         first = (address - block.low) % 8
         data = memory.contents(self.device, block)[first:]
         numbers = data[: data.size // 8 * 8].view(np.uint64)
@@ -269,7 +270,7 @@ class _Launch:
 
 
 def is_like_address(number: Any) -> Any:
-    """Whether a number, or each of an array, may be an address of memory.
+    """True if a number may be an address of memory; elementwise for an array.
 
     >>> is_like_address(5), is_like_address(0x7F00_0000_1000), is_like_address(-(1 << 45))
     (False, True, True)
@@ -284,7 +285,7 @@ def _number(kind: str, value: Any) -> int | float:
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """The same memory in blocks that do not overlap, by address.
+    """Merge blocks that overlap, and sort them by address.
 
     >>> [(b.low, b.high) for b in merged([Block(0, 8), Block(16, 20), Block(4, 12), Block(12, 14)])]
     [(0, 12), (12, 14), (16, 20)]
@@ -301,7 +302,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _device_facts(launch: _Launch) -> dict[str, Any]:
-    """The device, and what it made of the kernel."""
+    """Properties of the device, and of the kernel on it."""
     device, kernel = launch.device, launch.kernel
     facts = {"name": device.name, "simulated": device.is_simulated, "registers": kernel.n_registers,
              "spills": kernel.n_spills}
@@ -312,7 +313,7 @@ def _device_facts(launch: _Launch) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of what took part."""
+    """Versions of the packages involved."""
     found = {"triton-xe": __version__, "python": sys.version.split()[0]}
     for name in ("triton", "torch", "numpy", "llvmlite"):
         with contextlib.suppress(packages.PackageNotFoundError):
@@ -322,16 +323,16 @@ def _versions() -> dict[str, str]:
 
 @dataclass
 class _Taken:
-    """A launch that is recorded and has not ended."""
+    """A recorded launch that has not ended yet."""
 
     folder: Path
     recording: Recording
     device: Any
     digests: list[bytes] | None
-    """Of the blocks before; None where memory after the launch is not asked for."""
+    """Digests of the blocks before the launch; None if memory after it is not recorded."""
 
     def end(self, finding: Finding | None) -> None:
-        """Add how it ended, and the memory that it changed."""
+        """Add the result of the launch, and the memory that it changed."""
         made = replace(self.recording, finding=finding)
         with _warned(f"{self.folder} has no memory after the launch"), _lock:
             if finding is None and self.digests is not None:
@@ -341,7 +342,7 @@ class _Taken:
 
 
     def _store_changed(self, before: list[bytes]) -> tuple[int, ...]:
-        """Write the blocks that are not what they were."""
+        """Write the blocks whose digests changed."""
         self.device.wait_for(0)
         blocks = self.recording.blocks
         changed = tuple(n for n, block in enumerate(blocks)
@@ -353,7 +354,7 @@ class _Taken:
 
 
 def _check_limit(nbytes: int) -> None:
-    """Count bytes as recorded; `DeviceError` when they are too many."""
+    """Count bytes as recorded; `DeviceError` if they exceed the limit."""
     global _used
     if _used + nbytes > knobs.record_limit():
         raise DeviceError(
@@ -364,7 +365,7 @@ def _check_limit(nbytes: int) -> None:
 
 
 def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
-    """Write what is known before the launch, which may not come back."""
+    """Write everything known before the launch, because the launch may end the process."""
     _check_limit(made.nbytes)
     folder = _new_folder(into, made.program.kernel)
     try:
@@ -384,7 +385,7 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
 
 
 def _store_before(folder: Path, made: Recording, device: Any) -> Recording:
-    """Write the memory, and what is known of it that was never written."""
+    """Write the memory, and which of its bytes were never written, if known."""
     memory.store(folder / folders.BEFORE,
                  ((n, memory.pieces(device, block)) for n, block in enumerate(made.blocks)))
     maps = {n: device.unwritten(block) for n, block in enumerate(made.blocks)
@@ -396,7 +397,7 @@ def _store_before(folder: Path, made: Recording, device: Any) -> Recording:
 
 
 def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Recording]:
-    """The general version, where the launch takes it."""
+    """The general version, if the launch uses it."""
     if not made.failing:
         return {}, made
     binary, flags = launch.kernel.versions.module(made.failing)
@@ -404,7 +405,7 @@ def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Record
 
 
 def _new_folder(into: Path, kernel: str) -> Path:
-    """A folder of its own, also among those of other processes; they are in order by name."""
+    """Create a folder whose name sorts after all others, also those of other processes."""
     into.mkdir(parents=True, exist_ok=True)
     taken = [int(each.name[:6]) for each in into.iterdir() if each.name[:6].isdigit()]
     for number in itertools.count(max(taken, default=0) + 1):

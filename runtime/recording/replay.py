@@ -1,4 +1,4 @@
-"""A recorded launch once more, with neither torch, nor triton, nor the program that made it."""
+"""Repeat a recorded launch, without torch, triton and the program that recorded it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from triton_xe.runtime.spirv_reader import EntryPoint
 from triton_xe.runtime.versions import name_of
 
 Memory = dict[int, Bytes]
-"""The contents of blocks, by number."""
+"""Contents of blocks, by number."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run: `after` holds all blocks, `seconds` is what it took here."""
+    """Result of one run: `after` has all blocks, `seconds` is the host's time."""
 
     finding: Finding | None
     milliseconds: float
-    """On the device's clock; NaN for a run with a finding, and where the device has no time."""
+    """Time on the device's clock; NaN for a run with a finding, or if the device has no time."""
     after: Memory
     seconds: float
     is_whole: bool
-    """Whether the kernel ran to its end."""
+    """True if the kernel ran to its end."""
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """Stands for a tensor where the simulator's reports name one."""
+    """Substitute for a tensor in the simulator's reports."""
 
     view: View
     address: int
@@ -66,11 +66,11 @@ class _Tensor:
 
 
 class Replay:
-    """The launch of a folder on a device, to run as often as one likes.
+    """The launch of a folder on a device, which can be run any number of times.
 
-    `device` is a name as of `open_device`; by default, and for `sim`, the simulated one that it was
-    compiled for.
-    `DeviceError` when the folder is damaged, or the device is not of that type.
+    `device` is a name as for `open_device`.  The default, also for `sim`, is the simulated device
+    that the kernel was compiled for.  Raise `DeviceError` if the folder is damaged, or the device
+    has another type.
     """
 
     def __init__(self, folder: Path, device: str = "") -> None:
@@ -95,7 +95,9 @@ class Replay:
         self._check_version()
 
     def _lend(self) -> None:
-        """Let kernels use what they could use, and no more; know what was never written."""
+        """Allow kernels the memory of the recorded launch and no more; mark what was never
+        written.
+        """
         for number, map_ in self._maps.items():
             self.device.note_unwritten(self.placed.blocks[number].low, map_)
         for argument in self.recording.arguments:
@@ -108,7 +110,7 @@ class Replay:
                 self.device.borrow(block.low, block.high)
 
     def _moved(self, contents: Memory) -> Memory:
-        """The contents with the addresses in them that memory has now."""
+        """The contents, with the addresses in them replaced by those of this process."""
         for table in self.recording.tables:
             data = contents.get(table.block)
             if data is not None:
@@ -150,7 +152,7 @@ class Replay:
             raise DeviceError(f"{self.folder / name} is missing: {error.strerror}") from error
 
     def _check_version(self) -> None:
-        """The launch must take the version of the kernel that it took."""
+        """Check that the launch takes the same version of the kernel as the recorded one."""
         versions = self.kernel.versions
         failing = "" if versions is None else versions.failing(self.values, self.recording.grid)
         if failing != self.recording.failing:
@@ -163,7 +165,7 @@ class Replay:
         return int(np.prod(self.recording.grid, dtype=np.int64))
 
     def run(self, *, sanitize: bool = False, programs: Sequence[int] | None = None) -> Outcome:
-        """Launch with the memory that was recorded, and give what came of it."""
+        """Launch with the recorded memory, and return the result."""
         if (sanitize or programs is not None) and not self.device.is_simulated:
             raise DeviceError("a GPU runs whole launches, without checks: leave --device away")
         for number, data in self.before.items():
@@ -187,12 +189,12 @@ class Replay:
         return Outcome(finding, self._elapsed(start, end), after, seconds, end is not None)
 
     def _buffer(self) -> DebugBuffer:
-        """For what the kernel prints and asserts."""
+        """Buffer for prints and asserts of the kernel."""
         program = self.recording.program
         return DebugBuffer(self.device, program.kernel, program.sites)
 
     def _elapsed(self, start: Any, end: Any) -> float:
-        """NaN for a run that did not end, and where the device has no time of it."""
+        """Milliseconds; NaN for a run that did not end, or if the device has no time for it."""
         try:
             return float("nan") if end is None else float(self.device.elapsed_ms(start, end))
         except DeviceError:
@@ -210,7 +212,7 @@ class Replay:
             cooperative=self.recording.cooperative and programs is None, **asked)
 
     def _tensors(self) -> Any:
-        """What the simulator's checks are told of tensors; of arrays of the host the type."""
+        """Tensors for the simulator's checks; arrays of the host have only a type."""
         found = [(k, argument.name, self._tensor(argument, int(self.values[k])))
                  for k, argument in enumerate(self.recording.arguments) if argument.type == "ptr"]
         return tuple(each[:2] for each in found), tuple(each[2] for each in found)
@@ -224,7 +226,7 @@ class Replay:
 
     @property
     def why_nothing_to_compare(self) -> str:
-        """Why there is no memory after the recorded launch; empty where there is."""
+        """Reason why there is no memory after the recorded launch; empty if there is."""
         if self.recording.changed is not None:
             return ""
         if self.recording.finding is not None:
@@ -232,7 +234,7 @@ class Replay:
         return "memory after the launch was not recorded (TRITON_XE_RECORD_AFTER, or it never came)"
 
     def expected(self) -> Memory:
-        """The memory after the recorded launch; `DeviceError` when that was not recorded."""
+        """The memory after the recorded launch; `DeviceError` if that was not recorded."""
         changed = self.recording.changed
         if changed is None:
             raise DeviceError(f"{self.folder}: {self.why_nothing_to_compare}")
@@ -247,7 +249,7 @@ def _version(failing: str) -> str:
 
 
 def describe(recording: Recording) -> str:
-    """A recorded launch in a few lines."""
+    """Describe a recorded launch in a few lines."""
     program, versions, device = recording.program, recording.versions, recording.device
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     driver = f", driver {device['driver']}" if "driver" in device else ""

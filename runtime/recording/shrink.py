@@ -1,4 +1,4 @@
-"""The fewest programs of a launch that still show what went wrong."""
+"""Reduce a launch to the fewest programs that still show its error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ MOST_RUNS = 2000
 
 
 class _Stopped(Exception):
-    """Enough runs."""
+    """The limit of runs is reached."""
 
 
 def smallest(
     programs: Programs, shows: Callable[[Programs], bool], likely: Iterable[Programs] = ()
 ) -> tuple[list[int], bool]:
-    """Programs that show it, none of which can be left out; and whether that much is certain.
+    """Find programs that show the error, none of which can be left out; and True if that is
+    certain.
 
-    `likely` are tried first; it is not certain where MOST_RUNS runs did not do.  `programs` show
-    it.  Parts are left out: halves, then smaller ones, then single programs until none can be.
+    `programs` show the error, and `likely` subsets are tried first.  Parts are left out: halves,
+    then smaller parts, then single programs until none can be left out.  The result is not certain
+    if MOST_RUNS runs were not enough.
 
     >>> smallest(range(1000), lambda some: {3, 700} <= set(some))
     ([3, 700], True)

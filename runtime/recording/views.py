@@ -11,13 +11,13 @@ from triton_xe.runtime.device import Device, MemoryBlock
 from triton_xe.runtime.recording.folder import View
 
 _NAMES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "bfloat16"}
-"""Triton's types, of tensors that were reinterpreted."""
+"""torch's names of the types to which Triton reinterprets tensors, by Triton's names."""
 
 
 def root_of(device: Device, tensor: Any, address: int) -> MemoryBlock | None:
-    """The whole memory that an argument is a part of; None where nothing tells.
+    """The whole memory that an argument is a part of; None if unknown.
 
-    Of torch's tensors on a GPU, whose allocations hold many, it is their storage.
+    For torch's tensors on a GPU it is their storage, because an allocation contains many.
     """
     if not address:
         return None
@@ -38,13 +38,13 @@ def _storage(tensor: Any) -> tuple[int, int] | None:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether it may be an array of another library: no tensor, no buffer of ours, no address."""
+    """True if it may be an array of another library: no tensor, no buffer of ours, no address."""
     has_address = hasattr(value, "data_ptr") or hasattr(value, "pointer")
     return not (value is None or isinstance(value, int) or has_address)
 
 
 def _of_array(value: Any) -> MemoryBlock | None:
-    """The memory of an array of another library, of numpy's with what it is a view of."""
+    """Memory of another library's array; for numpy that of the array that it is a view of."""
     if not _is_array(value):
         return None
     numpy = sys.modules.get("numpy")
@@ -58,7 +58,7 @@ def _of_array(value: Any) -> MemoryBlock | None:
 
 
 def lent(value: Any) -> tuple[int, int] | None:
-    """What the simulator was told of an array of another library: its elements, no more."""
+    """Memory of another library's array that the simulator knows: its elements, no more."""
     if not _is_array(value):
         return None
     found = arrays.find(value)
@@ -66,7 +66,7 @@ def lent(value: Any) -> tuple[int, int] | None:
 
 
 def view_of(value: Any) -> View | None:
-    """The elements of a tensor or array; None for what does not tell."""
+    """The elements of a tensor or array; None if its type does not describe them."""
     if hasattr(value, "element_size"):
         size = int(value.element_size())
         return _view(value.dtype, value.shape, [step * size for step in value.stride()], size)

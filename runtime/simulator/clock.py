@@ -48,6 +48,7 @@ class _Noted:
 class DeviceClock:
     """Time of one simulated device.
 
+    >>> from triton_xe.hardware.target import target
     >>> clock = DeviceClock(target("bmg"))
     >>> clock.now_ms() < clock.now_ms()
     True

@@ -1,6 +1,6 @@
-"""The dialects of every stage, loaded only when used.
+"""The dialects of every stage, imported when first used.
 
-`context()` gives an xDSL context that knows them, and those of xDSL that they use.
+`context()` returns an xDSL context with them, and with the dialects of xDSL that they use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xdsl.ir import Dialect
 _OWN = {
     "tt": ("triton_xe.dialects.tt", "TT"),
     "ttg": ("triton_xe.dialects.ttg", "TTG"),
+    "tti": ("triton_xe.dialects.tti", "TTI"),
     "xe": ("triton_xe.dialects.xe", "Xe"),
     "xetile": ("triton_xe.dialects.xetile", "XeTile"),
     "xegpu": ("triton_xe.dialects.xegpu", "XeGPU"),
@@ -46,7 +47,7 @@ OWN_DIALECTS = {name: _loader(*where) for name, where in _OWN.items()}
 
 
 def context() -> Context:
-    """A context that knows all dialects; each is imported when the text first names it."""
+    """Return a context with all dialects; each is imported when the text first names it."""
     ctx = Context()
     for name, where in (_SHARED | _OWN).items():
         ctx.register_dialect(name, _loader(*where))

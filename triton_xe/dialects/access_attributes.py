@@ -22,9 +22,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 SUBGROUP_SIZES = (8, 16, 32)
-"""Work-items of a subgroup on any Xe GPU."""
+"""Numbers of work-items that a subgroup may have, over all Xe GPUs."""
 CHUNK_SIZES = (1, 2, 3, 4, 8)
-"""Consecutive elements that one work-item of a scattered access may touch."""
+"""Numbers of consecutive elements that one work-item of a scattered access may touch."""
 
 
 class KeywordAttr(Data[str]):
@@ -32,7 +32,7 @@ class KeywordAttr(Data[str]):
 
     keywords: ClassVar[tuple[str, ...]]
     synonyms: ClassVar[dict[str, str]] = {}
-    """Other spellings that are read, and the keyword each one stands for."""
+    """Other spellings that are read, and the keyword of each."""
 
     @classmethod
     def parse_keyword(cls, parser: AttrParser) -> str:
@@ -64,10 +64,11 @@ STORE_HINTS = ("uncached", "write_through", "write_back", "streaming")
 
 @irdl_attr_definition
 class CacheHintAttr(KeywordAttr):
-    """What one level of the cache does with the data of an access.
+    """Cache behaviour of an access at one cache level.
 
-    `streaming` data is cached but evicted first; `read_invalidate` drops the line once read;
-    `write_through` writes on to the next level, `write_back` when the line is evicted.
+    `streaming` data is cached but evicted first.  `read_invalidate` drops the line after the read.
+    `write_through` passes writes on to the next level; `write_back` does so when the line is
+    evicted.
     """
 
     name = "xegpu.cache_hint"
@@ -77,7 +78,7 @@ class CacheHintAttr(KeywordAttr):
 
 @irdl_attr_definition
 class MemoryScopeAttr(KeywordAttr):
-    """Where a tensor lies: global memory, or shared local memory (SLM)."""
+    """Memory of a tensor: global memory, or shared local memory (SLM)."""
 
     name = "xegpu.memory_scope"
     keywords = ("global", "slm")
@@ -85,7 +86,7 @@ class MemoryScopeAttr(KeywordAttr):
 
 @irdl_attr_definition
 class FenceScopeAttr(KeywordAttr):
-    """Who sees the memory accesses that a fence orders."""
+    """Threads for which a fence orders memory accesses."""
 
     name = "xegpu.fence_scope"
     keywords = ("workgroup", "gpu")
@@ -93,7 +94,7 @@ class FenceScopeAttr(KeywordAttr):
 
 @irdl_attr_definition
 class MemoryKindAttr(KeywordAttr):
-    """Which memory a fence orders: global, or shared local memory."""
+    """Memory that a fence orders: global, or shared local memory."""
 
     name = "xegpu.memory_kind"
     keywords = ("global", "shared")
@@ -127,10 +128,10 @@ def ints(array: ArrayAttr[IntAttr]) -> tuple[int, ...]:
 
 @irdl_attr_definition
 class SgMapAttr(ParametrizedAttribute):
-    """How the work-items of a subgroup share a tensor.
+    """Distribution of a tensor over the work-items of a subgroup.
 
-    The work-items form a grid of `wi_layout` rows by columns; each step gives every one of them a
-    rectangle of `wi_data` elements, and steps repeat until the tensor is covered.
+    The work-items form a grid of `wi_layout` rows by columns.  Each step gives every work-item a
+    rectangle of `wi_data` elements; steps repeat until the tensor is covered.
     """
 
     name = "xegpu.sg_map"
@@ -199,21 +200,22 @@ def sg_map(wi_layout: tuple[int, int], wi_data: tuple[int, int]) -> SgMapAttr:
 
 @irdl_attr_definition
 class ScatteredAttr(ParametrizedAttribute):
-    """Short for `#xegpu.tdesc_attr<scattered = true>`."""
+    """Abbreviation of `#xegpu.tdesc_attr<scattered = true>`."""
 
     name = "xegpu.scattered"
 
 
 @irdl_attr_definition
 class TdescAttr(ParametrizedAttribute):
-    """What a tensor descriptor says besides shape and element type.
+    """Properties of a tensor descriptor besides shape and element type.
 
-    memory_scope: global (default) or slm.
-    boundary_check: elements outside the base tensor read as zero and are not written; default true.
-    array_length: blocks side by side along the innermost dimension; default 1.
-    scattered: one offset per work-item instead of a block; default false.
-    chunk_size_per_lane: consecutive elements per work-item of a scattered descriptor.  0 means
-    "as the descriptor's shape says", which is also the default.
+    - memory_scope: global (default) or slm.
+    - boundary_check: elements outside the base tensor read as zero and are not written; default
+      true.
+    - array_length: number of blocks side by side along the innermost dimension; default 1.
+    - scattered: one offset per work-item instead of a block; default false.
+    - chunk_size_per_lane: consecutive elements per work-item of a scattered descriptor.  The
+      default 0 means the size that the descriptor's shape gives.
     """
 
     name = "xegpu.tdesc_attr"

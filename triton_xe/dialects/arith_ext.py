@@ -1,6 +1,6 @@
-"""Dialect `arith` as libtriton uses it: xDSL's own, with the ops it cannot hold replaced.
+"""Dialect `arith` as libtriton uses it: xDSL's own, with some ops replaced.
 
-xDSL 0.74's comparisons, selects and casts work on scalars only; the ones here work on tensors too.
+xDSL 0.74's comparisons, selects and casts work on scalars only; the replacements also take tensors.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from triton_xe.dialects.text.assembly import (
 
 
 def splat_attr(type_: Any, value: float | int) -> DenseIntOrFPElementsAttr[Any]:
-    """`dense<value> : type_`, holding the value once: `is_splat()` and `get_values()[0]` work."""
+    """`dense<value> : type_`, stored as one value: `is_splat()` and `get_values()[0]` work."""
     element = type_.element_type
     if isinstance(element, IntegerType):
         value = element.get_normalized_value(int(value))
@@ -67,7 +67,7 @@ def splat_attr(type_: Any, value: float | int) -> DenseIntOrFPElementsAttr[Any]:
 
 
 def splat_of_bits(type_: Any, bits: int) -> DenseIntOrFPElementsAttr[Any]:
-    """As `splat_attr`, of a float given by its bits: `dense<0x7F800000>` is infinity."""
+    """`splat_attr` of a float given by its bits: `dense<0x7F800000>` is infinity."""
     size = type_.element_type.compile_time_size
     return DenseIntOrFPElementsAttr(type_, BytesAttr(bits.to_bytes(size, "little")))
 
@@ -86,7 +86,7 @@ _CAST = "attr-dict `:` type($input) `to` type($result)"
 
 @irdl_custom_directive
 class Predicate(CustomDirective):
-    """`custom<Predicate>($predicate)`: the name of a comparison for its number."""
+    """`custom<Predicate>($predicate)`: prints the name of a comparison instead of its number."""
 
     held: AttributeVariable
 
@@ -102,7 +102,7 @@ class Predicate(CustomDirective):
 
 
 class ComparisonOp(IRDLOperation, ABC):
-    """Two values of one type become i1, or a tensor of i1."""
+    """Compare two values of one type; the result is i1, or a tensor of i1."""
 
     PREDICATES: ClassVar[list[str]] = []
 
@@ -123,7 +123,7 @@ class ComparisonOp(IRDLOperation, ABC):
 
     @property
     def comparison(self) -> str:
-        """`slt`, `oge`, ..."""
+        """Name of the comparison: `slt`, `oge`, ..."""
         return self.PREDICATES[self.predicate.value.data]
 
 
@@ -144,7 +144,7 @@ class CmpfOp(ComparisonOp):
 
 @irdl_op_definition
 class RemFOp(stock.FloatingPointLikeBinaryOperation):
-    """Remainder of the division, with the sign of `lhs`; xDSL lacks it."""
+    """Remainder of the division, with the sign of `lhs`; xDSL has no such op."""
 
     name = "arith.remf"
     traits = traits_def(Pure())
@@ -155,7 +155,9 @@ class RemFOp(stock.FloatingPointLikeBinaryOperation):
 
 @irdl_custom_directive
 class SelectTypes(CustomDirective):
-    """`custom<SelectTypes>(type($cond), type($result))`: the first only where it is not i1."""
+    """`custom<SelectTypes>(type($cond), type($result))`: prints the first type only if it is not
+    i1.
+    """
 
     cond: TypeDirective
     result: TypeDirective
@@ -175,7 +177,7 @@ class SelectTypes(CustomDirective):
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
-    """lhs where the condition is true, else rhs; the condition is i1 or a tensor of i1."""
+    """lhs if the condition is true, otherwise rhs; the condition is i1 or a tensor of i1."""
 
     name = "arith.select"
     cond = operand_def()
@@ -196,7 +198,7 @@ ROUNDING_MODES = ("to_nearest_even", "downward", "upward", "toward_zero", "to_ne
 
 
 class CastOp(IRDLOperation, ABC):
-    """A value of another type, or a tensor of them in the same shape and layout."""
+    """Convert a value, or a tensor of the same shape and layout, to another element type."""
 
     input = operand_def()
     result = result_def()
@@ -219,7 +221,7 @@ def _shape(type_: Attribute) -> tuple[Attribute, Attribute] | None:
 
 
 class NonNegativeCastOp(CastOp, ABC):
-    """A cast of an unsigned number, which may be known not to have its highest bit set."""
+    """Cast of an unsigned number; a flag says that its highest bit is known to be clear."""
 
     non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
     assembly_format = "$input (`nneg` $nonNeg^)? " + _CAST

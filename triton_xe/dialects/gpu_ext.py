@@ -1,4 +1,4 @@
-"""The dialect `gpu` of xDSL, with its barrier as MLIR writes it: `gpu.barrier`."""
+"""The dialect `gpu` of xDSL, with the barrier spelled as in MLIR: `gpu.barrier`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All subgroups of a work-group meet, and see what the others stored before."""
+    """Wait for all subgroups of the work-group; their stores before it are visible afterwards."""
 
     name = "gpu.barrier"
     assembly_format = "attr-dict"

@@ -1,8 +1,8 @@
 """Layout attributes: MLIR's spelling of the encodings in `triton_xe.layout`.
 
-One attribute class per mnemonic.  The attribute holds the text between its angle brackets, in
-libtriton's spelling with aliases expanded; `encoding` is the dataclass that text describes, made
-on first use.  Equal layouts of one class thus have equal text.
+There is one attribute class per mnemonic.  The attribute stores the text between its angle
+brackets, in libtriton's spelling with aliases expanded.  `encoding` is the dataclass of that text,
+created on first use.  Equal layouts of one class therefore have equal text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ALIAS = re.compile(r"#[A-Za-z_]\w*(?![\w.<])")
 
 
 class LayoutAttr(Data[str], ABC):
-    """A tensor's or a shared buffer's layout."""
+    """Layout of a tensor or of a shared buffer."""
 
     @property
     def text(self) -> str:
-        """`#ttg.blocked<{...}>`"""
+        """The attribute's text, `#ttg.blocked<{...}>`."""
         return f"#{self.name}<{self.data}>"
 
     @property
@@ -47,7 +47,7 @@ class LayoutAttr(Data[str], ABC):
 
 
 def expand_aliases(parser: AttrParser, text: str) -> str:
-    """`text` with each `#alias` replaced by what it stands for."""
+    """Replace each `#alias` in `text` by its attribute."""
     return _ALIAS.sub(lambda alias: str(_aliased(parser, alias[0])), text)
 
 
@@ -85,7 +85,7 @@ TTG_LAYOUTS: list[type[LayoutAttr]] = [
         "amd_mfma", "amd_wmma", "partitioned_shared",
     )
 ]  # fmt: skip
-"""Those of other vendors' matrix units say where elements are like any other."""
+"""Attribute classes of all layouts, including those of other vendors' matrix units."""
 _CLASSES: dict[str, type[LayoutAttr]] = {
     **{cls.name: cls for cls in TTG_LAYOUTS}, DpasAttr.name: DpasAttr
 }  # fmt: skip
@@ -94,7 +94,7 @@ _TEXT = re.compile(r"#([\w.]+)<(.*)>", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def layout_attr(encoding: Encoding | str) -> LayoutAttr:
-    """The attribute of an encoding, or of an encoding's text."""
+    """Return the attribute of an encoding, or of an encoding's text."""
     match = _TEXT.fullmatch(str(encoding))
     cls = _CLASSES.get(match[1]) if match else None
     if match is None or cls is None:
@@ -103,7 +103,7 @@ def layout_attr(encoding: Encoding | str) -> LayoutAttr:
 
 
 def encoding_of(type_: Attribute) -> Encoding:
-    """The encoding of a tensor type; a LayoutError when the type has none."""
+    """Return the encoding of a tensor type; raise `LayoutError` if the type has none."""
     if isinstance(type_, TensorType) and isinstance(type_.encoding, LayoutAttr):
         return type_.encoding.encoding
     raise LayoutError(f"{type_} has no layout")

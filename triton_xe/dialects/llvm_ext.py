@@ -1,4 +1,4 @@
-"""Dialect `llvm`: what Triton's front end writes of it.
+"""Dialect `llvm`: the ops and attributes of it that Triton's front end creates.
 
     llvm.intr.assume %condition : i1                                        # tl.assume
     #llvm.loop_annotation<licm = #llvm.loop_licm<disable = true>>           # disable_licm=True
@@ -21,7 +21,9 @@ LOOP_ANNOTATION = "llvm.loop_annotation"
 
 @irdl_op_definition
 class AssumeOp(IRDLOperation):
-    """The author's word that a condition holds; a kernel is right without it as well."""
+    """Assume that a condition holds, as the author promises; the kernel is also correct without the
+    op.
+    """
 
     name = "llvm.intr.assume"
     condition = operand_def(i1)
@@ -29,7 +31,7 @@ class AssumeOp(IRDLOperation):
 
 
 class _Entries(ParametrizedAttribute):
-    """`<key = value, ...>`."""
+    """An attribute `<key = value, ...>`."""
 
     entries: DictionaryAttr
 
@@ -54,7 +56,7 @@ class _Entries(ParametrizedAttribute):
 
 @irdl_attr_definition
 class LoopLicmAttr(_Entries):
-    """What LLVM may move out of a loop.
+    """Loop-invariant code motion that LLVM may do.
 
     >>> LoopLicmAttr.disabled().is_disabled
     True
@@ -74,13 +76,13 @@ class LoopLicmAttr(_Entries):
 
 @irdl_attr_definition
 class LoopAnnotationAttr(_Entries):
-    """What LLVM is told about a loop."""
+    """Annotations of a loop for LLVM."""
 
     name = "llvm.loop_annotation"
 
 
 def keeps_invariants(loop: Operation) -> bool:
-    """Whether the author wants what a loop computes again each time to stay in it."""
+    """True if the author disabled loop-invariant code motion for the loop."""
     annotation = loop.attributes.get(LOOP_ANNOTATION)
     if not isinstance(annotation, LoopAnnotationAttr):
         return False

@@ -1,8 +1,8 @@
-"""Dialect `ttg`: what libtriton 3.9.0 adds to `tt` once tensors have layouts.
+"""Dialect `ttg`: the ops that libtriton 3.9.0 adds to `tt` once tensors have layouts.
 
-Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel.
-Only what its passes make for an xpu target is here: layout conversion, shared memory buffers and
-their views, copies to them, barriers, warp ids, partitions of specialized warps.
+Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel. Only
+ops that its passes create for an xpu target are defined: layout conversion, shared memory buffers
+and their views, copies to them, barriers, warp ids, partitions of specialized warps.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class AsyncTokenType(ParametrizedAttribute, TypeAttribute):
-    """Stands for a copy that may still be under way."""
+    """Token of an asynchronous copy."""
 
     name = "ttg.async.token"
 
@@ -155,7 +155,7 @@ def _dims(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
 
 @irdl_op_definition
 class ConvertLayoutOp(ConversionOp):
-    """The same tensor in another layout."""
+    """Convert a tensor to another layout."""
 
     name = "ttg.convert_layout"
     force_warp_shuffle = opt_prop_def(UnitAttr)
@@ -173,7 +173,7 @@ class ConvertLayoutOp(ConversionOp):
 
 @irdl_op_definition
 class LocalAllocOp(FieldOp):
-    """A buffer in shared memory, maybe initialised with a tensor."""
+    """Allocate a buffer in shared memory, optionally initialised with a tensor."""
 
     name = "ttg.local_alloc"
     src = opt_operand_def(TensorType)
@@ -226,7 +226,7 @@ class MemDescIndexOp(FieldOp):
 
 @irdl_op_definition
 class MemDescTransOp(ConversionOp):
-    """The same memory with its dimensions permuted."""
+    """View of the same memory with its dimensions permuted."""
 
     name = "ttg.memdesc_trans"
     order = prop_def(DenseArrayBase)
@@ -256,7 +256,7 @@ class MemDescSubsliceOp(FieldOp):
 
 @irdl_op_definition
 class LocalGatherOp(FieldOp):
-    """Read a buffer where `indices` point to along `axis`."""
+    """Read a buffer at `indices` along `axis`."""
 
     name = "ttg.local_gather"
     src = operand_def(MemDescType)
@@ -269,7 +269,7 @@ class LocalGatherOp(FieldOp):
 
 @irdl_op_definition
 class LocalScatterOp(FieldOp):
-    """Write `values` where `indices` point to along `axis`."""
+    """Write `values` to a buffer at `indices` along `axis`."""
 
     name = "ttg.local_scatter"
     dst = operand_def(MemDescType)
@@ -285,7 +285,7 @@ class LocalScatterOp(FieldOp):
 
 @irdl_op_definition
 class LocalAtomicScatterRMWOp(FieldOp):
-    """Combine `values` with what a buffer holds where `indices` point to; gives what it held."""
+    """Combine `values` with a buffer at `indices` along `axis`; the result is the old values."""
 
     name = "ttg.local_atomic_scatter_rmw"
     atomic_rmw_op = prop_def(KeywordConstraint(RMW_KINDS))
@@ -312,7 +312,7 @@ class LocalAtomicScatterRMWOp(FieldOp):
 
 @irdl_op_definition
 class AsyncCopyGlobalToLocalOp(FieldOp):
-    """Copy what pointers point to into a buffer; `other`, or zero, where `mask` is false."""
+    """Copy from pointers into a buffer; `other`, or zero, where `mask` is false."""
 
     name = "ttg.async_copy_global_to_local"
     src = operand_def(ANY)
@@ -371,7 +371,7 @@ class AsyncCopyGlobalToLocalOp(FieldOp):
 
 
 class TokenOp(FieldOp, ABC):
-    """Takes tokens of copies, and gives one."""
+    """Take tokens of copies, and return a token."""
 
     tokens = var_operand_def(AsyncTokenType)
     result = result_def(AsyncTokenType)
@@ -381,7 +381,7 @@ class TokenOp(FieldOp, ABC):
 
 @irdl_op_definition
 class AsyncCommitGroupOp(TokenOp):
-    """The copies since the last one are a group."""
+    """Make a group of the copies since the last group."""
 
     name = "ttg.async_commit_group"
     assembly_format = "(`tokens` $tokens^)? attr-dict"
@@ -389,7 +389,7 @@ class AsyncCommitGroupOp(TokenOp):
 
 @irdl_op_definition
 class AsyncWaitOp(TokenOp):
-    """Wait until at most `num` groups are under way."""
+    """Wait until at most `num` groups of copies are pending."""
 
     name = "ttg.async_wait"
     num = prop_def(IntegerAttr)
@@ -397,7 +397,7 @@ class AsyncWaitOp(TokenOp):
 
 @irdl_op_definition
 class InlineAsmOp(FieldOp):
-    """Text of the target, run by each lane on all of its registers."""
+    """Assembly of the target, executed by each lane on all of its registers."""
 
     name = "ttg.inline_asm"
     asm_string = prop_def(StringAttr)
@@ -418,9 +418,9 @@ class Fp4ToFpOp(ConversionOp):
 
 @irdl_op_definition
 class BarrierOp(FieldOp):
-    """All subgroups of the work-group meet; accesses to the named memories become visible.
+    """Wait for all subgroups of the work-group; accesses to the named memories become visible.
 
-    `ttg.barrier local|global_write`; the set is kept in the order it was written.
+    The syntax is `ttg.barrier local|global_write`; the set is printed in the order it was written.
     """
 
     name = "ttg.barrier"
@@ -465,14 +465,14 @@ class WarpIdOp(FieldOp):
 
 @irdl_op_definition
 class WarpYieldOp(LeaveOp):
-    """The results of the default partition."""
+    """Return the results of the default partition."""
 
     name = "ttg.warp_yield"
 
 
 @irdl_op_definition
 class WarpReturnOp(FieldOp):
-    """The end of another partition."""
+    """End a partition other than the default one."""
 
     name = "ttg.warp_return"
     traits = traits_def(IsTerminator())
@@ -487,9 +487,9 @@ def _located_argument(parser: Parser) -> Parser.Argument:
 
 @irdl_op_definition
 class WarpSpecializeOp(FieldOp):
-    """A default partition, whose values are seen outside, and others with warps of their own.
+    """A default partition, whose results are the op's results, and others with warps of their own.
 
-    The others see the captures as the arguments of their blocks.
+    The other partitions get the captures as the arguments of their blocks.
     """
 
     name = "ttg.warp_specialize"
@@ -501,7 +501,7 @@ class WarpSpecializeOp(FieldOp):
 
     @property
     def warps(self) -> tuple[int, ...]:
-        """Warps of each partition but the default one."""
+        """Number of warps of each partition but the default one."""
         return tuple(self.warp_counts.get_values())
 
     @classmethod

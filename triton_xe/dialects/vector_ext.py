@@ -55,7 +55,7 @@ from xdsl.utils.exceptions import VerifyException
 
 Numbers = ArrayAttr[IntegerAttr]
 SAME = VarConstraint("T", AnyAttr())
-"""One type for all that have it."""
+"""Constraint that all values with it have one type."""
 
 
 def numbers(held: ArrayAttr[IntegerAttr]) -> list[int]:
@@ -63,7 +63,7 @@ def numbers(held: ArrayAttr[IntegerAttr]) -> list[int]:
 
 
 def vector_shape(value: SSAValue) -> tuple[int, ...]:
-    """The sizes of a vector; none of a scalar."""
+    """The sizes of a vector; empty for a scalar."""
     return tuple(value.type.get_shape()) if isinstance(value.type, VectorType) else ()
 
 
@@ -72,7 +72,7 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 class VectorOp(IRDLOperation, ABC):
-    """An op that says what is wrong with it."""
+    """Base of the ops, with errors that name the violated rule."""
 
     def refuse(self, rule: str) -> NoReturn:
         raise VerifyException(f"{self.name}: {rule}")
@@ -84,7 +84,7 @@ class VectorOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class ShapeCastOp(VectorOp):
-    """The same elements in the same order under another shape; moves no data."""
+    """Change the shape of a vector without moving elements."""
 
     name = "vector.shape_cast"
     source = operand_def(VectorType)
@@ -108,7 +108,7 @@ class ShapeCastOp(VectorOp):
 
 @irdl_op_definition
 class StepOp(VectorOp):
-    """0, 1, 2, ... as index values."""
+    """The vector 0, 1, 2, ... of index values."""
 
     name = "vector.step"
     result = result_def(VectorType)
@@ -144,7 +144,7 @@ class TransposeOp(VectorOp):
 
 @irdl_op_definition
 class ExtractStridedSliceOp(VectorOp):
-    """A box of the leading dimensions."""
+    """Extract a box of the leading dimensions."""
 
     name = "vector.extract_strided_slice"
     vector = operand_def(VectorType)
@@ -181,7 +181,7 @@ class ExtractStridedSliceOp(VectorOp):
 
 @irdl_op_definition
 class MultiReductionOp(VectorOp):
-    """Combine along some dimensions, and with `acc`."""
+    """Reduce along some dimensions, and combine with `acc`."""
 
     name = "vector.multi_reduction"
     kind = prop_def(CombiningKindAttr)
@@ -229,13 +229,13 @@ class ContractOp(VectorOp):
 
     @property
     def maps(self) -> list[list[int]]:
-        """Which dimensions of the iteration lhs, rhs and the result have, in their order."""
+        """Dimensions of the iteration space of lhs, rhs and the result, in their order."""
         return [[e.position if isinstance(e, AffineDimExpr) else -1 for e in held.data.results]
                 for held in self.indexing_maps]
 
     @property
     def sizes(self) -> dict[int, int]:
-        """The size of each dimension of the iteration."""
+        """The size of each dimension of the iteration space."""
         values = (self.lhs, self.rhs, self.result)
         return {d: size for dims, value in zip(self.maps, values, strict=True)
                 for d, size in zip(dims, vector_shape(value), strict=True)}
@@ -259,7 +259,7 @@ class ContractOp(VectorOp):
 
 
 class IndexedAccessOp(VectorOp, ABC):
-    """An access of a memref at places that a vector gives."""
+    """Access a memref at indices from a vector."""
 
     base = operand_def()
     indices = var_operand_def(IndexType)
@@ -283,7 +283,7 @@ class IndexedAccessOp(VectorOp, ABC):
 
 @irdl_op_definition
 class GatherOp(IndexedAccessOp):
-    """Read base[indices + index_vec] where the mask holds, else `pass_thru`."""
+    """Read base[indices + index_vec] where the mask is true, otherwise `pass_thru`."""
 
     name = "vector.gather"
     pass_thru = operand_def(VectorType)
@@ -306,7 +306,7 @@ class GatherOp(IndexedAccessOp):
 
 @irdl_op_definition
 class ScatterOp(IndexedAccessOp):
-    """Write base[indices + index_vec] where the mask holds."""
+    """Write base[indices + index_vec] where the mask is true."""
 
     name = "vector.scatter"
     value = operand_def(VectorType)
@@ -323,7 +323,7 @@ class ScatterOp(IndexedAccessOp):
 
 @irdl_op_definition
 class PermuteOp(VectorOp):
-    """Element p of the result is element origins[p] of the sources in a row, zero for -1."""
+    """Element p of the result is element origins[p] of the concatenated sources, or zero for -1."""
 
     name = "vector.permute"
     sources = var_operand_def(VectorType)

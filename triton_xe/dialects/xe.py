@@ -1,9 +1,9 @@
-"""Dialect `xe`: what lies between Triton's work-group tensors and XeTile's subgroup tiles.
+"""Dialect `xe`: ops between Triton's work-group tensors and XeTile's subgroup tiles.
 
 A cursor is a position in a 2D surface of global memory (base, height, width, pitch, y, x), counted
 in rows and elements.  A block load reads a tensor there; elements outside the surface read as zero
-and block stores drop them.  `xe.to_tile` and `xe.from_tile` view a tensor as the tile that the
-current subgroup owns; the tensor's layout says which.
+and block stores drop them.  `xe.to_tile` and `xe.from_tile` convert between a tensor and the tile
+that the current subgroup owns according to the tensor's layout.
 
     %s = xe.cursor %base aligned 16 : i32 height %h width %w pitch %p at [%y, %x]
              : !tt.ptr<f16> -> !xe.cursor<f16>
@@ -59,7 +59,7 @@ class CursorType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_op_definition
 class CursorOp(FieldOp):
-    """Make a cursor; `base_alignment` is what is known of the base address, in bytes."""
+    """Create a cursor; `base_alignment` is the known alignment of the base address, in bytes."""
 
     name = "xe.cursor"
     base = operand_def()
@@ -83,7 +83,7 @@ class CursorOp(FieldOp):
 
 @irdl_op_definition
 class AdvanceOp(FieldOp):
-    """The cursor moved by rows and elements."""
+    """Move a cursor by rows and elements."""
 
     name = "xe.advance"
     cursor = operand_def(CursorType)
@@ -100,7 +100,7 @@ class AdvanceOp(FieldOp):
 
 
 class SurfaceOp(FieldOp, ABC):
-    """An access to a surface: a tensor moves between it and memory."""
+    """An access that moves a tensor between registers and a surface."""
 
     cursor = operand_def(CursorType)
 
@@ -136,7 +136,7 @@ class BlockStoreOp(SurfaceOp):
 
 @irdl_op_definition
 class PrefetchedOp(FieldOp):
-    """Nobody wants this value of a load but in the cache."""
+    """Marks a load whose value is only needed in the cache: a prefetch."""
 
     name = "xe.prefetched"
     value = operand_def(TensorType)
@@ -146,7 +146,7 @@ class PrefetchedOp(FieldOp):
 class HalfBarrierOp(FieldOp, ABC):
     """One half of the work-group's barrier, or of the named barrier with a number.
 
-    One that is `xe.unordered` orders no memory.
+    With `xe.unordered` it orders no memory accesses.
     """
 
     number = opt_prop_def(IntegerAttr)
@@ -157,7 +157,7 @@ class HalfBarrierOp(FieldOp, ABC):
 
 @irdl_op_definition
 class BarrierArriveOp(HalfBarrierOp):
-    """Tell the other subgroups of the work-group that this one is here; `xe.barrier_wait` waits."""
+    """Signal that this subgroup has arrived; `xe.barrier_wait` waits for all subgroups."""
 
     name = "xe.barrier_arrive"
 
@@ -203,16 +203,16 @@ class WarpIdOp(FieldOp):
 
 @irdl_attr_definition
 class SourcesAttr(Data[tuple[int, ...]]):
-    """Where the values of a fragment come from: (load, element, part) of each, in order.
+    """Sources of the values of a fragment: (load, element, part) of each, in order.
 
-    Values that follow each other are written as a run: `<0:8:0 count 16 parts 2>` is 16 values from
-    element 8 of load 0 on, two parts in each element.  Anything else is listed.
+    Consecutive values are printed as a run: `<0:8:0 count 16 parts 2>` is 16 values from element 8
+    of load 0 on, two parts in each element.  All others are listed.
     """
 
     name = "xe.sources"
 
     def get_values(self) -> tuple[int, ...]:
-        """load, element, part, load, element, part, ..."""
+        """The flat list: load, element, part, load, element, part, ..."""
         return self.data
 
     @classmethod
@@ -252,12 +252,14 @@ def _run(parser: AttrParser) -> tuple[int, ...]:
 
 
 FRAGMENTS = "xe.fragments"
-"""Attribute of a function whose vectors are fragments: a work-item's operands of instructions, not
-vectors of the whole subgroup."""
+"""Attribute of a function whose vectors are fragments.
+
+A fragment is a work-item's operand of an instruction, instead of a vector of the whole subgroup.
+"""
 
 
 class _OnFragments(FieldOp, ABC):
-    """An operation that fragments are made by or read by."""
+    """Base of the ops that create or read fragments."""
 
     def verify_(self) -> None:
         function = self.parent_op()
@@ -269,10 +271,10 @@ class _OnFragments(FieldOp, ABC):
 
 @irdl_op_definition
 class FragmentOp(_OnFragments):
-    """A work-item's operand of one instruction, picked from the results of loads.
+    """A work-item's operand of one instruction, assembled from the results of loads.
 
-    `sources` says, for each of the fragment's values in order, which load, which of that result's
-    elements and which part of the element it is.
+    For each of the fragment's values in order, `sources` gives the load, the element of its result,
+    and the part of the element.
     """
 
     name = "xe.fragment"
@@ -285,10 +287,10 @@ class FragmentOp(_OnFragments):
 
 @irdl_op_definition
 class ToFragmentsOp(_OnFragments):
-    """A tensor's registers as the operands of instructions, in register order.
+    """Split a tensor's registers into operands of instructions, in register order.
 
-    With `xe.at_once` they are written where the operation stands, in the order that it says; else
-    each is written where it is used.
+    With `xe.at_once` all operands are computed at the position of this op, in the order that the
+    attribute lists; otherwise each is computed at its use.
     """
 
     name = "xe.to_fragments"
@@ -305,7 +307,7 @@ class ToFragmentsOp(_OnFragments):
 
 @irdl_op_definition
 class FromFragmentsOp(_OnFragments):
-    """The tensor whose registers are the given fragments, one after the other."""
+    """The tensor whose registers are the given fragments in sequence."""
 
     name = "xe.from_fragments"
     fragments = var_operand_def()
@@ -315,8 +317,10 @@ class FromFragmentsOp(_OnFragments):
 
 
 class _OnPlaces(_OnFragments, ABC):
-    """Fragments and a vector of the whole subgroup; `places` counts registers of fragments, and in
-    each of them the lanes."""
+    """Base of the ops between fragments and a vector of the whole subgroup.
+
+    `places` counts registers of fragments, and in each register the lanes.
+    """
 
     places = prop_def(DenseArrayBase)
 
@@ -327,7 +331,7 @@ class _OnPlaces(_OnFragments, ABC):
 
 @irdl_op_definition
 class VectorOfFragmentsOp(_OnPlaces):
-    """The vector whose element p is at places[p] of the fragments."""
+    """The vector whose element p is position `places[p]` of the fragments."""
 
     name = "xe.vector_of_fragments"
     fragments = var_operand_def()
@@ -339,7 +343,7 @@ class VectorOfFragmentsOp(_OnPlaces):
 
 @irdl_op_definition
 class FragmentOfVectorOp(_OnPlaces):
-    """The fragment that has element places[p] of a vector at its place p, 0 where that is -1."""
+    """The fragment whose position p is element `places[p]` of a vector, or 0 for -1."""
 
     name = "xe.fragment_of_vector"
     source = operand_def(VectorType)
@@ -351,7 +355,7 @@ class FragmentOfVectorOp(_OnPlaces):
 
 @irdl_op_definition
 class RoundTf32Op(FieldOp):
-    """f32 values rounded to what tf32 can hold; they stay f32."""
+    """Round f32 values to the precision of tf32; the type remains f32."""
 
     name = "xe.round_tf32"
     value = operand_def(TensorType)
@@ -362,7 +366,7 @@ class RoundTf32Op(FieldOp):
 
 @irdl_op_definition
 class RepeatOp(FieldOp):
-    """Each element of a tensor `times` times in a row along a dimension."""
+    """Repeat each element of a tensor `times` times along a dimension."""
 
     name = "xe.repeat"
     source = operand_def(TensorType)
@@ -381,7 +385,7 @@ class RepeatOp(FieldOp):
 
 
 class _ByStrideOp(FieldOp, ABC):
-    """About the bit `stride` of elements' row-major positions."""
+    """Base of the ops on the bit `stride` of elements' row-major positions."""
 
     stride = prop_def(IntegerAttr)
     traits = traits_def(Pure())
@@ -396,7 +400,7 @@ class _ByStrideOp(FieldOp, ABC):
 
 @irdl_op_definition
 class SwapOp(_ByStrideOp):
-    """Elements trade places in pairs: the one at position p comes from p ^ stride."""
+    """Exchange elements in pairs: position p gets the element from p ^ stride."""
 
     name = "xe.swap"
     src = operand_def(TensorType)
@@ -411,7 +415,7 @@ class SwapOp(_ByStrideOp):
 
 @irdl_op_definition
 class PositionBitOp(_ByStrideOp):
-    """Which elements have the bit in their positions: the second of each pair that trades."""
+    """True for elements whose position has the bit: the second of each exchanged pair."""
 
     name = "xe.position_bit"
     result = result_def(TensorType)

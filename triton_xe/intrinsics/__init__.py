@@ -1,12 +1,13 @@
-"""The functions that kernels call: what each is named, takes, computes, and does besides.
+"""The functions that kernels call: name, signature, definition and side effects of each.
 
-One row per intrinsic of LLVM and of Intel's compiler, builtin of OpenCL and SPIR-V, and function of
-our own.  The compiler takes names from here, the simulator and its analyses ask `find`:
+There is one row per intrinsic of LLVM and of Intel's compiler, per builtin of OpenCL and SPIR-V,
+and per function of our own.  The compiler takes names from here; the simulator and its analyses
+call `find`:
 
 >>> find("llvm.genx.GenISA.LSC2DBlockRead.v16i16").effects
-<Effect.READS|CONVERGENT: 33>
+<Effect.READS|CONVERGENT: 65>
 
-A function that is not here counts as reading and writing everything.
+A function without a row counts as reading and writing all memory.
 """
 
 from triton_xe.intrinsics import genisa, llvm, opencl, own, spirv

@@ -117,7 +117,7 @@ SIMD_SHUFFLE_XOR = _genisa(
     definition=subgroup.shuffle_xor)
 WAVE_OPERATIONS = ("add", "mul", "umin", "umax", "smin", "smax", "or", "xor", "and", "fadd", "fmul",
                    "fmin", "fmax")
-"""By number; IGC's enum WaveOps."""
+"""Operations by number, as in IGC's enum WaveOps."""
 WAVE_ALL = _genisa(
     "WaveAll", "T (value: T, =operation: i8, =all: i1, =helper: i32)", Family.REDUCTION,
     overloads="T", effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce)

@@ -1,4 +1,4 @@
-"""What a row of the table of intrinsics says, and what it answers."""
+"""A row of the table of intrinsics, and its properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_xe.intrinsics.mangling import itanium, suffix
 
 
 class Effect(Flag):
-    """What a call does besides its result."""
+    """Side effects of a call."""
 
     NONE = 0
     READS = auto()
@@ -26,20 +26,20 @@ class Effect(Flag):
     ORDERS = auto()
     """Orders accesses to global memory between work-groups: an atomic, or a fence."""
     ARRIVES = auto()
-    """Lets subgroups go on that wait."""
+    """Releases subgroups that wait."""
     BARRIER = auto()
     """Waits for the other subgroups of the work-group."""
     CONVERGENT = auto()
-    """Has to be executed by all lanes together: it exchanges values, or is one message."""
+    """Must be executed by all lanes together, because it exchanges values or is one message."""
     VOLATILE = auto()
-    """Two calls with equal arguments differ."""
+    """Two calls with equal arguments may have different results."""
 
 
 ANYTHING = ~Effect.NONE
 
 
 class Uniformity(Enum):
-    """When a result is one value for all lanes of a subgroup."""
+    """Conditions under which a result is equal in all lanes of a subgroup."""
 
     ELEMENTWISE = "where all arguments are"
     GROUP = "always, and for the whole work-group"
@@ -50,7 +50,7 @@ class Uniformity(Enum):
 
 
 class Family(Enum):
-    """Rows that the same code reads; their arguments of one name mean the same."""
+    """Rows that the same code handles; their arguments of equal name have equal meaning."""
 
     ID = "ids and sizes of work-items"
     MATHS = "functions of each element"
@@ -74,7 +74,7 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument: its type, and whether it is a constant, or one value for all lanes."""
+    """An argument: its name and type, and flags for constants and for values equal in all lanes."""
 
     name: str
     type: str
@@ -90,12 +90,12 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """One row.
+    """One row of the table.
 
     `signature` is `result (name: type, ...)`.  Types are i1 to i64, u32 (an i32 whose builtin is
-    unsigned), f32, void, p, p1, p3 (pointers by address space); a capital letter stands for a
-    type that calls choose.  `overloads` are the types that an intrinsic's symbol ends with; the
-    symbol of a builtin spells all its arguments.
+    unsigned), f32, void, p, p1, p3 (pointers by address space).  A capital letter is a type that
+    calls choose.  `overloads` are the types at the end of an intrinsic's symbol; the symbol of a
+    builtin spells all its arguments.
 
     >>> from triton_xe.intrinsics.genisa import PREDICATED_LOAD
     >>> PREDICATED_LOAD.symbol("half", ["ptr addrspace(1)", "i64", "i1", "half"])
@@ -110,14 +110,17 @@ class Intrinsic:
     uniformity: Uniformity = Uniformity.ELEMENTWISE
     overloads: str = ""
     definition: Callable[..., Any] | None = field(default=None, repr=False)
-    """What it computes, on numpy arrays; memory is an array too."""
+    """Function that computes the result on numpy arrays; memory is an array too."""
     combines: str = ""
-    """What a reduction does with two lanes' values, in the words of LLVM's `atomicrmw`; `min` and
-    `max` of OpenCL go by the type."""
+    """Operation that a reduction applies to the values of two lanes, named as in LLVM's
+    `atomicrmw`.
+
+    For `min` and `max` of OpenCL the type decides between signed, unsigned and floating point.
+    """
     ulp: float = 0
     """Largest error of an fp32 result, in units in the last place."""
     available: Callable[[Target], Any] = field(default=lambda target: True, repr=False)
-    """Whether a device has it."""
+    """True for the devices that have it."""
 
     @cached_property
     def result(self) -> str:
@@ -147,17 +150,19 @@ class Intrinsic:
 
     @property
     def pure(self) -> bool:
-        """Whether the result depends on the arguments, ids and lanes alone, and that is all."""
+        """True if the result depends only on arguments, ids and lanes, and the call has no side
+        effects.
+        """
         return not self.effects & ~Effect.CONVERGENT
 
     @cached_property
     def is_builtin(self) -> bool:
-        """Whether the symbol is that of an OpenCL or SPIR-V builtin."""
+        """True if the symbol is that of an OpenCL or SPIR-V builtin."""
         return not self.name.startswith(("llvm.", "xe."))
 
     @cached_property
     def _suffixes(self) -> tuple[int | str, ...]:
-        """What the symbol ends with: -1 for the result's type, a number for an argument's."""
+        """Type suffixes of the symbol: -1 for the result's type, a number for an argument's."""
         types = [p.type for p in self.parameters]
         return tuple(
             (-1 if part == self.result else types.index(part)) if part.isupper() else part
@@ -165,7 +170,7 @@ class Intrinsic:
         )
 
     def symbol(self, result: object, arguments: Sequence[object], *, unsigned: bool = False) -> str:
-        """The name of the function of these types, which `str` spells as LLVM does."""
+        """Name of the function for these types, which `str` must spell as LLVM does."""
         if self.is_builtin:
             signs = tuple(unsigned or p.type == "u32" for p in self.parameters)
             return itanium(self.name, tuple(map(str, arguments)), signs)
@@ -176,7 +181,7 @@ class Intrinsic:
         return ".".join((self.name, *parts))
 
     def check(self, result: object, arguments: Sequence[object]) -> None:
-        """Raise `LegalityError` where a declaration of these types is not of this signature."""
+        """Raise `LegalityError` if a declaration of these types does not match the signature."""
         given = [suffix(str(t)) for t in (result, *arguments)]
         wanted = [self.result, *(p.type for p in self.parameters)]
         bound: dict[str, str] = {}
@@ -192,4 +197,4 @@ class Intrinsic:
 
 _EXACT = {"void": "isVoid", "u32": "i32", "p": "p0"}
 UNKNOWN = Intrinsic("", "R ()", Family.UNKNOWN, "", ANYTHING, Uniformity.LANE)
-"""What is said of a function that the table does not have: it may do anything."""
+"""Row of a function that is not in the table; it may have any effect."""

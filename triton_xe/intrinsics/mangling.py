@@ -19,7 +19,7 @@ _BUILTIN = re.compile(r"_Z([1-9]\d*)")
 
 @cache
 def suffix(text: str) -> str:
-    """How LLVM mangles a type into the name of an intrinsic.
+    """Mangle a type as LLVM does in the names of intrinsics.
 
     >>> suffix("<8 x float>"), suffix("ptr addrspace(1)"), suffix("i32")
     ('v8f32', 'p1', 'i32')
@@ -34,9 +34,10 @@ def suffix(text: str) -> str:
 
 @cache
 def itanium(name: str, arguments: tuple[str, ...], unsigned: tuple[bool, ...] = ()) -> str:
-    """The symbol of an OpenCL or SPIR-V builtin, as the Itanium C++ ABI mangles it.
+    """Mangle the symbol of an OpenCL or SPIR-V builtin by the Itanium C++ ABI.
 
-    `unsigned` says it per argument: LLVM's integers have no sign.  Pointers are not spelled here.
+    `unsigned` has a flag per argument, because LLVM's integers have no sign.  Pointers are not
+    supported.
 
     >>> itanium("fmod", ("<4 x float>", "<4 x float>")), itanium("get_sub_group_id", ())
     ('_Z4fmodDv4_fS_', '_Z16get_sub_group_idv')
@@ -54,7 +55,7 @@ def itanium(name: str, arguments: tuple[str, ...], unsigned: tuple[bool, ...] = 
 
 
 def builtin_name(symbol: str) -> tuple[str, str] | None:
-    """Name and mangled arguments of an Itanium symbol; None when it is none.
+    """Split an Itanium symbol into name and mangled arguments; None if it is no such symbol.
 
     >>> builtin_name("_Z4fmodDv4_fS_")
     ('fmod', 'Dv4_fS_')
@@ -67,7 +68,7 @@ def builtin_name(symbol: str) -> tuple[str, str] | None:
 
 
 def is_unsigned(symbol: str) -> bool:
-    """Whether the first argument of a builtin, or its elements, are integers without a sign.
+    """True if the first argument of a builtin, or its elements, are unsigned integers.
 
     >>> is_unsigned("_Z6mul_hiDv8_jS_"), is_unsigned("_Z3maxll")
     (True, False)
@@ -77,7 +78,7 @@ def is_unsigned(symbol: str) -> bool:
 
 
 def prefixes(symbol: str) -> Iterable[str]:
-    """The symbol, and what is left of it without its last parts: LLVM looks intrinsics up so.
+    """Yield the symbol and its prefixes at dots, in the order in which LLVM looks intrinsics up.
 
     >>> list(prefixes("llvm.fma.v4f32"))
     ['llvm.fma.v4f32', 'llvm.fma', 'llvm']

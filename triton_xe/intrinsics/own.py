@@ -7,7 +7,7 @@ from triton_xe.intrinsics.rows import row
 
 _MEMORY = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.ORDERS
 LANE_PREFIX = "__xe_lane_"
-"""Begins the names of functions of the module that run on their own in each lane."""
+"""Prefix of the module's functions that run separately in each lane."""
 
 
 def _helper(name: str, effects: Effect = _MEMORY, arguments: str = "") -> Intrinsic:
@@ -27,7 +27,7 @@ ATOMIC_POLL = _helper(
 # as devices do it, by an instruction that reads and writes, but whose other half changes nothing
 
 SHADOW_PREFIX = "xe.shadow."
-"""Begins the names of calls that the simulator's sanitizer adds; see its `definedness`."""
+"""Prefix of calls that the simulator's sanitizer adds; see its `definedness`."""
 SHADOW_ORIGIN, SHADOW_USE, SHADOW_BLOCK, SHADOW_DPAS, SHADOW_SLM = (
     row(SHADOW_PREFIX + name, "R ()", Family.SHADOW,
         "triton_xe.runtime.simulator.sanitizer.definedness_rules", effects=_MEMORY,

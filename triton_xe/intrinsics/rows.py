@@ -1,4 +1,4 @@
-"""The rows by name, and the search for the one that a symbol belongs to."""
+"""The table of rows by name, and the lookup of the row for a symbol."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from triton_xe.intrinsics.mangling import builtin_name, prefixes
 
 ROWS: dict[str, Intrinsic] = {}
 _OPEN = ("__xe_lane_", "convert_")
-"""Beginnings of names that go on after that of their row."""
+"""Prefixes of symbols that continue after the name of their row."""
 _OPENCL_IN_SPIRV = "__spirv_ocl_"
-"""Before the name of an OpenCL function, where SPIR-V was translated back to LLVM IR."""
+"""Prefix of OpenCL functions in LLVM IR that was translated back from SPIR-V."""
 
 
 def row(name: str, signature: str, family: Family, source: str, **rest: Any) -> Intrinsic:
-    """Enter a row into the table."""
+    """Add a row to the table."""
     assert name not in ROWS, name
     made = ROWS[name] = Intrinsic(name, signature, family, source, **rest)
     return made
@@ -24,9 +24,9 @@ def row(name: str, signature: str, family: Family, source: str, **rest: Any) -> 
 
 @cache
 def find(symbol: str) -> Intrinsic:
-    """The row of a function's symbol, without `@`; `UNKNOWN`, which may do anything, if none.
+    """Return the row of a function's symbol (without `@`), or `UNKNOWN` if there is none.
 
-    As LLVM and Intel's compiler do, an intrinsic is known by its name before the types.
+    An intrinsic is identified by its name before the types, as in LLVM and Intel's compiler.
 
     >>> find("llvm.fma.v4f32").name, find("_Z4fmodDv4_fS_").name, find("_Z7mysteryi").known
     ('llvm.fma', 'fmod', False)

@@ -1,8 +1,9 @@
-"""Builtins that LLVM's SPIR-V target makes instructions of, `__spirv_<instruction without Op>`.
+"""Builtins that LLVM's SPIR-V target translates to instructions: `__spirv_<instruction without
+Op>`.
 
 The source of each row is the SPIR-V specification, version 1.6, at the instruction of its name.
-Memory semantics are sums of 2 acquire, 4 release, 8 both, 16 sequentially consistent, 256 memory
-of the work-group, 512 global memory; scopes are 1 device, 2 work-group, 3 subgroup.
+Memory semantics are sums of 2 acquire, 4 release, 8 both, 16 sequentially consistent, 256 memory of
+the work-group, 512 global memory.  Scopes are 1 device, 2 work-group, 3 subgroup.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ GROUP_ALL = _spirv(
     "GroupAll", "R (=scope: u32, value: T)", definition=subgroup.vote_all, **_VOTE)
 
 REDUCE, INCLUSIVE_SCAN, EXCLUSIVE_SCAN, CLUSTERED_REDUCE = range(4)
-"""Group operations."""
+"""Numbers of the group operations."""
 GROUP_OPERATIONS = {
     "IAdd": "add", "IMul": "mul", "FAdd": "fadd", "FMul": "fmul", "FMin": "fmin", "FMax": "fmax",
     "UMin": "umin", "UMax": "umax", "SMin": "smin", "SMax": "smax",

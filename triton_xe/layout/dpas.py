@@ -11,7 +11,7 @@ order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose pri
 tables this reproduces.
 
 >>> from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
-from triton_xe.layout.encodings import DotOperandEncoding, to_linear_layout
+>>> from triton_xe.layout.encodings import DotOperandEncoding, to_linear_layout
 >>> dpas = DpasEncoding(8, 8, 16, 2, 16, (8, 4), (4, 2))
 >>> to_linear_layout(dpas, (256, 256)).apply({"register": 9, "lane": 3, "warp": 5, "block": 0})
 {'dim0': 33, 'dim1': 51}

@@ -1,1 +1,1 @@
-"""Modules of `triton.backends` that others import by name."""
+"""Modules of `triton.backends` that other libraries import by name."""

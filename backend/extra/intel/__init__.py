@@ -1,3 +1,3 @@
-"""What kernels written for Intel GPUs name as `tl.extra.intel`."""
+"""The module that kernels written for Intel GPUs use as `tl.extra.intel`."""
 
 from . import libdevice as libdevice

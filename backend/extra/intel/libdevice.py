@@ -1,4 +1,4 @@
-"""The functions of `triton_xe.backend.libdevice`, which is imported when one is asked for."""
+"""The functions of `triton_xe.backend.libdevice`, which is imported when one is used."""
 
 from __future__ import annotations
 

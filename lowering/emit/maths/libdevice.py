@@ -22,6 +22,7 @@ from triton_xe.lowering.emit.maths.conversions import widest
 from triton_xe.lowering.emit.maths.functions import absolute, arcp_quotient, called, high_product
 from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, I8, I32, I64, scalar_type
+from triton_xe.lowering.module_facts import remark
 
 Function = Callable[..., Term]
 PREFIX = "__xe_"
@@ -36,6 +37,9 @@ def lower_extern(em: Emitter, op: ExternElementwiseOp) -> None:
             f"external function {symbol} does not exist on Xe GPUs; use one of "
             "triton.language.extra.libdevice, or tl operations"
         )
+    if op.libname.data:
+        remark(op, f"{symbol.removeprefix(PREFIX)} of {op.libname.data}'s libdevice is that of "
+                   "triton.language.extra.libdevice")
     chosen, kinds, into = function, [v.type for v in op.srcs], scalar_type(op.result.type)
 
     def write(*args: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""What the ops of this project's dialects share: a builder by field names, and pieces of syntax.
+"""Common parts of this project's ops: a builder by field names, and pieces of syntax.
 
     @irdl_op_definition
     class SplatOp(FieldOp):
@@ -108,13 +108,16 @@ _OF_XDSL = frozenset({"operands", "result_types", "properties", "attributes", "r
 
 
 class FieldOp(IRDLOperation):
-    """An op built by its fields' names; `attr-dict` holds properties that its format leaves out."""
+    """An op built by its fields' names; `attr-dict` prints properties that its format leaves
+    out.
+    """
 
     irdl_options = _OPTIONS
     custom_directives: ClassVar[tuple[type[CustomDirective], ...]] = (Keyword,)
 
     def __init__(self, **given: Any) -> None:
-        """Operands, regions and properties by field, results as `<field>_type`; or as in xDSL.
+        """Take operands, regions and properties by field, results as `<field>_type`; or arguments
+        of xDSL.
 
         A property is an attribute, a flag, a number, a keyword or a list of numbers.
         """
@@ -143,12 +146,12 @@ class FieldOp(IRDLOperation):
         )
 
     def refuse(self, rule: str) -> NoReturn:
-        """Raise a VerifyException that names the op."""
+        """Raise a `VerifyException` that names the op."""
         raise VerifyException(f"{self.name}: {rule}")
 
     @classmethod
     def build(cls, **parts: Any) -> Self:
-        """As xDSL's; faster where the parts are lists, as a format parses them."""
+        """Build as in xDSL, but faster if the parts are lists, as a parsed format gives them."""
         operands, results = parts.get("operands") or (), parts.get("result_types") or ()
         inner = parts.get("regions") or parts.get("successors")
         lists = all(isinstance(part, list | tuple) for part in (*operands, *results))
@@ -211,7 +214,7 @@ def _keyword_type(op: type[IRDLOperation], field: str) -> Callable[[str], Attrib
 
 
 def ops_of(*modules: Mapping[str, object]) -> list[type[Operation]]:
-    """The ops that modules define, given what is in these."""
+    """The ops among the names that modules define."""
     found = (
         held for names in modules for held in names.values()
         if isinstance(held, type) and held.__module__ == names["__name__"]
@@ -222,14 +225,16 @@ def ops_of(*modules: Mapping[str, object]) -> list[type[Operation]]:
 # Types that follow from others
 
 ANY = VarConstraint("T", AnyAttr())
-"""The same type wherever an op's definition says `ANY`."""
+"""Constraint that all fields of an op with `ANY` have one type."""
 TENSOR = VarConstraint("T", BaseAttr(TensorType))
-"""As `ANY`, where it is a tensor."""
+"""Constraint like `ANY`, for tensors."""
 
 
 @dataclass(frozen=True)
 class Follows(AttrConstraint):
-    """The type that `of` makes of the op's `ANY`; `rule` says so where it is another."""
+    """Constraint that a type is the function `of` of the op's `ANY`; `rule` is the error
+    otherwise.
+    """
 
     of: Callable[[Attribute], Attribute]
     rule: str
@@ -272,7 +277,7 @@ def element_type(type_: Attribute) -> Attribute:
 
 
 def shape_of_type(type_: Attribute) -> tuple[int, ...]:
-    """The shape of a tensor, () of a scalar."""
+    """The shape of a tensor; () for a scalar."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
@@ -297,7 +302,9 @@ def parse_operand_list(parser: Parser) -> list[UnresolvedOperand]:
 def resolve(
     parser: Parser, operands: Sequence[UnresolvedOperand], types: Sequence[Attribute]
 ) -> list[SSAValue]:
-    """The values of `operands`; a parse error when their number or types are not as given."""
+    """The values of `operands`; a parse error if their number or types differ from the given
+    ones.
+    """
     if len(operands) != len(types):
         parser.raise_error(f"{len(operands)} operands but {len(types)} types")
     return [parser.resolve_operand(o, t) for o, t in zip(operands, types, strict=True)]

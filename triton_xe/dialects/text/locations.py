@@ -1,8 +1,9 @@
-"""Where in the user's Python an operation comes from.
+"""Source locations: the line of the user's Python that an operation was compiled from.
 
-Every op carries xDSL's `op.location`; `source_of(op)` reads it.  libtriton gives a source location
-(`"file":line:column`), the name of the Python variable around it (`"acc"(location)`), and for code
-inlined from another function the location of the call (`callsite(location at location)`).
+Every op has xDSL's `op.location`; `source_of(op)` reads it.  In that attribute libtriton writes a
+source location (`"file":line:column`), the name of the Python variable around it
+(`"acc"(location)`), and for code inlined from another function the location of the call
+(`callsite(location at location)`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _LIBRARY = "/triton/language/"
 
 @dataclass(frozen=True)
 class Source:
-    """A location in Python; `name` is the variable assigned there, `caller` who called it."""
+    """A location in Python; `name` is the variable assigned there, `caller` the location of the
+    call.
+    """
 
     file: str
     line: int
@@ -42,7 +45,7 @@ class Source:
 
 
 def source_of(thing: Operation | SSAValue) -> Source | None:
-    """Where an op or value comes from; None when libtriton did not know it."""
+    """The source location of an op or value; None if libtriton did not know it."""
     if isinstance(thing, SSAValue) and not isinstance(thing, BlockArgument):
         owner = thing.owner
         return source_of(owner) if isinstance(owner, Operation) else None
@@ -50,7 +53,7 @@ def source_of(thing: Operation | SSAValue) -> Source | None:
 
 
 def source_of_location(location: Attribute, name: str = "") -> Source | None:
-    """As `source_of`, of a location attribute."""
+    """The source location of a location attribute."""
     match location:
         case FileLineColLoc():
             file, line, column = location.filename.data, location.line.data, location.column.data
@@ -71,6 +74,6 @@ def source_of_location(location: Attribute, name: str = "") -> Source | None:
 
 
 def parts_of(location: FusedLoc) -> tuple[Attribute, ...]:
-    """The locations an op was fused from."""
+    """The locations that an op was fused from."""
     parts = location.locations
     return parts.data if isinstance(parts, ArrayAttr) else ()

@@ -1,11 +1,12 @@
 """Read a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
 
-The grammar is that of xDSL and of the ops' own syntax.  Tokens come from one regular expression, a
-type that was read before is taken from a table by its text, and so is the op of a line that was
-read before, in this module or in one with the same aliases, but for names and locations.
+The grammar is that of xDSL and of the ops' own syntax.  Three caches make it fast.  Tokens come
+from one regular expression.  A type that was read before is looked up by its text.  The op of a
+line that was read before, in this module or in one with the same aliases, is copied except for
+names and locations.
 
-Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases below the
-module; they are read first and end in `op.location`.
+Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases after the
+module.  They are read first and stored in `op.location`.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ _KINDS = tuple(_TOKENS)
 _OPEN_STRING = re.compile(
     r'(?:\s++|//[^\n]*+)*+"(?!(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+")'
 )
-"""A string without its end, for which xDSL's expression would search exponentially long."""
+"""Matches a string without its end, for which xDSL's expression would take exponential time."""
 
 
 class _Token(Token[MLIRTokenKind, str]):
-    """A token that holds its text, and makes its span when it is asked for."""
+    """A token that stores its text, and creates its span on demand."""
 
     text = ""
 
@@ -84,7 +85,7 @@ class _Token(Token[MLIRTokenKind, str]):
 
 
 class _Lexer(MLIRLexer):
-    """xDSL's lexer; all but strings and rare punctuation by one regular expression."""
+    """xDSL's lexer, with one regular expression for all but strings and rare punctuation."""
 
     def lex(self) -> Token[MLIRTokenKind, str]:
         match = _TOKEN.match(self.input.content, self.pos)
@@ -101,7 +102,7 @@ class _Lexer(MLIRLexer):
 
 
 def _nested(depth: int) -> str:
-    """Text in which angle brackets are closed, up to `depth` in one another."""
+    """Regular expression for text with balanced angle brackets, nested up to `depth`."""
     inner = r"[^<>]*+"
     for _ in range(depth):
         inner = rf"[^<>]*+(?:<{inner}>[^<>]*+)*+"
@@ -110,7 +111,7 @@ def _nested(depth: int) -> str:
 
 _TYPE = re.compile(rf"(?:tensor|!tt\.\w+|!ttg\.\w+)<{_nested(5)}>|(?:i|f|bf)[0-9]+\b|index\b")
 _LINE = re.compile(rf'(?:(%{_SUFFIX}) = )?([a-z_]+\.[^"^\n]*[^"^\n ]) loc\((#loc[0-9]*)\) *\n')
-"""An op of one result or none that is a line, without strings and successors."""
+"""Matches a line with one op of at most one result, without strings and successors."""
 _USE = re.compile(r"%([\w$.-]+)(?:#([0-9]+))?")
 _ALIAS = re.compile(r"^[#!]\w+ = (?!loc\().*$", re.MULTILINE)
 _DICTIONARY = re.compile(r'\{(?:[^{}"<>#!]++|"[^"\\\n]*+")*+\}')
@@ -128,7 +129,7 @@ def _file_line(file: str, line: str, column: str) -> FileLineColLoc:
 
 
 class _Prototype(NamedTuple):
-    """What a line makes an op of, but for its operands and the names in it."""
+    """The op of a line, without its operands and the names in it."""
 
     op_type: type[Operation]
     operand_types: list[Attribute]
@@ -136,7 +137,9 @@ class _Prototype(NamedTuple):
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
     is_verified: bool = False
-    """An op of it was verified, by what every op of it has."""
+    """True if an op with this prototype was verified by the rules that do not depend on its
+    operands.
+    """
 
     def made(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
         op = self.op_type.create(
@@ -148,17 +151,17 @@ class _Prototype(NamedTuple):
 
 @cache
 def _verifies_alone(kind: type[Operation]) -> bool:
-    """Whether operations of a kind are right or wrong wherever they stand."""
+    """True if the validity of such ops does not depend on the ops around them."""
     return kind.dialect_name() in ("arith", "math", "tt", "ttg") and not kind.has_trait(HasParent)
 
 
 MOST_KNOWN = 10_000
-"""Texts that are remembered of modules with the same aliases."""
+"""Most texts that are cached for modules with the same aliases."""
 
 
 @dataclass
 class _Known:
-    """What texts mean in modules with the same aliases."""
+    """Cached meanings of texts in modules with the same aliases."""
 
     types: dict[str, TypeAttribute] = field(default_factory=dict)
     dictionaries: dict[str, dict[str, Attribute]] = field(default_factory=dict)
@@ -172,7 +175,7 @@ class _Known:
 
 
 class _Shared(threading.local):
-    """The context that a thread reads modules with, and what it has learned of them."""
+    """The context in which a thread reads modules, and its caches."""
 
     def __init__(self) -> None:
         self.context = default_context()
@@ -224,7 +227,7 @@ class Reader(Parser):
         return self._parse_location()
 
     def parse_operation(self) -> Operation:
-        """An op, by the prototype of its line where there is one."""
+        """Parse an op, from the prototype of its line if there is one."""
         match = _LINE.match(self.lexer.input.content, self.pos)
         if match is None:
             return super().parse_operation()
@@ -261,7 +264,9 @@ class Reader(Parser):
             dict(op.properties), dict(op.attributes))
 
     def parse_verified_module(self) -> ModuleOp:
-        """The module, verified; of ops whose prototype was, only their places in blocks."""
+        """Parse and verify a module; ops with a verified prototype are only checked for their
+        blocks.
+        """
         module = self.parse_module()
         self._verify(module)
         for form, prototype in self._learned.items():
@@ -305,7 +310,9 @@ class Reader(Parser):
         return dict(self._known.dictionaries[match[0]])
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """As xDSL's, but a splat's value is kept once, and a float may be given by its bits."""
+        """Parse as xDSL does, but store a splat as one value, and accept floats given by their
+        bits.
+        """
         start = self.pos
         match = _SPLAT.match(self.lexer.input.content, start)
         if match is None:
@@ -343,7 +350,7 @@ class Reader(Parser):
         return location
 
     def located(self, position: int) -> str:
-        """Where in the text a position is, for people."""
+        """Describe a position in the text, for messages."""
         line = self.lexer.input.content.count("\n", 0, position) + 1
         return f"line {line} of the module"
 
@@ -366,11 +373,11 @@ class Reader(Parser):
 
 
 def read_module(text: str, *, name: str = "<module>", ctx: Context | None = None) -> ModuleOp:
-    """The module that `text` spells; an UnsupportedError names an unknown op and its line."""
+    """Parse `text`; raise `UnsupportedError` with the line for an unknown op."""
     with room_for():
         return Reader(ctx, text, name).parse_module()
 
 
 def read_verified_module(text: str, *, name: str = "<module>") -> ModuleOp:
-    """The same, verified."""
+    """Parse and verify `text`."""
     return Reader(None, text, name).parse_verified_module()

@@ -1,8 +1,8 @@
 """Read XeTile and XeGPU as the RFCs write them.
 
-The RFCs' examples are fragments: values and attributes come from nowhere, types lack their `!`,
-spellings vary.  `normalized` rewrites such text to this project's syntax, one function around the
-ops, whose arguments are the values that the fragment uses but does not define:
+The RFCs' examples are fragments: they use undefined values and attributes, types lack their `!`,
+and spellings vary.  `normalized` rewrites such text to this project's syntax, as one function
+around the ops.  Its arguments are the values that the fragment uses but does not define:
 
 >>> print(normalized("%r = XeGPU.load_nd %t : tensor_desc<8x16xbf16> into vector<8x16xbf16>").text)
 func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) { \
@@ -10,10 +10,10 @@ func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) { \
 func.return }
 <BLANKLINE>
 
-Where the text has functions, only their statements of XeTile and XeGPU and the types are rewritten.
-Everything stays in its line.  What is rewritten is listed in the docstrings of
+If the text has functions, only their statements of XeTile and XeGPU and the types are rewritten.
+Every statement stays in its line.  The rewrites are listed in the docstrings of
 `triton_xe.dialects.xegpu` and `.xetile`, under "Spelling" and "Operands".  In a fragment, a value
-that is used with another type than the one it was defined with becomes a new argument.
+that is used with another type than that of its definition becomes a new argument.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Normalized:
-    """Text in this project's syntax, and by line what was read as what."""
+    """Text in this project's syntax, and by line what was rewritten."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -57,14 +57,16 @@ _RFC_OP = re.compile(r"(?:%\w+\s*=\s*)?[xX]e(?:GPU|Gpu|gpu|Tile|tile)\.\w+")
 
 
 def is_rfc_notation(text: str) -> bool:
-    """Whether a text has names or types as only the RFCs write them."""
+    """True if a text has names or types that only the RFCs use."""
     return _NOTATION.search(_COMMENT.sub("", text)) is not None
 
 
 def normalized(
     text: str, name: str = "", aliases: Mapping[str, str] | None = None
 ) -> Normalized:
-    """The text in this project's syntax; `aliases` defines attributes such as "tdesc_attr"."""
+    """Rewrite a text to this project's syntax; `aliases` defines attributes such as
+    "tdesc_attr".
+    """
     known = {"scattered": "#xegpu.scattered", "Scattered": "#xegpu.scattered", **(aliases or {})}
     whole = _FUNCTION.search(_COMMENT.sub("", text)) is not None
     writer: _Writer = _InPlace() if whole else _Writer()
@@ -97,7 +99,7 @@ def _rewritten(piece: str, known: dict[str, str], writer: _Writer) -> str:
 
 
 def _types_in(piece: str) -> str:
-    """What is no op of the dialects, with its types in today's spelling."""
+    """Rewrite the types in text that is not an op of the dialects."""
     for pattern, replacement in _ELEMENTS[-3:]:
         piece = re.sub(pattern, replacement, piece)
     return re.sub(r"\buint_?(\d+)\b", r"ui\1", piece)
@@ -124,7 +126,7 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _attribute(text: str) -> str:
-    """`!xegpu.tdesc_attr< memory_scope=slm>` and `xegpu.sg_map<...>` as attributes."""
+    """Rewrite `!xegpu.tdesc_attr< memory_scope=slm>` and `xegpu.sg_map<...>` to attributes."""
     text = re.sub(r"\s*=\s*", " = ", text.strip().lstrip("!#"))
     return "#" + re.sub(r"<\s+", "<", text)
 
@@ -148,7 +150,7 @@ _TYPE = re.compile(
 
 
 def _parse(piece: str, member: str) -> Statement:
-    """The statement; `member` joins the name of several values and the number of one."""
+    """Parse a statement; `member` joins the name of several values and the number of one."""
     head = re.match(r"(?:(%\w+)\s*=\s*)?(\w+\.\w+)(.*)", piece, re.DOTALL)
     if head is None:
         raise UnsupportedError(f"not an op of XeTile or XeGPU: {piece}")
@@ -174,7 +176,7 @@ def _parse(piece: str, member: str) -> Statement:
 
 
 def _take_dictionary(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without its `{...}`, and the entries; a stray brace is dropped."""
+    """Split off the entries of `{...}`; a stray brace is dropped."""
     found = re.search(r"\{(.*?)\}", text, re.DOTALL)
     if found is None:
         return text.replace("}", ""), ()
@@ -190,17 +192,17 @@ def _expand(member: str, match: re.Match[str]) -> str:
 
 
 MOST_PARTS = 64
-"""Numbers that `%name:n` stands for; a block has a few dimensions."""
+"""Largest n in `%name:n`; a block has only a few dimensions."""
 
 
 def _take_kind(text: str) -> tuple[str | None, str]:
-    """The kind of an atomic op, in quotation marks of any sort."""
+    """Split off the kind of an atomic op, in any kind of quotation marks."""
     found = re.search(r"[“”\"](\w+)[“”\"]\s*,?", text)
     return (found[1], text.replace(found[0], "")) if found else (None, text)
 
 
 def _split_types(text: str) -> tuple[str, str]:
-    """Operands and types, at the colon or, where that is missing, at the first type."""
+    """Split operands and types at the colon or, if that is missing, before the first type."""
     colon = text.find(":")
     if colon >= 0:
         return text[:colon], text[colon + 1 :]
@@ -209,7 +211,7 @@ def _split_types(text: str) -> tuple[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside of brackets; empty parts are dropped."""
+    """Split at commas outside of brackets; empty parts are dropped."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         depth += (char in "<[({") - (char in ">])}" and text[i - 1 : i + 1] != "->")
@@ -243,7 +245,7 @@ _FIRST_XEGPU = ("load_2D", "store_2D", "prefetch_2D", "init_tile")
 
 
 def _fix(statement: Statement) -> tuple[Statement, ...]:
-    """Undo what the RFC's examples do differently from its text."""
+    """Correct the deviations of the RFC's examples from its text."""
     dialect, name = statement.op.split(".")
     if dialect.lower() not in ("xegpu", "xetile"):
         return (statement,)
@@ -260,7 +262,7 @@ def _fix(statement: Statement) -> tuple[Statement, ...]:
 
 
 def _named(statement: Statement) -> Statement:
-    """The op's name and entries in this project's spelling, operands and types in its order."""
+    """Rewrite the op's name, entries, operands and types to this project's spelling and order."""
     dialect, name = statement.op.split(".")
     name = _NAMES.get(name, name)
     if name == "alloc_nbarrier" and statement.result is not None:
@@ -272,10 +274,10 @@ def _named(statement: Statement) -> Statement:
 
 
 def _as_descriptors(statement: Statement) -> tuple[Statement, ...]:
-    """The first XeGPU's tiles are the tensor descriptors of its successor.
+    """Rewrite tiles of the first XeGPU to tensor descriptors of its successor.
 
-    Its loads give 3D vectors where no data moves (VNNI_AXIS = 0), or after a transpose of pairs;
-    that is a load of the 2D vector and a cast.
+    Its loads have 3D results if no data moves (VNNI_AXIS = 0), or after a transpose of pairs.  They
+    become a load of the 2D vector and a cast.
     """
     name = statement.op.split(".")[1]
     types = tuple(_descriptor(type_) for type_ in statement.types)
@@ -312,7 +314,7 @@ def _descriptor(type_: str) -> str:
 
 
 def _as_1d_block(statement: Statement) -> tuple[Statement, ...]:
-    """load_1d and store_1d make their descriptor on the way; offsets count elements."""
+    """Rewrite load_1d and store_1d with a descriptor of their own; offsets count elements."""
     load = statement.result_type is not None
     vector = statement.result_type or statement.types[0]
     desc_type = f"!xegpu.tensor_desc<{vector.removeprefix('vector<')[:-1]}, boundary_check = false>"
@@ -342,7 +344,7 @@ def _entry(entry: str) -> str:
 
 
 def _fix_dpas(statement: Statement) -> Statement:
-    """C last, its type given, sg_maps named."""
+    """Put C last, with its type, and name the sg_maps."""
     operands, types = statement.operands, statement.types
     if len(operands) == 3 and len(types) == 3 and types[0] == statement.result_type != types[2]:
         operands, types = (*operands[1:], operands[0]), (*types[1:], types[0])
@@ -361,7 +363,9 @@ def _fix_store_scatter(statement: Statement) -> Statement:
 
 
 def _fix_store(statement: Statement) -> Statement:
-    """Value before tile, elements in the vector's type, both types before any arrow."""
+    """Put the value before the tile, elements in the vector's type, and both types before any
+    arrow.
+    """
     if statement.result_type is None:
         return statement
     value, tile = statement.types[0], statement.result_type
@@ -374,7 +378,7 @@ def _fix_store(statement: Statement) -> Statement:
 
 
 def _fix_update(statement: Statement) -> Statement:
-    """One type per offset, and a result."""
+    """Add one type per offset, and a result."""
     types = statement.types + statement.types[-1:] * (
         len(statement.operands) - len(statement.types)
     )
@@ -406,7 +410,7 @@ _FIXES = {
 
 @dataclass
 class _Writer:
-    """Names and types of values, while statements are written."""
+    """Names and types of values while statements are written."""
 
     arguments: dict[str, str] = field(default_factory=dict)
     current: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -416,7 +420,7 @@ class _Writer:
     member: ClassVar[str] = "_"
 
     def head(self) -> str:
-        """What stands before the statements, in the line of the first."""
+        """Text before the statements, in the line of the first."""
         arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.arguments.items())
         return f"func.func @example({arguments}) {{ "
 
@@ -466,7 +470,7 @@ class _Writer:
 
 
 class _InPlace(_Writer):
-    """Statements among others, which define the values and the functions."""
+    """Writer for text that defines its values and functions itself."""
 
     member: ClassVar[str] = "#"
 

@@ -1,4 +1,4 @@
-"""Text that is still right: of a module whose passes changed nothing but its own attributes."""
+"""Reuse the text of a module in which passes changed only the module's own attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = "builtin.module"
 
 
 def snapshot(module: ModuleOp) -> Snapshot:
-    """Everything that the text inside a module tells; equal where nothing changed."""
+    """Everything that the text inside a module depends on; equal if nothing changed."""
     taken: Snapshot = []
     for op in module.body.block.ops:
         _take(op, taken)
@@ -36,7 +36,7 @@ def _take(op: Operation, taken: Snapshot) -> None:
 
 
 def with_head(text: str, module: ModuleOp) -> str | None:
-    """The text of an unchanged module with its attributes of now; None where these have aliases."""
+    """The text of an unchanged module with its current attributes; None if these have aliases."""
     head, _, rest = write_module(ModuleOp([], module.attributes, module.sym_name)).partition("\n")
     if not head.startswith(_HEAD) or rest.strip() != "}":
         return None

@@ -6,8 +6,8 @@
     }
 
 Layouts are named as libtriton names them; `reader.read_module` and libtriton read the text back.
-Each attribute's text is made once in a module, the form of ops that are alike once in a process,
-which is where most of the time goes otherwise.
+For speed, the text of each attribute is computed once per module, and the form of equal ops once
+per process.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class _Form(NamedTuple):
-    """What stands behind the results of an op: text, operands by number, and attributes."""
+    """Text after the results of an op: literal text, operands by number, and attributes."""
 
     parts: tuple[str | int | Attribute, ...]
     held: tuple[Attribute, ...]
-    """The types that the form is known by: while they live, their ids stay their own."""
+    """Types in the key of the form, referenced so that their ids are not reused."""
 
 
 class _Recorder(Printer):
-    """Takes apart what an op prints."""
+    """A printer that records the parts of what an op prints."""
 
     def __init__(self, op: Operation) -> None:
         super().__init__(stream=StringIO())
@@ -82,7 +82,7 @@ MOST_FORMS = 10_000
 
 
 def _form_of(op: Operation) -> _Form | None:
-    """How an op without regions and successors is written; None where that is not known."""
+    """The form of an op without regions and successors; None if it cannot be recorded."""
     if op.regions or op.successors or type(op).print is Operation.print:
         return None
     types = (*(v.type for v in op.operands), *(v.type for v in op.results))
@@ -101,14 +101,16 @@ def _form_of(op: Operation) -> _Form | None:
 
 
 def _print_sorted(printer: Any, attributes: Mapping[str, Attribute], **options: Any) -> bool:
-    """Attributes in the order of their names, as MLIR prints them."""
+    """Print attributes sorted by name, as MLIR does."""
     if not attributes:
         return False
     return bool(printer.print_op_attributes(dict(sorted(attributes.items())), **options))
 
 
 class Writer(Printer):
-    """A printer that collects aliases: of `layouts` for above the module, of `locations` below."""
+    """A printer that collects aliases: of `layouts` for above the module, of `locations` for
+    below.
+    """
 
     def __init__(self, *, locations: bool) -> None:
         super().__init__(stream=StringIO(), print_debuginfo=locations)
@@ -118,14 +120,14 @@ class Writer(Printer):
         self._counts: dict[str, int] = {}
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
-        """Without the count of columns, which nothing here asks for."""
+        """Print without counting columns, which are not used here."""
         if "\n" in text:
             super().print_string(text, indent=indent)
         elif self.stream is not None:
             self.stream.write(text)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
-        """At once, where xDSL writes byte by byte."""
+        """Print in one step, because xDSL prints byte by byte."""
         self.print_string(f'"{_SPECIAL.sub(_escape, bytestring.decode("latin-1"))}"')
 
     def print_attribute(self, attribute: Attribute) -> None:
@@ -139,7 +141,9 @@ class Writer(Printer):
         return known[1]
 
     def print_operation_type(self, op: Operation) -> None:
-        """xDSL prints the location here, but an op's own `print` calls this in mid-line."""
+        """Print the types.  xDSL prints the location here too, but ops call this in the middle of a
+        line.
+        """
         self.print_function_type(op.operand_types, op.result_types)
         if self.print_debuginfo and type(op).print is Operation.print:
             self.print_string(" ")
@@ -178,7 +182,7 @@ class Writer(Printer):
         return text
 
     def _layout(self, layout: LayoutAttr) -> str:
-        """An alias, or for a layout made of another one its text with the other's alias."""
+        """An alias; or, for a layout with a parent, its text with the parent's alias."""
         if (match := _PARENT.fullmatch(layout.data)) is not None:
             parent = self._layout(layout_attr(match[2]))
             return f"#{layout.name}<{match[1]}{parent}{match[3]}>"
@@ -220,7 +224,7 @@ class Writer(Printer):
 
 
 def write_module(module: ModuleOp, *, locations: bool = False) -> str:
-    """The module's text; `locations` adds where each op comes from in Python."""
+    """Return the module's text; `locations` adds the source location of each op."""
     writer = Writer(locations=locations)
     with room_for():
         writer.print_op(module)

@@ -1,9 +1,9 @@
 """Dialect `tt`: Triton's own ops, as libtriton 3.9.0 prints them for an xpu target.
 
 Names, operands and syntax follow `triton/Dialect/Triton/IR/TritonOps.td` of the installed wheel.
-Deviations: an enum is a `StringAttr` holding its keyword where libtriton prints the keyword, and
-the integer libtriton prints where it stands in an attribute dictionary.
-Async, cluster and TMEM ops of other vendors are not part of it.
+Deviations: an enum is a `StringAttr` with its keyword if libtriton prints the keyword, and an
+integer if libtriton prints it in an attribute dictionary. Async, cluster and TMEM ops of other
+vendors are not included.
 """
 
 from __future__ import annotations

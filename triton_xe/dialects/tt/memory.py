@@ -55,9 +55,10 @@ MASK = Follows(bool_like, "the mask must have the shape and layout of the pointe
 
 @irdl_custom_directive
 class Hints(CustomDirective):
-    """`cacheModifier = ca evictionPolicy = evict_first`: how Triton up to 3.8 spells `cachePolicy`.
+    """`cacheModifier = ca evictionPolicy = evict_first`: Triton's spelling of `cachePolicy` up to
+    3.8.
 
-    Only read: it is printed as Triton 3.9 does, in the dictionary.
+    It is only read; the hints are printed as in Triton 3.9, in the dictionary.
     """
 
     CLAUSES: ClassVar = {
@@ -74,7 +75,7 @@ class Hints(CustomDirective):
             state.properties["cachePolicy"] = CachePolicyAttr.new(policy)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Nothing."""
+        """Print nothing."""
 
 
 @irdl_op_definition
@@ -126,7 +127,7 @@ class StoreOp(FieldOp):
 
 
 class AtomicOp(FieldOp, ABC):
-    """An access with an ordering, seen by the threads of a scope."""
+    """An access with a memory ordering and a scope."""
 
     sem = prop_def(KeywordConstraint(SEMANTICS))
     scope = prop_def(KeywordConstraint(SCOPES))
@@ -171,7 +172,7 @@ class AtomicPollOp(AtomicOp):
     )
 
     def verify_(self) -> None:
-        """A timeout is one for all."""
+        """Refuse a tensor of timeouts: all elements share one."""
 
 
 @irdl_op_definition
@@ -197,7 +198,7 @@ class AtomicRMWOp(AtomicOp):
 
 @irdl_op_definition
 class AtomicCASOp(AtomicOp):
-    """Write `val` where memory holds `cmp`; the result is the old value."""
+    """Write `val` if memory contains `cmp`; the result is the old value."""
 
     name = "tt.atomic_cas"
     ptr = operand_def()
@@ -267,7 +268,9 @@ class MakeTensorDescOp(FieldOp):
 
 
 def _parse_short(parser: Parser, cls: type[PointerType | TensorDescType]) -> Attribute:
-    """A type of a known class: libtriton prints `<f32>` for `!tt.ptr<f32>` there."""
+    """Parse a type of a known class, for which libtriton prints `<f32>` instead of
+    `!tt.ptr<f32>`.
+    """
     if parser._current_token.text == "<":
         return cls.new(cls.parse_parameters(parser))
     return parser.parse_type()
@@ -282,7 +285,7 @@ def _need_indices(op: FieldOp, desc: SSAValue, indices: Sequence[SSAValue]) -> N
 
 @irdl_op_definition
 class DescriptorLoadOp(FieldOp):
-    """Load the block at `indices`; outside the tensor it reads the descriptor's padding."""
+    """Load the block at `indices`; elements outside the tensor read the descriptor's padding."""
 
     name = "tt.descriptor_load"
     desc = operand_def(TensorDescType)
@@ -299,7 +302,7 @@ class DescriptorLoadOp(FieldOp):
 
 
 class DescriptorWriteOp(FieldOp, ABC):
-    """A block goes to the tensor of a descriptor."""
+    """Write a block to the tensor of a descriptor."""
 
     desc = operand_def(TensorDescType)
     src = operand_def(TensorType)
@@ -311,7 +314,7 @@ class DescriptorWriteOp(FieldOp, ABC):
 
 @irdl_op_definition
 class DescriptorStoreOp(DescriptorWriteOp):
-    """Store the block at `indices`; what lies outside the tensor is dropped."""
+    """Store the block at `indices`; elements outside the tensor are dropped."""
 
     name = "tt.descriptor_store"
     traits = traits_def(MemoryWriteEffect())

@@ -41,7 +41,7 @@ from triton_xe.dialects.text.assembly import (
 
 
 class ConversionOp(FieldOp, ABC):
-    """One value becomes another of any type."""
+    """Convert one value to another of any type."""
 
     src = operand_def()
     result = result_def()
@@ -50,7 +50,7 @@ class ConversionOp(FieldOp, ABC):
 
 
 class SameTypeOp(FieldOp, ABC):
-    """Operands and result have one type."""
+    """Base of ops whose operands and result have one type."""
 
     result = result_def(ANY)
     traits = traits_def(Pure())
@@ -58,7 +58,7 @@ class SameTypeOp(FieldOp, ABC):
 
 
 class PairOp(FieldOp, ABC):
-    """Two values of one type become one of another."""
+    """Combine two values of one type to one of another."""
 
     lhs = operand_def(ANY)
     rhs = operand_def(ANY)
@@ -171,7 +171,7 @@ class AddPtrOp(FieldOp):
 
 @irdl_op_definition
 class SplatOp(ConversionOp):
-    """A tensor all of whose elements are one scalar."""
+    """A tensor whose elements all equal one scalar."""
 
     name = "tt.splat"
 
@@ -385,7 +385,7 @@ SCALE_DOT_ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
 
 @irdl_op_definition
 class DotScaledOp(FieldOp):
-    """d = scale(a, a_scale) @ scale(b, b_scale) + c, after the microscaling formats."""
+    """d = scale(a, a_scale) @ scale(b, b_scale) + c, in the microscaling formats."""
 
     name = "tt.dot_scaled"
     a = operand_def(TensorType)
@@ -422,7 +422,9 @@ class DotScaledOp(FieldOp):
     def _unpacked(
         factor: SSAValue, elements: Attribute, packed: IntegerAttr | None, along_k: int
     ) -> list[int]:
-        """The shape in elements; two of e2m1 are packed in a byte, along K or the other way."""
+        """The shape in elements; two elements of e2m1 are packed in a byte, along K or the other
+        dimension.
+        """
         shape = list(shape_of_type(factor.type))
         if elements == StringAttr("e2m1"):
             shape[along_k if packed is None or packed.value.data else -3 - along_k] *= 2
@@ -435,7 +437,7 @@ PROGRAM_AXES = ("x", "y", "z")
 
 
 class ProgramAxisOp(FieldOp, ABC):
-    """A question about one axis of the launch grid."""
+    """A property of one axis of the launch grid."""
 
     axis = prop_def(KeywordConstraint(PROGRAM_AXES))
     result = result_def(i32)

@@ -1,4 +1,4 @@
-"""Ops of dialect `tt` that hold or leave regions, call code, or talk to the host."""
+"""Ops of dialect `tt` with or at the end of regions, calls, and output to the host."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FuncOp(FieldOp):
 
     @property
     def is_kernel(self) -> bool:
-        """Public functions are entry points; libtriton makes all others private."""
+        """True for public functions, the entry points; libtriton makes all others private."""
         return self.sym_visibility is None or self.sym_visibility.data == "public"
 
     @classmethod
@@ -134,7 +134,7 @@ class CallOp(FieldOp):
 
 
 class FoldOp(FieldOp, ABC):
-    """A region that takes two tuples of scalars combines what lies along an axis."""
+    """Combine elements along an axis by a region that takes two tuples of scalars."""
 
     srcs = var_operand_def()
     axis = prop_def(IntegerAttr)
@@ -154,7 +154,7 @@ class FoldOp(FieldOp, ABC):
             need_shape(self, result, self.shape_after(shape, axis))
 
     def shape_after(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        """The results' shape."""
+        """Shape of the results."""
         return shape
 
 
@@ -170,7 +170,7 @@ class ReduceOp(FoldOp):
 
 @irdl_op_definition
 class ScanOp(FoldOp):
-    """Running fold of `srcs` along `axis`, from the end when `reverse`."""
+    """Running fold of `srcs` along `axis`, from the end if `reverse`."""
 
     name = "tt.scan"
     reverse = prop_def(BoolAttr)

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from triton_xe.dialects.text.assembly import element_type, with_element_type
 
 GLOBAL = "global"
-"""Address space that libtriton leaves out when it prints a pointer type."""
+"""Address space that libtriton does not print in a pointer type."""
 
 ADDRESS_SPACES = (GLOBAL, "constant", "descriptor")
 
@@ -54,7 +54,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TensorDescType(ParametrizedAttribute, TypeAttribute):
-    """`!tt.tensordesc<64x32xf16>`: block shape, element type, maybe a shared layout."""
+    """`!tt.tensordesc<64x32xf16>`: block shape, element type, optional shared layout."""
 
     name = "tt.tensordesc"
     shape: ArrayAttr[IntAttr]
@@ -127,7 +127,7 @@ class CachePolicyAttr(Data[tuple[str, str]]):
 
 @lru_cache(maxsize=4096)
 def pointee_type(type_: Attribute) -> Attribute:
-    """What a pointer, or a tensor of pointers, points to: a scalar, or a tensor of scalars."""
+    """Type that a pointer, or a tensor of pointers, points to: a scalar, or a tensor of scalars."""
     pointer = element_type(type_)
     if not isinstance(pointer, PointerType):
         raise VerifyException(f"{type_} is no pointer")

@@ -8,8 +8,8 @@ one work-item's fragment of it.
          : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
     %a = xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xbf16> -> vector<8x16xbf16>
 
-Source: the XeGPU RFC; a test reads its examples as they stand.  Where the RFC contradicts itself
-or leaves something open, this is what holds here:
+Source: the XeGPU RFC; a test reads its examples unchanged.  These rules apply where the RFC
+contradicts itself or leaves something open:
 
 Spelling
 - One spelling for the dialect (`xegpu`, not `XeGPU` or `XeGpu`), `->` before results (`into` and
@@ -29,10 +29,10 @@ Operands
   table puts C first; the text, followed here, puts it last.
 - `store_scatter` types are in the order of its operands; one example swaps the last two.
 - `atomic_rmw` separates its kind by a comma, as in the table.
-- The first XeGPU, in the RFC that introduces XeTile, has other names: the test reads its init_tile,
-  load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and prefetch_nd (a
-  VNNI_AXIS that moves no data becomes a shape cast), load_1d and store_1d as 1D blocks.  In its
-  load_scalar and store_scalar, the type `any` is read as f32.
+- The first XeGPU, in the RFC that introduces XeTile, has other names.  The test reads its
+  init_tile, load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and
+  prefetch_nd.  A VNNI_AXIS that moves no data becomes a shape cast; load_1d and store_1d become 1D
+  blocks.  In its load_scalar and store_scalar, the type `any` is read as f32.
 
 Rules
 - A 1D block must say boundary_check = false where it is created, as the text has it; the examples
@@ -51,8 +51,8 @@ Rules
   a leading dimension; the RFC only says what the descriptor covers.
 - For 1D descriptors the text demands wi_layout[1] = 1, the rules for PVC and ARC demand
   wi_layout[0] = 1: either holds here.
-- "For load_nd with packed, wi_layout is transposed" stands in the paragraph on transpose, and is
-  taken to speak of transpose.
+- "For load_nd with packed, wi_layout is transposed" is in the paragraph on transpose, and is read
+  as a rule for transpose.
 - The 2D example loads the 16x16 B through the descriptor of A, and stores to one that it never
   makes; descriptors here have the type of their use.  Likewise #tdesc_attr2 and #sg_map_b in an A
   load name attributes that are not the ones defined above them.

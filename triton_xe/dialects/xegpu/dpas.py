@@ -37,7 +37,7 @@ _FLOATS: Mapping[str, str] = {
 
 
 def precision_name(element: Attribute) -> str:
-    """The name of a factor's element type in `hardware.dpas`; f32 counts as tf32.
+    """The name of a factor's element type in `hardware.dpas`; f32 means tf32.
 
     >>> from xdsl.dialects.builtin import i8
     >>> precision_name(i8)
@@ -61,7 +61,7 @@ Vector = VectorType[Attribute]
 
 @lru_cache(maxsize=1024)
 def _whole(a: Vector, b: Vector, result: Vector) -> Dpas:
-    """The instruction for whole matrices; VerifyException if there is none."""
+    """The instruction for whole matrices; `VerifyException` if there is none."""
     m, n = _plain_shape(result, "C", False)
     rows, k = _plain_shape(a, "A", len(a.get_shape()) == 3)
     depth, columns = _plain_shape(b, "B", len(b.get_shape()) == 3)
@@ -116,16 +116,18 @@ def _instruction(a: Vector, b: Vector, result: Vector, m: int, n: int) -> Dpas:
 
 
 PVC_LANES, ARC_LANES = 16, 8
-"""Work-items of a subgroup in the RFC's rules for PVC, whose DPAS is 16 wide, and for ARC: 8."""
+"""Work-items of a subgroup in the RFC's rules: 16 for PVC, whose DPAS has 16 columns, and 8 for
+ARC.
+"""
 
 
 @lru_cache(maxsize=256)
 def dpas_sg_map(operand: str, element: str, lanes: int, other: str | None = None) -> SgMapAttr:
     """The map of operand "a", "b" or "c" whose elements are `element` (names of hardware.dpas).
 
-    A row of A is dealt out in order, B is packed into 32 bits, C has one column per work-item: the
-    rule that the RFC's tables for PVC and ARC follow, for the types that they lack too.  `other` is
-    the element of the other factor where it differs.
+    A row of A is distributed in order, B is packed into 32 bits, and C has one column per
+    work-item. The RFC's tables for PVC and ARC follow this rule, which also covers types that they
+    lack. `other` is the element of the other factor if it differs.
 
     >>> print(dpas_sg_map("b", "bf16", 16))
     #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>
@@ -151,7 +153,7 @@ def operand_sg_map(operand: str, bits: int, lanes: int, k: int) -> SgMapAttr:
 def sg_map_reason(
     operand: str, element: str, given: SgMapAttr, other: str | None = None
 ) -> str | None:
-    """Why `given` is not the map that DPAS needs; None if it is."""
+    """Reason why `given` is not the map that DPAS needs; None if it is."""
     if given.lanes not in (PVC_LANES, ARC_LANES):
         return f"DPAS needs subgroups of 16 (PVC) or 8 (ARC) work-items, not {given.lanes}"
     needed = dpas_sg_map(operand, element, given.lanes, other)
@@ -162,7 +164,7 @@ def sg_map_reason(
 
 
 def lanes_reason(given: SgMapAttr, target: Target) -> str | None:
-    """Why kernels for `target` cannot use the map; None if they can.
+    """Reason why kernels for `target` cannot use the map; None if they can.
 
     >>> from triton_xe.hardware.target import target
     >>> lanes_reason(sg_map((1, 16), (1, 1)), target("dg2"))
@@ -182,7 +184,7 @@ _MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
 
 @lru_cache(maxsize=1024)
 def _distributed(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
-    """The instruction for one work-item's fragments; VerifyException if there is none."""
+    """The instruction for one work-item's fragments; `VerifyException` if there is none."""
     lanes = maps[0].lanes
     if {entry.lanes for entry in maps} != {lanes}:
         raise VerifyException(
@@ -245,7 +247,7 @@ class DpasOp(TileOp):
     traits = traits_def(Pure())
 
     def __init__(self, *, sg_maps: Maps | None = None, **given: Any) -> None:
-        """`result_type` may be left out when `acc` is given."""
+        """Build the op; `result_type` may be left out if `acc` is given."""
         maps = {} if sg_maps is None else dict(zip(_MAPS, sg_maps, strict=True))
         super().__init__(**with_result_of_acc(self.name, given), **maps)
 
@@ -257,7 +259,7 @@ class DpasOp(TileOp):
 
     @property
     def instruction(self) -> Dpas:
-        """The hardware instruction; VerifyException if there is none."""
+        """The hardware instruction; `VerifyException` if there is none."""
         types = self.a.type, self.b.type, self.result.type
         maps = self.sg_maps
         return _whole(*types) if maps is None else _distributed(*types, maps)

@@ -45,7 +45,7 @@ TRANSPOSED = static_array((1, 0))
 
 
 class DescriptorOp(TileOp):
-    """An op that makes a tensor descriptor, or takes one."""
+    """An op that creates or takes a tensor descriptor."""
 
     SCATTERED: ClassVar = False
 
@@ -55,7 +55,7 @@ class DescriptorOp(TileOp):
         return next(type_ for type_ in types if isinstance(type_, TensorDescType))
 
     def verify_desc(self) -> TensorDescType:
-        """Refuse a block where chunks are wanted, and the other way round."""
+        """Refuse a block descriptor where a scattered one is needed, and vice versa."""
         desc = self.desc_type
         if desc.scattered and not self.SCATTERED:
             self.refuse(f"takes a block from xegpu.create_nd_tdesc, not the scattered {desc}")
@@ -88,7 +88,7 @@ class AccessOp(HintedOp, DescriptorOp):
     """An access through a tensor descriptor."""
 
     def verify_access(self) -> TensorDescType:
-        """Refuse other descriptors and hints; of a block, to use more than it has."""
+        """Refuse other descriptors and hints, and a valid part that is larger than the block."""
         desc = self.verify_desc()
         valid = self.properties.get("xe.valid")
         if isinstance(valid, DenseArrayBase):
@@ -101,7 +101,7 @@ class AccessOp(HintedOp, DescriptorOp):
 
 @irdl_op_definition
 class CreateNdTdescOp(PlacedOp, DescriptorOp):
-    """Describe a block of an n-dimensional tensor; above n = 2 it is one of 2D blocks.
+    """Describe a block of an n-dimensional tensor; for n > 2 it is a list of 2D blocks.
 
     Offsets, shape and strides count elements, outermost dimension first.  The base tensor is a
     memref, or an address with its shape and strides; a 1D block at an address may leave them out.
@@ -109,9 +109,10 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
         %t = xegpu.create_nd_tdesc %base, %y, %x, %h, %w, %pitch, 1
              : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
 
-    Ours: `xe.gather` has gathers move the block, and with `xe.transposed` neighbours along its rows
-    are a pitch apart in memory, and its rows are neighbours; `xe.base_alignment` is what is known
-    of the base address, in bytes.
+    Attributes of this project: with `xe.gather`, the block is moved by gathers.  With
+    `xe.transposed`, elements along its rows are one pitch from each other in memory, and elements
+    along its columns are adjacent.  `xe.base_alignment` is the known alignment of the base address,
+    in bytes.
     """
 
     name = "xegpu.create_nd_tdesc"
@@ -125,7 +126,7 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
 
     @property
     def shape(self) -> tuple[Index, ...]:
-        """Of the base tensor; empty when the memref says it or a 1D block needs none."""
+        """Shape of the base tensor; empty if the memref has it or a 1D block needs none."""
         return self.index_lists[1]
 
     @property
@@ -187,11 +188,11 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
 class LoadNdOp(AccessOp):
     """Read a block; elements outside the base tensor read as zero.
 
-    packed: rows are packed into 32 bits (VNNI).  transpose = [1, 0] swaps the dimensions, in
+    packed: rows are packed into 32 bits (VNNI).  transpose = [1, 0] exchanges the dimensions, in
     units of transpose_bit_width bits if that is given.
 
-    Ours: of the rows and columns only `xe.valid` count, the rest reads as zero; with `xe.at_use`
-    the message is written where the first of its values is used.
+    Attributes of this project: only the `xe.valid` rows and columns are loaded, the others read as
+    zero. With `xe.at_use` the message is emitted at the first use of one of its values.
     """
 
     name = "xegpu.load_nd"
@@ -218,7 +219,7 @@ class LoadNdOp(AccessOp):
 
     @property
     def unit_bits(self) -> int:
-        """transpose_bit_width, or 0."""
+        """The value of transpose_bit_width, or 0."""
         width = self.transpose_bit_width
         return 0 if width is None else width.value.data
 
@@ -282,7 +283,7 @@ class LoadNdOp(AccessOp):
 class StoreNdOp(AccessOp):
     """Write a block; elements outside the base tensor are dropped.
 
-    Ours: of the rows and columns only `xe.valid` are written.
+    Attribute of this project: only the `xe.valid` rows and columns are written.
     """
 
     name = "xegpu.store_nd"
@@ -299,7 +300,7 @@ class StoreNdOp(AccessOp):
 
 @irdl_op_definition
 class PrefetchNdOp(AccessOp):
-    """Bring a block into the cache; what lies outside the base tensor is ignored."""
+    """Prefetch a block into the cache; elements outside the base tensor are ignored."""
 
     name = "xegpu.prefetch_nd"
     desc = operand_def(TensorDescType)
@@ -314,7 +315,7 @@ class PrefetchNdOp(AccessOp):
 
 @irdl_op_definition
 class UpdateNdOffsetOp(IndexedOp, DescriptorOp):
-    """The same block, moved by a number of elements in each dimension."""
+    """Move a block descriptor by a number of elements in each dimension."""
 
     name = "xegpu.update_nd_offset"
     desc = operand_def(TensorDescType)

@@ -1,4 +1,4 @@
-"""Single values in global memory, which every lane of a subgroup shares.
+"""Single values in global memory, shared by all lanes of a subgroup.
 
 Source: `load_scalar` and `store_scalar` of the first XeGPU, in the RFC that introduces XeTile; its
 type `any` stands for the type of the value.
@@ -16,7 +16,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 
 
 class ScalarAccessOp(TileOp):
-    """An access at base plus a number of elements, where the mask holds."""
+    """An access at base plus a number of elements, if the mask is true."""
 
     def verify_place(self, base: SSAValue, value: Attribute) -> None:
         kind = base.type
@@ -29,9 +29,9 @@ class ScalarAccessOp(TileOp):
 
 @irdl_op_definition
 class LoadScalarOp(ScalarAccessOp):
-    """The value at base + offset; `other` where the mask does not hold.
+    """The value at base + offset; `other` if the mask is false.
 
-    %v = xegpu.load_scalar %base, %offset, %mask, %other : ui64, ui64, i1, f32 -> f32
+        %v = xegpu.load_scalar %base, %offset, %mask, %other : ui64, ui64, i1, f32 -> f32
     """
 
     name = "xegpu.load_scalar"
@@ -50,9 +50,9 @@ class LoadScalarOp(ScalarAccessOp):
 
 @irdl_op_definition
 class StoreScalarOp(ScalarAccessOp):
-    """Write the value to base + offset where the mask holds.
+    """Write the value to base + offset if the mask is true.
 
-    xegpu.store_scalar %value, %base, %offset, %mask : f32, ui64, ui64, i1
+        xegpu.store_scalar %value, %base, %offset, %mask : f32, ui64, ui64, i1
     """
 
     name = "xegpu.store_scalar"

@@ -1,7 +1,7 @@
 """XeGPU ops on scattered memory: one address per work-item.
 
 Offsets count elements.  In the whole-vector flavour offsets, masks and values are vectors with one
-entry per work-item; with an sg_map on the descriptor, values are one work-item's fragment, and
+entry per work-item.  With an sg_map on the descriptor, values are one work-item's fragment, and
 offsets and masks may be that work-item's own scalar (or vector of 1).
 
 Source: the XeGPU RFC, sections on create_tdesc, load_gather, store_scatter, prefetch,
@@ -52,7 +52,9 @@ class ChunkOp(DescriptorOp):
     def _verify_per_lane(
         self, what: str, value: SSAValue, kind: str, accepts: Callable[[Attribute], bool]
     ) -> None:
-        """Refuse anything but one entry per work-item, or the work-item's own with an sg_map."""
+        """Refuse a value without one entry per work-item; with an sg_map it may be the work-item's
+        own.
+        """
         desc, type_ = self.desc_type, value.type
         lanes, own = desc.get_shape()[0], desc.lane_map is not None
         if isinstance(type_, VectorType):
@@ -72,12 +74,12 @@ class ChunkOp(DescriptorOp):
 
 
 class ChunkAccessOp(AccessOp, ChunkOp):
-    """An access to chunks; with transpose = [1, 0] a value has its chunks first."""
+    """An access to chunks; with transpose = [1, 0] the chunk is the first dimension of a value."""
 
     def verify_chunks(
         self, what: str, value: SSAValue, mask: SSAValue, transpose: DenseArrayBase | None
     ) -> None:
-        """Refuse a mask or a value that is not that of the descriptor."""
+        """Refuse a mask or a value whose type does not match the descriptor."""
         desc = self.verify_access()
         self.verify_mask(mask)
         order = None if transpose is None else static_values(transpose)
@@ -122,7 +124,7 @@ class CreateTdescOp(ChunkOp):
 
 @irdl_op_definition
 class LoadGatherOp(ChunkAccessOp):
-    """Read each work-item's chunk where its mask is set; elsewhere the value is undefined.
+    """Read each work-item's chunk where its mask is set; otherwise the value is undefined.
 
     With chunks of more than one element the value is transposed: [chunk, work-items].
     """
@@ -136,7 +138,9 @@ class LoadGatherOp(ChunkAccessOp):
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
     def __init__(self, *, desc: SSAValue, **given: Any) -> None:
-        """`transpose` is set where the descriptor has chunks, as the verifier demands."""
+        """Build the op; `transpose` is set if the descriptor has chunks, as the verifier
+        demands.
+        """
         type_ = desc.type
         chunks = isinstance(type_, TensorDescType) and type_.chunk_size_per_lane > 1
         super().__init__(desc=desc, transpose=TRANSPOSED if chunks else None, **given)
@@ -178,7 +182,7 @@ class StoreScatterOp(ChunkAccessOp):
 
 @irdl_op_definition
 class PrefetchOp(ChunkAccessOp):
-    """Bring each work-item's chunk into the cache."""
+    """Prefetch each work-item's chunk into the cache."""
 
     name = "xegpu.prefetch"
     desc = operand_def(TensorDescType)
@@ -191,7 +195,7 @@ class PrefetchOp(ChunkAccessOp):
 
 @irdl_op_definition
 class UpdateOffsetOp(ChunkOp):
-    """The same descriptor, each work-item moved by its own number of elements."""
+    """Move each work-item's offset of a descriptor by its own number of elements."""
 
     name = "xegpu.update_offset"
     desc = operand_def(TensorDescType)
@@ -209,11 +213,11 @@ class UpdateOffsetOp(ChunkOp):
 
 @irdl_op_definition
 class AtomicRmwOp(ChunkOp):
-    """Combine the value with memory atomically where the mask is set; returns what was there.
+    """Combine the value with memory atomically where the mask is set; the result is the old value.
 
-    %old = xegpu.atomic_rmw "addf", %value, %desc, %mask
-           : vector<16xf32>, !xegpu.tensor_desc<16xf32, #xegpu.scattered>, vector<16xi1>
-           -> vector<16xf32>
+        %old = xegpu.atomic_rmw "addf", %value, %desc, %mask
+               : vector<16xf32>, !xegpu.tensor_desc<16xf32, #xegpu.scattered>, vector<16xi1>
+               -> vector<16xf32>
     """
 
     name = "xegpu.atomic_rmw"

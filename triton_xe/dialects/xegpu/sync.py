@@ -21,7 +21,7 @@ COUNT = TypeConstraint(
 
 @irdl_op_definition
 class AllocNbarrierOp(TileOp):
-    """Set aside this many named barriers for the work-group."""
+    """Allocate this many named barriers for the work-group."""
 
     name = "xegpu.alloc_nbarrier"
     count = operand_def(COUNT)
@@ -30,7 +30,7 @@ class AllocNbarrierOp(TileOp):
 
 @irdl_op_definition
 class InitNbarrierOp(TileOp):
-    """The named barrier with this id, which so many subgroups take part in."""
+    """The named barrier with this id, in which this many subgroups participate."""
 
     name = "xegpu.init_nbarrier"
     nbarrier_id = operand_def(COUNT)
@@ -46,7 +46,7 @@ class InitNbarrierOp(TileOp):
 
 @irdl_op_definition
 class NbarrierArriveOp(TileOp):
-    """Tell the other participants that this subgroup has arrived."""
+    """Signal to the other participants that this subgroup has arrived."""
 
     name = "xegpu.nbarrier_arrive"
     nbarrier = operand_def(NbarrierType)

@@ -1,12 +1,12 @@
-"""What the ops of XeTile and XeGPU share: their one syntax, index lists, cache hints, addresses.
+"""Common parts of the ops of XeTile and XeGPU: syntax, index lists, cache hints, addresses.
 
     xegpu.load_nd %tile {L1_hint = cached, transpose = [1, 0], packed} : !type -> vector<...>
     xegpu.create_nd_tdesc %base, %y, 0, %height, 64, %pitch, 1 : i64, index, i32, index -> ...
 
-Attribute dictionaries write keywords and lists bare, as the RFC does, and may stand before the
-operands.  `into` and `to` are read for `->`.  Offsets, sizes and strides are one flat list in which
-every entry is a value or a number; numbers live in `static_*` properties, with MLIR's marker (the
-least i64) where a value goes.
+Attribute dictionaries print keywords and lists without quotes or types, as the RFC does, and may
+precede the operands.  `into` and `to` are read for `->`.  Offsets, sizes and strides are one flat
+list in which every entry is a value or a number.  Numbers are stored in `static_*` properties, with
+MLIR's marker (the least i64) in the position of a value.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Index = SSAValue | int
 
 
 class TypeConstraint(AttrConstraint):
-    """A type that `accepts` takes; `rule` says which."""
+    """Constraint that `accepts` takes the type; `rule` describes it."""
 
     def __init__(self, rule: str, accepts: Callable[[Attribute], bool]) -> None:
         self.rule = rule
@@ -68,7 +68,7 @@ class TypeConstraint(AttrConstraint):
 
 
 def is_index(type_: Attribute, widths: tuple[int, ...]) -> bool:
-    """Whether a type is index, or an integer of one of these widths."""
+    """True if a type is index, or an integer of one of these widths."""
     integer = isinstance(type_, IntegerType) and type_.bitwidth in widths
     return integer or isinstance(type_, IndexType)
 
@@ -91,7 +91,7 @@ def show_vector(shape: Iterable[int], element: Attribute) -> str:
 
 
 def with_result_of_acc(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What a product is built of; its result has the type of `acc` where none is given."""
+    """Fields of a product, with the type of `acc` as result type if none is given."""
     if given.get("result_type") is None:
         if given.get("acc") is None:
             raise LegalityError(f"{name} without acc needs a result type")
@@ -117,14 +117,16 @@ _RESERVED = frozenset({
     "transpose_bit_width", "chunk_size_per_lane", "packed", "sg_map_a", "sg_map_b", "sg_map_c",
     "xe.valid", "xe.base_alignment", "xe.gather", "xe.transposed", "xe.at_use",
 })  # fmt: skip
-"""Names that mean something on some op, and so are refused on the others."""
+"""Properties of some ops, which are therefore refused as attributes of other ops."""
 _SYNONYMS = {"L1": "L1_hint", "L2": "L2_hint", "L3": "L3_hint"}
 
 Entries = dict[str, Attribute]
 
 
 def _parse_dictionary(parser: Parser, op: type[TileOp], properties: Entries) -> Entries:
-    """Read an optional dictionary: the op's properties into `properties`, the rest is returned."""
+    """Parse an optional dictionary: the op's properties into `properties`; return the other
+    entries.
+    """
     known = op.get_irdl_definition().properties
     attributes: Entries = {}
 
@@ -148,7 +150,9 @@ def _parse_dictionary(parser: Parser, op: type[TileOp], properties: Entries) -> 
 
 
 def _parse_property(parser: Parser, constraint: AttrConstraint) -> Attribute:
-    """A keyword, `[8, 16]` or a number, where the property is one of these; else an attribute."""
+    """Parse a keyword, `[8, 16]` or a number if the property is one of these, otherwise an
+    attribute.
+    """
     for base in constraint.get_bases() or ():
         if issubclass(base, KeywordAttr):
             return base(base.parse_keyword(parser))
@@ -182,14 +186,14 @@ def _print_entry(printer: Printer, name: str, attr: Attribute, inherent: bool) -
 
 
 class TileOp(FieldOp):
-    """`%a, %b, 4 {...} : types -> type` without the arrow where the op has no result."""
+    """`%a, %b, 4 {...} : types -> type`, without the arrow if the op has no result."""
 
     LISTS: ClassVar[tuple[str, ...]] = ()
     """Lists of values and numbers that follow the first operand; each has a `static_` property."""
     HIDDEN: ClassVar[tuple[str, ...]] = ()
-    """Other properties that stand elsewhere than in the dictionary."""
+    """Other properties that are not printed in the dictionary."""
     LAST_AS_RESULT: ClassVar = False
-    """Whether the last operand's type may be left out where it is that of the result."""
+    """True if the last operand's type may be left out when it equals that of the result."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -197,7 +201,7 @@ class TileOp(FieldOp):
 
     @classmethod
     def parse_rest(cls, parser: Parser, properties: Entries) -> Self:
-        """Everything behind `properties`, which were read before."""
+        """Parse everything after `properties`, which are already read."""
         fields = cls.get_irdl_definition()
         attributes = _parse_dictionary(parser, cls, properties)
         operands: list[UnresolvedOperand | int] = []
@@ -227,7 +231,7 @@ class TileOp(FieldOp):
     def lists_of(
         cls, parser: Parser, flat: list[Index], result: Attribute
     ) -> Sequence[Sequence[Index]]:
-        """What follows the first operand as the op's lists."""
+        """Split the flat list after the first operand into the op's lists."""
         return (flat,)
 
     def print(self, printer: Printer) -> None:
@@ -261,7 +265,7 @@ class TileOp(FieldOp):
             self.refuse(f"{what} is {allowed}, not {vector}")
 
     def verify_memref(self, base: Attribute, rank: int, element: Attribute) -> None:
-        """Refuse a memref that blocks of `rank` dimensions and such elements cannot lie in."""
+        """Refuse a memref that cannot contain blocks of `rank` dimensions and such elements."""
         if not isinstance(base, MemRefType):
             return
         if base.get_num_dims() != rank:
@@ -288,7 +292,7 @@ def _parse_operands(parser: Parser, numbers: bool) -> list[UnresolvedOperand | i
 def _resolve(
     parser: Parser, operands: Sequence[UnresolvedOperand | int], types: Sequence[Attribute]
 ) -> list[Any]:
-    """Give each value its type; the types are those of the values only, in their order."""
+    """Give each value its type; `types` has those of the values only, in their order."""
     named = [operand for operand in operands if not isinstance(operand, int)]
     if len(named) < len(operands) and len(named) != len(types):
         parser.raise_error(
@@ -319,7 +323,7 @@ class IndexedOp(TileOp):
     indices = var_operand_def(INDEX)
 
     def __init__(self, **given: Any) -> None:
-        """As FieldOp; the lists by their names."""
+        """Build as `FieldOp`, with the lists by their names."""
         values: list[SSAValue] = []
         for name in self.LISTS:
             given[f"static_{name}"] = _split(given.pop(name, ()), values)
@@ -327,7 +331,7 @@ class IndexedOp(TileOp):
 
     @property
     def static_lists(self) -> tuple[tuple[int, ...], ...]:
-        """The lists with a marker for each value."""
+        """The lists, with a marker in the position of each value."""
         arrays = (self.properties[f"static_{name}"] for name in self.LISTS)
         return tuple(static_values(cast("DenseArrayBase", array)) for array in arrays)
 
@@ -374,12 +378,12 @@ class PlacedOp(IndexedOp):
 
 
 def _filled(numbers: tuple[int, ...], values: Iterator[SSAValue]) -> tuple[Index, ...]:
-    """The numbers, and a value for each marker."""
+    """Replace each marker by a value."""
     return tuple([next(values) if number == DYNAMIC_INDEX else number for number in numbers])
 
 
 def _split(indices: Sequence[Index], values: list[SSAValue]) -> DenseArrayBase:
-    """The `static_*` property of `indices`; the values among them are appended to `values`."""
+    """Create the `static_*` property of `indices`; append the values among them to `values`."""
     values += (index for index in indices if not isinstance(index, int))
     return static_array(
         tuple(index if isinstance(index, int) else DYNAMIC_INDEX for index in indices)
@@ -406,13 +410,13 @@ class HintedOp(TileOp):
     l3_hint = opt_prop_def(CacheHintAttr, prop_name="L3_hint")
 
     def __init__(self, **given: Any) -> None:
-        """As FieldOp; the hints are written first."""
+        """Build as `FieldOp`, with the hints printed first."""
         hints = {name: given.pop(name) for name in _HINT_FIELDS if name in given}
         super().__init__(**hints, **given)
 
     @property
     def cache_hints(self) -> tuple[str | None, str | None, str | None]:
-        """Hints for L1, L2 and L3; None where the hardware decides."""
+        """Hints for L1, L2 and L3; None if the hardware decides."""
         one, two, three = (
             None if attr is None else attr.data
             for attr in (self.l1_hint, self.l2_hint, self.l3_hint)
@@ -421,10 +425,10 @@ class HintedOp(TileOp):
 
     @property
     def cache_policy(self) -> str:
-        """The hints as the policy that `hardware.block_2d.cache_code` knows, such as "uc.ca".
+        """The hints as a cache policy of `hardware.block_2d.cache_code`, such as "uc.ca".
 
-        "default" without hints.  Messages have codes for L1 and L3: L2_hint counts where L3_hint
-        is missing, and a level without a hint caches (loads) or writes back (stores).
+        It is "default" without hints.  Messages have codes for L1 and L3, so L2_hint counts if
+        L3_hint is missing.  A level without a hint caches (loads) or writes back (stores).
         """
         l1, l2, l3 = self.cache_hints
         if l1 is None and l2 is None and l3 is None:
@@ -436,7 +440,7 @@ class HintedOp(TileOp):
         return f"{_CODES[l1 or usual]}.{_CODES[outer or usual]}"
 
     def verify_hints(self) -> None:
-        """Refuse hints of the other direction, and what only other accesses can do."""
+        """Refuse hints of the other direction, and properties of other ops."""
         for name in _RESERVED & self.attributes.keys():
             raise VerifyException(f"{self.name} has no {name}")
         for name, hint in zip(HINTS, self.cache_hints, strict=True):

@@ -47,11 +47,11 @@ from triton_xe.hardware.block_2d import GRF_BYTES
 SCATTERED_LANES = (1, 2, 4, 8, 16, 32)
 """Work-items that a scattered descriptor may address."""
 PACKED_BITS = 32
-"""VNNI packs this many bits of consecutive rows together."""
+"""Number of bits of consecutive rows that VNNI packs."""
 
 
 def bit_width(element: Attribute) -> int:
-    """Bits of an element of memory; index counts as 64, tf32 as the 32 it takes."""
+    """Bits of an element in memory; 64 for index, 32 for tf32."""
     if isinstance(element, IndexType):
         return 64
     if isinstance(element, FloatTF32Type):
@@ -259,7 +259,7 @@ def _verify_distribution_1d(size: int, lanes: SgMapAttr) -> None:
 
 
 def vnni_factor(element: Attribute) -> int:
-    """Rows that VNNI packs into 32 bits; 1 for elements that are not smaller.
+    """Rows that VNNI packs into 32 bits; 1 for elements of 32 bits or more.
 
     >>> from xdsl.dialects.builtin import bf16
     >>> vnni_factor(bf16)
@@ -281,11 +281,11 @@ def vector_type(element: Attribute, shape: Shape) -> VectorType[Any]:
 def value_shapes(
     desc: TensorDescType, packed: bool = False, transpose: bool = False, unit_bits: int = 0
 ) -> tuple[Shape, ...]:
-    """The vector shapes an access through `desc` may have, the usual one first.
+    """The vector shapes that an access through `desc` may have, the usual one first.
 
     With an sg_map the vector is one work-item's fragment, [steps, elements per step]; without, it
-    is the whole block.  `unit_bits` is transpose_bit_width.  Blocks of an array either extend
-    the vector or are a leading dimension.
+    is the whole block.  `unit_bits` is transpose_bit_width.  Blocks of an array either extend the
+    vector or are a leading dimension.
     """
     if desc.lane_map is not None:
         return _fragment_shapes(desc, desc.lane_map)
@@ -306,7 +306,7 @@ def _fragment_shapes(desc: TensorDescType, lanes: SgMapAttr) -> tuple[Shape, ...
 
 
 def _padded_bits(desc: TensorDescType) -> int:
-    """Bits of a block as a message returns it: sizes are powers of 2, and registers whole."""
+    """Bits of a block in the result of a message, padded to powers of 2 and to whole registers."""
     columns, rows = (1 << (size - 1).bit_length() for size in reversed(desc.get_shape()))
     return -(-rows * columns * desc.element_bits // (8 * GRF_BYTES)) * 8 * GRF_BYTES
 

@@ -1,15 +1,15 @@
 """Dialect `xetile`: tiles of a matrix that a subgroup loads, multiplies and stores.
 
-A tile is a rectangle of a 2D base tensor in memory.  It may be larger than any instruction and
-lie partly outside the tensor: loads fill up with zero, stores drop what is outside.
+A tile is a rectangle of a 2D base tensor in memory.  It may be larger than any instruction, and
+may be partly outside the tensor: loads read zeros there, and stores drop elements there.
 
     %a = xetile.init_tile %base, %y, %x, %rows, %columns, %pitch
          : i64, index, index, i32, i32, i64 -> !xetile.tile<32x32xbf16>
     %v = xetile.load_tile %a {inner_blocks = [8, 16]}
          : !xetile.tile<32x32xbf16> -> vector<4x2x8x16xbf16>
 
-Source: the RFC for XeTile and XeGPU, section "XeTile Dialect".  Where it contradicts itself or
-leaves something open, this is what holds here:
+Source: the RFC for XeTile and XeGPU, section "XeTile Dialect".  These rules apply where it
+contradicts itself or leaves something open:
 
 - `tile<64x64xbf16, index, index, index, index, index>` repeats the types of the offsets, sizes and
   stride in the tile's type; they are read and dropped, a tile's type is its sizes and elements.
@@ -17,7 +17,7 @@ leaves something open, this is what holds here:
   offsets, rows first, like `init_tile` (the example's type list has one).
 - `store_tile` writes its operands as tile, vector but their types as vector, tile; here both are
   vector, tile, as in `xegpu.store_nd`.
-- `inner_blocks = [8, 16]` and `Transpose = TRUE` stand outside of a dictionary in the examples;
+- `inner_blocks = [8, 16]` and `Transpose = TRUE` are outside of a dictionary in the examples;
   here they are `{inner_blocks = [8, 16], transpose}`.
 - `init_tile` also takes an address, and numbers for offsets, sizes and stride; for a memref of
   static shape sizes and stride may be left out.

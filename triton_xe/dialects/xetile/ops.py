@@ -44,7 +44,7 @@ from triton_xe.dialects.xetile.types import TileType, as_tile, register_shape
 
 
 class OnTileOp(TileOp):
-    """An op that makes a tile, or takes one."""
+    """An op that creates or takes a tile."""
 
     @property
     def tile_type(self) -> TileType:
@@ -57,10 +57,10 @@ class OnTileOp(TileOp):
 
 @irdl_op_definition
 class InitTileOp(PlacedOp, OnTileOp):
-    """Make a tile of a base tensor.
+    """Create a tile of a base tensor.
 
     Offsets (row, column), sizes (rows, columns of the base tensor) and stride (of its leading
-    dimension) count elements.  A memref of static shape says its sizes and stride itself.
+    dimension) count elements.  A memref of static shape implies its sizes and stride.
     """
 
     name = "xetile.init_tile"
@@ -76,12 +76,14 @@ class InitTileOp(PlacedOp, OnTileOp):
 
     @property
     def sizes(self) -> tuple[Index, ...]:
-        """Rows and columns of the base tensor; empty when the memref says them."""
+        """Rows and columns of the base tensor; empty if the memref has them."""
         return self.index_lists[1]
 
     @property
     def stride(self) -> Index | None:
-        """Elements from one row (column, if column-major) to the next; None: the memref says."""
+        """Elements from one row (column, if column-major) to the next; None if the memref has
+        it.
+        """
         return next(iter(self.index_lists[2]), None)
 
     def verify_(self) -> None:
@@ -119,9 +121,9 @@ class InitTileOp(PlacedOp, OnTileOp):
 
 @irdl_op_definition
 class InitCoopTileOp(IndexedOp, OnTileOp):
-    """The part of a tile that one of several cooperating subgroups takes.
+    """The part of a tile that one of several cooperating subgroups processes.
 
-    The tile is cut into parts of the result's size, counted row by row; subgroup `coop_id` of
+    The tile is split into parts of the result's size, counted row by row; subgroup `coop_id` of
     `coop_size` takes part `coop_id` modulo their number.
     """
 
@@ -151,7 +153,7 @@ class InitCoopTileOp(IndexedOp, OnTileOp):
 
     @property
     def parts(self) -> tuple[int, int]:
-        """How many parts lie below each other and side by side."""
+        """Number of parts along the rows and along the columns."""
         whole, part = self.tile_type, self.part_type
         return whole.rows // part.rows, whole.columns // part.columns
 
@@ -176,7 +178,7 @@ class InitCoopTileOp(IndexedOp, OnTileOp):
 
 @irdl_op_definition
 class UpdateTileOffsetOp(IndexedOp, OnTileOp):
-    """The same tile, moved by a number of rows and columns."""
+    """Move a tile by a number of rows and columns."""
 
     name = "xetile.update_tile_offset"
     tile = operand_def(TileType)
@@ -212,7 +214,7 @@ class RegisterAccessOp(HintedOp, OnTileOp):
         return None if self.inner_blocks is None else static_values(self.inner_blocks)
 
     def verify_access(self, what: str, value: SSAValue, transpose: bool = False) -> None:
-        """Refuse wrong hints and blocks, and a vector that does not hold the tile."""
+        """Refuse wrong hints and blocks, and a vector that does not fit the tile."""
         tile, blocks = self.tile_type, self.blocks
         self.verify_hints()
         if blocks is not None and (len(blocks) != 2 or min(blocks) < 1):
@@ -243,7 +245,7 @@ class LoadTileOp(RegisterAccessOp):
         value_type: Attribute | None = None,
         **given: Any,
     ) -> None:
-        """`value_type` may be left out."""
+        """Build the op; `value_type` may be left out."""
         if value_type is None:
             type_ = as_tile(tile.type)
             shape = register_shape(type_, inner_blocks, transpose)
@@ -273,7 +275,7 @@ class StoreTileOp(RegisterAccessOp):
 
 @irdl_op_definition
 class PrefetchTileOp(HintedOp, OnTileOp):
-    """Bring a tile into the cache; what lies outside the base tensor is ignored."""
+    """Prefetch a tile into the cache; elements outside the base tensor are ignored."""
 
     name = "xetile.prefetch_tile"
     tile = operand_def(TileType)
@@ -304,7 +306,7 @@ class TileMmaOp(TileOp):
     traits = traits_def(Pure())
 
     def __init__(self, **given: Any) -> None:
-        """`result_type` may be left out when `acc` is given."""
+        """Build the op; `result_type` may be left out if `acc` is given."""
         super().__init__(**with_result_of_acc(self.name, given))
 
     @property

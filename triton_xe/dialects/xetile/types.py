@@ -1,4 +1,4 @@
-"""The tile type of XeTile, and the vectors that hold a tile in registers.
+"""The tile type of XeTile, and the types of vectors that contain a tile.
 
 Source: the RFC for XeTile and XeGPU, section "XeTile Dialect"; see `triton_xe.dialects.xetile`.
 """
@@ -33,8 +33,9 @@ COLUMN_MAJOR = (0, 1)
 class TileType(ParametrizedAttribute, TypeAttribute, ShapedType, ContainerType[Attribute]):
     """A tile of `rows` by `columns` elements.
 
-    order: which dimension is contiguous in memory, first; [1, 0] (row-major) unless it is given.
-    memory_scope: global unless it is given.
+    - order: dimensions by contiguity in memory, the contiguous one first; default [1, 0]
+      (row-major).
+    - memory_scope: default global.
     """
 
     name = "xetile.tile"
@@ -137,9 +138,10 @@ def as_tile(type_: Attribute) -> TileType:
 def register_shape(
     tile: TileType, inner_blocks: tuple[int, ...] | None = None, transpose: bool = False
 ) -> tuple[int, ...]:
-    """The vector that holds a tile: [m, n], or [m/MB, n/NB, MB, NB] with inner blocks.
+    """Shape of the vector of a tile: [m, n], or [m/MB, n/NB, MB, NB] with inner blocks.
 
-    Transposed, both pairs of dimensions are swapped; inner_blocks are those before the transpose.
+    If transposed, both pairs of dimensions are exchanged; inner_blocks are those before the
+    transpose.
 
     >>> from xdsl.dialects.builtin import bf16
     >>> register_shape(tile_type(64, 64, bf16), (8, 16), transpose=True)

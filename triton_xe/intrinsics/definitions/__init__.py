@@ -1,7 +1,7 @@
-"""What each intrinsic computes, once, in plain Python: the oracle of what runs.
+"""Definition of each intrinsic in plain Python: the oracle for all implementations.
 
-Registers are *images*: a work-item vector `<n x T>` over S lanes is an array of n*S elements,
-index = element * S + lane; operands that the hardware takes as raw registers are byte arrays.
+Registers are *images*: a work-item vector `<n x T>` over S lanes is an array of n*S elements with
+index = element * S + lane.  Operands that the hardware takes as raw registers are byte arrays.
 """
 
 from triton_xe.intrinsics.definitions import (

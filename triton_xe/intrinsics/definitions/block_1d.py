@@ -1,4 +1,4 @@
-"""Consecutive elements of memory to and from registers: element e of lane l is number e * S + l."""
+"""1D blocks between memory and registers: element e of lane l is number e * S + l in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""2D block messages: a rectangle of a surface to and from registers.
+"""2D blocks between a surface and registers.
 
 Layouts: IGC's documentation of the LSC 2D block messages (plain, VNNI, transposed results).
 """
@@ -23,14 +23,14 @@ class Surface:
     pitch: int
 
     def read(self, column: int, row: int, nbytes: int) -> Bytes:
-        """The element at a byte column; zero when any of it is outside."""
+        """The element at a byte column; zero if any part of it is outside."""
         if not (0 <= column and column + nbytes <= self.width and 0 <= row < self.height):
             return np.zeros(nbytes, np.uint8)
         start = row * self.pitch + column
         return self.memory[start : start + nbytes]
 
     def write(self, column: int, row: int, data: Bytes) -> None:
-        """Store an element; dropped when any of it is outside."""
+        """Store an element; drop it if any part of it is outside."""
         if 0 <= column and column + data.size <= self.width and 0 <= row < self.height:
             start = row * self.pitch + column
             self.memory[start : start + data.size] = data
@@ -84,12 +84,12 @@ def block_write(surface: Surface, x: int, y: int, tile: Tile, image: Bytes) -> N
 
 
 FIELDS = ("base", "width", "height", "pitch", "x", "y")
-"""Of a payload, in the order of their numbers, which begin at 1."""
+"""Fields of a payload in the order of their numbers, which begin at 1."""
 BASE, X, Y = (FIELDS.index(name) + 1 for name in ("base", "x", "y"))
 
 
 def block_prefetch(surface: Surface, x: int, y: int, tile: Tile) -> None:
-    """Bring a tile nearer; nothing that can be read changes."""
+    """Prefetch a tile, which has no observable effect."""
 
 
 def create_payload(*fields: int) -> dict[str, int]:
@@ -101,6 +101,6 @@ def copy_payload(payload: dict[str, int]) -> dict[str, int]:
 
 
 def set_payload_field(payload: dict[str, int], field: int, value: int, add: bool) -> None:
-    """Replace a field; `add` adds instead, to x and y only."""
+    """Set a field of the payload; with `add`, add to x or y instead."""
     name = FIELDS[field - 1]
     payload[name] = value + (payload[name] if add and name in "xy" else 0)

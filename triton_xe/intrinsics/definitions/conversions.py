@@ -13,7 +13,7 @@ def bf16_to_float(bits: NDArray[np.uint16]) -> Floats:
 
 
 def float_to_bf16(values: Floats) -> NDArray[np.uint16]:
-    """Nearest even; NaN stays a quiet NaN."""
+    """Round to nearest even; NaN stays a quiet NaN."""
     bits = values.view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     quiet = (bits >> 16) | 0x40
@@ -21,7 +21,7 @@ def float_to_bf16(values: Floats) -> NDArray[np.uint16]:
 
 
 def float_to_tf32(values: Floats) -> NDArray[np.uint32]:
-    """10 mantissa bits, nearest even; NaN stays a quiet NaN."""
+    """Round to 10 mantissa bits, nearest even; NaN stays a quiet NaN."""
     bits = values.view(np.uint32).astype(np.uint64)
     rounded = bits + 0xFFF + ((bits >> 13) & 1)
     quiet = bits | (1 << 22)
@@ -29,7 +29,7 @@ def float_to_tf32(values: Floats) -> NDArray[np.uint32]:
 
 
 def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[np.int32]:
-    """Elements of a raw operand, lowest bits first: fp32 or i32."""
+    """Elements of a raw operand as fp32 or i32, lowest bits first."""
     if kind == "f16":
         return raw.view(np.float16).astype(np.float32)
     if kind == "bf16":

@@ -1,8 +1,8 @@
 """DPAS: D[M,N] = C[M,N] + A[M,K] * B[K,N] on register images.
 
-A is row-major; each dword of B holds consecutive k of one column (VNNI).  K ascends; every
-product is added to the fp32 (or wrapping i32) accumulator in turn, rounded once (fused).
-Half and bf16 accumulators are widened, and rounded once at the end.
+A is row-major; each dword of B contains consecutive k of one column (VNNI).  In order of ascending
+k, each product is added to the fp32 (or wrapping i32) accumulator and rounded once (fused). fp16
+and bf16 accumulators are widened, and rounded once at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def unpack_b(raw: Bytes, shape: Dpas) -> NDArray[np.float32] | NDArray[np.int32]
 
 
 def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
-    """The result's image."""
+    """Register image of the result."""
     kind, size = shape.accumulator, (shape.repeat_count, shape.execution_size)
     rows = unpack(a, shape.a).reshape(shape.repeat_count, shape.k)
     columns = unpack_b(b, shape)

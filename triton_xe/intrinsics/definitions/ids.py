@@ -1,4 +1,4 @@
-"""Ids and sizes of work-items, from where a subgroup is in its grid."""
+"""Ids and sizes of work-items, from the position of a subgroup in its grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of each element, exact or in fp64; a test rounds the result and knows the error.
+"""Elementwise functions, exact or in fp64; the tests round the result and know the error bound.
 
 Bounds are those of the OpenCL C specification, section 7.4, in units in the last place of fp32.
 """
@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 def _each(function: Function, at_poles: Function = lambda x: math.nan) -> Function:
-    """A function of one number on all elements, infinite where it overflows."""
+    """Apply a function of one number to all elements; overflow gives infinity."""
 
     def safe(x: float) -> float:
         try:
@@ -52,7 +52,7 @@ def round_half_away(x: Values) -> Values:
 
 
 def signed_high(x: Values, y: Values) -> Values:
-    """The upper half of the product."""
+    """The upper half of the product of integers."""
     bits = x.dtype.itemsize * 8
     exact = [int(a) * int(b) >> bits for a, b in zip(x.flat, y.flat, strict=True)]
     return np.array(exact, x.dtype).reshape(x.shape)
@@ -101,7 +101,7 @@ def funnel_right(x: Values, y: Values, by: Values) -> Values:
 
 
 def saturating(combine: Function, signed: bool) -> Function:
-    """An addition or subtraction that stops at the ends of the type."""
+    """Addition or subtraction that saturates at the limits of the type."""
 
     def run(x: Values, y: Values) -> Values:
         t: Any = x.dtype if signed else _unsigned(x)
@@ -117,7 +117,7 @@ def isnan(x: Values) -> Values:
 
 
 def is_class(x: Values, classes: int) -> Values:
-    """Whether each is of one of the classes of `llvm.is.fpclass`, a sum of bits."""
+    """True for elements of one of the classes of `llvm.is.fpclass`, a sum of bits."""
     quiet = np.isnan(x)
     infinite, zero, negative = np.isinf(x), x == 0, np.signbit(x)
     tiny = (np.abs(x) < np.finfo(x.dtype).tiny) & ~zero
@@ -130,7 +130,7 @@ def is_class(x: Values, classes: int) -> Values:
 
 
 def convert(x: Values, dtype: Any) -> Values:
-    """To nearest even where floats get shorter; toward zero where they become integers."""
+    """Convert to a type: floats round to nearest even; floats to integers round toward zero."""
     return x.astype(dtype)
 
 
@@ -161,14 +161,17 @@ FUNCTIONS: dict[str, tuple[int, Function, float]] = {
     "hypot": (2, np.hypot, 4), "rsqrt": (1, lambda x: 1 / np.sqrt(x), 2),
     "recip": (1, lambda x: 1 / x, 2.5), "divide": (2, np.divide, 2.5),
 }
-"""Functions of floats: arguments, definition, bound.  The last two are `native_` and `half_`."""
+"""Functions of floats: number of arguments, definition, error bound.
+
+The last two are the `native_` and `half_` forms.
+"""
 NATIVE = ("cos exp exp2 exp10 log log2 log10 rsqrt recip divide sin sqrt tan tanh").split()
-"""Functions with a form of the device's own accuracy, and one for half precision's."""
+"""Functions that have a form with the device's own accuracy, and one with half precision."""
 INTEGER: dict[str, tuple[int, Function]] = {
     "mul_hi": (2, signed_high), "clz": (1, clz), "popcount": (1, popcount),
     "max": (2, np.maximum), "min": (2, np.minimum),
 }
-"""The sign of an integer is that of the array's type."""
+"""Functions of integers: number of arguments and definition; the array's type gives the sign."""
 LLVM: dict[str, tuple[int, Function]] = {
     **{name: FUNCTIONS[name][:2] for name in (
         "fabs floor ceil trunc rint round sqrt fma copysign exp exp2 exp10 log log2 log10 sin cos "
@@ -185,7 +188,9 @@ LLVM: dict[str, tuple[int, Function]] = {
 
 
 def _in_order(combine: Function) -> Function:
-    """Over the last axis: the elements of a work-item's vector, after a start if there is one."""
+    """Reduce the last axis, the elements of a work-item's vector, after a start value if there is
+    one.
+    """
 
     def run(value: Values, start: Values | None = None) -> Values:
         parts = [*([] if start is None else [start]), *np.moveaxis(value, -1, 0)]
@@ -201,4 +206,4 @@ _COMBINED: dict[str, Function] = {
     "fadd": np.add, "fmul": np.multiply, "fmax": np.fmax, "fmin": np.fmin,
 }
 REDUCTIONS = {name: _in_order(combine) for name, combine in _COMBINED.items()}
-"""`llvm.vector.reduce.*`."""
+"""Definitions of `llvm.vector.reduce.*`."""

@@ -1,4 +1,4 @@
-"""Accesses by the lanes of a subgroup; atomics of lanes at one address take turns in order."""
+"""Memory accesses by the lanes of a subgroup; atomics of lanes at one address run in lane order."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ COMBINE: dict[str, Combine] = {
     "fmin": np.fmin,
     "xchg": lambda held, value: value,
 }
-"""What takes the place of the held value, by LLVM's name of the operation.  `umax` and `umin` are
-given unsigned arrays; `fmax` and `fmin` prefer a number to NaN (LLVM language reference,
-`atomicrmw`)."""
+"""Function of old value and operand that an atomic stores, by LLVM's name of the operation.
+
+`umax` and `umin` take unsigned arrays; `fmax` and `fmin` prefer a number to NaN (LLVM language
+reference, `atomicrmw`).
+"""
 
 
 def masked_load(memory: Values, index: Values, mask: Values, other: Values) -> Values:
-    """Element `index[lane]` where the mask is set, else `other[lane]`."""
+    """Element `index[lane]` if the mask is set, otherwise `other[lane]`."""
     return np.where(mask, memory[np.where(mask, index, 0)], other)
 
 
 def masked_store(memory: Values, index: Values, mask: Values, value: Values) -> None:
-    """Change `memory`; of lanes with one index the last wins."""
+    """Store to `memory`; among lanes with equal index the last one wins."""
     for lane in np.flatnonzero(mask):
         memory[index[lane]] = value[lane]
 
 
 def load(memory: Values, index: Values) -> Values:
-    """Element `index[lane]`; a cache policy changes no value."""
+    """Element `index[lane]`; cache policies do not change values."""
     return memory[index]
 
 
 def store(memory: Values, index: Values, value: Values) -> None:
-    """Change `memory`; of lanes with one index the last wins."""
+    """Store to `memory`; among lanes with equal index the last one wins."""
     masked_store(memory, index, np.ones(len(index), bool), value)
 
 
@@ -62,7 +64,7 @@ def atomic_store(memory: Values, index: Values, value: Values) -> None:
 
 
 def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Values:
-    """Each lane combines `memory[index[lane]]` with `value[lane]`; returns what the lanes found.
+    """Combine `memory[index[lane]]` with `value[lane]` for each lane; return the old values.
 
     `memory` is changed.
 
@@ -80,7 +82,7 @@ def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Value
 
 
 def atomic_cas(memory: Values, index: Values, expected: Values, value: Values) -> Values:
-    """Each lane stores where the cell holds the bits it expects; returns what the lanes found."""
+    """Store in each lane whose cell has the expected bits; return the old values."""
     found = np.empty_like(value)
     for lane, cell in enumerate(index):
         found[lane] = memory[cell]

@@ -34,7 +34,7 @@ def shuffle_down(value: Lanes, by: int) -> Lanes:
 
 
 def reduce(value: Lanes, combine: Combine) -> Lanes:
-    """All lanes, lane l combined with lane l + half at each step."""
+    """Combine all lanes: lane l with lane l + half at each step."""
     while value.shape[-1] > 1:
         half = value.shape[-1] // 2
         value = combine(value[..., :half], value[..., half:])
@@ -42,13 +42,13 @@ def reduce(value: Lanes, combine: Combine) -> Lanes:
 
 
 def clustered(value: Lanes, combine: Combine, size: int) -> Lanes:
-    """Each run of `size` lanes on its own; all its lanes get the result."""
+    """Reduce each run of `size` lanes; all lanes of a run get its result."""
     runs = value.reshape(*value.shape[:-1], -1, size)
     return np.repeat(reduce(runs, combine), size, axis=-1)
 
 
 def interleaved(value: Lanes, combine: Combine, size: int) -> Lanes:
-    """The lanes whose numbers differ by multiples of `size`, each group on its own."""
+    """Reduce each group of lanes whose numbers differ by multiples of `size`."""
     groups = value.reshape(*value.shape[:-1], -1, size).swapaxes(-1, -2)
     return np.tile(reduce(groups, combine), value.shape[-1] // size)
 
@@ -62,7 +62,7 @@ def scan(value: Lanes, combine: Combine) -> Lanes:
 
 
 def exclusive_scan(value: Lanes, combine: Combine, neutral: Any) -> Lanes:
-    """Lane l combines the lanes before it; lane 0 is the neutral element."""
+    """Exclusive prefix: lane l combines the lanes before it; lane 0 is the neutral element."""
     first = np.full_like(value[..., :1], neutral)
     return np.concatenate([first, scan(value, combine)[..., :-1]], axis=-1)
 
@@ -79,7 +79,7 @@ def group_operation(
 
 
 def ballot(value: Lanes) -> int:
-    """Bit l is lane l's truth value."""
+    """Integer whose bit l is the truth value of lane l."""
     return sum(1 << lane for lane, held in enumerate(value) if held)
 
 

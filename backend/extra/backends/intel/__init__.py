@@ -1,1 +1,1 @@
-"""`triton.backends.intel`, which is Intel's own build of Triton to those who import it."""
+"""`triton.backends.intel`, the name under which programs import Intel's own build of Triton."""

@@ -1,4 +1,6 @@
-"""What kernels' authors ask of Intel's compiler: how small the operands of a product may be."""
+"""The function of Intel's compiler that authors of kernels call: the smallest operands of a
+product.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 
 def min_dot_size(device: dict[str, Any]) -> Callable[[Any, Any], tuple[int, int, int]]:
-    """The smallest (M, N, K) by the types of both operands; the same on every device."""
+    """The smallest (M, N, K) by the types of both operands; equal on every device."""
     from triton_xe.backend import compiler
 
     return compiler.min_dot_size

@@ -17,6 +17,7 @@ import triton.language as tl
 from triton.language import core
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import libdevice as cuda_libdevice
+from triton.language.extra.cuda.libdevice import rsqrt as cuda_rsqrt
 from triton.language.extra.intel import libdevice as intel_libdevice
 
 from triton_xe.backend.libdevice import ABSENT, FUNCTIONS
@@ -304,6 +305,38 @@ def test_what_the_wheel_takes_for_cuda_is_taken_here():
         assert operand_types(function) <= operand_types(FUNCTIONS[name]), name
         compared += 1
     assert compared > 150
+
+
+@triton.jit
+def by_names_of_cuda(X, OUT, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    x = tl.load(X + at)
+    tl.store(OUT + at, cuda_libdevice.expm1(x) + tl.extra.cuda.libdevice.rint(x) + cuda_rsqrt(x))
+
+
+def test_names_of_cuda_are_those_of_triton():
+    """With a remark, by whichever name the kernel has them."""
+    x = torch.rand(64, device="xpu") + 1
+    out = torch.empty_like(x)
+    kernel = by_names_of_cuda[(1,)](x, out, SIZE=64)
+    host = x.cpu()
+    torch.testing.assert_close(out.cpu(), host.expm1() + host.round() + host.rsqrt())
+    told = [line for line in kernel.metadata.remarks if "cuda's libdevice" in line]
+    assert len(told) == 3
+    assert "expm1 of cuda's libdevice is that of triton.language.extra.libdevice" in told[0]
+
+
+@triton.jit
+def by_an_absent_name(X, OUT, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(OUT + at, cuda_libdevice.jn(tl.load(X + at).to(tl.int32), tl.load(X + at)))
+
+
+def test_what_triton_lacks_is_refused_by_names_of_cuda():
+    x = torch.rand(64, device="xpu")
+    with pytest.raises(triton.CompilationError) as refused:
+        by_an_absent_name[(1,)](x, x, SIZE=64)
+    assert "libdevice.jn does not exist on Xe GPUs" in str(refused.value.__cause__)
 
 
 def test_the_stub_module_is_replaced():

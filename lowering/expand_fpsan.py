@@ -1,0 +1,149 @@
+"""Pass expand-fpsan: the sanitizer's integers for floats, in integer arithmetic.
+
+    %i = tti.experimental_fpsan_embed %x    ->  %b = tt.bitcast %x
+                                                %i = sign(%b) | (mix(%b * A) * B) mod 2^(w-1)
+    %x = tti.experimental_fpsan_unembed %i  ->  the inverse, and tt.bitcast
+
+Floats of w bits and a mantissa of m: mix(v) = v ^ (v mod 2^(w-1) >> m), A is one odd number, and B
+is chosen by the sign of %b so that 1.0 and -1.0 become 1 and -1.  Both directions keep the sign
+bit, and are one-to-one.  The formulas are those of libtriton 3.9.0, read from the LLVM IR that it
+writes for its own targets; other versions must give the same bits, or kernels would disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, splat_attr
+from triton_xe.dialects.text.assembly import element_type
+from triton_xe.dialects.tt.ops import BitcastOp
+from triton_xe.dialects.tti import FpsanEmbedOp, FpsanUnembedOp
+from triton_xe.lowering.rewriting import all_of, locate_since
+
+A = 14940041
+
+
+@dataclass(frozen=True)
+class Format:
+    """Bits of a float, and those of its mantissa without the leading one."""
+
+    bits: int
+    mantissa: int
+
+    @property
+    def magnitude(self) -> int:
+        """All bits but the sign."""
+        return (1 << self.bits - 1) - 1
+
+    @property
+    def one(self) -> int:
+        """1.0: an exponent of the bias."""
+        return self.magnitude >> self.mantissa + 1 << self.mantissa
+
+    def mixed(self, value: int) -> int:
+        value &= self.magnitude
+        return value ^ value >> self.mantissa
+
+    def inverse(self, factor: int) -> int:
+        return pow(factor, -1, self.magnitude + 1)
+
+    @property
+    def factors(self) -> tuple[int, int]:
+        """B for floats without and with a sign."""
+        positive = self.inverse(self.mixed(self.one * A))
+        return positive, self.magnitude + 1 - positive
+
+
+@dataclass(frozen=True)
+class ExpandFpsanPass(ModulePass):
+    """The sanitizer's integers for floats become integer arithmetic."""
+
+    name: ClassVar = "expand-fpsan"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for made in all_of(op, FpsanEmbedOp, FpsanUnembedOp):
+            before = made.prev_op
+            embeds = isinstance(made, FpsanEmbedOp)
+            result = (_embedded if embeds else _unembedded)(_Integers(made), made)
+            locate_since(before, made)
+            Rewriter.replace_op(made, [], [result])
+
+
+def _embedded(w: _Integers, op: Operation) -> SSAValue:
+    form = format_of(element_type(op.operands[0].type))
+    bits = w.bitcast(op.operands[0], op.results[0].type)
+    product = w.do(arith.MuliOp, bits, A & form.magnitude)
+    shifted = w.do(arith.ShRUIOp, w.do(arith.AndIOp, product, form.magnitude), form.mantissa)
+    mixed = w.do(arith.XOrIOp, product, shifted)
+    made = w.do(arith.MuliOp, mixed, w.by_sign(bits, *form.factors))
+    return w.with_sign_of(bits, made, form)
+
+
+def _unembedded(w: _Integers, op: Operation) -> SSAValue:
+    form = format_of(element_type(op.results[0].type))
+    value = op.operands[0]
+    back = [form.inverse(factor) for factor in form.factors]
+    mixed = w.do(arith.AndIOp, w.do(arith.MuliOp, value, w.by_sign(value, *back)), form.magnitude)
+    shift = form.mantissa
+    while shift < form.bits - 1:
+        mixed = w.do(arith.XOrIOp, mixed, w.do(arith.ShRUIOp, mixed, shift))
+        shift *= 2
+    made = w.do(arith.MuliOp, mixed, form.inverse(A & form.magnitude))
+    return w.bitcast(w.with_sign_of(value, made, form), op.results[0].type)
+
+
+def format_of(kind: Attribute) -> Format:
+    """The format of a float; those of 8 bits are told apart by their mantissa."""
+    known = {Float64Type: Format(64, 52), Float32Type: Format(32, 23),
+             Float16Type: Format(16, 10), BFloat16Type: Format(16, 7)}
+    found = known.get(type(kind))
+    return found or Format(8, 2 if "E5M2" in str(kind) else 3)
+
+
+class _Integers:
+    """Writes arithmetic of integers, or of tensors of them, before an operation."""
+
+    def __init__(self, op: Operation) -> None:
+        self.at = InsertPoint.before(op)
+
+    def put(self, op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, self.at)
+        return op.results[0]
+
+    def bitcast(self, value: SSAValue, kind: Attribute) -> SSAValue:
+        return self.put(BitcastOp(src=value, result_type=kind))
+
+    def constant(self, value: int, kind: Any) -> SSAValue:
+        number = (splat_attr(kind, value) if isinstance(kind, TensorType)
+                  else IntegerAttr(kind.get_normalized_value(value), kind))
+        return self.put(arith.ConstantOp(number))
+
+    def do(self, operation: Any, value: SSAValue, other: SSAValue | int) -> SSAValue:
+        if isinstance(other, int):
+            other = self.constant(other, value.type)
+        return self.put(operation(value, other))
+
+    def by_sign(self, value: SSAValue, positive: int, negative: int) -> SSAValue:
+        is_negative = self.put(CmpiOp(value, self.constant(0, value.type), "slt"))
+        return self.put(SelectOp(is_negative, self.constant(negative, value.type),
+                                 self.constant(positive, value.type)))
+
+    def with_sign_of(self, value: SSAValue, made: SSAValue, form: Format) -> SSAValue:
+        sign = self.do(arith.AndIOp, value, form.magnitude + 1)
+        return self.do(arith.OrIOp, self.do(arith.AndIOp, made, form.magnitude), sign)
