@@ -1,7 +1,7 @@
 """Devices that run kernels: Level Zero and the simulator.
 
-With neither triton nor torch: `open_device`, `put`, `get`, `time_ms`, `load_folder` and
-`load_bundle`.  The names are loaded when they are used: importing this package costs nothing.
+`open_device`, `put`, `get`, `time_ms`, `load_folder` and `load_bundle` need neither triton nor
+torch.  They are imported when first used, so importing this package is cheap.
 """
 
 from __future__ import annotations

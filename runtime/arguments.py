@@ -11,7 +11,7 @@ from typing import Any
 from triton_xe.errors import DeviceError, too_large
 
 MOST_PROGRAMS = (1 << 31) - 1
-"""Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
+"""Limit of a grid dimension, because the number of a program is a signed 32-bit integer."""
 
 
 ELEMENTS = {
@@ -20,12 +20,12 @@ ELEMENTS = {
     **{f"{letter}{8 * n}": (f"{name}{8 * n}", n)
        for letter, name in (("i", "int"), ("u", "uint")) for n in (1, 2, 4, 8)},
 }
-"""Names of numpy and bytes of what Triton's pointers point to."""
+"""numpy's name and bytes of the element type of a Triton pointer."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """What a pointer of Triton's type `triton` points to: nobody tells how many."""
+    """Elements that a pointer of Triton's type `triton` points to; their number is unknown."""
 
     address: int
     triton: str
@@ -42,7 +42,7 @@ class Elements:
 
 
 def check_grid(kernel: str, grid: Sequence[Any]) -> None:
-    """`DeviceError` unless the grid is three sizes."""
+    """Raise `DeviceError` unless the grid is three sizes."""
     if len(grid) == 3:
         x, y, z = grid
         if type(x) is type(y) is type(z) is int or all(hasattr(n, "__index__") for n in grid):
@@ -56,7 +56,9 @@ def check_grid(kernel: str, grid: Sequence[Any]) -> None:
 
 
 def check_held(kernel: str, grid: Sequence[int], most: int) -> None:
-    """`DeviceError` when a cooperative launch has more programs than the device holds at once."""
+    """Raise `DeviceError` if a cooperative launch has more programs than the device runs at
+    once.
+    """
     if math.prod(grid) > most:
         raise too_large(DeviceError(
             f"cannot launch kernel {kernel!r} with launch_cooperative_grid=True: of its "
@@ -66,9 +68,9 @@ def check_held(kernel: str, grid: Sequence[int], most: int) -> None:
 
 
 def integer_bits(kernel: str, index: int, kind: str, value: Any) -> int:
-    """Argument `index` of type i1 to i64, or an address, signed or unsigned.
+    """Argument `index` of type i1 to i64, or an address, signed or unsigned, as bits.
 
-    `DeviceError` when it does not fit.
+    Raise `DeviceError` if it does not fit.
     """
     number = operator.index(value)
     bits = int(kind[1:]) if kind[1:].isdigit() else 64

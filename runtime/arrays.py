@@ -1,15 +1,15 @@
-"""Arrays of other libraries as kernel arguments: numpy, DLPack, and interfaces of arrays.
+"""Arrays of other libraries as kernel arguments: numpy, DLPack, and array interfaces.
 
-An argument is read in the first of these ways that it offers:
+An argument is read by the first of these interfaces that it has:
 
-| what | where its memory may be |
+| interface | its memory |
 |---|---|
 | a buffer of this runtime (`triton_xe.runtime.put`) | the device |
-| `numpy.ndarray`, and what else has `__array_interface__` | the host |
-| `__sycl_usm_array_interface__`, `__cuda_array_interface__` | wherever its address is |
-| `__dlpack__` | where `__dlpack_device__` says |
+| `numpy.ndarray`, and other objects with `__array_interface__` | the host |
+| `__sycl_usm_array_interface__`, `__cuda_array_interface__` | according to its address |
+| `__dlpack__` | according to `__dlpack_device__` |
 
-The simulator's memory is the host's, so it takes them all but those of another vendor's GPU.  Level
+The simulator's memory is the host's, so it takes all but those of another vendor's GPU.  Level
 Zero's launch asks the driver about each address, and refuses plain memory of the host.
 """
 
@@ -27,7 +27,7 @@ from triton_xe.errors import DeviceError
 
 _INTERFACES = ("__array_interface__", "__sycl_usm_array_interface__", "__cuda_array_interface__")
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
-"""Letters of a `typestr` that numbers of kernels have."""
+"""Types of a `typestr`'s letter, for the numbers that kernels have."""
 _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 _DLPACK_NAMES = {(10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2"}
 _OTHER_GPUS = {2: "CUDA", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed"}
@@ -40,10 +40,9 @@ _ELEMENTS = frozenset({
 
 @dataclass(frozen=True)
 class Array:
-    """Memory from `low` to `high` (exclusive) that holds an array whose first element is at
-    `address`; `dtype` is numpy's name of its elements.
+    """An array in memory from `low` to `high` (exclusive), with its first element at `address`.
 
-    Triton reads it as it reads a tensor.
+    `dtype` is numpy's name of its elements.  Triton reads it like a tensor.
     """
 
     address: int
@@ -61,9 +60,9 @@ class ArrayError(DeviceError, TypeError):
 
 
 def find(value: Any) -> Array | None:
-    """The memory of an array; None for what is no array at all.
+    """The memory of an array; None if the value is not an array.
 
-    `ArrayError` for an array whose elements or whose memory a kernel cannot use.
+    Raise `ArrayError` if a kernel cannot use its elements or its memory.
     """
     if hasattr(value, "pointer") and hasattr(value, "nbytes"):
         return _of_buffer(value)
@@ -93,7 +92,9 @@ def address_of(value: Any) -> int:
 
 
 def _refuse_numbers(value: Any) -> None:
-    """A number of numpy has the interface of an array, over memory that is gone at once."""
+    """Refuse numpy's scalars, which have the array interface, but over memory that is freed at
+    once.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         raise ArrayError(f"it is one number, a numpy.{value.dtype}; pass a number: x.item()")
@@ -111,7 +112,7 @@ def _of_buffer(buffer: Any) -> Array:
 
 
 def _of_interface(value: Any, interface: Mapping[str, Any]) -> Array:
-    """The array that a mapping of numpy's array interface, or one made after it, describes."""
+    """The array that a mapping of numpy's array interface, or a similar one, describes."""
     name = str(getattr(getattr(value, "dtype", None), "name", "") or "")
     if missing := sorted({"shape", "typestr"} - interface.keys()):
         raise ArrayError(f"its array interface lacks {' and '.join(missing)}")
@@ -141,7 +142,9 @@ class _DLTensor(ctypes.Structure):
 
 
 def _of_dlpack(value: Any) -> Array:
-    """The array behind a DLPack capsule, which is given back at once: the caller keeps `value`."""
+    """The array of a DLPack capsule, which is released at once; the caller must keep `value`
+    alive.
+    """
     try:
         capsule = value.__dlpack__(max_version=(1, 0))
     except TypeError:  # from before DLPack 1.0
@@ -164,9 +167,9 @@ def _of_dlpack(value: Any) -> Array:
 
 
 def _managed(capsule: Any) -> tuple[int, bool]:
-    """Where the DLTensor of a capsule is, and whether its memory may be written.
+    """Address of a capsule's DLTensor, and True if its memory may be written.
 
-    Since DLPack 1.0 version, context, deleter and flags stand before it.
+    Since DLPack 1.0, version, context, deleter and flags precede the DLTensor.
     """
     api, name = ctypes.pythonapi, b"dltensor_versioned"
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -181,7 +184,7 @@ def _managed(capsule: Any) -> tuple[int, bool]:
 def _spanned(
     address: int, dtype: str, size: int, shape: Sequence[int], strides: Sequence[int] | None
 ) -> Array:
-    """An array whose steps are in bytes, with the memory from its lowest to its highest element.
+    """An array with steps in bytes, and the memory from its lowest to its highest element.
 
     >>> _spanned(100, "int8", 1, (4,), (-2,))
     Array(address=100, dtype='int8', low=94, high=101, is_writable=True)

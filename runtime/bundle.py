@@ -1,7 +1,7 @@
 """Several builds of one kernel in one folder: for devices, divisors, sizes and types.
 
-`bundle.json` names the kernel, its arguments in order, and the folders of its variants (see
-`folder`), the most special first.  A launch takes the first that its arguments fit.
+`bundle.json` lists the kernel, its arguments in order, and the folders of its variants (see
+`folder`), the most specialized first.  A launch takes the first variant that its arguments fit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INTEGER_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 @dataclass(frozen=True)
 class Bundle:
-    """What `bundle.json` holds."""
+    """Contents of `bundle.json`."""
 
     kernel: str
     arguments: tuple[str, ...]
@@ -44,7 +44,7 @@ class Bundle:
 
     @staticmethod
     def from_json(text: str) -> Bundle:
-        """`DeviceError` when the text is none of this version."""
+        """Parse the text; `DeviceError` if it is not a bundle of this version."""
         try:
             values = json.loads(text)
             values |= {name: tuple(values[name]) for name in ("arguments", "variants")}
@@ -58,15 +58,16 @@ class Bundle:
 
 
 def specialness(description: Description) -> float:
-    """How much a variant asks of its arguments."""
+    """How specialized a variant is: the more it requires of its arguments, the larger."""
     divisors = sum(log2(each.divisible_by) for each in description.parameters)
     return 64 * len(description.constants) + divisors
 
 
 def refusal(description: Description, given: Mapping[str, Any]) -> str:
-    """Why a variant cannot be launched with these arguments; empty where it can.
+    """Reason why a variant cannot be launched with these arguments; empty if it can.
 
-    What the kernel takes in any variant is given; what is constant in all may be left out.
+    `given` has the arguments that any variant takes; those that are constant in all may be left
+    out.
     """
     for name, constant in description.constants.items():
         if name in given and given[name] != constant:
@@ -104,7 +105,7 @@ _ELEMENTS = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16"
 
 
 def _elements_of(value: Any) -> str:
-    """What a tensor or array holds, as Triton spells it; empty where it does not say."""
+    """Element type of a tensor or array, as Triton spells it; empty if it has none."""
     name = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return _ELEMENTS.get(name, name.replace("uint", "u").replace("int", "i"))
 
@@ -147,7 +148,9 @@ class BundleKernel:
         self._kernel(name)(sizes, *(given[p.name] for p in found.parameters), stream=stream)
 
     def choose(self, given: Mapping[str, Any]) -> str:
-        """The folder of the first variant that fits; `DeviceError` says why none does."""
+        """The folder of the first variant that fits; `DeviceError` gives the reasons if none
+        does.
+        """
         taken = {p.name for each in self.descriptions.values() for p in each.parameters}
         missing = [name for name in self.bundle.arguments if name in taken and name not in given]
         if missing:
@@ -182,7 +185,7 @@ def _description(folder: Path) -> Description:
 def load_bundle(folder: str | Path, device: Device | str = "") -> BundleKernel:
     """The kernel of a bundle, on a device or on the device of that name; variants load when used.
 
-    `DeviceError` when the folder is damaged or has nothing for the device.
+    Raise `DeviceError` if the folder is damaged or has nothing for the device.
     """
     path = Path(folder)
     try:

@@ -1,8 +1,8 @@
-"""Cache files that carry a digest: what is damaged is taken as missing.
+"""Cache files with a digest; damaged files are treated as missing.
 
-What somebody else may have written is taken as missing too: it would be run as this user.
-Files are written aside and renamed, so that a reader sees a whole file or none, whoever else
-writes.  A folder that cannot be written is no error: what was to be kept is only made again.
+A file that another user may have written is treated as missing too, because its code would run as
+this user.  Files are written under a temporary name and renamed, so that a reader sees a complete
+file or none.  A folder that cannot be written is no error, because the cache can be recomputed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DIGEST_BYTES = 32
 
 
 def read_own(path: Path) -> bytes | None:
-    """The bytes of a file that only this user, or root, can have written, else None."""
+    """The bytes of a file that only this user, or root, can have written; otherwise None."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.readall() if _is_own(os.fstat(file.fileno())) else None
@@ -29,7 +29,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def folder_is_own(folder: Path) -> bool:
-    """Whether only this user, or root, can have put files into a folder."""
+    """True if only this user, or root, can have put files into a folder."""
     try:
         return _is_own(folder.stat())
     except OSError:
@@ -42,7 +42,7 @@ def _is_own(at: os.stat_result) -> bool:
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes that were written; None when they are absent, damaged or somebody else's."""
+    """The bytes that were written; None if the file is absent, damaged, or of another user."""
     data = read_own(path)
     if data is None:
         return None
@@ -51,7 +51,7 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> bool:
-    """Keep the bytes; False when the folder cannot be written."""
+    """Store the bytes; False if the folder cannot be written."""
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,11 +82,12 @@ SETTLED_SECONDS = 2
 
 def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[str]],
                 make: Callable[[], str], settled: float = SETTLED_SECONDS) -> str:
-    """What `make` makes of the contents of files and of those `beside` them, kept in a folder.
+    """Cached result of `make`, which computes it from `files` and from those `beside` them.
 
-    It is kept with what the system says of the files and their folders, which includes the time of
-    the last change that nobody can set, until that differs; only then they are listed again.
-    Files that changed just now may change once more at what the system's clock calls the same time.
+    It is cached with what the system reports about the files and their folders, including the time
+    of the last change, which cannot be set by a program.  If that differs, the files are listed
+    again.  Files that changed within `settled` seconds are not cached, because they may change
+    again at the same time of the system's clock.
     """
     path = kept / hashlib.sha256(beside[0].encode()).hexdigest()[:16]
     head, *names = (read(path) or b"").decode(errors="replace").split("\n")
@@ -104,7 +105,9 @@ def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[
 
 
 def _signature(names: Sequence[str]) -> tuple[str, float]:
-    """A digest of what the system says of files and folders, and when the last of them changed."""
+    """A digest of what the system reports about files and folders, and the time of the last
+    change.
+    """
     seen = [os.stat(name) for name in names]
     words = [f"{name} {at.st_ino} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
              for name, at in zip(names, seen, strict=True)]

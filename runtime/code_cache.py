@@ -1,8 +1,8 @@
-"""Compiled code kept on disk, below a size: what was not read for longest makes room.
+"""Compiled code on disk, limited in size: the least recently read files are deleted first.
 
-A room (`native`, `simulator`, `general`) is split into 256 folders by the first digits of its keys.
-Each write looks at its own folder alone, and keeps that below a 256th of the room's size: nothing
-is counted elsewhere, and processes need not agree on anything.
+A kind of code (`native`, `simulator`, `general`) is split into 256 folders by the first digits of
+its keys.  Each write examines only its own folder, and keeps that below a 256th of the limit, so
+that processes need no common state.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ FOLDERS = 256
 
 
 def file(room: str, key: str, suffix: str) -> Path:
-    """Where the code of a hexadecimal key is kept."""
+    """Path of the code of a hexadecimal key."""
     return knobs.cache_dir() / room / key[:2] / f"{key}{suffix}"
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes that were written, now the last ones to go; None as of `checked_files.read`."""
+    """The bytes that were written, marked as most recently read; None as for
+    `checked_files.read`.
+    """
     found = checked_files.read(path)
     if found is not None:
         with contextlib.suppress(OSError):
@@ -32,7 +34,7 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> bool:
-    """Keep the bytes, and make room for them; False when the folder cannot be written."""
+    """Store the bytes, and delete old files if necessary; False if the folder cannot be written."""
     kept = checked_files.write(path, content)
     if kept:
         _make_room(path, knobs.cache_limit() // FOLDERS)
@@ -40,7 +42,9 @@ def write(path: Path, content: bytes) -> bool:
 
 
 def _make_room(newest: Path, limit: int) -> None:
-    """Delete files beside the newest one, the longest unread first; it stays whatever its size."""
+    """Delete files next to the newest one, the least recently read first; never the newest
+    itself.
+    """
     with contextlib.suppress(OSError), os.scandir(newest.parent) as entries:
         files = [(entry.stat(), entry.path) for entry in entries if entry.name != newest.name]
         left = limit - newest.stat().st_size

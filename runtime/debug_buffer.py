@@ -1,9 +1,9 @@
-"""What kernels report to the host: lines of tl.device_print, failed tl.device_assert.
+"""Reports of kernels to the host: lines of tl.device_print, failed tl.device_assert.
 
 The format of the buffer is described in `lowering/emit/debug.py`.  A launch that may report waits
-for its end, so that lines come out in time and an assertion is raised by the launch that failed.
-With `TRITON_XE_ASSERT=abort` it ends the process with SIGABRT instead, as Intel's own driver does
-for SYCL's assert: for test suites that expect that, and for a core dump of the moment.
+for its end, so that lines are printed in order and the launch that failed raises the error.  With
+`TRITON_XE_ASSERT=abort` the process ends with SIGABRT instead, as with SYCL's assert on Intel's own
+driver, for test suites that expect that and for core dumps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Site = Mapping[str, Any]
 
 
 class DeviceAssertionError(DeviceError, AssertionError):
-    """A tl.device_assert did not hold; the kernel ran to its end, the process goes on."""
+    """A tl.device_assert failed; the kernel ran to its end, and the process continues."""
 
 
 class DebugBuffer:
@@ -47,10 +47,11 @@ class DebugBuffer:
         self._device.copy_to_device(self.pointer, header)
 
     def report(self) -> None:
-        """Wait for the kernel, print its lines, raise `DeviceAssertionError` where one failed.
+        """Wait for the kernel, print its lines, and raise `DeviceAssertionError` if an assertion
+        failed.
 
-        With `TRITON_XE_ASSERT=abort` the failure goes to stderr and the process ends.  Of a launch
-        that a simulated graph captures, each replay does so.
+        With `TRITON_XE_ASSERT=abort` the failure is printed to stderr and the process ends.  For a
+        launch captured into a simulated graph, each replay reports.
         """
         if surroundings.keep(self, self._report_replay):
             return
@@ -135,7 +136,7 @@ def coordinates(index: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def line(site: Site, pid: Sequence[int], index: int, bits: int) -> str:
-    """One line of tl.device_print, as Triton writes it on other GPUs.
+    """Format one line of tl.device_print, as Triton does on other GPUs.
 
     >>> site = {"text": " x: ", "type": "i32", "signed": True, "hex": False, "shape": [16]}
     >>> line(site, (0, 1, 0), 3, 7)
@@ -154,7 +155,7 @@ def line(site: Site, pid: Sequence[int], index: int, bits: int) -> str:
 
 
 def shown(site: Site, bits: int) -> str:
-    """A value as text, from its bits."""
+    """Format a value from its bits."""
     kind = str(site["type"])
     if kind == "ptr":
         return f"0x{bits:x}"
@@ -182,7 +183,7 @@ def _float(kind: str, bits: int) -> float:
 
 
 _FLOATS = {"f16": ("e", 2), "f32": ("f", 4), "f64": ("d", 8)}
-"""Letters of `struct`, and bytes."""
+"""Letter of `struct` and bytes of each type."""
 
 
 __all__ = ["DebugBuffer", "DeviceAssertionError", "coordinates", "line"]

@@ -1,4 +1,4 @@
-"""The protocol that Level Zero and the simulator implement; Triton sees nothing else of them."""
+"""The protocol of devices, which Level Zero and the simulator implement and Triton uses."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Kernel(Protocol):
     n_spills: int
     max_threads: int
     launch_state: Any
-    """What compiled launch code reads; None where there is none."""
+    """State for compiled launch code; None if there is none."""
 
     @property
     def argument_types(self) -> tuple[str, ...]:
-        """One of ptr, i1, i8, i16, i32, i64, f16, f32, f64 per parameter."""
+        """Type of each parameter: ptr, i1, i8, i16, i32, i64, f16, f32 or f64."""
 
     @property
     def versions(self) -> Any:
-        """`runtime.versions.Versions` where the kernel does not take every launch, else None."""
+        """`runtime.versions.Versions` if the kernel does not take every launch, otherwise None."""
 
     def close(self) -> None: ...
 
@@ -68,15 +68,15 @@ class Device(Protocol):
 
     @property
     def is_dry(self) -> bool:
-        """Whether launches are timed only, and run nothing."""
+        """True if launches are only timed, and do not run."""
 
     def allocate(self, nbytes: int, align: int = 64) -> Buffer: ...
 
     def borrow(self, low: int, high: int) -> None:
-        """Let kernels use memory that others allocated, where the device can reach it."""
+        """Let kernels use memory that another library allocated, if the device can access it."""
 
     def block_of(self, pointer: int) -> MemoryBlock | None:
-        """The live allocation that holds an address; memory that was borrowed is none."""
+        """The live allocation that contains an address, without borrowed memory."""
 
     def copy_to_device(self, pointer: int, data: Any) -> None: ...
 
@@ -86,8 +86,11 @@ class Device(Protocol):
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
         general: Callable[[str], tuple[bytes, str]] | None = None,
     ) -> Kernel:
-        """One kernel of a module.  Where the module assumes something of launches, `general` makes
-        the module, and its build flags, for others (see `versions`)."""
+        """Load one kernel of a module.
+
+        If the module has conditions on launches, `general` returns the module and its build flags
+        for other launches (see `versions`).
+        """
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0,
@@ -99,13 +102,14 @@ class Device(Protocol):
     def synchronize(self) -> None: ...
 
     def wait_for(self, stream: int) -> None:
-        """Wait for what a stream was given, and for the device's own work.
+        """Wait for the work of a stream, and for the device's own work.
 
-        `QueueRecordingError` while the stream is recorded into a graph, and nothing runs.
+        Raise `QueueRecordingError` while the stream is recorded into a graph, because nothing runs
+        then.
         """
 
     def record_event(self) -> Any:
-        """A point in what was launched so far, with the device's time, for `elapsed_ms`."""
+        """Record an event after the launches so far, with the device's time, for `elapsed_ms`."""
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two events; waits for both."""
@@ -114,7 +118,7 @@ class Device(Protocol):
 
 
 def triton_properties(name: str, target: Target) -> dict[str, Any]:
-    """What Triton asks of a device; clocks in kHz."""
+    """Device properties that Triton reads; clocks in kHz."""
     return {
         "name": name,
         "arch": target.name,

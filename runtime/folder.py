@@ -1,8 +1,8 @@
 """Kernels compiled ahead of time: a folder with the binary, `kernel.json` and a C header.
 
-`triton-xe compile --out DIR` writes such a folder; here it is read and launched with neither triton
-nor torch.  The description says all that a launch needs: parameters in order, work-group size,
-shared local memory, build flags, and for which device the code was made.
+`triton-xe compile --out DIR` writes such a folder; this module reads and launches it with neither
+triton nor torch.  The description has everything that a launch needs: parameters in order,
+work-group size, shared local memory, build flags, and the device of the code.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TYPES = ("ptr", "i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a launch: `type` is ptr, i1, i8, ... f64 or bf16; `triton` is Triton's.
+    """One parameter of a launch: `type` is ptr, i1, i8, ... f64 or bf16; `triton` is Triton's type.
 
-    `divisible_by`: the value (of a pointer, the address) must be a multiple of it.
+    The value (of a pointer, the address) must be a multiple of `divisible_by`.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Description:
-    """What `kernel.json` holds; sizes in bytes, `group_size` in work-items."""
+    """Contents of `kernel.json`; sizes in bytes, `group_size` in work-items."""
 
     kernel: str
     target: str
@@ -64,7 +64,7 @@ class Description:
     header: str
     sha256: str
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the compiler said: registers, spills; empty when it was not asked."""
+    """Registers and spills that the compiler reported; empty if it was not run."""
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Description:
 
     @staticmethod
     def from_json(text: str) -> Description:
-        """`DeviceError` when the text is no description."""
+        """Parse the text; `DeviceError` if it is no description."""
         try:
             values = json.loads(text)
             values["parameters"] = tuple(Parameter(**each) for each in values["parameters"])
@@ -103,7 +103,7 @@ class FolderKernel:
         self._recorder = _recorder(description) if knobs.record() else None
 
     def __call__(self, grid: Sequence[int], *arguments: Any, stream: int = 0) -> None:
-        """Launch; a pointer is a buffer, an address, None, or anything with `data_ptr()`."""
+        """Launch; a pointer is a buffer, an address, None, or any object with `data_ptr()`."""
         parameters = self.description.parameters
         if len(arguments) != len(parameters):
             names = ", ".join(each.name for each in parameters)
@@ -156,7 +156,7 @@ class FolderKernel:
 def load_folder(folder: str | Path, device: Device | str = "") -> FolderKernel:
     """The kernel of a folder, on a device or on the device of that name (see `open_device`).
 
-    `DeviceError` when the folder is damaged or was compiled for another device.
+    Raise `DeviceError` if the folder is damaged or was compiled for another device.
     """
     path = Path(folder)
     try:
@@ -175,7 +175,9 @@ def load_folder(folder: str | Path, device: Device | str = "") -> FolderKernel:
 
 
 def _recorder(description: Description) -> Recorder | None:
-    """What records the launches of a kernel (see `runtime.recording`); None when nothing does."""
+    """The recorder of a kernel's launches (see `runtime.recording`); None if they are not
+    recorded.
+    """
     from triton_xe.runtime.recording.folder import Program
     from triton_xe.runtime.recording.recorder import recorder
 
@@ -211,7 +213,7 @@ def _check_digest(description: Description, binary: bytes) -> None:
 
 
 def number_of(kind: str, value: Any) -> int | float:
-    """What is passed for a value; `TypeError` or `ValueError` for one of another kind."""
+    """The number that is passed for a value; `TypeError` or `ValueError` if it has another type."""
     if kind == "ptr":
         return _address(value)
     if kind == "bf16":

@@ -1,4 +1,4 @@
-"""Properties that are made once, whichever threads ask at the same time."""
+"""Properties that are computed once, even if several threads read them at the same time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ T = TypeVar("T")
 
 
 class once(cached_property[T]):
-    """A `cached_property` that no two threads make: since Python 3.12 that one has no lock, before
-    it has one that stays locked in a process that forks while another thread makes the property.
+    """A `cached_property` that is computed by one thread only.
 
-    For what must not be made twice: of code that is loaded twice, one is given back while the
-    other's user runs it.
+    Since Python 3.12 `cached_property` has no lock.  Before, it has a lock that stays locked in a
+    process that forks while another thread computes the property.
+
+    Use it if a second computation would do harm: of code that is loaded twice, one copy is freed
+    while the other's user runs it.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:

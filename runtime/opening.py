@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_device(name: str = "") -> Device:
-    """A device: `gpu`, `gpu:1` (the second), `sim` or `sim:pvc`; by default as for Triton.
+    """Open a device: `gpu`, `gpu:1` (the second), `sim` or `sim:pvc`; by default as for Triton.
 
-    `DeviceError` when there is no such device, with what to do.
+    Raise `DeviceError` with a remedy if there is no such device.
     """
     kind, _, number = name.partition(":")
     if kind == "gpu":
@@ -59,7 +59,7 @@ def put(device: Device, array: NDArray[Any]) -> Buffer:
 
 
 def get(device: Device, buffer: Buffer, shape: Any, dtype: Any) -> NDArray[Any]:
-    """The first elements of a buffer as a new array, after all that was launched before."""
+    """The first elements of a buffer as a new array, after all earlier launches."""
     array = np.empty(shape, dtype)
     if array.nbytes > buffer.nbytes:
         raise DeviceError(f"the buffer has {buffer.nbytes} bytes; {array.nbytes} were asked for")

@@ -1,4 +1,4 @@
-"""What torch's own operators did on the simulated devices: told by those who run them."""
+"""Work of torch's own operators on simulated devices, as reported by the code that runs them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 
 class Traffic(NamedTuple):
-    """Operators, bytes, and additions and multiplications of matrix products by their operands."""
+    """Number of operators, bytes, and multiply-adds of matrix products by the size of operands."""
 
     operators: int = 0
     read: float = 0
     written: float = 0
     narrow_products: float = 0
-    """With elements of up to two bytes, which the matrix unit takes."""
+    """Multiply-adds of elements of up to two bytes, which the matrix unit takes."""
     wide_products: float = 0
 
 
 SOURCES: dict[int, Callable[[], Traffic]] = {}
-"""One entry for each device: it answers what happened since it was last asked."""
+"""Function per device that returns the work since its last call."""

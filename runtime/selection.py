@@ -1,21 +1,21 @@
-"""Which device kernels run on: a real Intel GPU, simulated ones, or none.
+"""Choice of the device that kernels run on: a real Intel GPU, simulated ones, or none.
 
-`decide` is the whole policy, a pure function of the user's request and of what the machine has;
-`select` looks at the machine, cheaply: it imports neither torch nor triton and starts no process.
+`decide` is the whole policy, a pure function of the user's request and of the machine's properties.
+`select` examines the machine, cheaply: it imports neither torch nor triton and starts no process.
 
 The policy, first match wins (`TRITON_XE_DEVICE` is the user's request):
 
-| request | machine | answer |
+| request | machine | choice |
 |---|---|---|
-| `gpu` | any | the GPU (whoever uses it reports a missing one) |
-| `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` when none is named |
+| `gpu` | any | the GPU (its first use reports a missing one) |
+| `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` if none is named |
 | none | Intel GPU, torch not a CPU-only build | the GPU |
-| none | a GPU of NVIDIA or AMD | none: their Triton backend stays the only active one |
-| none | torch is an XPU build, no Intel GPU | none: that torch cannot hold simulated tensors |
+| none | a GPU of NVIDIA or AMD | none: their Triton backend remains the only active one |
+| none | torch is an XPU build, no Intel GPU | none: that torch cannot have simulated tensors |
 | none | anything else | one simulated `bmg` |
 
-An Intel GPU next to a torch without XPU support (a laptop's integrated GPU, mostly) cannot hold
-torch tensors, so `device="xpu"` is simulated there and the reason says what to install.
+A torch without XPU support cannot have tensors on an Intel GPU (mostly a laptop's integrated one).
+Then `device="xpu"` is simulated, and the reason says what to install.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ TorchBuild = Literal["xpu", "other", "missing"]
 
 
 class Machine(NamedTuple):
-    """What `decide` needs to know; `other_gpu` names another vendor's GPU, or is empty."""
+    """The machine's properties for `decide`; `other_gpu` names another vendor's GPU, or is
+    empty.
+    """
 
     intel_gpu: bool = False
     other_gpu: str = ""
@@ -47,7 +49,7 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The answer: `targets` names one simulated device each and is empty unless kind is "sim"."""
+    """The choice: `targets` names one simulated device each and is empty unless kind is "sim"."""
 
     kind: Kind
     targets: tuple[str, ...]
@@ -59,7 +61,7 @@ class Selection:
 
 
 def decide(request: str, machine: Machine) -> Selection:
-    """Apply the policy above.  `DeviceError` when `request` is not a device.
+    """Apply the policy above; `DeviceError` if `request` is not a device.
 
     >>> decide("sim:bmg,pvc", Machine()).targets
     ('bmg', 'pvc')
@@ -124,12 +126,12 @@ def select() -> Selection:
 
 
 def look(root: Path) -> Machine:
-    """What this machine has; `root` stands for the file system's root."""
+    """Examine this machine; `root` is the root of the file system."""
     return Machine(_has_intel_gpu(root), _other_gpu(root), torch_build())
 
 
 def torch_build() -> TorchBuild:
-    """Whether the installed torch is an XPU build, read from its files, without importing it."""
+    """Kind of the installed torch (XPU build or not), read from its files, without importing it."""
     try:
         spec = importlib.util.find_spec("torch")
     except (ImportError, ValueError):
@@ -142,9 +144,9 @@ def torch_build() -> TorchBuild:
 
 
 def _has_intel_gpu(root: Path) -> bool:
-    """An Intel render node and Level Zero's loader, without which no kernel reaches it.
+    """True if there is an Intel render node and Level Zero's loader, which kernels need.
 
-    WSL2 has `/dev/dxg` for the GPUs of all vendors: there Intel's driver tells.
+    WSL2 has `/dev/dxg` for the GPUs of all vendors; there Intel's driver decides.
     """
     if (root / "dev/dxg").exists() and _has_library(root, "libze_intel_gpu.so.1"):
         return _has_level_zero(root)
@@ -154,7 +156,7 @@ def _has_intel_gpu(root: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of what is in a folder; none where there is no such folder, or none that may be read."""
+    """Names in a folder; empty if it does not exist or cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a SPIR-V module says about its kernels: parameters, subgroup size, work-group size.
+"""Kernels of a SPIR-V module: parameters, subgroup size, work-group size.
 
 Source of the numbers: SPIR-V specification 1.6, sections 3.49 (instructions), 3.6 (execution
 modes), 3.7 (storage classes).
@@ -27,8 +27,8 @@ _INTEGER_BITS = (8, 16, 32, 64)
 class EntryPoint:
     """One kernel of a module.
 
-    `argument_types`: ptr, slm, i1, i8, i16, i32, i64, f16, f32 or f64 per parameter.
-    `subgroup_size` is 0 and `group_size` is (0, 0, 0) where the module does not fix them.
+    `argument_types` has ptr, slm, i1, i8, i16, i32, i64, f16, f32 or f64 per parameter.
+    `subgroup_size` is 0 and `group_size` is (0, 0, 0) if the module does not fix them.
     """
 
     name: str
@@ -46,7 +46,7 @@ class _Module:
 
 
 def entry_points(binary: bytes) -> dict[str, EntryPoint]:
-    """The kernels of a SPIR-V module by name; `DeviceError` when the module is damaged."""
+    """The kernels of a SPIR-V module by name; `DeviceError` if the module is damaged."""
     module = _read(binary)
     found = {}
     for function, name in module.entries.items():
@@ -60,7 +60,7 @@ def entry_points(binary: bytes) -> dict[str, EntryPoint]:
 
 
 def entry_point(binary: bytes, name: str) -> EntryPoint:
-    """The kernel called `name`; `DeviceError` lists the ones there are."""
+    """The kernel called `name`; `DeviceError` lists the existing ones."""
     found = entry_points(binary)
     if name not in found:
         raise DeviceError(
@@ -86,7 +86,7 @@ def _read(binary: bytes) -> _Module:
 
 
 def _check_version(binary: bytes) -> None:
-    """Intel's driver ends the process on a version it does not know."""
+    """Refuse a version that Intel's driver does not know, because it would end the process."""
     if not is_spirv(binary):
         raise DeviceError("not a SPIR-V module: wrong magic number or length")
     (word,) = struct.unpack_from("<I", binary, 4)

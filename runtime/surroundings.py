@@ -1,6 +1,6 @@
-"""Who wants to surround launches on simulated devices: torch, for graphs and its profiler.
+"""Observers of launches on simulated devices: torch, for graphs and its profiler.
 
-And what else keeps launches there from compiled code, which knows nothing of it.
+The module also collects the other reasons for which a launch must not be done by compiled code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class Surrounding(Protocol):
-    """`run` launches, or sees to it that it happens later."""
+    """An observer; its `run` launches, or arranges that the launch happens later."""
 
     def wanted(self) -> bool: ...
 
@@ -26,20 +26,20 @@ SURROUNDINGS: list[Surrounding] = []
 
 
 class Reason(IntEnum):
-    """Why a launch on a simulated device is not left to compiled code."""
+    """Reason why a launch on a simulated device is not done by compiled code."""
 
     WATCHED = 0
-    """Somebody is told of each."""
+    """An observer is notified of each launch."""
     CAPTURED = 1
-    """It goes into a graph."""
+    """The launch is captured into a graph."""
     MAPPED = 2
-    """What is written is followed."""
+    """Writes are tracked."""
     UNTIMED = 3
-    """Nobody would end it after the time limit."""
+    """Compiled code could not end the launch after the time limit."""
 
 
 REASONS = (ctypes.c_int * len(Reason))()
-"""1 for those that hold now."""
+"""1 for each reason that applies now."""
 REASONS[Reason.UNTIMED] = 1
 
 
@@ -47,7 +47,7 @@ _INTEGERS: list[tuple[int, int]] = [(ctypes.addressof(REASONS), len(Reason))]
 
 
 def leave_to_python(address: int, count: int) -> None:
-    """Leave launches to Python while any of the C integers at an address is not 0."""
+    """Do launches in Python while any of the C integers at an address is not 0."""
     _INTEGERS.append((address, count))
     native = sys.modules.get("triton_xe.runtime.native")
     if native is not None:
@@ -55,13 +55,15 @@ def leave_to_python(address: int, count: int) -> None:
 
 
 def tell(launch: Any) -> None:
-    """Let compiled code know of these integers: `import torch` does not wait until it is loaded."""
+    """Register these integers with compiled code, so that `import torch` need not wait for it to
+    load.
+    """
     while _INTEGERS and launch is not None:
         launch.unless(*_INTEGERS.pop())
 
 
 def wanted() -> Surrounding | None:
-    """The one that wants the next launch."""
+    """The observer of the next launch, or None."""
     for each in SURROUNDINGS:
         if each.wanted():
             return each
@@ -69,8 +71,9 @@ def wanted() -> Surrounding | None:
 
 
 def keep(held: object, then: Callable[[], None] | None = None) -> bool:
-    """Have the graph that is being captured hold what its last launch uses; False without one.
+    """Let the graph that is being captured keep the resources of its last launch; False without a
+    graph.
 
-    Each replay does what comes `then`, after that launch.
+    Each replay calls `then` after that launch.
     """
     return any(each.keep(held, then) for each in SURROUNDINGS)

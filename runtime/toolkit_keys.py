@@ -1,7 +1,7 @@
-"""Digests of Triton and of torch, kept: each process that compiles computes them anew.
+"""Cached digests of Triton and of torch, which each process that compiles would compute anew.
 
-Triton reads all of its half a gigabyte for one, torch three thousand sources: half a second each.
-What they are is unchanged (see `checked_files.kept_digest`).
+Triton reads all of its half a gigabyte for its digest, and torch three thousand sources: half a
+second each.  The digests do not change (see `checked_files.kept_digest`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_xe.runtime import checked_files
 
 
 def keep_triton_key(module: Any) -> None:
-    """Of `triton.runtime.cache`."""
+    """Cache the digest of `triton.runtime.cache`."""
     if _is_kept(module, "triton_key"):
         return
     root = Path(module.__file__).parents[1]
@@ -26,7 +26,7 @@ def keep_triton_key(module: Any) -> None:
 
 
 def keep_torch_key(module: Any) -> None:
-    """Of `torch._inductor.codecache`; it is bytes."""
+    """Cache the digest of `torch._inductor.codecache`, which is bytes."""
     if _is_kept(module, "torch_key"):
         return
     root = Path(module.__file__).parents[1]
@@ -36,14 +36,14 @@ def keep_torch_key(module: Any) -> None:
 
 
 def _named(folder: Path, start: str, end: str = "") -> list[Path]:
-    """Files of a folder whose names begin and end so, sorted."""
+    """Sorted files of a folder whose names have this start and end."""
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     return [folder / name for name in names
             if name.startswith(start) and name.endswith(end)]
 
 
 def _is_kept(module: Any, name: str) -> bool:
-    """Whether nothing is to be done, as there is no such digest or it is kept."""
+    """True if there is no such digest, or it is already cached."""
     made = getattr(module, name, None)
     return made is None or hasattr(made, "is_kept")
 

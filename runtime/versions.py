@@ -1,8 +1,9 @@
-"""The other versions of a kernel: for launches that do not satisfy what the first one assumes.
+"""Versions of a kernel for launches that do not satisfy the assumptions of the first one.
 
-A module says what it assumes (`triton_xe.conditions`); what it was compiled from travels along, and
-whoever loads it can give a function that compiles another version when a launch first needs it: the
-one for short rows where only these are what it is not for, else the general one.
+A module contains its conditions on launches (`triton_xe.conditions`) and the source of the other
+versions.  The code that loads the module can pass a function that compiles another version when a
+launch first needs it.  That is the version for short rows if only the condition on long rows fails,
+otherwise the general version.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from triton_xe.runtime.device import Kernel
 from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 
 General = Callable[[str], tuple[bytes, str]]
-"""Makes the version for launches that fail a condition: a SPIR-V module and its build flags."""
+"""Function that compiles the version for launches that fail a condition: SPIR-V and build flags."""
 _lock = Lock()
 _MOST_ANSWERS = 64
 
@@ -33,20 +34,20 @@ def entry_name(binary: bytes, kernel: str) -> str:
 
 @dataclass
 class Versions:
-    """What a kernel assumes of a launch, and the kernels for other launches."""
+    """Conditions of a kernel on a launch, and the kernels for other launches."""
 
     name: str
     conditions: Table
     load: Callable[[str], Kernel] | None
-    """Loads the version for a failing condition; None where nothing can make it."""
+    """Loads the version for a failing condition; None if it cannot be compiled."""
     module: General | None = None
-    """Makes the module that is loaded for it."""
+    """Compiles the module of that version."""
     loaded: dict[bool, Kernel] = field(default_factory=dict)
-    """By whether it is the one for short rows."""
+    """Loaded versions, by whether they are for short rows."""
     _answers: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     def failing(self, arguments: Sequence[Any], grid: Sequence[int]) -> str:
-        """The first condition that a launch does not satisfy; empty when the fast version runs."""
+        """The first condition that a launch does not satisfy; empty if the fast version runs."""
         asked = (*arguments, *grid)
         found = self._answers.get(asked)
         if found is None:
@@ -56,7 +57,7 @@ class Versions:
         return found
 
     def general(self, failing: str) -> Kernel:
-        """The kernel for a launch that fails a condition; `DeviceError` when there is none."""
+        """The kernel for a launch that fails a condition; `DeviceError` if there is none."""
         with _lock:
             is_short = failing == SHORT_ROWS
             if is_short not in self.loaded:
@@ -84,7 +85,7 @@ def name_of(failing: str) -> str:
 def versions_of(
     binary: bytes, name: str, load: Callable[[bytes, str], Kernel], general: General | None
 ) -> Versions | None:
-    """The versions of a kernel of a module; None when it runs for every launch.
+    """The versions of a kernel of a module; None if it runs for every launch.
 
     `load` loads a module with its build flags.
     """

@@ -1,4 +1,4 @@
-"""What an instruction computes, as a function that is made once."""
+"""The function that an instruction computes, created once per instruction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CASTS = frozenset("zext sext trunc ptrtoint inttoptr bitcast addrspacecast free
 
 
 def is_same(i: Instruction) -> bool:
-    """Whether the result is the operand: a cast that leaves the signed number as it is."""
+    """True if the result equals the operand: a cast that does not change the signed number."""
     return _is_cast(i) and i.opcode != "zext" and (
         i.type.scalar.bits >= i.operands[0].type.scalar.bits)
 
@@ -42,7 +42,7 @@ def _is_cast(i: Instruction) -> bool:
 
 
 def computed(i: Instruction, owns: bool) -> Computed:
-    """From operands to the result; None for what nobody knows."""
+    """The function from operands to the result; its result is None if unknown."""
     opcode, t = i.opcode, i.type
     if opcode in _CASTS:
         return _cast(i) if _is_cast(i) else _unknown

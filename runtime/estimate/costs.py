@@ -1,4 +1,4 @@
-"""Instructions of a block, by the pipe that runs them."""
+"""Instructions of a block, counted by the pipe that runs them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _FLOAT = frozenset(
     "fadd fsub fmul fneg fcmp fptrunc fpext sitofp uitofp fptosi fptoui".split())
 _INTEGER = frozenset("add sub mul and or xor shl lshr ashr icmp select udiv urem sdiv srem".split())
 _SLOW_INTEGER = {"udiv": 30.0, "urem": 30.0, "sdiv": 36.0, "srem": 36.0}
-"""Instructions that a division becomes."""
+"""Number of instructions that a division compiles to."""
 _MOVES = frozenset({Family.SHUFFLE, Family.VOTE, Family.CONVERSION})
 _SIMPLE = ("fma", "fabs", "max", "min", "copysign", "floor", "ceil", "rint", "trunc", "mad")
 REDUCTION_STEPS = 4
 
 
 def issue_of(block: Block, lanes: int) -> Issue:
-    """What one execution of the block by a subgroup issues."""
+    """Instructions of one execution of the block by a subgroup."""
     found = dict.fromkeys(("dpas", "fp", "integer", "maths", "messages", "barriers"), 0.0)
     loads = prefetches = 0
     for i in block.instructions:
@@ -32,7 +32,9 @@ def issue_of(block: Block, lanes: int) -> Issue:
 
 
 def cost_of(i: Instruction, lanes: int) -> tuple[str, float]:
-    """The pipe of one execution by a subgroup, or nothing, and what it counts there."""
+    """The pipe of an instruction (empty for none), and its count for one execution by a
+    subgroup.
+    """
     name, count = _instruction(i)
     return name, count if name in ("dpas", "barriers", "messages") else count * lanes / 16
 
@@ -52,7 +54,7 @@ def _instruction(i: Instruction) -> tuple[str, float]:
 
 
 def space_of(i: Instruction) -> int:
-    """The address space that an access is to; 0 is an array in registers."""
+    """The address space of an access; 0 is an array in registers."""
     return i.operands[1 if i.opcode == "store" else 0].type.space
 
 

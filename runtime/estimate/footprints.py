@@ -1,4 +1,4 @@
-"""Where the messages of the sampled work-groups lie: blocks of the surfaces that they address."""
+"""Memory that the messages of the sampled work-groups access, as blocks of surfaces."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ from triton_xe.runtime.estimate.walk import Mask, Message, Walk
 
 LINE = 64
 COUNTED = 6
-"""Work-groups whose cache lines are counted, none of them at an end of the grid."""
+"""Work-groups whose cache lines are counted; none of them is at an end of the grid."""
 MOST = 1 << 60
 MANY, SPAN = 256, 1 << 21
-"""Numbers of a row that are marked, not sorted, if the largest and the least are so near."""
+"""Rows of at least MANY numbers within SPAN are counted by marking instead of sorting."""
 TOGETHER = 64
-"""Accesses of one kind that are looked at together."""
+"""Accesses of one kind that are processed in one step."""
 _AXES = (0, 3, 4)
-"""Of accesses that are looked at together: all but work-group and subgroup."""
+"""Axes of merged accesses other than work-group and subgroup."""
 
 
 @dataclass
 class Surface:
-    """What the work-groups touch of one argument: hulls of blocks, bytes of block messages, and the
-    cache lines of others in the work-groups that are counted, by the rounds that they stand for.
+    """Memory of one argument that the work-groups access.
+
+    It has hulls of blocks, bytes of block messages, and the cache lines of other accesses in the
+    counted work-groups, by the number of rounds that they represent.
     """
 
     pitch: int
     hulls: Numbers
-    """First byte, byte behind the last, first row, row behind the last; MOST, -MOST without any."""
+    """First byte, end byte, first row, end row; MOST and -MOST if there are none."""
     moved: float = 0.0
     lines: dict[int, list[Numbers]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def bounds(self) -> Numbers:
-        """A row for each work-group."""
+        """Bounds with a row for each work-group."""
         here = (self.hulls[0] < self.hulls[1]) & (self.hulls[2] < self.hulls[3])
         return np.maximum(np.where(here, self.hulls, 0), 0).T
 
     def density(self, counted: Numbers) -> float:
-        """The part of a hull that is touched, in whole lines."""
+        """Fraction of a hull that is accessed, in whole cache lines."""
         sides = np.diff(self.bounds, axis=1)
         area = (sides[:, 0] * sides[:, 2]).astype(float)
         lines = sum(_different(np.concatenate(found, 1)).mean() * rounds
@@ -56,7 +58,7 @@ class Surface:
         return min(1.0, dense) if area.any() else 1.0
 
     def widen(self, block: Sequence[Numbers], mask: Mask, pitch: int) -> None:
-        """Take in a block of each subgroup of `mask`, or of each work-group."""
+        """Extend the hulls by a block of each subgroup of `mask`, or of each work-group."""
         if self.pitch != pitch:
             self.hulls, self.pitch = flat(self.hulls, self.pitch), 0
             block = flat(block, pitch)
@@ -71,14 +73,14 @@ class Surface:
 class Footprints:
     """Bytes of the work-groups by level, and blocks by argument.
 
-    Surfaces of accesses whose place nobody knows are named by their instruction: there equal keys
-    stand for equal places.
+    A surface for accesses with unknown address is named by its instruction; there, equal keys are
+    equal addresses.
     """
 
     groups: int
     lanes: int
     pointers: list[int]
-    """Addresses among the arguments, in order."""
+    """Addresses among the arguments, in ascending order."""
     counted: Numbers
     """Work-groups whose cache lines are counted."""
     l1: float = 0
@@ -90,12 +92,12 @@ class Footprints:
     alike: dict[bytes, Numbers] = field(default_factory=dict)
 
     def argument(self, address: Numbers | Sum) -> int:
-        """The argument whose memory it is: the last one before it."""
+        """The argument of an address: the last one that does not exceed it."""
         first = sum([term.item(0) for term in terms_of(address)])
         return max(0, bisect_right(self.pointers, first) - 1)
 
     def places(self, message: Message) -> tuple[Numbers, Numbers]:
-        """Of unknown places, where equal keys are one: a number of each subgroup, and hulls."""
+        """Substitute addresses for unknown ones: an index of each subgroup's key, and hulls."""
         found = self.keyed.get(id(message.key))
         if found is None:
             shape = message.mask.shape
@@ -115,7 +117,7 @@ class Footprints:
 
 
 def footprints_of(walk: Walk, counted: int = COUNTED) -> Footprints:
-    """Sort the messages of a walk by level and argument."""
+    """Group the messages of a walk by level and argument."""
     groups = len(walk.groups)
     inside = np.linspace(0, groups - 1, counted + 2)[1:-1]
     pointers = [int(v) for (_, t), v in zip(walk.program.function.parameters, walk.arguments,
@@ -134,7 +136,7 @@ def footprints_of(walk: Walk, counted: int = COUNTED) -> Footprints:
 
 
 def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
-    """How a message is to be looked at, and what is equal in those that are so together."""
+    """Key of the messages that can be processed in one step."""
     often = (id(m.mask), id(m.rounds))
     if m.site.family is Family.BLOCK_2D:
         if m.payload is None or m.key is not None:
@@ -151,7 +153,9 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
 
 
 def moved(message: Message, lanes: int) -> tuple[str, float]:
-    """Bytes of all executions of a message, and where: `l1`, `slm`, or only `l2`, ahead of time."""
+    """Bytes of all executions of a message, and their level: `l1`, `slm`, or only `l2` for a
+    prefetch.
+    """
     if message.site.family is Family.BLOCK_2D:
         return "l2" if message.site.ahead else "l1", _block_bytes([message])
     return "slm" if message.site.is_shared else "l1", _lane_bytes([message], lanes)
@@ -162,7 +166,7 @@ def _executed(message: Message) -> float:
 
 
 def _active(message: Message) -> Numbers | None:
-    """Whether each lane takes part; nothing where all do."""
+    """The mask of each lane; None if all lanes take part."""
     if message.site.masked is None:
         return None
     active = plain(message.arguments[message.site.masked])
@@ -170,13 +174,13 @@ def _active(message: Message) -> Numbers | None:
 
 
 def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
-    """Bytes of all executions of messages that the same subgroups execute as often."""
+    """Bytes of all executions of messages that the same subgroups execute equally often."""
     total = sum(_count(m, lanes) * m.site.size(lanes) for m in messages)
     return float((messages[0].mask * messages[0].rounds * total).sum())
 
 
 def _count(message: Message, lanes: int) -> NDArray[np.float64]:
-    """Lanes of each subgroup that take part."""
+    """Active lanes of each subgroup."""
     address, active = message.arguments[message.site.at], _active(message)
     count = address.shape[2] if address is not None else (
         1 if message.site.family is Family.BLOCK_1D else lanes)
@@ -192,7 +196,7 @@ def _shared(found: Footprints, messages: Sequence[Message]) -> None:
 
 
 def _block(found: Footprints, messages: Sequence[Message]) -> None:
-    """Take in blocks of one shape and payload."""
+    """Add 2D blocks of one shape and payload."""
     message, total = messages[0], 0.0
     if len(found.counted):
         total = _block_bytes(messages)
@@ -222,7 +226,7 @@ def _named(message: Message) -> dict[str, Known]:
 
 
 def _offset(message: Message) -> tuple[int, int]:
-    """Of a message with a payload: elements to the right of it, and rows below."""
+    """Immediate offsets of a message with a payload: elements along x, and rows."""
     if message.payload is None:
         return 0, 0
     x, y = (plain(message.arguments[message.site.names.index(name)]) for name in ("x", "y"))
@@ -230,14 +234,14 @@ def _offset(message: Message) -> tuple[int, int]:
 
 
 def _own(origins: Numbers, mask: Mask, counted: Numbers) -> float:
-    """The part of the subgroups' blocks that no other subgroup of their work-group has."""
+    """Fraction of the subgroups' blocks that no other subgroup of their work-group accesses."""
     here = mask[counted]
     at = np.broadcast_to(origins, mask.shape)[counted]
     return float(_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
 
 
 def _block_bytes(messages: Sequence[Message]) -> float:
-    """Of 2D messages of one shape, in all their executions."""
+    """Bytes of 2D messages of one shape, in all their executions."""
     _, width, height = messages[0].site.block
     return _executed(messages[0]) * width * height * len(messages)
 
@@ -246,7 +250,7 @@ def _block_bytes(messages: Sequence[Message]) -> float:
 
 
 def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
-    """Take in accesses of one kind; their first axis counts them."""
+    """Add accesses of one kind, with the accesses as first axis."""
     message, size = messages[0], messages[0].site.size(found.lanes)
     which = found.argument(_address(message))
     terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
@@ -279,13 +283,13 @@ def _address(message: Message) -> Numbers | Sum:
 
 
 def _stacked(messages: Sequence[Message]) -> list[Numbers]:
-    """Terms of addresses, with an axis for the messages where they differ."""
+    """Terms of addresses, with an axis for the messages if they differ."""
     return [_together(terms) for terms in zip(
         *(terms_of(_address(m)) for m in messages), strict=True)]
 
 
 def _together(values: Sequence[Numbers]) -> Any:
-    """With an axis for those that differ; nothing for none."""
+    """Stack values along a new axis if they differ; None for an empty list."""
     if not values:
         return None
     return values[0][None] if all(v is values[0] for v in values) else np.stack(values)
@@ -298,7 +302,7 @@ def _total(terms: Sequence[Numbers]) -> Numbers:
 def _least(
     terms: Sequence[Numbers], active: Numbers | None, end: Callable[..., Numbers]
 ) -> Numbers:
-    """The least or largest sum of each subgroup."""
+    """Minimum or maximum of the sum for each subgroup."""
     if active is None:
         terms = _ends(terms, end)
     if active is None or len(active) == 1:
@@ -313,7 +317,7 @@ def _least(
 def _ends(
     terms: Sequence[Numbers], end: Callable[..., Numbers], axes: tuple[int, ...] = (3, 4)
 ) -> Sequence[Numbers]:
-    """The least or largest along some axes: that of each term where none shares one."""
+    """Minimum or maximum along some axes, per term if no two terms share one of these axes."""
     shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in axes)
     return [end(t, axes, keepdims=True) for t in ([_total(terms)] if shared else terms)]
 
@@ -321,7 +325,7 @@ def _ends(
 def _lines(
     found: Footprints, message: Message, terms: Sequence[Numbers], active: Numbers | None
 ) -> Numbers:
-    """Cache lines by message, element, work-group that is counted, and subgroup; -1 is none."""
+    """Cache lines by message, element, counted work-group and subgroup; -1 for none."""
     def some(values: NDArray[Any]) -> NDArray[Any]:
         return values[:, found.counted] if values.shape[1] > 1 else values
 
@@ -345,13 +349,13 @@ def _lines(
 
 
 def _rounds(found: Footprints, message: Message) -> int:
-    """How often a mean execution stands for others."""
+    """Mean number of executions that an executed message represents."""
     rounds = message.rounds[found.counted][message.mask[found.counted]]
     return round(float(rounds.mean())) if rounds.size else 0
 
 
 def _different(rows: Numbers) -> Numbers:
-    """How many different numbers each row has, but for -1."""
+    """Number of distinct values of each row, without -1."""
     if rows.shape[-1] == 2:
         first, last = rows[..., 0], rows[..., 1]
         return (first >= 0) * 1 + ((last != first) & (last >= 0))
@@ -365,7 +369,7 @@ def _different(rows: Numbers) -> Numbers:
 
 
 def _marked(rows: Numbers) -> Numbers:
-    """How many different numbers above 0 each row has: faster than by sorting them."""
+    """Number of distinct values above 0 of each row; faster than sorting."""
     seen = np.zeros((*rows.shape[:-1], int(rows.max()) + 1), bool)
     np.put_along_axis(seen, rows, True, -1)
     return np.count_nonzero(seen[..., 1:], -1)
@@ -377,7 +381,7 @@ _ZERO = np.zeros((1, 1), np.int64)
 
 
 def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) -> None:
-    """Note an access whose place is not known: subgroups with equal keys go to the same place."""
+    """Add an access with unknown address; subgroups with equal keys access the same address."""
     (message,), site = messages, messages[0].site
     if total < 0:
         total = _lane_bytes(messages, found.lanes) if len(found.counted) else 0.0
@@ -396,7 +400,7 @@ def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) 
 
 
 def flat(block: Any, pitch: int) -> Any:
-    """Rows of a surface as one range of memory."""
+    """Convert rows of a surface to one range of memory."""
     if not pitch:
         return block
     x0, x1, y0, y1 = block

@@ -1,4 +1,4 @@
-"""The work of a launch: a walk of sampled work-groups, stretched over the whole grid."""
+"""The work of a launch: a walk of sampled work-groups, scaled to the whole grid."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_places
 
 FEWEST, MOST = 16, 64
-"""Work-groups that are walked with all their lanes; of all others near, the first lane is."""
+"""Work-groups that are walked with all their lanes; for others nearby only the first lane is."""
 SUBGROUPS = 128
-"""Subgroups that are walked, at about."""
+"""Approximate number of subgroups that are walked."""
 DEFAULT_REGISTERS = 128
 PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the estimate must know of a compiled kernel besides its code."""
+    """Properties of a compiled kernel that the estimate needs besides its code."""
 
     program: Program
     subgroups: int
@@ -38,11 +38,11 @@ class Kernel:
     registers: int
     slm_bytes: int
     resident: int = 1024
-    """Work-groups that the device holds at once."""
+    """Work-groups that the device runs at once."""
 
     @classmethod
     def of(cls, source: KernelSource, registers: int = DEFAULT_REGISTERS) -> Kernel:
-        """A kernel of a module, for an access mode."""
+        """A kernel of a module, for a register file."""
         function = find_kernel(source.module, source.name)
         lanes, group = sizes(source.module, function, source.target)
         _, slm_bytes = slm_places(source.module)
@@ -52,21 +52,21 @@ class Kernel:
 
     @cached_property
     def issues(self) -> dict[str, Issue]:
-        """What one execution of each block by a subgroup issues."""
+        """Instructions of one execution of each block by a subgroup."""
         return {b.label: issue_of(b, self.lanes) for b in self.program.function.blocks}
 
 
 def launch_work(
     kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
 ) -> tuple[Work, bool]:
-    """The work of a launch, and whether all of it is known."""
+    """The work of a launch, and True if all of it is known."""
     return work_of(kernel, sampled(kernel, arguments, grid))
 
 
 def sampled(
     kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
 ) -> Walk:
-    """The walk of some work-groups of a launch."""
+    """Walk some work-groups of a launch."""
     known = groups_to_know(math.prod(grid), kernel.resident)
     count = min(MOST, max(FEWEST, SUBGROUPS // kernel.subgroups))
     groups = known[np.unique(np.linspace(0, len(known) - 1, count).astype(np.int64))]
@@ -74,7 +74,7 @@ def sampled(
 
 
 def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
-    """What the sampled work-groups do, stretched over the grid; and whether all of it is known."""
+    """The work of the sampled work-groups scaled to the grid, and True if all of it is known."""
     total = math.prod(walk.grid)
     numbers = groups_to_know(total, kernel.resident)
     found = footprints_of(walk)
@@ -98,7 +98,9 @@ def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
 
 
 def _runs(walk: Walk, first: Walk, at: Numbers) -> dict[str, float]:
-    """How often a mean subgroup runs each block: as sampled, corrected by all first lanes."""
+    """Mean number of executions of each block by a subgroup: as sampled, corrected by all first
+    lanes.
+    """
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
     for label, count in first.counts.items() if first is not walk else ():
         if count[at].any():
@@ -117,7 +119,7 @@ def _whole(
     sampled: Mapping[int | str, Surface], led: Mapping[int | str, Surface], at: Numbers, count: int,
     counted: Numbers,
 ) -> tuple[Blocks, ...]:
-    """Blocks of every work-group."""
+    """Blocks of every work-group, interpolated from the sampled ones."""
     found = []
     unknown: dict[int, tuple[Numbers, int]] = {}
     for name, surface in sampled.items():
@@ -135,9 +137,10 @@ def _whole(
 
 
 def _bounds(surface: Surface, lead: Surface | None, at: Numbers, count: int) -> Numbers:
-    """Where the first lane of each goes, wider by what the others add in the sampled ones.
+    """Bounds of the first lane of each work-group, widened by those of the other lanes in sampled
+    ones.
 
-    Where no first lane goes, each is taken as the next sampled one.
+    Work-groups without a first lane take the bounds of the next sampled one.
     """
     if lead is None:
         return surface.bounds[np.searchsorted(at, np.arange(count))]

@@ -1,7 +1,7 @@
-"""The predicted time of a launch, divided among the lines of the kernel's source.
+"""The predicted time of a launch, distributed over the source lines of the kernel.
 
-What a pipe or level is busy is divided among lines by what they give it to do; pipes count as in
-the time of a wave, where the busiest rule.
+The busy time of each pipe and level is distributed in proportion to the work of the lines.  Pipes
+are weighted as in the time of a wave, in which the busiest dominates.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LEVELS = {"l1": ("l1", "l2", "dram"), "l2": ("l2", "dram"), "slm": ("slm",)}
 
 @dataclass
 class Cost:
-    """What one line does in a launch."""
+    """Cost of one line in a launch."""
 
     us: float = 0.0
     bytes: float = 0.0
     messages: float = 0.0
     given: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """To each pipe and level of the time model, in its own measure."""
+    """Work for each pipe and level of the time model, in its own unit."""
 
 
 def line_costs(
@@ -65,7 +65,7 @@ def line_costs(
 
 
 def _divide(found: dict[Line, Cost], prediction: Prediction) -> None:
-    """Give each line its part of the time of the work-groups."""
+    """Assign each line its part of the time of the work-groups."""
     total: dict[str, float] = defaultdict(float)
     for cost in found.values():
         for pipe, amount in cost.given.items():

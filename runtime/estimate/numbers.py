@@ -1,7 +1,7 @@
 """Integers of a sample of work-items as arrays: (groups, subgroups, lanes, elements of a vector).
 
-An axis of length 1 stands for one value; None is a number that nobody knows.  What is only added
-and multiplied stays a sum of small arrays, one for each set of axes.
+An axis of length 1 is one value for all; None is an unknown number.  Numbers that are only added
+and multiplied are represented as a sum of small arrays, one for each set of axes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NOTHING = np.zeros((1, 1, 1, 1), np.int64)
 _ONE = np.ones((1, 1, 1, 1), np.int64)
 _MINUS = np.full((1, 1, 1, 1), -1, np.int64)
 SMALL = 1024
-"""Numbers that are not worth to be kept apart."""
+"""Size below which arrays are added instead of being represented as separate terms."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """The sum of terms over different axes, between `low` and `high`."""
+    """A sum of terms over different axes, with bounds `low` and `high`."""
 
     terms: tuple[Numbers, ...]
     low: int
@@ -39,7 +39,7 @@ class Sum:
         return np.broadcast_shapes(*(t.shape for t in self.terms))
 
     def fits(self, bits: int) -> bool:
-        """Whether no number overflows a signed integer of so many bits."""
+        """True if no number overflows a signed integer of this many bits."""
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
     def scaled(self, by: int) -> Sum:
@@ -51,7 +51,7 @@ Known = Numbers | Sum | None
 
 
 def full(value: Numbers | Sum) -> Numbers:
-    """As one array."""
+    """Convert to one array."""
     if not isinstance(value, Sum):
         return value
     found = value.terms[0]
@@ -61,7 +61,7 @@ def full(value: Numbers | Sum) -> Numbers:
 
 
 def plain(value: Known) -> Numbers | None:
-    """As one array, if it is known."""
+    """Convert to one array; None if unknown."""
     return None if value is None else full(value)
 
 
@@ -83,7 +83,7 @@ def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
 
 
 def plus(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
-    """The sum; numbers over different axes are kept apart."""
+    """The sum; numbers over different axes remain separate terms."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         if a.size == 1 or b.size == 1 or _holds(a.shape, b.shape) or _holds(b.shape, a.shape):
             return a + b
@@ -98,11 +98,11 @@ def plus(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
 
 
 _MADE: dict[tuple[Any, int, int], tuple[Numbers, Any, Any]] = {}
-"""Terms of one walk by what they were made of: equal ones stay one."""
+"""Cached terms of one walk, so that equal terms are one object."""
 
 
 def forget() -> None:
-    """Begin another walk."""
+    """Clear the cached terms before another walk."""
     _MADE.clear()
 
 
@@ -115,7 +115,7 @@ def _once(made: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> 
 
 
 def _put(terms: list[Numbers], term: Numbers) -> None:
-    """Add a term to the smallest that it fits into."""
+    """Add a term to the smallest one that has all of its axes."""
     fit = [k for k, t in enumerate(terms) if _holds(t.shape, term.shape)]
     if fit:
         k = min(fit, key=lambda k: terms[k].size)
@@ -128,7 +128,7 @@ def _put(terms: list[Numbers], term: Numbers) -> None:
 
 
 def difference(after: Numbers | Sum, before: Numbers | Sum) -> Numbers:
-    """What is between two states of one number."""
+    """The difference of two states of one number."""
     if isinstance(after, Sum) and isinstance(before, Sum) and len(after.terms) == len(before.terms):
         changed = [a - b for a, b in zip(after.terms, before.terms, strict=True) if a is not b]
         found = np.zeros((1, 1, 1, 1), np.int64)
@@ -148,7 +148,10 @@ def times(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
 
 
 def _parts(value: Sum, opcode: str, by: int) -> Numbers | Sum | None:
-    """Quotient or remainder of a sum that is not negative: terms that `by` divides stay apart."""
+    """Quotient or remainder of a sum, or None if it may be negative.
+
+    Terms that `by` divides remain separate terms.
+    """
     if by <= 0 or value.low < 0:
         return None
     whole = [term for term in value.terms if not (term % by).any()]
@@ -167,7 +170,7 @@ _PARTS = {"udiv": "div", "sdiv": "div", "urem": "rem", "srem": "rem", "lshr": "d
 
 
 def _divisor(opcode: str, b: Numbers) -> int:
-    """What an instruction divides by, or takes the remainder of; 0 if it does not."""
+    """Divisor of an instruction, or 0 if it does not divide by a constant."""
     if opcode not in _PARTS or b.size != 1:
         return 0
     number = b.item()
@@ -184,7 +187,7 @@ _LINEAR: dict[str, Callable[[Any, Any], Numbers | Sum]] = {
 
 
 def wrapped(values: Numbers, bits: int) -> Numbers:
-    """Cut to a signed integer of so many bits."""
+    """Truncate to a signed integer of this many bits."""
     if bits >= 64:
         return values
     if bits == 1:
@@ -196,19 +199,19 @@ def wrapped(values: Numbers, bits: int) -> Numbers:
 
 
 def unsigned(values: Numbers, bits: int) -> Numbers:
-    """The same bits as an unsigned integer, as far as int64 can say."""
+    """Reinterpret as an unsigned integer, as far as int64 can represent it."""
     return values & ((1 << bits) - 1) if bits < 63 else values
 
 
 def number(value: int, bits: int) -> Numbers:
-    """One integer or address for all."""
+    """One integer or address for all work-items."""
     value &= 2**64 - 1
     signed = value - 2**64 if value >> 63 else value
     return wrapped(np.full((1, 1, 1, 1), signed, np.int64), bits)
 
 
 def constant(operand: Operand) -> Known:
-    """The value of a constant of integers or pointers."""
+    """The value of a constant of integers or pointers; None if unknown."""
     if operand.expression is not None:
         return None
     value = operand.integer_value()
@@ -253,7 +256,7 @@ _PREDICATES: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
 
 
 def binary(opcode: str, a: Known, b: Known, t: Type) -> Known:
-    """An arithmetic instruction; None where an operand or the opcode is not known."""
+    """The result of an arithmetic instruction; None if an operand or the opcode is unknown."""
     bits = t.scalar.bits
     if a is None or b is None or t.scalar.kind != "int":
         return None
@@ -271,14 +274,14 @@ def binary(opcode: str, a: Known, b: Known, t: Type) -> Known:
 
 
 def cut(value: Numbers | Sum, bits: int) -> Numbers | Sum:
-    """As a signed integer of so many bits."""
+    """Truncate to a signed integer of this many bits."""
     if isinstance(value, Sum):
         return value if value.fits(bits) else wrapped(full(value), bits)
     return wrapped(value, bits)
 
 
 def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
-    """An icmp."""
+    """The result of an icmp."""
     if a is None or b is None:
         return None
     if isinstance(a, Sum) or isinstance(b, Sum):
@@ -296,7 +299,7 @@ def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
 
 
 def _decided(predicate: str, a: Sum, b: Sum) -> bool | None:
-    """What a comparison is for all numbers between these bounds."""
+    """The result of a comparison if the bounds decide it, otherwise None."""
     if predicate in ("gt", "ge"):
         return _decided({"gt": "lt", "ge": "le"}[predicate], b, a)
     if predicate == "lt":
@@ -307,7 +310,7 @@ def _decided(predicate: str, a: Sum, b: Sum) -> bool | None:
 
 
 def select(condition: Known, a: Known, b: Known) -> Known:
-    """One or the other; either where only one is known."""
+    """The result of a select; if only one value is known, that one."""
     if condition is None or a is None or b is None:
         return None
     condition = full(condition)
@@ -317,7 +320,7 @@ def select(condition: Known, a: Known, b: Known) -> Known:
 
 
 def shuffled(a: Known, b: Known, indices: Sequence[int], count: int) -> Known:
-    """Elements of two vectors; an undefined one is the first."""
+    """Elements of two vectors; an undefined index selects the first element."""
     if a is None:
         return None
     if max(indices) < count:
@@ -332,7 +335,7 @@ def shuffled(a: Known, b: Known, indices: Sequence[int], count: int) -> Known:
 
 
 def chosen(vector: Known, elements: Sequence[int]) -> Known:
-    """Some elements of a vector."""
+    """Selected elements of a vector."""
     if vector is None:
         return None
     terms = tuple(t if t.shape[-1] == 1 else t[..., list(elements)] for t in terms_of(vector))
@@ -348,12 +351,12 @@ def element(vector: Numbers | Sum, k: int) -> Numbers | Sum:
 
 
 def broadcast(a: Numbers, count: int) -> Numbers:
-    """With all elements of a vector."""
+    """Expand the last axis to all elements of a vector."""
     return a if a.shape[-1] == count else np.broadcast_to(a, (*a.shape[:3], count))
 
 
 def inserted(vector: Known, one: Known, index: Known, count: int, owns: bool = False) -> Known:
-    """A vector with one other element; one that nobody else `owns` is changed."""
+    """A vector with one element replaced; it is changed in place if the caller `owns` it."""
     index = plain(index)
     if vector is None or one is None or index is None or index.size != 1:
         return None
@@ -375,7 +378,7 @@ def _put_in(vector: Numbers, one: Numbers, k: int, count: int, owns: bool) -> Nu
 def evaluated(
     definition: Callable[..., NDArray[Any]], operands: Sequence[Numbers], bits: int
 ) -> Known:
-    """A function by its readable definition, on integers of so many bits."""
+    """Evaluate a function by its readable definition, on integers of this many bits."""
     if bits not in (8, 16, 32, 64):
         return None
     together = np.broadcast_arrays(*operands)

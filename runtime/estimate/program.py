@@ -1,4 +1,4 @@
-"""What a walk needs to know of a kernel's code, found once."""
+"""Facts about a kernel's code that a walk needs, computed once."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from triton_xe.runtime.estimate.sites import ACCESSES, Site, is_message
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
 _ADVANCES = frozenset("add sub getelementptr inttoptr ptrtoint freeze".split())
-"""Instructions that keep a step constant."""
+"""Instructions that keep the step of a counter constant."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a walk does with one instruction; values are known by their slots."""
+    """Action of a walk for one instruction; values are identified by their slots."""
 
     act: str
     instruction: Instruction
     operands: tuple[int, ...]
     result: int | None
-    """Where the result goes, if anything depends on it."""
+    """Slot of the result, if anything depends on it."""
     site: Site | None
     run: Computed
     together: tuple[tuple[Site, int], ...] = ()
-    """Messages that go to elements of one vector, which is their address here."""
+    """Messages whose addresses are elements of one vector, which is the address of this step."""
 
 
 class Program:
-    """A kernel's blocks in the order of a walk, its loops, and the numbers that decide where
-    messages lie and how often blocks run; all others need not be followed."""
+    """A kernel's blocks in walk order, its loops, and the values that have to be followed.
+
+    Followed values are those on which the addresses of messages or the execution counts of blocks
+    depend.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -44,14 +47,14 @@ class Program:
         self.loops = _loops(function, self.order)
         self.makers = {i.result: i for i in function.instructions()}
         self.initial: list[Known] = []
-        """What each slot holds at the start: constants are known."""
+        """Initial value of each slot; constants are known."""
         self._slots: dict[tuple[int, str], int] = {}
         for name, _ in function.parameters:
             self.named(name)
         self._uses = Counter(o.text for i in function.instructions() for o in i.operands)
 
     def slot(self, operand: Operand) -> int:
-        """Where the value of an operand is kept."""
+        """Slot of an operand's value."""
         name = operand.local
         if name is not None:
             return self.named(name)
@@ -63,7 +66,7 @@ class Program:
         return found
 
     def named(self, name: str) -> int:
-        """The slot of a value; one that is equal to another has that one's."""
+        """Slot of a value; equal values share one."""
         found = self._slots.get((0, name))
         made = self.makers.get(name) if found is None else None
         if made is not None and is_same(made):
@@ -75,7 +78,7 @@ class Program:
 
     @cached_property
     def sites(self) -> dict[int, Site]:
-        """The messages, by `id` of their instruction; accesses of arrays in registers are none."""
+        """The messages, by `id` of their instruction, without accesses of arrays in registers."""
         found: dict[int, Site] = {}
         for i in self.function.instructions():
             if i.opcode in ACCESSES or (i.opcode == "call" and is_message(i)):
@@ -86,13 +89,13 @@ class Program:
 
     @cached_property
     def needed(self) -> frozenset[str]:
-        """Results that a branch, or the place of a message, depends on."""
+        """Results on which a branch, or the address of a message, depends."""
         return self._made_of(
             [name for i in self.function.instructions() for name in self._deciding(i)])
 
     @cached_property
     def followed(self) -> frozenset[str]:
-        """What is needed where messages that go to elements of one vector are taken together."""
+        """Results that are needed if messages to elements of one vector are merged."""
         apart = (i for i in self.function.instructions() if id(i) not in self._bundled)
         vectors = [name for group in self._bundles.values() for name in group[0][1:3] if name]
         return self._made_of([*vectors, *(name for i in apart for name in self._deciding(i))])
@@ -119,7 +122,7 @@ class Program:
         return site is not None and site.is_shared
 
     def _deciding(self, i: Instruction) -> Iterator[str]:
-        """Operands that say where an instruction goes, or where what it moves lies."""
+        """Operands that determine the target of a branch, or the address of a message."""
         operands: Sequence[Operand] = ()
         site = self.sites.get(id(i))
         if site is not None and i.opcode == "call":
@@ -135,7 +138,7 @@ class Program:
 
     @cached_property
     def shared_decides(self) -> bool:
-        """Whether something that is needed was kept in shared local memory."""
+        """True if a needed result was loaded from shared local memory."""
         made = (self.makers[name] for name in self.needed)
         return any(i.opcode == "load" and self._is_shared(i) for i in made)
 
@@ -143,7 +146,7 @@ class Program:
 
     @cached_property
     def unknown(self) -> frozenset[str]:
-        """Results that are needed and made of what was loaded: nobody knows them."""
+        """Needed results that are unknown, because they depend on loaded data."""
         found: set[str] = set()
         before = -1
         while before < len(found):
@@ -164,7 +167,7 @@ class Program:
 
     @cached_property
     def sources(self) -> dict[int, frozenset[int]]:
-        """Of what nobody knows, by slots: what was loaded, or is known, that it is made of."""
+        """Slots of the loaded or known values on which each unknown value depends."""
         found: dict[int, frozenset[int]] = {}
         for i in (i for label in self.order for i in self.blocks[label].instructions):
             if i.result in self.unknown and not (self._is_loaded(i) or i.opcode == "phi"):
@@ -177,7 +180,8 @@ class Program:
 
     @cached_property
     def _bundles(self) -> dict[int, list[tuple[Site, str, str, int]]]:
-        """By `id` of the last one's instruction: sites, vectors of addresses and masks, elements.
+        """Merged messages by `id` of the last instruction: sites, vectors of addresses and masks,
+        elements.
         """
         found: dict[int, list[tuple[Site, str, str, int]]] = {}
         for block in self.function.blocks:
@@ -197,7 +201,9 @@ class Program:
                          for one in group)
 
     def _element_of(self, i: Instruction) -> tuple[Site, str, str, int] | None:
-        """A message, the vectors that its address and mask are of, and which element."""
+        """A message, the vectors of its address and mask, and its element in them; None if not
+        mergeable.
+        """
         site = self.sites.get(id(i))
         if site is None or site.is_shared or site.family is Family.BLOCK_2D or (
                 i.result in self.needed):
@@ -211,7 +217,7 @@ class Program:
         return None if other != k else (site, vector, mask, k)
 
     def _extracted(self, operand: Operand) -> tuple[str, int]:
-        """The vector that a value is an element of, and which; -1 of none."""
+        """The vector that a value is extracted from, and the element; -1 if none."""
         made = self.makers.get(operand.text)
         while made is not None and is_same(made):
             made = self.makers.get(made.operands[0].text)
@@ -233,13 +239,13 @@ class Program:
 
     @cached_property
     def steps(self) -> dict[str, list[Step]]:
-        """What is to be done in each block; phis are set by those who come."""
+        """Steps of each block; phis are set by the predecessors."""
         return {b.label: [s for i in b.instructions if (s := self._step(i, b)) is not None]
                 for b in self.function.blocks}
 
     @cached_property
     def phis(self) -> dict[str, list[tuple[int, dict[str, int]]]]:
-        """Of each block: slots of the phis that are needed, and of what comes from where."""
+        """Slots of the needed phis of each block, and of their incoming values by predecessor."""
         return {b.label: [
             (self.named(str(i.result)),
              {source: self.slot(o) for source, o in zip(i.labels, i.operands, strict=True)})
@@ -257,7 +263,7 @@ class Program:
                     self.sites.get(id(i)), computed(i, owns))
 
     def _owns(self, i: Instruction, block: Block) -> bool:
-        """Whether nothing else uses the vector that an element is put into."""
+        """True if the vector that an element is inserted into has no other use."""
         vector = self.makers.get(i.operands[0].local)
         return vector is not None and vector.opcode == "insertelement" and (
             self._uses[i.operands[0].text] == 1 and vector in block.instructions
@@ -278,24 +284,24 @@ class Program:
         return {"call": "call", "load": "unknown", "alloca": "unknown"}.get(i.opcode, "compute")
 
     def is_plain(self, site: Site) -> bool:
-        """Whether all lanes go to a place in shared local memory that nobody asks for."""
+        """True if all lanes access shared local memory at an address that nothing else needs."""
         return site.is_shared and site.masked is None and (
             site.instruction.operands[site.at].local not in self.needed)
 
     def _access(self, site: Site) -> str:
-        """What is to be done where only the bytes of an access count."""
+        """Action for an access of which only the bytes count."""
         i = site.instruction
         kept = i.opcode == "store" and self.shared_decides
         return "shared" if kept or i.result in self.needed else ""
 
     @cached_property
     def shared_bytes(self) -> dict[str, int]:
-        """What a lane moves to and from shared local memory in each block, at plain places."""
+        """Bytes that a lane moves in each block by plain accesses to shared local memory."""
         return {b.label: sum(self.plain_bytes(i) for i in b.instructions)
                 for b in self.function.blocks}
 
     def plain_bytes(self, i: Instruction) -> int:
-        """Of an access by all lanes to a plain place in shared local memory, else 0."""
+        """Bytes of a plain access to shared local memory; 0 for other instructions."""
         site = self.sites.get(id(i))
         return site.size(1) if site is not None and self.is_plain(site) else 0
 
@@ -303,7 +309,7 @@ class Program:
 
     @cached_property
     def ends(self) -> dict[str, tuple[Instruction, bool]]:
-        """Of each loop the comparison that ends it, and whether it goes on when that is true."""
+        """Comparison that ends each loop, and True if the loop continues when it is true."""
         found: dict[str, tuple[Instruction, bool]] = {}
         for header, inside in self.loops.items():
             for label in (b for b in self.order if b in inside):
@@ -317,7 +323,7 @@ class Program:
 
     @cached_property
     def even(self) -> frozenset[str]:
-        """Loops of one block whose counters and payloads advance by what no round changes."""
+        """Loops of one block whose counters and payloads advance by loop-invariant steps."""
         return frozenset(h for h, inside in self.loops.items()
                          if inside == {h} and h in self.ends and self._is_even(self.blocks[h]))
 
@@ -334,7 +340,7 @@ class Program:
 
 
 def _changing(block: Block) -> dict[str, Instruction]:
-    """Makers of what is not the same in all rounds of a loop of one block."""
+    """Instructions of the values that change between rounds of a loop of one block."""
     found: dict[str, Instruction] = {}
     for i in block.instructions:
         if i.result and (i.opcode in ("phi", "load", "call", "atomicrmw", "cmpxchg") or any(
@@ -344,7 +350,7 @@ def _changing(block: Block) -> dict[str, Instruction]:
 
 
 def _advances(operand: Operand, phi: str, changing: dict[str, Instruction]) -> bool:
-    """Whether a value is a phi plus what no round changes."""
+    """True if a value is a phi plus a loop-invariant number."""
     name = operand.text
     while name != phi and name in changing:
         i = changing[name]

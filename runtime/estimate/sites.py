@@ -1,4 +1,4 @@
-"""Messages as the code says them: which operand says what, and what never changes of one."""
+"""Messages in the code: the meaning of their operands, and their constant properties."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Site:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each operand says."""
+        """Name of each operand."""
         i = self.instruction
         if i.opcode != "call":
             return ["value", "pointer"] if i.opcode == "store" else ["pointer", "value"]
@@ -39,22 +39,22 @@ class Site:
 
     @cached_property
     def at(self) -> int:
-        """The operand that is the address."""
+        """Index of the address operand."""
         return self.names.index("pointer")
 
     @cached_property
     def masked(self) -> int | None:
-        """The operand that says which lanes take part."""
+        """Index of the mask operand; None without a mask."""
         return self.names.index("mask") if "mask" in self.names else None
 
     @cached_property
     def other(self) -> int:
-        """The operand that lanes get which take no part; -1 if there is none."""
+        """Index of the operand for inactive lanes; -1 if there is none."""
         return self.names.index("other") if "other" in self.names else -1
 
     @cached_property
     def placed(self) -> list[int]:
-        """The operands that say where it goes."""
+        """Indices of the operands that determine the address."""
         if self.family is Family.HELPER or self.instruction.opcode in ACCESSES:
             return [self.at]
         return [k for k, name in enumerate(self.names) if name in PLACES]
@@ -68,7 +68,7 @@ class Site:
 
     @cached_property
     def is_shared(self) -> bool:
-        """Whether it is to shared local memory."""
+        """True if it accesses shared local memory."""
         return self.space == SLM_SPACE
 
     @cached_property
@@ -77,16 +77,16 @@ class Site:
 
     @cached_property
     def ahead(self) -> bool:
-        """Whether nothing waits for it."""
+        """True if it is a prefetch, for which no instruction waits."""
         return "refetch" in self.instruction.callee
 
     @cached_property
     def updates(self) -> bool:
-        """Whether it reads and writes."""
+        """True if it reads and writes."""
         return self.family is Family.HELPER or self.instruction.opcode in ("atomicrmw", "cmpxchg")
 
     def size(self, lanes: int) -> int:
-        """Bytes that each lane goes to."""
+        """Bytes that each lane accesses."""
         return self._size * (lanes if self.family is Family.BLOCK_1D else 1)
 
     @cached_property
@@ -96,7 +96,7 @@ class Site:
 
     @cached_property
     def block(self) -> tuple[int, int, int]:
-        """Of a 2D message: bytes of an element, bytes of a row, rows."""
+        """Shape of a 2D message: bytes of an element, bytes of a row, rows."""
         bits, blocks, width, height = (
             self.operand(name).integer_value() or 1
             for name in ("bits", "blocks", "tile_width", "tile_height"))
@@ -104,6 +104,6 @@ class Site:
 
 
 def is_message(call: Instruction) -> bool:
-    """Whether a call is a message; of the module's own functions, those that get an address are."""
+    """True if a call is a message; among the module's own functions, if it takes an address."""
     known = find(call.callee)
     return known.family in MESSAGES and (known.family is not Family.HELPER or known.has("address"))

@@ -1,8 +1,8 @@
 """Follow a sample of work-groups through a kernel, by its integers alone.
 
-Branches on known numbers are taken; both ways are walked where nobody knows.  A loop whose counters
-advance evenly is walked at its start, once in its midst and once at its end, and what lies between
-counts without being walked.
+Branches on known numbers are taken; for unknown ones both ways are walked.  A loop whose counters
+advance evenly is walked at its start, once in the middle and once at its end.  The rounds in
+between are counted without being walked.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ Mask = NDArray[np.bool_]
 Payload = Mapping[str, Numbers | None]
 Roots = frozenset[int]
 UNKNOWN_TRIPS = 8
-"""Rounds of a loop whose end nobody knows."""
+"""Assumed rounds of a loop whose end is unknown."""
 UNEVEN_ROUNDS = 24
-"""Rounds that are walked one by one where the loops inside of them change their length."""
+"""Rounds that are walked one by one if the lengths of inner loops change."""
 MOST_ROUNDS = 64
 """Rounds that are walked of a loop whose counters advance unevenly."""
 
 
 @dataclass(eq=False)
 class Message:
-    """An access of the sampled work-groups: `rounds` is how often the walk stands for it."""
+    """An access of the sampled work-groups; it represents `rounds` executions."""
 
     sites: tuple[Site, ...]
-    """Several where the address has an element for each."""
+    """Messages of the access; several if the address has an element for each."""
     arguments: Sequence[Known]
     mask: Mask
     rounds: Numbers
     payload: Payload | None = None
     key: Numbers | None = None
-    """Of an access whose place is not known: subgroups with equal keys go to the same place."""
+    """Key of an access with unknown address: equal keys mean the same address."""
 
     @property
     def site(self) -> Site:
@@ -66,36 +66,38 @@ class Message:
 
 @dataclass
 class Walk:
-    """The walk of one kernel.  `counts` says how often each (group, subgroup) ran a block."""
+    """The walk of one kernel; `counts` is how often each (group, subgroup) ran a block."""
 
     program: Program
     arguments: Sequence[int | float]
     grid: tuple[int, int, int]
     groups: Numbers
-    """Linear numbers of the sampled work-groups."""
+    """Linear indices of the sampled work-groups."""
     subgroups: int
     lanes: int
     leads: bool = False
-    """Whether only the first lane of each work-group is followed, and no loop in its midst."""
+    """True if only the first lane of each work-group is followed, and no loop in its middle."""
     counts: dict[str, NDArray[np.float64]] = field(init=False, default_factory=dict)
     messages: list[Message] = field(init=False, default_factory=list)
     guessed: bool = field(init=False, default=False)
-    """Whether a branch or the end of a loop was not known."""
+    """True if a branch or the end of a loop was unknown."""
 
     def __post_init__(self) -> None:
         self._loops = self.program.loops
         self._steps, self._phis = self.program.steps, self.program.phis
         self._values: list[Known] = []
-        """By the program's slots."""
+        """Values by the program's slots."""
         self._payloads: dict[int, Payload] = {}
         self._shape = (len(self.groups), 1 if self.leads else self.subgroups)
         self._roots: dict[int, Roots] = {}
-        """Of an unknown number, by its slot: the numbers that it was made of, as `_origins`."""
+        """Origins of an unknown number, by its slot: the numbers that it depends on, as in
+        `_origins`.
+        """
         self._origins: list[Numbers | Sum] = []
         self._named: dict[Any, int] = {}
         self._keys: dict[Roots, Numbers] = {}
         self._shared: Roots = frozenset()
-        """Of all that was stored to shared local memory."""
+        """Origins of everything stored to shared local memory."""
         self._rounds: Numbers = np.ones(self._shape, np.int64)
         self._pending: dict[str, Mask] = {}
         self._acts: dict[str, Callable[[Step, str, Mask], None]] = {
@@ -136,7 +138,7 @@ class Walk:
                 self._block(label, mask)
 
     def _even_loop(self, header: str) -> None:
-        """A loop whose counters are known to advance evenly: two rounds say by how much."""
+        """Run a loop whose counters are known to advance evenly; two rounds give the steps."""
         before, held = self._counters(header), dict(self._payloads)
         self._region([header], header)
         steps = _differences(before, self._counters(header))
@@ -162,7 +164,7 @@ class Walk:
         self._give_up(header, [header])
 
     def _decided(self, header: str) -> bool:
-        """Whether the comparison that ends a loop is known."""
+        """True if the comparison that ends a loop is known."""
         return self._values[self.program.slot(self.program.ends[header][0].value)] is not None
 
     def _loop(self, header: str, body: Sequence[str]) -> None:
@@ -197,7 +199,7 @@ class Walk:
         self._give_up(header, body)
 
     def _give_up(self, header: str, body: Sequence[str]) -> None:
-        """Leave a loop whose end nobody knows."""
+        """Leave a loop whose end is unknown."""
         self.guessed = True
         left = self._pending.pop(header, None)
         if left is None:
@@ -212,7 +214,7 @@ class Walk:
         return {slot: self._values[slot] for slot, _ in self._phis[header]}
 
     def _total(self, body: Sequence[str]) -> float:
-        """A number that changes alike in rounds that run alike."""
+        """A checksum of execution counts that changes equally in equal rounds."""
         return float(sum((k + 1) * self.counts[b].sum() for k, b in enumerate(body)
                          if b in self.counts))
 
@@ -220,7 +222,7 @@ class Walk:
         self, steps: Mapping[int, Numbers], moves: Mapping[int, Mapping[str, Numbers]],
         mask: Mask, ahead: int,
     ) -> None:
-        """Advance counters and payloads of those in the loop as that many more rounds would."""
+        """Advance counters and payloads of those in the loop by `ahead` more rounds."""
         here = 1 if mask.all() else mask[..., None, None]
         for slot, step in steps.items():
             now = self._values[slot]
@@ -235,7 +237,9 @@ class Walk:
     def _ahead(
         self, header: str, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> int | None:
-        """Rounds that can be skipped: until before the first of the sample leaves the loop."""
+        """Rounds that can be skipped before the first of the sample leaves the loop; None if
+        unknown.
+        """
         end = self.program.ends.get(header)
         if end is None:
             return None
@@ -269,7 +273,7 @@ class Walk:
         return self._added(operand, steps, now)
 
     def _changes(self, now: Mapping[int, Known], operand: Operand) -> bool:
-        """Whether a value is a counter of the loop, or made of one."""
+        """True if a value is a counter of the loop, or depends on one."""
         made = self.program.makers.get(operand.text)
         return self.program.slot(operand) in now or (
             made is not None and any(self.program.slot(o) in now for o in made.operands))
@@ -277,7 +281,7 @@ class Walk:
     def _added(
         self, operand: Operand, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> tuple[Numbers, Numbers] | None:
-        """A counter plus a number that the loop does not change."""
+        """Value and step of a counter plus a loop-invariant number."""
         made = self.program.makers[operand.text]
         if made.opcode not in ("add", "sub"):
             return None
@@ -369,7 +373,7 @@ class Walk:
 
     @property
     def _at(self) -> SimpleNamespace:
-        """Where the sampled subgroups are, in the words of the definitions of ids."""
+        """Position of the sampled subgroups, as the definitions of ids take it."""
         x, y, _ = self.grid
         n = self.groups[:, None, None, None]
         return SimpleNamespace(
@@ -380,7 +384,7 @@ class Walk:
     # -- what stands for unknown numbers ---------------------------------------------------------
 
     def _roots_of(self, slots: Sequence[int]) -> Roots:
-        """The numbers that decide something that is made of these; equal for all do not count."""
+        """Origins that differ between subgroups, on which any of these slots depends."""
         found: set[int] = set()
         made_of = self.program.sources
         self._values += self.program.initial[len(self._values):]  # what only these name
@@ -393,14 +397,14 @@ class Walk:
         return frozenset(found)
 
     def _origin(self, name: Any, known: Numbers | Sum) -> int:
-        """The number of a known one, which is kept so that its `id` stays its own."""
+        """Index of a known number, which is referenced so that its `id` is not reused."""
         if name not in self._named:
             self._named[name] = len(self._origins)
             self._origins.append(known)
         return self._named[name]
 
     def _key(self, roots: Roots) -> Numbers:
-        """Of what is made of these: one number for each subgroup."""
+        """One number per subgroup that identifies the values of these origins."""
         found = self._keys.get(roots)
         if found is None:
             key = np.zeros(self._shape, np.int64)
@@ -476,7 +480,7 @@ _NONE: Roots = frozenset()
 
 
 def _differences(before: Mapping[Any, Known], after: Mapping[Any, Known]) -> dict[Any, Numbers]:
-    """Of what is known in both."""
+    """Differences of the values that are known in both."""
     return {k: difference(b, a) for k, b in after.items()
             if b is not None and (a := before.get(k)) is not None}
 
@@ -484,7 +488,7 @@ def _differences(before: Mapping[Any, Known], after: Mapping[Any, Known]) -> dic
 def _even_steps(
     one: Mapping[int, Known], two: Mapping[int, Known], three: Mapping[int, Known]
 ) -> dict[int, Numbers] | None:
-    """Steps of counters; nothing where one of them is uneven."""
+    """Steps of counters; None if one of them is uneven."""
     first, second = _differences(one, two), _differences(two, three)
     even = all(np.array_equal(first[k], second[k]) for k in first.keys() & second.keys())
     return {k: second[k] for k in first.keys() & second.keys()} if even else None
@@ -496,6 +500,6 @@ _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "s
 
 
 def _lifted(value: Any) -> Numbers:
-    """With four axes: a number for all, or one for each lane, which a definition has last."""
+    """Convert the result of a definition to four axes; its last axis is the lane."""
     array = np.asarray(value, np.int64)
     return array.swapaxes(2, 3) if array.ndim == 4 else array.reshape(1, 1, -1, 1)
