@@ -1,7 +1,7 @@
-"""`triton-xe doctor`: devices, drivers and compilers there are, what is used, what is missing.
+"""`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
 
-The exit code says whether kernels can run: 0 when stock Triton is whole and loads this plugin, and
-a small kernel ran and gave the right numbers on the device this process would use, else 1.
+The exit code is 0 if kernels can run: stock Triton is complete and loads this plugin, and a small
+kernel computed the right numbers on the device of this process.  Otherwise it is 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OCLOC_HINT = (
 
 @dataclass
 class Report:
-    """All findings; `advice` has one sentence per thing worth doing."""
+    """All findings; `advice` has one sentence per recommended action."""
 
     python: str
     packages: dict[str, str]
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_gpu(as_json: bool, file: Path) -> int:
-    """0 when all checks passed on the first GPU, 1 when one did not, 3 without a GPU."""
+    """Run the checks on the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
     found = _machine()
@@ -117,7 +117,7 @@ def check_gpu(as_json: bool, file: Path) -> int:
 
 
 def _machine() -> dict[str, Any]:
-    """What results of checks depend on."""
+    """Properties of the machine on which results of checks depend."""
     report = Report("", {}, "", "")
     _level_zero(report)
     packages = {"triton-xe": triton_xe.__version__, **{name: _version(name) for name in PACKAGES}}
@@ -127,7 +127,7 @@ def _machine() -> dict[str, Any]:
 
 
 def examine() -> Report:
-    """Look at everything once; never raises for what is missing."""
+    """Examine everything once; missing parts do not raise."""
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
                     native.describe())
@@ -180,7 +180,7 @@ def _version(package: str) -> str:
 
 
 def _triton() -> dict[str, Any]:
-    """Whether stock Triton is whole, and what a new process gets that imports it."""
+    """State of stock Triton, and the result of importing it in a new process."""
     found = installation.findings(installation.examine())
     if found:
         found += _newer()
@@ -194,7 +194,7 @@ def _triton() -> dict[str, Any]:
 
 
 def _newer() -> list[str]:
-    """What the installed Triton changed, when it is one that nobody has looked at."""
+    """Changes in the installed Triton, if it is not a supported version."""
     done = subprocess.run([sys.executable, "-c", _CANARY], capture_output=True, text=True)
     return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
@@ -303,7 +303,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _trial(selection: Selection | None) -> dict[str, Any]:
-    """Run a vector addition on the device that would be used, and check its numbers."""
+    """Run a vector addition on the device of this process, and check its numbers."""
     if selection is None or selection.kind == "none":
         return {"passed": False, "why": "no device is chosen"}
     try:

@@ -1,8 +1,8 @@
-"""What a check is, and how it runs a kernel on the device and on the simulator.
+"""Definition of a check, and functions that run a kernel on the device and on the simulator.
 
-The simulator is what the compiler was tested against.  A check states a fact about the hardware,
-runs kernels that depend on it on both, and compares bits, or compares with numpy where another
-rounding is as good.
+The simulator is the reference, because the compiler was tested against it.  A check states a fact
+about the hardware, runs kernels that depend on it on both, and compares bits.  If several roundings
+are valid it compares with numpy.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def from_llvm(name: str, text: str) -> Module:
 
 @dataclass
 class Bench:
-    """The device that is examined, and a simulated one of its type."""
+    """The device under test, and a simulated one of its type."""
 
     device: Device
     reference: Device = field(init=False)
     executes: bool = True
-    """False on Intel's driver with the simulated command stream: nothing is executed."""
+    """False on Intel's driver with the simulated command stream, on which nothing is executed."""
     values: dict[str, float] = field(default_factory=dict)
-    """What was measured."""
+    """Measured values."""
 
     def __post_init__(self) -> None:
         self.reference = SimulatedDevice(self.device.target.name)
@@ -93,26 +93,30 @@ class Bench:
         return found
 
     def milliseconds(self, action: Callable[[], Any]) -> float:
-        """The device's time for the launches of an action, of five tries the least."""
+        """The device's time for the launches of an action, the minimum of five tries."""
         action()
         if self.executes:
             return min(time_ms(self.device, action) for _ in range(5))
         return math.inf
 
     def same(self, module: Module, grid: Grid, arguments: Sequence[Any], what: str = "") -> None:
-        """`Wrong` unless the device computes the bits that the simulator does; NaN is NaN."""
+        """Raise `Wrong` unless the device computes the same bits as the simulator; all NaNs are
+        equal.
+        """
         found = self.run(module, grid, arguments)
         expected = self.run(module, grid, arguments, on=self.reference)
         for got, want in zip(found, expected, strict=True):
             self.equal(got, want, what or module.kernel)
 
     def equal(self, got: Array, want: Array, what: str) -> None:
-        """`Wrong` names the first element whose bits differ."""
+        """Raise `Wrong` with the first element whose bits differ."""
         if self.executes:
             _compare(got, want, _bits(got) != _bits(want), what)
 
     def close(self, got: Array, want: Array, bound: Any, what: str) -> None:
-        """`Wrong` where a number is further off than `bound`, one number or one for each."""
+        """Raise `Wrong` if a number differs by more than `bound`, one number or one for each
+        element.
+        """
         if not self.executes:
             return
         with np.errstate(all="ignore"):
@@ -122,7 +126,7 @@ class Bench:
 
 
 def _bits(array: Array) -> Array:
-    """The array as integers, with one NaN for all."""
+    """The array as integers, with equal bits for all NaNs."""
     plain = array.copy()
     if plain.dtype.kind == "f":
         plain[np.isnan(plain)] = np.nan
@@ -139,7 +143,7 @@ def _compare(got: Array, want: Array, differs: Array, what: str) -> None:
 
 @dataclass(frozen=True)
 class Check:
-    """One fact that only a GPU can confirm; `run` raises `Wrong` where it does not hold."""
+    """One fact that only a GPU can confirm; `run` raises `Wrong` if it does not hold."""
 
     name: str
     fact: str
@@ -149,7 +153,7 @@ class Check:
 
 @dataclass
 class Result:
-    """What became of a check."""
+    """Result of a check."""
 
     check: str
     state: str
