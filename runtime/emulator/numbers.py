@@ -27,6 +27,7 @@ from triton_xe.runtime.emulator.registers import (
 
 Doubles = NDArray[np.float64]
 _SPLITTER = 134217729.0
+_LEAST = 5e-324
 _LIMITS = {t: (int(np.iinfo(d).min), int(np.iinfo(d).max))
            for t, d in DTYPES.items() if t not in FLOATS}
 _SMALLEST_NORMAL = {"hf": 2.0**-14, "f": 2.0**-126, "df": 2.0**-1022}
@@ -44,15 +45,29 @@ def sum_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def product_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The rounded product and what rounding took away (Dekker's product)."""
+    """The rounded product and what rounding took away (Dekker's product).
+
+    It is computed on the mantissas.  An error below fp64's range keeps its sign.
+    """
     total = x * y
+    (x, x_exponent), (y, y_exponent) = np.frexp(x), np.frexp(y)
+    exponent, product = x_exponent + y_exponent, x * y
     t = _SPLITTER * x
     x_high = t - (t - x)
     t = _SPLITTER * y
     y_high = t - (t - y)
     x_low, y_low = x - x_high, y - y_high
-    error = ((x_high * y_high - total) + x_high * y_low + x_low * y_high) + x_low * y_low
-    return total, error
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    error = (product - np.ldexp(total, -exponent)) + error
+    scaled = np.ldexp(error, exponent)
+    return total, np.where((scaled == 0) & (error != 0), np.copysign(_LEAST, error), scaled)
+
+
+def sum_with_overflow(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
+    """`sum_with_error`; the error of a sum that is too large for fp64 is infinite."""
+    total, error = sum_with_error(x, y)
+    too_large = np.isinf(total) & np.isfinite(x) & np.isfinite(y)
+    return total, np.where(too_large, -total, error)
 
 
 def to_odd(total: Doubles, error: Doubles) -> Doubles:
