@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
 CLEAN: tuple[str, ...] = (
     "backend/",
+    "benchmarks/",
+    "examples/",
     "python/dev/",
     "runtime/__init__.py",
     "runtime/arguments.py",

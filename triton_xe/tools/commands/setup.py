@@ -1,8 +1,8 @@
 """`triton-xe setup`: repair stock Triton next to a torch that requires another Triton.
 
 Torch's XPU builds install `triton-xpu`, which overwrites stock Triton.  This command removes it,
-installs stock Triton completely, and registers with pip that torch's requirement is satisfied.  Neither
-triton nor torch is imported; nothing else changes.
+installs stock Triton completely, and registers with pip that torch's requirement is satisfied.
+Neither triton nor torch is imported; nothing else changes.
 """
 
 from __future__ import annotations
