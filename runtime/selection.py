@@ -54,6 +54,8 @@ class Selection:
     kind: Kind
     targets: tuple[str, ...]
     reason: str
+    on_request: bool = False
+    """True if kernels are left to another vendor's backend until `TRITON_XE_DEVICE` is set."""
 
     def __post_init__(self) -> None:
         if (self.kind == "sim") != bool(self.targets):
@@ -75,7 +77,7 @@ def decide(request: str, machine: Machine) -> Selection:
     if machine.other_gpu:
         return Selection(
             "none", (), f"this machine has an {machine.other_gpu} GPU, so the simulator is used "
-            "only when TRITON_XE_DEVICE=sim asks for it")
+            "only when TRITON_XE_DEVICE=sim asks for it", on_request=True)
     if machine.torch == "xpu":
         return Selection(
             "none", (), "this torch is an XPU build but no Intel GPU was found; install torch's "

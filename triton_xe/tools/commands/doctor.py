@@ -1,7 +1,8 @@
 """`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
 
 The exit code is 0 if kernels can run: stock Triton is complete and loads this plugin, and a small
-kernel computed the right numbers on the device of this process.  Otherwise it is 1.
+kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside another
+vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated device.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
 from triton_xe.runtime import native
-from triton_xe.runtime.selection import Selection, select, torch_build
+from triton_xe.runtime.selection import Machine, Selection, decide, select, torch_build
 from triton_xe.tools import installation, intel
 
 TRIAL_ELEMENTS = 1024
@@ -40,6 +41,10 @@ _CANARY = "from triton_xe.tools import triton_contract as c; print(c.sentence())
 NATIVE_HINT = (
     "for faster launches install this package where a C compiler and Python's headers are (Debian "
     "and Ubuntu: gcc and python3-dev)"
+)
+ON_REQUEST_HINT = (
+    "to run kernels on the simulator set TRITON_XE_DEVICE=sim; without it this package leaves all "
+    "kernels to the other GPU's backend"
 )
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
@@ -149,6 +154,8 @@ def examine() -> Report:
 def page(report: Report) -> str:
     """The report as one page of text."""
     verdict = "kernels can run" if report.can_run else "kernels CANNOT run"
+    if report.can_run and report.choice.get("on_request"):
+        verdict = "inactive on purpose, until TRITON_XE_DEVICE=sim is set"
     sections: list[tuple[str, list[str]]] = [
         (
             "versions",
@@ -208,7 +215,10 @@ def _choice(report: Report) -> Selection | None:
         return None
     report.choice = {
         "kind": selection.kind, "targets": list(selection.targets), "reason": selection.reason,
+        "on_request": selection.on_request,
     }
+    if selection.on_request:
+        report.advice.append(ON_REQUEST_HINT)
     return selection
 
 
@@ -304,6 +314,8 @@ def _is_writable(folder: Path) -> bool:
 
 def _trial(selection: Selection | None) -> dict[str, Any]:
     """Run a vector addition on the device of this process, and check its numbers."""
+    if selection is not None and selection.on_request:
+        selection = decide("sim", Machine())
     if selection is None or selection.kind == "none":
         return {"passed": False, "why": "no device is chosen"}
     try:
