@@ -162,7 +162,7 @@ def convert(values: Array, kind: str, saturate: bool, threads: Threads) -> Array
     if kind in FLOATS:
         return _to_float(values, kind, dtype, saturate, threads)
     if values.dtype.kind == "f":
-        return _float_to_integer(values, kind)
+        return _float_to_integer(values, kind, threads)
     if values.dtype == dtype:
         return values
     if saturate:
@@ -205,10 +205,24 @@ def _integer_to_double(values: Array, kind: str, threads: Threads) -> Array:
     return doubles(total, error, threads) if kind == "df" else to_odd(total, error)
 
 
-def _float_to_integer(values: Array, kind: str) -> Array:
-    """Truncated and clamped to the type's range; NaN becomes 0."""
+def _whole(numbers: Doubles, threads: Threads) -> Doubles:
+    """Numbers rounded to whole ones by each thread's rounding mode."""
+    if threads.rounding is None:
+        return np.rint(numbers)
+    modes = np.broadcast_to(threads.rounding, np.broadcast_shapes(
+        threads.rounding.shape, numbers.shape))
+    found: Doubles = np.choose(
+        modes, (np.rint(numbers), np.ceil(numbers), np.floor(numbers), np.trunc(numbers)))
+    return found
+
+
+def _float_to_integer(values: Array, kind: str, threads: Threads) -> Array:
+    """Truncated, or rounded if cr0.0 says so, and clamped to the type's range; NaN becomes 0."""
     dtype, (low, high) = DTYPES[kind], _LIMITS[kind]
-    whole = np.trunc(np.where(np.isnan(values), 0, values).astype(np.float64))
+    numbers = np.where(np.isnan(values), 0, values).astype(np.float64)
+    whole = np.trunc(numbers)
+    if threads.rounds_integers is not None:
+        whole = np.where(threads.rounds_integers, _whole(numbers, threads), whole)
     above, below = whole >= float(high), whole <= float(low)
     inside = np.where(above | below, 0, whole).astype(np.uint64 if kind == "uq" else np.int64)
     return np.where(above, dtype(high), np.where(below, dtype(low), inside.astype(dtype)))

@@ -105,6 +105,8 @@ def _stored(operation: Operation, compute: Compute) -> Step:
         def plain(threads: Threads, running: Running) -> None:
             write(threads, compute(threads), mask(threads, running))
         return plain
+    if name == "ov":
+        return _noting_overflow(operation, compute)
     holds, flags = condition(name), set_flags(operation.instruction)
 
     def flagged(threads: Threads, running: Running) -> None:
@@ -114,6 +116,24 @@ def _stored(operation: Operation, compute: Compute) -> Step:
         flags(threads, holds(stored, stored.dtype.type(0)), chosen)
 
     return flagged
+
+
+def _noting_overflow(operation: Operation, compute: Compute) -> Step:
+    """An integer sum whose flags say that it does not fit its type."""
+    if operation.instruction.op != "add" or operation.is_float:
+        raise UnsupportedError(f"{operation.instruction.name} with condition .ov has no definition "
+                               "here")
+    mask, write = operation.mask, operation.write
+    x, y = (_exact(each, operation) for each in operation.sources)
+    limits, flags = np.iinfo(DTYPES[operation.type]), set_flags(operation.instruction)
+
+    def step(threads: Threads, running: Running) -> None:
+        chosen, total = mask(threads, running), x(threads) + y(threads)
+        write(threads, compute(threads), chosen)
+        outside = (total < limits.min) | (total > limits.max)
+        flags(threads, np.asarray(outside, bool), chosen)
+
+    return step
 
 
 def _flushing(compute: Compute, kind: str) -> Compute:
