@@ -9,6 +9,7 @@ The policy, first match wins (`TRITON_XE_DEVICE` is the user's request):
 |---|---|---|
 | `gpu` | any | the GPU (its first use reports a missing one) |
 | `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` if none is named |
+| none | a program under `triton-xe emulate` | its GPU |
 | none | Intel GPU, torch not a CPU-only build | the GPU |
 | none | a GPU of NVIDIA or AMD | none: their Triton backend remains the only active one |
 | none | torch is an XPU build, no Intel GPU | none: that torch cannot have simulated tensors |
@@ -124,6 +125,8 @@ def _check_targets(request: str, targets: tuple[str, ...]) -> None:
 def select() -> Selection:
     """The device choice for this process, from `TRITON_XE_DEVICE` and this machine."""
     request = knobs.device()
+    if not request and knobs.emulated():
+        return Selection("gpu", (), "`triton-xe emulate` gives this program an emulated GPU")
     return decide(request, Machine() if request else look(Path("/")))
 
 

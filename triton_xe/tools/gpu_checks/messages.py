@@ -238,5 +238,6 @@ CHECKS = (
           "its result is exact for integers, within rounding for floats.",
           dpas_products, _has_dpas),
     Check("dpas-rounding", "DPAS keeps denormal operands and results, and adds in the order and "
-          "with the roundings of the readable definition, to the bit.", dpas_rounding, _has_dpas),
+          "with the roundings of the readable definition, to the bit.", dpas_rounding, _has_dpas,
+          "the emulated matrix unit rounds by the same definition"),
 )
