@@ -42,7 +42,7 @@ APART_LIMIT = 32 * 1024
 
 @dataclass(frozen=True)
 class AllocateBuffersPass(ModulePass):
-    """Buffers in shared local memory get their places."""
+    """Allocate buffers in shared local memory."""
 
     name: ClassVar = "allocate-buffers"
 

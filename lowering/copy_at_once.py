@@ -35,7 +35,7 @@ from triton_xe.lowering.rewriting import all_of, locate
 
 @dataclass(frozen=True)
 class CopyAtOncePass(ModulePass):
-    """Asynchronous copies to shared local memory happen where they begin."""
+    """Asynchronous copies to shared local memory -> synchronous copies at their start."""
 
     name: ClassVar = "copy-at-once"
 

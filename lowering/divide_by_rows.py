@@ -37,7 +37,7 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class DivideByRowsPass(TargetedPass):
-    """Elements are multiplied by the reciprocal of what their row is divided by."""
+    """Divisions by a value per row -> products with its reciprocal."""
 
     name: ClassVar = "divide-by-rows"
 

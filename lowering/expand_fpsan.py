@@ -72,7 +72,7 @@ class Format:
 
 @dataclass(frozen=True)
 class ExpandFpsanPass(ModulePass):
-    """The sanitizer's integers for floats become integer arithmetic."""
+    """Replace float arithmetic by the integer arithmetic of Triton's `fpsan`."""
 
     name: ClassVar = "expand-fpsan"
 

@@ -99,7 +99,7 @@ Accessed = Callable[[Operation], SSAValue | None]
 
 @dataclass(frozen=True)
 class InsertBarriersPass(ModulePass):
-    """Barriers between accesses of different warps to the same memory."""
+    """Insert barriers between accesses of different warps to the same memory."""
 
     name: ClassVar = "insert-barriers"
 

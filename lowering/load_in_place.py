@@ -52,7 +52,7 @@ _THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
 
 @dataclass(frozen=True)
 class LoadInPlacePass(TargetedPass):
-    """Rows of values that a matrix needs in its layout are loaded in it."""
+    """Load a row of values in the layout of the matrix that uses it."""
 
     name: ClassVar = "load-in-place"
 

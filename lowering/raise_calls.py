@@ -79,7 +79,7 @@ class Call:
 
 @dataclass(frozen=True)
 class RaiseCallsPass(TargetedPass):
-    """Operations of Gluon's Intel dialect -> loads and stores of blocks, products, barriers."""
+    """Gluon's Intel operations -> loads and stores of blocks, products, barriers."""
 
     name: ClassVar = "raise-calls"
 

@@ -28,7 +28,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 @dataclass(frozen=True)
 class RunPartitionsPass(TargetedPass):
-    """Partitions of specialized warps run one after another, on all warps."""
+    """Run the partitions of specialized warps in sequence, on all warps."""
 
     name: ClassVar = "run-partitions"
 

@@ -72,7 +72,7 @@ _STEPS = (AddPtrOp, BroadcastOp, ConvertLayoutOp, ExpandDimsOp, SplatOp)
 
 @dataclass(frozen=True)
 class GatherOperandsPass(TargetedPass):
-    """Rows at loaded places are loaded in the layout of operand B."""
+    """Load gathered rows in the layout of operand B."""
 
     name: ClassVar = "gather-operands"
 

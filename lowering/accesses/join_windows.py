@@ -31,7 +31,7 @@ _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge")
 
 @dataclass(frozen=True)
 class JoinWindowsPass(TargetedPass):
-    """Whether a position lies in a window before another takes one comparison."""
+    """Fuse the two comparisons of a range check into one."""
 
     name: ClassVar = "join-windows"
 

@@ -41,7 +41,7 @@ SMALL, LARGE = 1 << 29, 1 << 61
 
 @dataclass(frozen=True)
 class ShortenOffsetsPass(TargetedPass):
-    """Versions with gathers compute positions of 64 bits in fewer instructions."""
+    """Strength-reduce 64-bit offsets in versions with gathers."""
 
     name: ClassVar = "shorten-offsets"
 

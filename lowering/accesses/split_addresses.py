@@ -31,7 +31,7 @@ MOST_STEPS = 60
 
 @dataclass(frozen=True)
 class SplitAddressesPass(TargetedPass):
-    """What moves in a loop for all lanes alike is added to the base."""
+    """Add loop-carried offsets that are equal in all lanes to the base address."""
 
     name: ClassVar = "split-addresses"
 

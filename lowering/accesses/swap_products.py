@@ -66,7 +66,7 @@ _STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)
 
 @dataclass(frozen=True)
 class SwapProductsPass(TargetedPass):
-    """Where rows of A lie at loaded places, a product is computed transposed."""
+    """Transpose products whose rows of A are gathered."""
 
     name: ClassVar = "swap-products"
 

@@ -37,7 +37,7 @@ ACCUMULATOR_BYTES = 4
 
 @dataclass(frozen=True)
 class WholeBlocksPass(TargetedPass):
-    """Where no 2D messages are, a launch vouches that blocks of operands lie inside all bounds."""
+    """Without 2D messages: assume operand blocks in bounds, checked by a launch guard."""
 
     name: ClassVar = "whole-blocks"
 

@@ -42,7 +42,7 @@ WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class WholeRowsPass(TargetedPass):
-    """Rows that fill the registers are as long as their block: a launch vouches for it."""
+    """Assume that rows fill their block if they fill the registers, checked by a launch guard."""
 
     name: ClassVar = "whole-rows"
 

@@ -41,7 +41,7 @@ Number = SSAValue | int
 
 @dataclass(frozen=True)
 class GuardTilesPass(TargetedPass):
-    """Likewise: a version with messages, and one with gathers where they may be illegal."""
+    """In kernels written by hand: a second version with gathers if messages may be illegal."""
 
     name: ClassVar = "guard-tiles"
 

@@ -59,7 +59,7 @@ _CHAINED = ("arith", "math")
 
 @dataclass(frozen=True)
 class AssignDpasPass(TargetedPass):
-    """Dots get DPAS layouts."""
+    """Assign DPAS layouts to dots."""
 
     name: ClassVar = "assign-dpas"
     keeps_layouts: bool = False

@@ -33,7 +33,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 @dataclass(frozen=True)
 class ReduceInPlacePass(TargetedPass):
-    """A reduction of all elements reads them where they are."""
+    """Reduce all elements in the layout of the operand."""
 
     name: ClassVar = "reduce-in-place"
 

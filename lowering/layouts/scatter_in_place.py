@@ -48,7 +48,7 @@ Scatter = StoreOp | AtomicRMWOp | AtomicCASOp
 
 @dataclass(frozen=True)
 class ScatterInPlacePass(TargetedPass):
-    """Stores and atomics work in the layout of their operands."""
+    """Store, and do atomics, in the layout of the operands."""
 
     name: ClassVar = "scatter-in-place"
 

@@ -51,7 +51,7 @@ _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
 
 @dataclass(frozen=True)
 class SpreadRowsPass(TargetedPass):
-    """Values per row of a dot's result live one in a lane."""
+    """Distribute values per row of a dot's result over lanes, one each."""
 
     name: ClassVar = "spread-rows"
 

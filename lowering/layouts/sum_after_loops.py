@@ -45,7 +45,7 @@ MOST_REGISTERS = 150
 
 @dataclass(frozen=True)
 class SumAfterLoopsPass(TargetedPass):
-    """Row sums of products that a loop only adds to are added up across lanes behind it."""
+    """Move lane reductions of accumulated row sums from a loop to after it."""
 
     name: ClassVar = "sum-after-loops"
 

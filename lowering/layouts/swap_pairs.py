@@ -59,7 +59,7 @@ _BY_ELEMENT = (*_CASTS, BitcastOp, arith.BitcastOp)
 
 @dataclass(frozen=True)
 class SwapPairsPass(TargetedPass):
-    """Sums that pick one of two neighbours -> exchanges, in layouts that keep these in a warp."""
+    """Sums that select one of two neighbours -> exchanges between lanes."""
 
     name: ClassVar = "swap-pairs"
 

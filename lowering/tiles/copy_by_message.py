@@ -33,7 +33,7 @@ OWN_PAYLOAD = 9
 
 @dataclass(frozen=True)
 class CopyByMessagePass(TargetedPass):
-    """Blocks that are stored as they were loaded are loaded by equal messages."""
+    """Load blocks that are stored unchanged by the messages of the store."""
 
     name: ClassVar = "copy-by-message"
 

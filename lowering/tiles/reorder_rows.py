@@ -44,7 +44,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class ReorderRowsPass(TargetedPass):
-    """Rows of transposed operands stand in the order that takes them apart cheapest."""
+    """Order the rows of transposed operands such that unpacking them is cheapest."""
 
     name: ClassVar = "reorder-rows"
 

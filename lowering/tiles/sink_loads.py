@@ -97,7 +97,7 @@ LONGEST_CHAIN = 96
 
 @dataclass(frozen=True)
 class SinkLoadsPass(TargetedPass):
-    """Reads, and products, that do not fit into the registers at once move to their use."""
+    """Sink loads and products to their uses if registers do not suffice."""
 
     name: ClassVar = "sink-loads"
 

@@ -32,7 +32,7 @@ _TILES = (xetile.LoadTileOp, xetile.TileMmaOp, xetile.UpdateTileOffsetOp, xetile
 
 @dataclass(frozen=True)
 class SplitBarriersPass(TargetedPass):
-    """With `split_barriers`, subgroups of large work-groups meet in each pass of a K loop."""
+    """With `split_barriers`: synchronise the subgroups in each iteration of a K loop."""
 
     name: ClassVar = "split-barriers"
     split_barriers: bool = False
