@@ -3,6 +3,8 @@
 # make bench   run the benchmarks
 # make ledger  count and time the native code of common kernels, into benchmarks/ledger.csv
 # make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
+# make docs    the site, in build/site
+# make quick   the tests that need no toolchain, under three minutes on two cores
 # make check   linters, strict types on the built package, and plain words
 #
 # make wheel   build an sdist, and from it the wheel, in dist/
@@ -26,7 +28,7 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compi
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions smoke bench ledger check wheel clean
+.PHONY: demo test test-versions smoke quick bench ledger check docs wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -54,6 +56,11 @@ check: $(VENV)/ready
 	$(BIN)/python -m triton_xe.tools.check_types
 	$(BIN)/python -m mypy python/dev
 	$(BIN)/python python/dev/prose.py
+
+docs: $(VENV)/ready
+	$(BIN)/python -c 'import sphinx, myst_parser, pydata_sphinx_theme' 2>/dev/null || \
+	  $(BIN)/python -m pip install -q -e '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 
 wheel: $(VENV)/ready
 	rm -rf dist

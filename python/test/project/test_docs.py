@@ -15,8 +15,8 @@ from triton_xe import triton_versions
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("README.md", "docs/first-kernel.md", "docs/reading.md", "docs/debugging.md",
-         "docs/recording.md", "docs/tuning.md", "docs/gluon.md",
-         "docs/findings.md")
+         "docs/recording.md", "docs/tuning.md", "docs/gluon.md", "docs/ahead-of-time.md",
+         "docs/options.md", "docs/internals/first-pass.md", "docs/reports/findings.md")
 MARK = "---- end of block ----"
 
 
@@ -110,17 +110,22 @@ def test_no_other_commands():
         assert [c for c in commands(page) if not c.startswith(("make ", "triton-xe "))] == []
 
 
-def test_the_readme_is_short_and_leads_to_every_page():
-    text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) < 110
-    assert [page.name for page in (ROOT / "docs").glob("*.md")
-            if f"docs/{page.name}" not in text and page.name not in LINKED_ELSEWHERE] == []
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 110
 
 
-LINKED_ELSEWHERE = {"llvm-spirv-target.md"}
+def test_every_page_is_in_the_site_once():
+    """Sphinx warns of missing pages, but not of those that are in two sections."""
+    entries = []
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.M | re.S):
+            names = [line for line in block.splitlines() if line and not line.startswith(":")]
+            entries += [(page.parent / f"{name}.md").resolve() for name in names]
+    pages = {page.resolve() for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(entries) == sorted(pages - {(ROOT / "docs/index.md").resolve()})
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []

@@ -168,7 +168,7 @@ def test_what_ends_the_process_is_refused(kind, operation):
         check_parsed(verified(text))
 
 
-PAGE = Path(__file__).parents[4] / "docs/llvm-spirv-target.md"
+PAGE = Path(__file__).parents[4] / "docs/reports/llvm-spirv-target.md"
 REPRODUCERS = re.findall(r"```llvm\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
