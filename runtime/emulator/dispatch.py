@@ -9,7 +9,7 @@ one from `.ze_info` and arguments, as Intel's driver does.  Sources: Intel compu
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ Triple = tuple[int, int, int]
 _HEADER_GROUPS = (1, 6, 7)
 """Dwords of r0 with the work-group's x, y and z."""
 _INDIRECT_ALIGNMENT = 64
+_SURFACE = 0x1000
+"""Numbers of the bindless surfaces that `of_zebin` describes are multiples of this."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,10 @@ def of_zebin(
     if size is None:
         raise DeviceError(f"kernel {info.name} has no required work-group size; give one")
     threads = -(-size[0] * size[1] * size[2] // info.simd)
-    payload = _payload(info, binary, space, groups, size, arguments)
+    values = _pointers(info, binary, space, arguments)
+    payload = _payload(info, values, groups, size)
+    surfaces = {_surface_number(a): int(values[a.offset])
+                for a in info.arguments if a.is_bindless}
     inline, rest = payload[: info.inline_bytes], payload[info.inline_bytes :]
     per_thread = _per_thread_ids(info, size, threads)
     address = space.put(rest + per_thread + bytes(256))
@@ -141,7 +146,8 @@ def of_zebin(
     return Dispatch(
         groups, threads, info.simd, indirect_offset=address - base, general_state_base=base,
         inline_data=inline, slm_bytes=info.slm_bytes, scratch_bytes=info.scratch_bytes,
-        last_thread_mask=(1 << items) - 1 if items else 0xFFFFFFFF)
+        last_thread_mask=(1 << items) - 1 if items else 0xFFFFFFFF,
+        surfaces=lambda kind, number: (surfaces[number], space.bytes_from(surfaces[number])))
 
 
 def _per_thread_ids(info: KernelInfo, size: Triple, threads: int) -> bytes:
@@ -151,44 +157,54 @@ def _per_thread_ids(info: KernelInfo, size: Triple, threads: int) -> bytes:
     return b""
 
 
-Fill = Callable[[Argument], bytes]
+_SECTIONS: Mapping[str, str] = {"const_base": ".data.const", "global_base": ".data.global"}
+
+
+def _pointers(
+    info: KernelInfo, binary: bytes, space: AddressSpace, arguments: Sequence[Any]
+) -> dict[int, Any]:
+    """Offset in the payload -> value of each argument, the kernel's own data included."""
+    data = {kind: space.put(sections(binary)[name]) for kind, name in _SECTIONS.items()
+            if any(a.kind == kind for a in info.arguments)}
+    return {a.offset: data[a.kind] if a.kind in data else arguments[a.index]
+            for a in info.arguments if a.kind in data or a.kind.startswith("arg_by")}
+
+
+def _surface_number(argument: Argument) -> int:
+    return _SURFACE * (argument.offset + 1)
 
 
 def _payload(
-    info: KernelInfo, binary: bytes, space: AddressSpace, groups: Triple, size: Triple,
-    arguments: Sequence[Any],
+    info: KernelInfo, values: Mapping[int, Any], groups: Triple, size: Triple
 ) -> bytes:
     """The arguments as the kernel expects them, from their descriptions."""
-
-    def given(argument: Argument) -> bytes:
-        raw = argument_bytes(arguments[argument.index])
-        return raw[argument.source_offset : argument.source_offset + argument.size]
-
-    def section(name: str) -> Fill:
-        return lambda argument: struct.pack("<Q", space.put(sections(binary)[name]))
-
-    fillers: Mapping[str, Fill] = {
-        "arg_bypointer": given, "arg_byvalue": given,
-        "local_size": lambda _: struct.pack("<3I", *size),
-        "enqueued_local_size": lambda _: struct.pack("<3I", *size),
-        "group_count": lambda _: struct.pack("<3I", *groups),
-        "global_size": lambda _: struct.pack(
-            "<3I", *(g * s for g, s in zip(groups, size, strict=True))),
-        "global_id_offset": lambda _: bytes(12),
-        "buffer_offset": lambda _: bytes(4),
-        "work_dimensions": lambda _: struct.pack("<I", 3),
-        "const_base": section(".data.const"), "global_base": section(".data.global"),
-        "indirect_data_pointer": lambda _: bytes(8), "scratch_pointer": lambda _: bytes(8),
+    counts: Mapping[str, bytes] = {
+        "local_size": struct.pack("<3I", *size),
+        "enqueued_local_size": struct.pack("<3I", *size),
+        "group_count": struct.pack("<3I", *groups),
+        "global_size": struct.pack("<3I", *(g * s for g, s in zip(groups, size, strict=True))),
+        "global_id_offset": bytes(12), "buffer_offset": bytes(4),
+        "work_dimensions": struct.pack("<I", 3),
     }
     end = max((a.offset + a.size for a in info.arguments), default=0)
     payload = bytearray(max(end, info.inline_bytes))
     for argument in info.arguments:
-        if argument.kind not in fillers:
+        if argument.offset in values:
+            raw = _given(argument, values[argument.offset])
+        elif argument.kind in counts:
+            raw = counts[argument.kind]
+        else:
             raise UnsupportedError(f"kernel {info.name} takes a {argument.kind}, which this "
                                    "dispatch does not fill in")
-        raw = fillers[argument.kind](argument)[: argument.size]
-        payload[argument.offset : argument.offset + argument.size] = raw.ljust(argument.size, b"\0")
+        payload[argument.offset : argument.offset + argument.size] = raw[
+            : argument.size].ljust(argument.size, b"\0")
     return bytes(payload)
+
+
+def _given(argument: Argument, value: Any) -> bytes:
+    if argument.is_bindless:
+        return struct.pack("<I", _surface_number(argument))
+    return argument_bytes(value)[argument.source_offset :]
 
 
 def argument_bytes(value: Any) -> bytes:

@@ -25,6 +25,8 @@ class Argument:
     size: int
     index: int = -1
     source_offset: int = 0
+    is_bindless: bool = False
+    """True for a pointer that is passed as the number of a surface."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def _entries(block: str) -> Iterator[tuple[str, dict[str, str]]]:
 def _argument(fields: Fields) -> Argument:
     return Argument(
         fields["arg_type"], int(fields.get("offset", 0)), int(fields.get("size", 0)),
-        int(fields.get("arg_index", -1)), int(fields.get("source_offset", 0)))
+        int(fields.get("arg_index", -1)), int(fields.get("source_offset", 0)),
+        fields.get("addrmode") == "bindless")
 
 
 def _work_group(environment: Fields) -> tuple[int, int, int] | None:

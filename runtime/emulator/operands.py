@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.emulator.instruction import Operand, Region
+from triton_xe.runtime.emulator.memory import fault
 from triton_xe.runtime.emulator.numbers import bf16_to_float, convert
 from triton_xe.runtime.emulator.registers import (
     ADDRESSES,
     DTYPES,
     FLOATS,
+    GENERAL_BYTES,
     SIZES,
     UNSIGNED,
     Array,
@@ -186,6 +188,8 @@ def _read_indirect(operand: Operand, channels: int) -> Read:
 def _check_aligned(at: Array, size: int) -> None:
     if (at % size).any():
         raise UnsupportedError("a register-indirect operand is not aligned to its type")
+    if (at < 0).any() or (at >= GENERAL_BYTES).any():
+        raise fault("out of bounds", "a register-indirect operand is outside of the register file")
 
 
 def destination(operand: Operand | None, channels: int, grf_bytes: int) -> Write:

@@ -32,22 +32,22 @@ UNSIGNED: Mapping[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.ui
 CHANNELS = 32
 WIDE_ELEMENTS = 64
 
-_GENERAL_BYTES = 256 * 64
+GENERAL_BYTES = 256 * 64
 STAGING_REGISTERS = 64
 _ARCHITECTURE: Mapping[str, tuple[int, int]] = {
     "acc": (0, 1024), "a": (1024, 64), "f": (1088, 32), "cr": (1120, 32), "sr": (1152, 32),
     "ce": (1184, 16), "n": (1200, 16), "tm": (1216, 32), "tdr": (1248, 32), "s": (1280, 256),
 }  # fmt: skip
 """Architecture registers: offset after the general registers, and size in bytes."""
-FLAGS = (_GENERAL_BYTES + _ARCHITECTURE["f"][0]) // 4
+FLAGS = (GENERAL_BYTES + _ARCHITECTURE["f"][0]) // 4
 """Position of f0 in the view of 32-bit words."""
-ADDRESSES = (_GENERAL_BYTES + _ARCHITECTURE["a"][0]) // 2
+ADDRESSES = (GENERAL_BYTES + _ARCHITECTURE["a"][0]) // 2
 """Position of a0.0 in the view of 16-bit words."""
-CONTROL = (_GENERAL_BYTES + _ARCHITECTURE["cr"][0]) // 4
+CONTROL = (GENERAL_BYTES + _ARCHITECTURE["cr"][0]) // 4
 """Position of cr0.0 in the view of 32-bit words."""
-SCALARS = _GENERAL_BYTES + _ARCHITECTURE["s"][0]
+SCALARS = GENERAL_BYTES + _ARCHITECTURE["s"][0]
 """Position of s0 in bytes."""
-STAGING = _GENERAL_BYTES + 1536
+STAGING = GENERAL_BYTES + 1536
 """Position in bytes of registers that gathered messages are put together in."""
 _BYTES = STAGING + STAGING_REGISTERS * 64
 
@@ -133,4 +133,4 @@ def byte_offset(operand: Operand, grf_bytes: int) -> int:
               "acc": number * grf_bytes + operand.sub * size}.get(file, operand.sub * size)
     if inside >= limit:
         raise UnsupportedError(f"register {file}{number}.{operand.sub} has no definition here")
-    return _GENERAL_BYTES + start + inside
+    return GENERAL_BYTES + start + inside

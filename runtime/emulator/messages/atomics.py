@@ -52,7 +52,7 @@ def atomic(message: Lsc) -> Step:
     register = UNSIGNED[message.register_bytes]
 
     def run(threads: Threads, running: Running) -> None:
-        where = target(threads)
+        where = target(threads, running)
         at = where.of(addresses(threads))
         chosen = chosen_channels(mask, threads, running, at.shape)
         kept = np.ones(at.shape, bool) if chosen is None else chosen

@@ -148,40 +148,40 @@ class Target:
 
     place: Place
     base: int = 0
-    limit: int | None = None
     is_local: bool = False
 
     def of(self, addresses: Array) -> Array:
         return local_addresses(addresses) if self.is_local else addresses + self.base
 
 
-def target_of(message: Lsc) -> Callable[[Threads], Target]:
+def target_of(message: Lsc) -> Callable[[Threads, Running], Target]:
     """The memory that a message accesses."""
     if message.surface == "slm":
-        return lambda threads: Target(Place(threads.memories.local, threads.groups),
-                                      is_local=True)
+        return lambda threads, running: Target(
+            Place(threads.memories.local, threads.groups), is_local=True)
     if message.surface == "flat":
         everything = Target(Place())
-        return lambda threads: everything
+        return lambda threads, running: everything
     if message.surface == "bti" and message.surface_number in STATELESS:
         short = message.address_bytes == 4
-        return lambda threads: Target(
+        return lambda threads, running: Target(
             Place(), threads.memories.general_state_base if short else 0)
     return _surface_of(message)
 
 
-def _surface_of(message: Lsc) -> Callable[[Threads], Target]:
+def _surface_of(message: Lsc) -> Callable[[Threads, Running], Target]:
     """A surface: the scratch memory of each thread, or one that the launch describes."""
     kind, fixed = message.surface, message.surface_number
     extended = message.instruction.sources[2]
     word = ADDRESSES // 2 + extended.sub
 
-    def surface(threads: Threads) -> Target:
-        number = fixed if fixed is not None else _uniform(threads.views[np.uint32][:, word])
+    def surface(threads: Threads, running: Running) -> Target:
+        number = fixed if fixed is not None else _uniform(
+            threads.views[np.uint32][running.threads, word])
         if number == SCRATCH_HANDLE >> 4:
             return Target(Place(threads.memories.scratch, threads.numbers))
-        base, size = threads.memories.surface(kind, number)
-        return Target(Place(), base, size)
+        base, _ = threads.memories.surface(kind, number)
+        return Target(Place(), base)
 
     return surface
 
@@ -254,7 +254,7 @@ def _mover(
     register, memory = UNSIGNED[message.register_bytes], UNSIGNED[message.memory_bytes]
 
     def places(threads: Threads, running: Running) -> tuple[Target, Array, Bools | None]:
-        where = target(threads)
+        where = target(threads, running)
         at = where.of(spread(addresses(threads)))
         return where, at, chosen_channels(mask, threads, running, (threads.count, *shape))
 

@@ -1,0 +1,82 @@
+"""Kernels of the ledger: native code on the emulator equals the simulator.
+
+Results are equal bit for bit.  Hardware's `math.exp`, `inv` and `rsqt` are not correctly rounded;
+the emulator rounds them correctly, the simulator computes them in its own way, so that rows with
+these functions may differ by `BOUND`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import loops
+from python.test.emulator import rows
+from triton_xe.runtime.emulator import iga
+from triton_xe.runtime.level_zero.zebin import sections
+
+pytestmark = pytest.mark.intel_compiler
+APPROXIMATE = ("attention", "softmax", "swiglu", "inductor", "layer norm", "rms norm", "cross")
+"""Beginnings of the names of rows with these functions."""
+BOUND = {np.dtype(kind): 2.0**-bits
+         for kind, bits in ((np.float16, 10), (np.uint16, 7), (np.float32, 20))}
+"""Largest difference of such rows, relative to the largest magnitude of the array: a unit in the
+last place of fp16 and bf16, 8 of fp32."""
+QUICK = {
+    "bmg": ("gemm 64x64x32", "gemm int8", "packed 16x128x64", "scaled e2m1", "attention 64",
+            "softmax fp16", "layer norm gradient fp16", "add, n odd", "descriptor transpose u8",
+            "argmax", "sort", "dropout"),
+    "pvc": ("gemm 64x64x32", "packed pairs 16x128x64", "layer norm", "rotary embedding",
+            "prefix sum", "inductor reduction"),
+    "ptl": ("gemm small (MoE)", "sort", "add"),
+    "dg2": ("add", "softmax fp32", "layer norm"),
+    "lnl": ("row sum",),
+}
+UNTRIED = ("grouped", "MoE", "MoE 64x128x32")
+"""Their arguments are addresses and tables, which random numbers are not."""
+CASES = [
+    pytest.param(row, device, marks=[] if row in quick else pytest.mark.slow, id=f"{device}-{row}")
+    for device, quick in QUICK.items() for row in loops.ROWS if row not in UNTRIED]
+
+
+def differences(found, expected):
+    """Largest difference relative to the largest magnitude; 0 if all bits are equal."""
+    if np.array_equal(rows.bits(found), rows.bits(expected)):
+        return 0.0
+    a, b = (numbers(x) for x in (found, expected))
+    both = np.isnan(a) & np.isnan(b) | (a == b)
+    apart = np.where(both, 0, np.abs(a - b))
+    scale = np.abs(b[np.isfinite(b)]).max()
+    return float(np.nan_to_num(apart, nan=np.inf).max() / scale)
+
+
+def numbers(array):
+    if array.dtype == np.uint16:
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+@pytest.mark.parametrize(("row", "device"), CASES)
+def test_native_code_equals_the_simulator(row, device):
+    kernel = rows.compiled(row, device)
+    given = rows.arguments(kernel)
+    expected = rows.run_simulated(kernel, given)
+    found, launch = rows.run_native(kernel, given)
+    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    assert any(not np.array_equal(rows.bits(a), rows.bits(b))
+               for a, b in zip(arrays, found, strict=True)), "nothing was stored"
+    for name, a, b in zip((n for n, v in zip(kernel.parameters, given, strict=True)
+                           if isinstance(v, np.ndarray)), found, expected, strict=True):
+        bound = BOUND.get(a.dtype, 0.0) if row.startswith(APPROXIMATE) else 0.0
+        assert differences(a, b) <= bound, name
+    assert not launch.misaligned
+    check_text(kernel)
+
+
+def check_text(kernel):
+    """The code as text assembles to the same bytes."""
+    for name, code in sections(kernel.binary).items():
+        if name.startswith(".text.") and not name.endswith("Void_Program"):
+            again = iga.assemble(kernel.device, iga.disassemble(kernel.device, code))
+            assert code[: len(again)] == again
+            assert not any(code[len(again) :])
