@@ -1,6 +1,6 @@
-"""Write the pages of `docs/` that are generated from code: `python -m triton_xe.tools.pages`.
+"""Pages of `docs/` that are made from the code: `python -m triton_xe.tools.pages` writes them.
 
-A test compares each page with the generated text, so that the pages match the program.
+A test compares each with what is written here, so that a page says what the program does.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import llvmlite.binding as llvm
 
@@ -22,9 +22,13 @@ class HostCpu:
     features: str
 
     def has(self, feature: str) -> bool:
-        return f"+{feature}" in self.features.split(",")
+        return f"+{feature}" in self._features
 
-    @property
+    @cached_property
+    def _features(self) -> frozenset[str]:
+        return frozenset(self.features.split(","))
+
+    @cached_property
     def vector_bytes(self) -> int:
         """Bytes of the widest vector register in use."""
         if self.has("avx512f"):

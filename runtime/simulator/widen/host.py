@@ -26,6 +26,8 @@ from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.ir.types import I32, I64
+from triton_xe.runtime.simulator.pieces.costs import HostCosts
+from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
@@ -151,7 +153,9 @@ def translate(
         writers[name].written() if name in writers else _lane_helper(context, f)
         for name, f in functions.items()
     ]
-    if kernel.name in context.barriers or context.takes_turns:
+    costs = HostCosts.of(host_cpu(), list(context.definitions.values()))
+    large = {f.name for f in bodies if is_large(f, costs)}
+    if (kernel.name in context.barriers or context.takes_turns) and ENTRY not in large:
         bodies = [kept_across_barriers(f) if f.name == ENTRY else f for f in bodies]
     is_in_step = context.shared is not None or context.meetings is not None
     if is_in_step and arguments:
@@ -164,10 +168,17 @@ def translate(
                   if any(b.label in met for b in f.blocks) else f for f in bodies]
     tables = writers[kernel.name].w.arrays.tables
     if sanitizer is None:
-        bodies = [pinned_results(f, STOP_LABEL, host_cpu()) for f in bodies]
+        bodies = [f if f.name in large else pinned_results(f, STOP_LABEL, host_cpu())
+                  for f in bodies]
+    constants: list[ir.Global] = []
+    for f in [f for f in bodies if f.name in large]:
+        taken_apart, own = once_per_shape(f, costs)
+        bodies[bodies.index(f):bodies.index(f) + 1] = taken_apart
+        constants += own
     made = [flags_in_memory(f) for f in (*context.definitions.values(), *bodies)]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
-    return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
+    return HostKernel(kernel_name, print_module(made, [*_globals(module), *constants]),
+                      argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes if writers[kernel.name].needs_shared_memory else 0,
                       kernel.name in context.barriers,

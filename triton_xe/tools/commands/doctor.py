@@ -1,8 +1,7 @@
-"""`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
+"""`triton-xe doctor`: devices, drivers and compilers there are, what is used, what is missing.
 
-The exit code is 0 if kernels can run: stock Triton is complete and loads this plugin, and a small
-kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside another
-vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated device.
+The exit code says whether kernels can run: 0 when stock Triton is whole and loads this plugin, and
+a small kernel ran and gave the right numbers on the device this process would use, else 1.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
 from triton_xe.runtime import native
-from triton_xe.runtime.selection import Machine, Selection, decide, select, torch_build
+from triton_xe.runtime.selection import Selection, select, torch_build
 from triton_xe.tools import installation, intel
 
 TRIAL_ELEMENTS = 1024
@@ -42,10 +41,6 @@ NATIVE_HINT = (
     "for faster launches install this package where a C compiler and Python's headers are (Debian "
     "and Ubuntu: gcc and python3-dev)"
 )
-ON_REQUEST_HINT = (
-    "to run kernels on the simulator set TRITON_XE_DEVICE=sim; without it this package leaves all "
-    "kernels to the other GPU's backend"
-)
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
     "`triton-xe toolchain` or install the package intel-ocloc"
@@ -54,7 +49,7 @@ OCLOC_HINT = (
 
 @dataclass
 class Report:
-    """All findings; `advice` has one sentence per recommended action."""
+    """All findings; `advice` has one sentence per thing worth doing."""
 
     python: str
     packages: dict[str, str]
@@ -95,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_gpu(as_json: bool, file: Path) -> int:
-    """Run the checks on the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
+    """0 when all checks passed on the first GPU, 1 when one did not, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
     found = _machine()
@@ -122,7 +117,7 @@ def check_gpu(as_json: bool, file: Path) -> int:
 
 
 def _machine() -> dict[str, Any]:
-    """Properties of the machine on which results of checks depend."""
+    """What results of checks depend on."""
     report = Report("", {}, "", "")
     _level_zero(report)
     packages = {"triton-xe": triton_xe.__version__, **{name: _version(name) for name in PACKAGES}}
@@ -132,7 +127,7 @@ def _machine() -> dict[str, Any]:
 
 
 def examine() -> Report:
-    """Examine everything once; missing parts do not raise."""
+    """Look at everything once; never raises for what is missing."""
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
                     native.describe())
@@ -154,8 +149,6 @@ def examine() -> Report:
 def page(report: Report) -> str:
     """The report as one page of text."""
     verdict = "kernels can run" if report.can_run else "kernels CANNOT run"
-    if report.can_run and report.choice.get("on_request"):
-        verdict = "inactive on purpose, until TRITON_XE_DEVICE=sim is set"
     sections: list[tuple[str, list[str]]] = [
         (
             "versions",
@@ -187,7 +180,7 @@ def _version(package: str) -> str:
 
 
 def _triton() -> dict[str, Any]:
-    """State of stock Triton, and the result of importing it in a new process."""
+    """Whether stock Triton is whole, and what a new process gets that imports it."""
     found = installation.findings(installation.examine())
     if found:
         found += _newer()
@@ -201,7 +194,7 @@ def _triton() -> dict[str, Any]:
 
 
 def _newer() -> list[str]:
-    """Changes in the installed Triton, if it is not a supported version."""
+    """What the installed Triton changed, when it is one that nobody has looked at."""
     done = subprocess.run([sys.executable, "-c", _CANARY], capture_output=True, text=True)
     return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
@@ -215,10 +208,7 @@ def _choice(report: Report) -> Selection | None:
         return None
     report.choice = {
         "kind": selection.kind, "targets": list(selection.targets), "reason": selection.reason,
-        "on_request": selection.on_request,
     }
-    if selection.on_request:
-        report.advice.append(ON_REQUEST_HINT)
     return selection
 
 
@@ -313,9 +303,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _trial(selection: Selection | None) -> dict[str, Any]:
-    """Run a vector addition on the device of this process, and check its numbers."""
-    if selection is not None and selection.on_request:
-        selection = decide("sim", Machine())
+    """Run a vector addition on the device that would be used, and check its numbers."""
     if selection is None or selection.kind == "none":
         return {"passed": False, "why": "no device is chosen"}
     try:

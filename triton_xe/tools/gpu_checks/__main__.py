@@ -1,4 +1,4 @@
-"""Run one check on the first GPU, and print the result as a line of JSON."""
+"""One check on the first GPU; the result is a line of JSON: see the package."""
 
 import json
 import sys

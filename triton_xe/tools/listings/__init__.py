@@ -1,1 +1,1 @@
-"""Readers of the assembly listings of Intel's graphics compiler."""
+"""What is read from the assembly listings of Intel's graphics compiler."""

@@ -1,0 +1,114 @@
+"""Two ways to one result, as one instruction of a block.
+
+      br i1 %all, label %whole, label %some
+    whole:
+      %x = load <64 x float>, ptr %p                      %z = choice %all:
+      br label %end                                ->            whole: load <64 x float>, ptr %p
+    some:                                                        some: masked load
+      %y = masked load <64 x float>, ptr %p, %mask
+      br label %end
+    end:
+      %z = phi <64 x float> [%x, %whole], [%y, %some]
+
+Masked accesses are written so where masks cost much.  The blocks before and after become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from triton_xe.runtime.simulator.ir.records import TERMINATORS, Block, Instruction, Operand
+from triton_xe.runtime.simulator.ir.types import VOID
+
+_MOST = 8
+"""Operations of an arm."""
+_STAYS = TERMINATORS | {"phi", "alloca", "atomicrmw", "cmpxchg", "fence"}
+
+
+@dataclass(slots=True, eq=False)
+class Choice(Instruction):
+    """Runs one of two `arms`, whose results are `taken`; its operands are all that it uses."""
+
+    arms: tuple[list[Instruction], list[Instruction]] = field(default_factory=lambda: ([], []))
+    taken: tuple[Operand, ...] = ()
+
+    @property
+    def condition(self) -> Operand:
+        return self.operands[0]
+
+
+def with_choices(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks of a function where every such branch is an instruction."""
+    own = {b.label: Block(b.label, list(b.instructions)) for b in blocks}
+    before: dict[str, list[str]] = {label: [] for label in own}
+    for block in own.values():
+        for label in block.successors:
+            before[label].append(block.label)
+    ends: dict[str, str] = {}
+    for label in list(own):
+        while label in own:
+            arms = _arms(own[label], own, before)
+            if arms is None:
+                break
+            end, = own[arms[0]].successors
+            own[label].instructions[-1:] = _joined(own[label], *(own[x] for x in (*arms, end)))
+            ends[end] = label
+            for after in own[label].successors:
+                before[after] = [label if x == end else x for x in before[after]]
+            for gone in (*arms, end):
+                del own[gone]
+    return [Block(b.label, [_renamed(i, ends) for i in b.instructions]) for b in own.values()]
+
+
+def _arms(
+    block: Block, own: dict[str, Block], before: dict[str, list[str]]
+) -> tuple[str, str] | None:
+    last = block.instructions[-1]
+    if last.opcode != "br" or len(set(last.labels)) != 2:
+        return None
+    first, second = last.labels
+    ends = {x for label in last.labels if label in own for x in own[label].successors}
+    if len(ends) != 1 or not all(
+            label in own and before[label] == [block.label] and _is_arm(own[label])
+            for label in last.labels):
+        return None
+    (end,) = ends
+    if end not in own or sorted(before[end]) != sorted(last.labels) or end == block.label:
+        return None
+    phis = own[end].phis
+    return (first, second) if len(phis) <= 1 and all(i.type.kind == "vec" for i in phis) else None
+
+
+def _is_arm(block: Block) -> bool:
+    *body, last = block.instructions
+    return last.opcode == "br" and len(last.labels) == 1 and len(body) <= _MOST and not any(
+        i.opcode in _STAYS or (i.opcode == "call" and not i.callee.startswith("llvm.masked."))
+        for i in body)
+
+
+def _joined(block: Block, first: Block, second: Block, end: Block) -> list[Instruction]:
+    """What follows in `block` in the place of its branch."""
+    arms = first.instructions[:-1], second.instructions[:-1]
+    taken: tuple[Operand, ...] = ()
+    made = Choice("choice", VOID, [block.instructions[-1].operands[0]], arms=arms)
+    for phi in end.phis:
+        by_label = dict(zip(phi.labels, phi.operands, strict=True))
+        taken = by_label[first.label], by_label[second.label]
+        made.type, made.result = phi.type, phi.result
+    made.taken = taken
+    inside = {i.result for arm in arms for i in arm}
+    used = [o for arm in arms for i in arm for o in i.operands] + list(taken)
+    made.operands += dict.fromkeys(o for o in used if o.local and o.local not in inside)
+    return [made, *end.instructions[len(end.phis):]]
+
+
+def _renamed(i: Instruction, ends: dict[str, str]) -> Instruction:
+    if i.opcode != "phi" or ends.keys().isdisjoint(i.labels):
+        return i
+    labels = []
+    for label in i.labels:
+        while label in ends:
+            label = ends[label]
+        labels.append(label)
+    return replace(i, labels=labels)

@@ -1,0 +1,76 @@
+"""How many machine instructions LLVM makes of one instruction of a host function, roughly.
+
+LLVM's time depends on them: a vector of 128 fp32 elements takes 16 registers of 32 bytes, and each
+operation on it 16 instructions.  What hosts do lane by lane counts each lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from triton_xe.runtime.simulator.ir.records import Function, Instruction
+from triton_xe.runtime.simulator.ir.types import Type
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+
+_PER_LANE, _PER_MASKED_LANE, _PER_SOURCE, _PER_MASKED = 3, 4, 4, 3
+
+
+@dataclass
+class HostCosts:
+    """Costs on a host with vector registers of `width` bytes; `functions` may be inlined."""
+
+    width: int
+    functions: dict[str, int]
+
+    @classmethod
+    def of(cls, host: HostCpu, functions: Sequence[Function]) -> HostCosts:
+        """With the costs of these, which call none of each other that come later."""
+        made = cls(host.vector_bytes, {})
+        for function in functions:
+            made.functions[function.name] = sum(map(made.cost, function.instructions()))
+        return made
+
+    def cost(self, i: Instruction) -> int:
+        """Machine instructions of one, with those of the function that it calls."""
+        if i.opcode == "phi":
+            return 0
+        if i.opcode == "call" and i.callee.startswith("llvm.masked."):
+            return self._masked(i)
+        if i.opcode in ("extractelement", "insertelement"):
+            return 1
+        widest = max([self.registers(i.type), *[self.registers(o.type) for o in i.operands]])
+        if i.opcode == "shufflevector" and not (is_slice(i) or is_splat(i)):
+            return self.registers(i.type) * min(_PER_SOURCE, widest)
+        return widest + self.functions.get(i.callee, 0)
+
+    def _masked(self, i: Instruction) -> int:
+        t = i.operands[0].type if i.type.kind == "void" else i.type
+        if self.width == 64:
+            return _PER_MASKED * self.registers(t)
+        if "gather" in i.callee or "scatter" in i.callee:
+            return _PER_LANE * t.lanes
+        return _PER_MASKED_LANE * t.lanes if t.scalar.size < 4 else (
+            _PER_MASKED * self.registers(t))
+
+    def registers(self, t: Type) -> int:
+        """Vector registers of a value; flags take a byte each, at least."""
+        return _registers(t, self.width)
+
+
+@cache
+def _registers(t: Type, width: int) -> int:
+    return max(1, -(-t.size // width)) if t.kind == "vec" else 1
+
+
+def is_slice(i: Instruction) -> bool:
+    """True if a shuffle takes neighbouring elements of one operand, or all of both."""
+    first = i.indices[0]
+    return first >= 0 and i.indices[-1] == first + len(i.indices) - 1 and (
+        i.indices == tuple(range(first, first + len(i.indices))))
+
+
+def is_splat(i: Instruction) -> bool:
+    """True if a shuffle repeats the first element."""
+    return not any(i.indices)

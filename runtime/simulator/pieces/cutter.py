@@ -1,0 +1,293 @@
+"""Cut the vector work of a block into pieces: expressions whose results are kept in memory.
+
+A piece is an operation with the operations before it that only it uses:
+
+    %p = shufflevector %x ...                    piece %s of %x, %y:
+    %q = fmul %p, %y                       ->      shufflevector, fmul, fadd
+    %s = fadd %q, %y                             piece of %s, %at: store
+    store %s, ptr %at
+
+A value that several pieces use is a place in memory, and so is a part of it that is not moved.
+Numbers stay in the function, and what is one number in all elements is made anew in each piece.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from triton_xe.runtime.simulator.ir.records import (
+    ACCESSES,
+    ASSEMBLY,
+    TERMINATORS,
+    Block,
+    Instruction,
+    Operand,
+    is_spelled,
+)
+from triton_xe.runtime.simulator.ir.types import VOID, Type
+from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
+from triton_xe.runtime.simulator.pieces.choices import Choice
+from triton_xe.runtime.simulator.pieces.costs import HostCosts, is_slice, is_splat
+
+MOST = 200
+"""Machine instructions of a piece, about."""
+_STAYS = TERMINATORS | {"phi", "alloca", "extractvalue", "insertvalue"}
+_WRITES = ("llvm.masked.store", "llvm.masked.scatter", "llvm.mem", "llvm.coro")
+_READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather")
+_PURE_FAMILIES = frozenset({"math", "shuffle"})
+_SIMPLE = frozenset("int float ptr vec void".split())
+
+
+@dataclass(eq=False)
+class Piece:
+    """Operations whose last result, or an operand or constant, is `value`.
+
+    A vector is stored at the place of the value `to`; a number is what a call of the piece returns.
+    """
+
+    body: list[Instruction]
+    value: Operand | None
+    to: str | None = None
+
+    def inputs(self) -> Iterator[Operand]:
+        """What the body uses and does not make, as often as it does."""
+        made = {i.result for i in self.body}
+        used = (o for i in self.body for o in i.operands)
+        yield from (o for o in used if o.local and o.local not in made)
+        if self.value is not None and self.value.local and self.value.local not in made:
+            yield self.value
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes after the place of the value `root` at which another value is."""
+
+    root: str
+    offset: int = 0
+
+
+@dataclass(eq=False)
+class Element:
+    """One element of a value in memory, as a number of the function."""
+
+    result: Operand
+    of: Place
+    name: str
+
+
+Item = Instruction | Piece | Element
+
+
+@dataclass
+class _Tree:
+    """Operations that wait for the one operation that uses the last one's result."""
+
+    body: list[Instruction]
+    cost: int
+    reads: bool
+
+
+@dataclass
+class Cutter:
+    """Cuts the blocks of a function, which come in an order where values are made before use."""
+
+    blocks: list[Block]
+    costs: HostCosts
+    places: dict[str, Place] = field(default_factory=dict)
+    """Of all vectors in memory."""
+    types: dict[str, Type] = field(default_factory=dict)
+    """Of the roots."""
+    cheap: dict[str, list[Instruction]] = field(default_factory=dict)
+    """Vectors that are made anew: how."""
+    waiting: dict[str, _Tree] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.uses: Counter[str] = Counter()
+        self.user: dict[str, str] = {}
+        """The label of the block that uses a value, "" if there are several or a phi does."""
+        for block in self.blocks:
+            for i in block.instructions:
+                for name in set(i.locals()):
+                    self.uses[name] += 1
+                    label = "" if i.opcode == "phi" else block.label
+                    self.user[name] = label if self.user.get(name, label) == label else ""
+
+    def root(self, x: Operand) -> str:
+        """Keep a value in memory of its own."""
+        assert x.local is not None
+        self.places[x.local], self.types[x.local] = Place(x.local), x.type
+        return x.local
+
+    def cut(self, block: Block) -> list[Item]:
+        """The block in pieces."""
+        self.block, self.items = block, list[Item]()
+        for i in block.instructions:
+            if i.opcode in _STAYS or not self._works_on_vectors(i):
+                self._keep(i)
+            elif not (self._is_made_anew(i) or self._is_in_place(i) or self._is_element(i)):
+                self._work(i)
+        assert not self.waiting
+        return self.items
+
+    def _works_on_vectors(self, i: Instruction) -> bool:
+        kinds = {i.type.kind, *[o.type.kind for o in i.operands]}
+        return kinds <= _SIMPLE and ("vec" in kinds or any(
+            name in self.waiting for name in i.locals()))
+
+    def _keep(self, i: Instruction) -> None:
+        """An instruction that stays in the function as it is."""
+        self._write_out(x for x in i.locals() if x in self.waiting)
+        if _writes(i):
+            self._write_out(x for x, tree in self.waiting.items() if tree.reads)
+        self.items.append(i)
+        if i.type.kind == "vec":
+            self.root(i.value)
+
+    def _is_made_anew(self, i: Instruction) -> bool:
+        """Note a vector whose elements are one number of the function."""
+        first = i.operands[0]
+        if i.opcode == "insertelement":
+            number, index = i.operands[1:]
+            found = (first.is_undefined and index.integer_value() == 0
+                     and number.text not in self.waiting)
+            own = [i]
+        else:
+            found = i.opcode == "shufflevector" and is_splat(i) and first.text in self.cheap
+            own = [*self.cheap.get(first.text, ()), i]
+        if found:
+            assert i.result is not None
+            self.cheap[i.result] = own
+        return found
+
+    def _is_in_place(self, i: Instruction) -> bool:
+        """Note a part of a vector that is in memory."""
+        if i.opcode != "shufflevector" or not is_slice(i):
+            return False
+        first, second = i.operands
+        start, n = i.indices[0], first.type.count
+        x, start = (first, start) if start < n else (second, start - n)
+        if x.text not in self.places or start + len(i.indices) > n:
+            return False
+        assert i.result is not None
+        place = self.places[x.text]
+        self.places[i.result] = Place(place.root, place.offset + start * i.type.scalar.size)
+        return True
+
+    def _is_element(self, i: Instruction) -> bool:
+        if i.opcode != "extractelement" or i.operands[0].text not in self.places:
+            return False
+        place, index = self.places[i.operands[0].text], i.operands[1].integer_value()
+        if index is None or index >= i.operands[0].type.count:
+            return False
+        self.items.append(Element(
+            i.value, Place(place.root, place.offset + index * i.type.size), i.operands[0].text))
+        return True
+
+    def _work(self, i: Instruction) -> None:
+        tree = self._tree(i)
+        writes = _writes(i)
+        if writes:
+            self._write_out(x for x, other in self.waiting.items() if other.reads)
+        name = i.result
+        if name and not writes and self.uses[name] == 1 and self.user[name] == self.block.label:
+            self.waiting[name] = tree
+        elif name is None or name in self.uses or writes:
+            self._emit(tree)
+
+    def _tree(self, i: Instruction) -> _Tree:
+        """An operation with those that wait for it, as far as they are not too many."""
+        own = sum(map(self.costs.cost, _single(i)))
+        names = dict.fromkeys(x for x in i.locals() if x in self.waiting)
+        while names and own + sum(self.waiting[x].cost for x in names) > MOST:
+            largest = max(names, key=lambda x: self.waiting[x].cost)
+            del names[largest]
+            self._write_out([largest])
+        trees = [self.waiting.pop(x) for x in names]
+        body = [x for tree in trees for x in tree.body]
+        for x in dict.fromkeys(i.locals()):
+            body += self.cheap.get(x, ())
+        body = list({x.result: x for x in body}.values())
+        return _Tree([*body, i], own + sum(tree.cost for tree in trees),
+                     _reads(i) or any(tree.reads for tree in trees))
+
+    def _write_out(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            if name in self.waiting:
+                self._emit(self.waiting.pop(name))
+
+    def _emit(self, tree: _Tree) -> None:
+        last = tree.body[-1]
+        value = last.value if last.result else None
+        to = self.root(value) if value is not None and value.type.kind == "vec" else None
+        self.items.append(Piece(tree.body, value, to))
+
+    def copied(self, x: Operand, to: str) -> Piece:
+        """A piece that stores a value at the place of another one."""
+        return Piece(list(self.cheap.get(x.text, ())), x, to)
+
+
+def _single(i: Instruction) -> list[Instruction]:
+    """The instruction, or all of a choice."""
+    return [*i.arms[0], *i.arms[1]] if isinstance(i, Choice) else [i]
+
+
+def _writes(i: Instruction) -> bool:
+    """True if it may write memory, or other things may happen."""
+    if isinstance(i, Choice):
+        return any(map(_writes, _single(i)))
+    if i.opcode == "load":
+        return bool(i.flags or i.orderings)
+    if i.opcode != "call":
+        return i.opcode in ACCESSES or i.opcode == "fence"
+    if i.callee.startswith("llvm."):
+        return i.callee.startswith(_WRITES)
+    if is_spelled(i.callee):
+        return not i.callee.startswith(ASSEMBLY) or "memory" in i.callee
+    return not (i.callee.startswith(_READS)
+                or (is_symbol(i.callee) and parts(i.callee)[0] in _PURE_FAMILIES))
+
+
+def _reads(i: Instruction) -> bool:
+    if isinstance(i, Choice):
+        return any(map(_reads, _single(i)))
+    return i.opcode == "load" or (i.opcode == "call" and i.callee.startswith(_READS))
+
+
+def with_own_edges(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, with one more on each way from a branch to phis of vectors.
+
+    There a phi's place can be written: before the branch, another way may still need what it has.
+    """
+    has_phis = {b.label: any(i.type.kind == "vec" for i in b.phis) for b in blocks}
+    edges: dict[tuple[str, str], str] = {}
+    made: list[Block] = []
+    for block in blocks:
+        *body, last = block.instructions
+        ways = dict.fromkeys(x for x in block.successors if has_phis[x])
+        new = {x: f"{block.label}.to.{x[1:]}" for x in ways if len(set(block.successors)) > 1}
+        edges |= {(block.label, x): label for x, label in new.items()}
+        last = replace(last, labels=[new.get(x, x) for x in last.labels])
+        made += [Block(block.label, [*body, last]), *(
+            Block(label, [Instruction("br", VOID, [], labels=[x])]) for x, label in new.items())]
+    return [Block(b.label, [
+        i if i.opcode != "phi" else replace(
+            i, labels=[edges.get((x, b.label), x) for x in i.labels])
+        for i in b.instructions]) for b in made]
+
+
+def in_order(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks so that values are made before they are used, but for those of phis."""
+    own = {b.label: b for b in blocks}
+    done: set[str] = {blocks[0].label}
+    order: list[Block] = []
+    stack = [(blocks[0], iter(blocks[0].successors))]
+    while stack:
+        label = next((x for x in stack[-1][1] if x not in done), None)
+        if label is None:
+            order.append(stack.pop()[0])
+        else:
+            done.add(label)
+            stack.append((own[label], iter(own[label].successors)))
+    return order[::-1]

@@ -1,0 +1,423 @@
+"""Large host functions: LLVM compiles each shape of their vector work once.
+
+LLVM's time grows faster than the code of a function, and kernels do the same to many elements.  So
+vectors are in memory, operations on them become pieces (`cutter`), and all pieces that differ in
+constants alone are calls of one function:
+
+    call @xe.piece.3(ptr %x, ptr %y, i32 7, ptr %z)     %z = (%x + %y) * 7, 128 elements each
+
+What is left has numbers and calls only.  A piece that takes no more instructions than a call stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from triton_xe.runtime.simulator.ir.builder import Builder
+from triton_xe.runtime.simulator.ir.records import Block, Function, Global, Instruction, Operand
+from triton_xe.runtime.simulator.ir.types import I1, I8, PTR, VOID, Type, array
+from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
+from triton_xe.runtime.simulator.pieces.costs import HostCosts
+from triton_xe.runtime.simulator.pieces.cutter import (
+    Cutter,
+    Element,
+    Item,
+    Piece,
+    Place,
+    in_order,
+    with_own_edges,
+)
+from triton_xe.runtime.simulator.pieces.frame import LINE, Path, Step, frame_places
+
+LARGE = 12_000
+"""Machine instructions from which on a function is taken apart: half a second of LLVM's time."""
+_MEMORY = Operand(PTR, "%pieces")
+Key = tuple[object, ...]
+
+
+def is_large(function: Function, costs: HostCosts) -> bool:
+    return sum(map(costs.cost, function.instructions())) > LARGE
+
+
+def once_per_shape(function: Function, costs: HostCosts) -> tuple[list[Function], list[Global]]:
+    """The host function and those of its pieces, with their constants."""
+    made = _Separated(function, costs)
+    return made.functions(), list(made.constants.values())
+
+
+@dataclass
+class _Use:
+    """A piece, what it takes, and its constants in the order of its shape."""
+
+    piece: Piece
+    leaves: list[Operand]
+    constants: list[Operand]
+
+
+@dataclass
+class _Shape:
+    """A function that computes pieces; `given` are the constants that are parameters."""
+
+    name: str
+    uses: list[_Use] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    is_short: bool = False
+    """A piece takes no more than its call: it is written where it is."""
+
+
+class _Separated:
+    def __init__(self, function: Function, costs: HostCosts) -> None:
+        self.function, self.costs = function, costs
+        self.blocks = in_order(with_own_edges(with_choices(function.blocks)))
+        self.cutter = Cutter(self.blocks, costs)
+        self.constants: dict[str, Global] = {}
+        self.shapes: dict[Key, _Shape] = {}
+        self.shape_of: dict[Piece, tuple[_Shape, _Use]] = {}
+        self.count = 0
+
+    def functions(self) -> list[Function]:
+        items = self._items()
+        for row in items.values():
+            for item in row:
+                if isinstance(item, Piece):
+                    self._note(item)
+        for shape in self.shapes.values():
+            first = shape.uses[0].constants
+            shape.given = [k for k in range(len(first)) if any(
+                use.constants[k].text != first[k].text for use in shape.uses)]
+            shape.is_short = self._is_short(shape)
+        self.offsets, nbytes = self._offsets(items)
+        own = [self._function(shape) for shape in self.shapes.values()
+               if not shape.is_short]
+        return [self._rest(items, nbytes), *own]
+
+    # --- pieces -------------------------------------------------------------------------------
+
+    def _items(self) -> dict[str, list[Item]]:
+        """Of each block, with copies for the phis of those after it."""
+        cutter = self.cutter
+        for name, t in self.function.parameters:
+            if t.kind == "vec":
+                cutter.root(Operand(t, name))
+        phis = {b.label: [i for i in b.phis if i.type.kind == "vec"] for b in self.blocks}
+        for i in (i for each in phis.values() for i in each):
+            cutter.root(i.value)
+        items = {b.label: cutter.cut(b) for b in self.blocks}
+        for block in self.blocks:
+            row = items[block.label]
+            last = row.pop()
+            row += self._copies(block.label, [
+                i for label in dict.fromkeys(block.successors) for i in phis[label]])
+            row.append(last)
+        return items
+
+    def _copies(self, label: str, phis: Sequence[Instruction]) -> Iterator[Piece]:
+        """What phis receive from a block; a phi that another one reads is copied first."""
+        cutter, later = self.cutter, list[Piece]()
+        targets = {str(i.result) for i in phis}
+        for i in phis:
+            to = str(i.result)
+            for x, source in zip(i.operands, i.labels, strict=True):
+                place = cutter.places.get(x.text)
+                if source != label or x.is_undefined or place == Place(to):
+                    continue
+                if place is None or place.root not in targets:
+                    later.append(cutter.copied(x, to))
+                    continue
+                self.count += 1
+                between = Operand(x.type, f"{to}.between.{self.count}")
+                yield cutter.copied(x, cutter.root(between))
+                later.append(cutter.copied(between, to))
+        yield from later
+
+    def _note(self, piece: Piece) -> None:
+        use = _Use(piece, [], [])
+        key = _key(use)
+        shape = self.shapes.setdefault(key, _Shape(
+            f"{self.function.name}.piece.{len(self.shapes)}"))
+        shape.uses.append(use)
+        self.shape_of[piece] = shape, use
+
+    def _is_short(self, shape: _Shape) -> bool:
+        use = shape.uses[0]
+        if any(isinstance(i, Choice) for i in use.piece.body):
+            return False
+        moved = [x.type for x in use.leaves if x.type.kind == "vec"]
+        moved += [use.piece.value.type] if use.piece.to and use.piece.value is not None else []
+        own = sum(map(self.costs.cost, use.piece.body)) + sum(map(self.costs.registers, moved))
+        return own <= 2 + len(use.leaves) + len(shape.given) + bool(use.piece.to)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def _offsets(self, items: dict[str, list[Item]]) -> tuple[dict[str, int], int]:
+        """Where each root is."""
+        cutter = self.cutter
+
+        def roots(names: Iterator[str]) -> tuple[str, ...]:
+            return tuple(cutter.places[x].root for x in names if x in cutter.places)
+
+        def step(item: Item) -> Step:
+            if isinstance(item, Element):
+                return Step((item.of.root,))
+            if isinstance(item, Piece):
+                return Step(roots(x.text for x in item.inputs()), (item.to,) if item.to else ())
+            if item.opcode == "phi":
+                return Step(())
+            return Step(roots(item.locals()), roots(iter([item.result or ""])))
+
+        entry = Step((), roots(name for name, _ in self.function.parameters))
+        paths = [Path(b.label, [*([] if k else [entry]), *map(step, items[b.label])], b.successors)
+                 for k, b in enumerate(self.blocks)]
+        return frame_places(paths, {x: t.size for x, t in cutter.types.items()})
+
+    # --- what is left of the function ---------------------------------------------------------
+
+    def _rest(self, items: dict[str, list[Item]], nbytes: int) -> Function:
+        self.b = b = Builder(replace(self.function, blocks=[]), "piece")
+        for block in self.blocks:
+            b.start(block.label)
+            if block is self.blocks[0]:
+                self._entry(nbytes)
+            for item in items[block.label]:
+                self._write(item)
+        return b.function
+
+    def _entry(self, nbytes: int) -> None:
+        area = Instruction("alloca", PTR, [], _MEMORY.text, element=array(max(1, nbytes), I8),
+                           align=LINE)
+        self.b.append(area)
+        for name, t in self.function.parameters:
+            if t.kind == "vec":
+                self._keep(Operand(t, name))
+
+    def _write(self, item: Item) -> None:
+        if isinstance(item, Element):
+            at = self._at(item.of)
+            x = item.result
+            if x.type is I1:
+                self._named("trunc", x, [self.b.load(I8, at)])
+            else:
+                self._named("load", x, [at], align=x.type.size)
+        elif isinstance(item, Piece):
+            self._write_piece(item)
+        elif item.opcode == "phi":
+            if item.type.kind != "vec":
+                self.b.append(item)
+        else:
+            given = [self._given(o) for o in item.operands]
+            self.b.append(replace(item, operands=given))
+            if item.type.kind == "vec":
+                self._keep(item.value)
+
+    def _named(self, opcode: str, result: Operand, operands: list[Operand], align: int = 0) -> None:
+        self.b.append(Instruction(opcode, result.type, operands, result.text, align=align))
+
+    def _given(self, x: Operand) -> Operand:
+        """An operand of an instruction that stays."""
+        if x.text in self.cutter.cheap:
+            names = self._body(self.b, self.cutter.cheap[x.text], {})
+            return names[x.text]
+        place = self.cutter.places.get(x.text)
+        return x if place is None else self.b.load(
+            x.type, self._at(place), align=x.type.scalar.size)
+
+    def _keep(self, x: Operand) -> None:
+        place = self.cutter.places[x.text]
+        if place.root in self.offsets:
+            self.b.store(x, self._at(place), align=LINE)
+
+    def _at(self, place: Place) -> Operand:
+        return self.b.at(_MEMORY, self.offsets[place.root] + place.offset)
+
+    def _write_piece(self, piece: Piece) -> None:
+        shape, use = self.shape_of[piece]
+        if shape.is_short:
+            names = {x.text: self._given(x) for x in use.leaves}
+            names = self._body(self.b, piece.body, names)
+            self._finish(piece, names)
+            return
+        operands = []
+        for x in use.leaves:
+            place = self.cutter.places.get(x.text)
+            operands.append(x if place is None else self._at(place))
+        operands += [self._constant(use.constants[k], shape, k) for k in shape.given]
+        result: Type = VOID
+        if piece.to is not None:
+            operands.append(self._at(Place(piece.to)))
+        elif piece.value is not None:
+            result = piece.value.type
+        name = None if result is VOID else str(piece.value)
+        self.b.append(Instruction("call", result, operands, name, callee=shape.name))
+
+    def _finish(self, piece: Piece, names: dict[str, Operand]) -> None:
+        if piece.value is None:
+            return
+        x = names.get(piece.value.text, piece.value)
+        if piece.to is not None:
+            if piece.to in self.offsets:
+                self.b.store(x, self._at(Place(piece.to)), align=LINE)
+        else:
+            last = self.b.block.instructions[-1]
+            assert last.result == x.text
+            last.result = piece.value.text
+
+    def _constant(self, x: Operand, shape: _Shape, k: int) -> Operand:
+        """The argument for a constant: a number, or the address of a vector."""
+        if x.type.kind != "vec":
+            return x
+        if all(use.constants[k].is_splat for use in shape.uses):
+            return _element(x)
+        found = self.constants.get(x.type.text + x.text)
+        if found is None:
+            found = Global(
+                f"@{self.function.name}.constant.{len(self.constants)}", x.type, 0, x.text, True)
+            self.constants[x.type.text + x.text] = found
+        return Operand(PTR, found.name)
+
+    # --- functions of pieces ------------------------------------------------------------------
+
+    def _function(self, shape: _Shape) -> Function:
+        use = shape.uses[0]
+        piece, b = use.piece, Builder(Function(
+            shape.name, VOID, [], [Block("%entry")], is_internal=True,
+            attributes='noinline nounwind "min-legal-vector-width"="512" '
+                       '"prefer-vector-width"="512"'))
+        made = b.function
+        names: dict[str, Operand] = {}
+
+        def parameter(t: Type) -> Operand:
+            made.parameters.append((f"%a{len(made.parameters)}", t))
+            return made.arguments[-1]
+
+        for x in use.leaves:
+            if x.type.kind == "vec":
+                names[x.text] = b.load(x.type, parameter(PTR), align=x.type.scalar.size)
+            else:
+                names[x.text] = parameter(x.type)
+        constants: dict[int, Operand] = {}
+        for k in shape.given:
+            x = use.constants[k]
+            if x.type.kind != "vec":
+                constants[k] = parameter(x.type)
+            elif all(other.constants[k].is_splat for other in shape.uses):
+                constants[k] = b.broadcast(parameter(x.type.scalar), x.type.count)
+            else:
+                constants[k] = b.load(x.type, parameter(PTR), align=x.type.scalar.size)
+        names = self._body(b, piece.body, names, constants)
+        value = piece.value
+        if piece.to is not None and value is not None:
+            x = names.get(value.text) or constants.get(len(use.constants) - 1, value)
+            b.store(x, parameter(PTR), align=LINE)
+            b.ret()
+        elif value is not None:
+            made.result = value.type
+            b.ret(names[value.text])
+        else:
+            b.ret()
+        return made
+
+    def _body(
+        self, b: Builder, body: Sequence[Instruction], names: dict[str, Operand],
+        constants: dict[int, Operand] | None = None,
+    ) -> dict[str, Operand]:
+        """Write operations, with constants by number in place of their own."""
+        names, number, given = dict(names), 0, constants or {}
+
+        def operand(o: Operand, is_given: bool) -> Operand:
+            nonlocal number
+            if o.local is not None:
+                return names.get(o.text, o)
+            if not is_given:
+                return o
+            number += 1
+            return given.get(number - 1, o)
+
+        def emit(i: Instruction) -> None:
+            made = replace(i, operands=[
+                operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
+            if i.type is VOID:
+                b.append(made)
+            else:
+                names[str(i.result)] = b.emit(made)
+
+        for i in body:
+            if not isinstance(i, Choice):
+                emit(i)
+                continue
+            condition = operand(i.condition, False)
+            labels, end, taken = (b.label(), b.label()), b.label(), list[tuple[Operand, str]]()
+            b.cond_br(condition, *labels)
+            for k, (label, arm) in enumerate(zip(labels, i.arms, strict=True)):
+                b.start(label)
+                for each in arm:
+                    emit(each)
+                if i.taken:
+                    taken.append((operand(i.taken[k], False), label))
+                b.br(end)
+            b.start(end)
+            if i.taken:
+                names[str(i.result)] = b.phi(i.type, *taken).value
+        return names
+
+
+def _element(x: Operand) -> Operand:
+    """The number in all elements of a constant vector."""
+    if x.elements:
+        return x.elements[0]
+    return Operand(x.type.scalar, {"zeroinitializer": "null" if x.type.scalar.kind == "ptr" else (
+        "0" if x.type.scalar.kind == "int" else "0.0")}[x.text])
+
+
+def _key(use: _Use) -> Key:
+    """All of a piece but its operands' names and its constants, which it lists."""
+    numbers: dict[str, int] = {}
+    leaves: dict[str, int] = {}
+
+    def operand(o: Operand, is_given: bool) -> object:
+        if o.local is None:
+            if not is_given:
+                return o.type.text, o.text
+            use.constants.append(o)
+            return o.type.text
+        if o.text in numbers:
+            return numbers[o.text]
+        if o.text not in leaves:
+            leaves[o.text] = len(leaves)
+            use.leaves.append(o)
+        return o.type.text, leaves[o.text]
+
+    def instruction(i: Instruction) -> Key:
+        if isinstance(i, Choice):
+            made: list[object] = ["choice", operand(i.condition, False)]
+            for k, arm in enumerate(i.arms):
+                made += [instruction(x) for x in arm]
+                made.append(operand(i.taken[k], False) if i.taken else None)
+            found: Key = tuple(made)
+        else:
+            found = (i.opcode, i.type.text, i.flags, i.extra, i.element, i.indices, i.callee,
+                     i.align, i.aligns, i.orderings, i.attributes,
+                     *[operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
+        if i.result is not None:
+            numbers[i.result] = len(numbers)
+        return found
+
+    piece = use.piece
+    rows = [instruction(i) for i in piece.body]
+    value = None if piece.value is None else operand(piece.value, True)
+    return (*rows, value, piece.to is None)
+
+
+def _is_given(i: Instruction, k: int) -> bool:
+    """True if the constant at an operand may be a parameter of the piece's function."""
+    o = i.operands[k]
+    if o.local is not None or o.is_undefined or o.expression is not None:
+        return False
+    if o.type.scalar is I1 or o.type.kind not in ("int", "float", "ptr", "vec"):
+        return False
+    if i.opcode in ("extractelement", "insertelement") and k == len(i.operands) - 1:
+        return False
+    if i.opcode == "call" and i.callee.startswith("llvm.") and o.type.kind != "vec":
+        return False
+    return not (i.opcode == "getelementptr" and i.element is not None
+                and i.element.kind == "struct")
