@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+
 FUZZ = Path(__file__).parent / "fuzz.py"
 PROGRAMS = FUZZ.with_name("run_programs.py")
 
@@ -132,3 +134,58 @@ print([(o.name, o.kind, o.why) for o in
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
         "[('a', 'compiled', ''), ('b', 'bug', 'signal 6: '), ('c', 'compiled', '')]")
+
+
+STORES = FUZZ.with_name("stores.py")
+NARROW = pytest.mark.skipif(
+    not host_cpu().has("avx2"), reason="needs a CPU with AVX2")
+
+
+@pytest.mark.parametrize(("device", "level", "kernels", "draws", "how"), [
+    ("bmg", "", 30, 25, []),
+    pytest.param("pvc", "x86-64-v3", 30, 25, [], marks=NARROW),
+    ("dg2", "", 20, 25, []),
+    ("bmg", "", 8, 3, ["--in-step"]),
+])
+def test_stores_leave_what_some_order_of_them_leaves(
+    device, level, kernels, draws, how, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TRITON_XE_HOST_CPU", level)
+    done = subprocess.run(
+        [sys.executable, STORES, "--seed", "suite", "--device", device, "--kernels", str(kernels),
+         "--draws", str(draws), "--keep", tmp_path, *how],
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{kernels * draws} draws right" in done.stdout
+
+
+@pytest.mark.parametrize("fault", ["value", "lost", "neighbour", "early"])
+def test_stores_that_go_wrong_are_reported(fault, tmp_path):
+    """Programs whose last store stores another value, nothing, one element more, or too early."""
+    text = f"""
+import sys
+sys.path.insert(0, {str(STORES.parent)!r})
+from dataclasses import replace
+from pathlib import Path
+import stores
+from store_programs import Barrier, Index, Load, Place, Program, Store
+
+at = Index((8,), (3,), 1, 24)
+load = Load("v1", Place("a", "int8"), at, None, 0)
+store = Store(1, "v1", Place("o", "int8"), at, None)
+again = Load("v2", Place("b", "int8"), at, None, 0)
+last = Store(2, "v2", Place("o", "int8"), at, None)
+body = [load, store, again, Barrier(), last]
+runs = {{"value": [load, store, again, Barrier(), replace(last, value="v1")],
+        "lost": [load, store, again, Barrier()],
+        "neighbour": [*body, replace(last, index=replace(at, start=2))],
+        "early": [load, again, last, Barrier(), store]}}
+arrays = dict.fromkeys(stores.ARRAYS, "int8")
+programs = [Program(x, arrays, [], 2, 1, True) for x in (body, runs[{fault!r}])]
+path = Path({str(tmp_path)!r}) / "k.py"
+for text in programs:
+    path.write_text(text.text())
+    print(bool(stores.wrong_bytes(programs[0], stores.runpy.run_path(str(path))["kernel"], "1")))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "True"], done.stderr
