@@ -247,7 +247,8 @@ class _Writer:
         local = self._local()
         self.lines.append(
             f"    {local} = {expression}.data_ptr() if type({expression}) is Tensor "
-            f"and {expression}.get_device() == index else pointer({expression}, {name!r}, function)"
+            f"and {expression}.is_xpu and {expression}.get_device() == index "
+            f"else pointer({expression}, {name!r}, function)"
         )
         self._tensor(name, expression, local)
 

@@ -1,6 +1,6 @@
-"""Which versions of torch and Triton work together: the README's table, and how its rows are made.
+"""Versions of torch and Triton that work together: measures them, and prints the README's table.
 
-    python -m benchmarks.compatibility             print the table of what was measured
+    python -m benchmarks.compatibility             print the table of recorded measurements
     python -m benchmarks.compatibility --measure   measure this environment, and record it
 """
 
@@ -22,13 +22,13 @@ from examples import matmul
 
 FILE = Path(__file__).with_suffix(".json")
 PRODUCT, FUSED = 0.05, 1e-5
-"""Largest errors: sums up to 128 that are rounded to half precision, and a softmax."""
+"""Error bounds: sums up to 128 that are rounded to half precision, and a softmax."""
 HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile |\n"
         "|---|---|---|---|---|\n")
 
 
 def rows() -> list[dict[str, str]]:
-    """What was measured, newest torch first."""
+    """The recorded measurements, newest torch first."""
     found: list[dict[str, str]] = json.loads(FILE.read_text())
     return sorted(found, key=lambda row: [int(n) for n in row["torch"].split(".")], reverse=True)
 
@@ -41,7 +41,7 @@ def table() -> str:
 
 
 def measure() -> dict[str, str]:
-    """A row for this environment: a product, and a fused reduction, are right, wrong, or fail."""
+    """A row for this environment: a product and a fused reduction are right, wrong, or fail."""
     return {
         "torch": torch.__version__.partition("+")[0],
         "brings": _requirement(),
@@ -76,7 +76,7 @@ def _fused_error() -> float:
 
 
 def _requirement() -> str:
-    """The stock Triton that torch's wheel of the package index asks for; none in a CPU build."""
+    """The stock Triton that torch's wheel of the package index requires; "none" for a CPU build."""
     for text in importlib.metadata.requires("torch") or ():
         found = re.match(r"triton\s*[=~]=\s*([\d.]+)", text)
         if found:
@@ -85,7 +85,7 @@ def _requirement() -> str:
 
 
 def record(row: dict[str, str]) -> None:
-    """Put the row in the place of an older one of the same torch and Triton."""
+    """Add the row, or replace an older one of the same torch and Triton."""
     kept = [old for old in rows() if (old["torch"], old["triton"]) != (row["torch"], row["triton"])]
     FILE.write_text(json.dumps([*kept, row], indent=1) + "\n")
 

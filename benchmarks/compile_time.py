@@ -1,14 +1,14 @@
-"""How long kernels take to compile, next to the stock wheel's PTX.
+"""Compile time of kernels, compared with the stock wheel's PTX.
 
     python -m benchmarks.compile_time [--repeat 5] [--target bmg] [NAME ...]
 
-Both compile the same kernel in this process, in turns, from Python source to the last text or
-binary that the wheel makes itself: SPIR-V here, PTX for sm_90 there.  Warm: the first round is not
-counted, the median of the others is, of processor time.  A stage's time includes printing its text,
-as Triton's cache does.  Each compilation begins without the garbage of the one before, and pays for
-its own (`garbage`).  `memory` is the largest amount that a new process with torch and this one
-compilation takes, next to the wheel's.  A NAME is a part of a kernel's name; its stages are printed
-too.
+Both backends compile the same kernel in this process, in turns, from Python source to the last text
+or binary that the wheel itself creates: SPIR-V here, PTX for sm_90 there.  The first round is a
+warm-up and not counted; the result is the median processor time of the others.  A stage's time
+includes printing its text, as Triton's cache does.  Each compilation starts without the garbage of
+the previous one, and pays for its own (`garbage`).  `memory` is the peak memory of a new process
+with torch and one compilation, relative to the wheel's.  A NAME is a part of a kernel's name; its
+stages are printed too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KERNELS = {
     "scaled e4m3": 1.5,
     "scaled e2m1": 1.5,
 }
-"""Rows of `benchmarks.loops`, and the largest share of the wheel's own time that we allow."""
+"""Rows of `benchmarks.loops`, and the largest allowed fraction of the wheel's own time."""
 
 
 def tutorial_source() -> ASTSource:
@@ -95,21 +95,21 @@ def stage_times(
 
 
 def source_of(name: str) -> tuple[ASTSource, int]:
-    """The kernel's source, and its warps."""
+    """The kernel's source, and its number of warps."""
     if name == "tutorial":
         return tutorial_source(), OPTIONS["num_warps"]
     return ROWS[name].source(), ROWS[name].num_warps
 
 
 def targets(device: str) -> tuple[tuple[GPUTarget, str], tuple[GPUTarget, str]]:
-    """Ours and the wheel's, each with its last stage."""
+    """Our target and the wheel's, each with its last stage."""
     return (GPUTarget("xpu", device, 16), "spv"), (GPUTarget("cuda", 90, 32), "ptx")
 
 
 def turn(side: tuple[GPUTarget, str], source: ASTSource, num_warps: int) -> dict[str, float]:
-    """The stages of one compilation, and what its garbage costs, whoever had the turn before.
+    """The stages of one compilation, and the cost of its garbage, independent of earlier turns.
 
-    What is there when it begins is frozen: no collection looks at it.
+    Existing objects are frozen at the start, so that no collection visits them.
     """
     gc.collect()
     gc.freeze()
@@ -122,7 +122,7 @@ def turn(side: tuple[GPUTarget, str], source: ASTSource, num_warps: int) -> dict
 
 
 def medians(name: str, device: str, repeat: int) -> list[dict[str, float]]:
-    """Of each stage, for both, in turns, after one round that is not counted."""
+    """Median times of each stage, for both backends in turns, after a warm-up round."""
     source, num_warps = source_of(name)
     rounds = [[turn(side, source, num_warps) for side in targets(device)]
               for _ in range(repeat + 1)][1:]
@@ -131,7 +131,7 @@ def medians(name: str, device: str, repeat: int) -> list[dict[str, float]]:
 
 
 def peak(name: str, device: str, side: int) -> int:
-    """The most memory, in KB, that this process took until it had compiled the kernel."""
+    """Peak memory, in KB, of this process after it has compiled the kernel."""
     importlib.import_module("torch")
     source, num_warps = source_of(name)
     stage_times(*targets(device)[side], source, num_warps)
@@ -140,7 +140,7 @@ def peak(name: str, device: str, side: int) -> int:
 
 
 def memory_ratio(name: str, device: str) -> float:
-    """Ours by the wheel's, each in a new process."""
+    """Our peak memory divided by the wheel's, each in a new process."""
     peaks = []
     for side in (0, 1):
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:

@@ -1,10 +1,10 @@
-"""How long Intel's compiler takes for a kernel, next to the same kernel without its guards.
+"""Time of Intel's compiler for a kernel, compared with the same kernel without its guards.
 
     python -m benchmarks.igc_time [--repeat 3] [--target bmg] [NAME ...]
 
-Milliseconds of processor time of `ocloc` for kernels of `benchmarks.compile_time` in turns, and the
-median of the ratios.  Without guards means that the faster of two versions of the same work stands
-there alone; `versions` is how many branches between such there were.
+It prints milliseconds of processor time of `ocloc` for kernels of `benchmarks.compile_time` in
+turns, and the median of the ratios.  Without guards, only the faster of two versions of the same
+work is compiled; `versions` is the number of branches between versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BAR = 1.3
 
 
 def instructions(name: str, device: str) -> pipeline.Stage:
-    """The kernel before it becomes LLVM IR."""
+    """The kernel before it is lowered to LLVM IR."""
     source, num_warps = source_of(name)
     (target, _), _ = targets(device)
     backend = make_backend(target)
@@ -49,7 +49,7 @@ def instructions(name: str, device: str) -> pipeline.Stage:
 
 
 def without_guards(stage: pipeline.Stage) -> int:
-    """Keep the faster of each two versions; how many there were."""
+    """Remove the slower of each two versions; return how many there were."""
     choices = [op for op in all_of(stage.module, scf.IfOp) if VERSIONS in op.attributes]
     for choice in choices:
         fast = choice.true_region.block
@@ -63,7 +63,7 @@ def without_guards(stage: pipeline.Stage) -> int:
 
 
 def spirv(stage: pipeline.Stage) -> tuple[bytes, str]:
-    """The SPIR-V module, and the flags that it is built with."""
+    """The SPIR-V module, and its build flags."""
     facts: dict[str, Any] = {}
     return pipeline.make_spirv(pipeline.make_llir(stage, facts), facts), facts["build_flags"]
 

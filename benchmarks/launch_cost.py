@@ -1,23 +1,24 @@
-"""What one kernel launch costs the host: our part, and the driver's.
+"""Host time of one kernel launch: our part, and the driver's.
 
     python -m benchmarks.launch_cost [--device bmg | --gpu] [--repeat 300] [--record]
 
-A kernel with 5 pointers and 9 integers is launched again and again.
+A kernel with 5 pointers and 9 integers is launched repeatedly.
 
-The whole call, `kernel[grid](...)`: `floor` is the time with a launcher that does nothing, so
-Triton's own; `ours` is what our launcher adds, up to and without the driver's append (the call with
-an empty grid, less the floor); `driver` is what the append adds, more than alone in a loop, because
-Triton's code has pushed it out of the caches; `call` is all of it.  `without ours` is the ratio of
-a launcher that costs nothing.  The goals: `call / floor` at most 1.25, at most 2 us of ours.
+The whole call is `kernel[grid](...)`.  `floor` is the time with a launcher that does nothing, so
+that of Triton itself.  `ours` is what our launcher adds, without the driver's append (the call with
+an empty grid, minus the floor).  `driver` is what the append adds; it is more than in a loop of its
+own, because Triton's code has evicted it from the caches.  `call` is the sum.  `without ours` is
+the ratio for a launcher without cost.  The goals are `call / floor` at most 1.25, and at most 2 us
+of ours.
 
-The launch function alone: `ours` has driver calls that do nothing; `arguments` has the real calls
-that set the arguments, `launch` also the real one that appends the kernel.  `nothing` is a Python
-function that ignores its arguments.
+The launch function alone: `ours` has driver calls that do nothing.  `arguments` has the real calls
+that set the arguments, and `launch` also the real one that appends the kernel.  `nothing` is a
+Python function that ignores its arguments.
 
 Without --gpu this runs on Intel's driver with its simulated command stream, where the driver's work
-on the host is real.  What the stream itself does to record submissions, which no GPU asks for, is
-switched off; --record leaves it on.  Each figure is the best of many short rounds; those of floor,
-ours and call alternate, so that a busy machine slows them alike.
+on the host is real.  The stream's own recording of submissions, which does not exist on a GPU, is
+switched off; --record leaves it on.  Each figure is the best of many short rounds.  Those of floor,
+ours and call alternate, so that a busy machine slows them equally.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def many_arguments(a, b, c, d, e, n0, n1, n2, n3, n4, n5, n6, n7, n8, BLOCK: tl.
 
 
 class Tensor:
-    """Stands for a tensor where torch is not loaded."""
+    """Replaces a tensor if torch is not loaded."""
 
     def __init__(self, pointer: int) -> None:
         self.pointer = pointer
@@ -61,7 +62,7 @@ class Tensor:
 
 
 class FloatTensor(Tensor):
-    """The same for Triton, which asks for the type of the elements."""
+    """A `Tensor` with an element type, which Triton reads."""
 
     dtype = "fp32"
 
@@ -78,7 +79,9 @@ def microseconds(action: Callable[..., Any], values: Sequence[Any], repeat: int)
 
 
 def ours(values: Sequence[Any], repeat: int) -> float:
-    """The compiled launch function when every driver call does nothing, and all memory is known."""
+    """Time of the compiled launch function if every driver call does nothing, and all memory is
+    known.
+    """
     from triton_xe.runtime import native
     from triton_xe.runtime.level_zero import launcher
 

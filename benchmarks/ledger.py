@@ -1,16 +1,17 @@
-"""Figures of some forty kernels on five devices, kept in `ledger.csv`: `make ledger` writes it.
+"""Figures of some forty kernels on five devices, stored in `ledger.csv`: `make ledger` writes it.
 
     python -m benchmarks.ledger             compile what changed, and write the file
     python -m benchmarks.ledger --check     compare with the file; exit code 1 on a regression
 
-No GPU is needed, but Intel's compiler.  A figure that got more than 3 % worse is a regression; a
-change that is meant updates the file in the same commit.  Native code is kept in the cache folder,
-by the module that it was compiled from, so only kernels whose module changed are compiled again.
+No GPU is needed, but Intel's compiler is.  A figure that got more than 3 % worse is a regression;
+an intended change updates the file in the same commit.  Native code is cached by the module that it
+was compiled from, so only kernels whose module changed are compiled again.
 
-`loop` and `outside` are instructions that are issued, `share` the part of DPAS in the loop,
-`spills` bytes, `messages` those of the loop to memory or shared local memory, `code` bytes of
-native code, `us` the predicted time.  `ratio` is the time to compile next to Triton's own for PTX,
-`igc` that of Intel's compiler in ms: both depend on the machine, and are only shown.
+`loop` and `outside` are issued instructions, and `share` is the fraction of DPAS in the loop.
+`spills` is in bytes, `messages` counts those of the loop to memory or shared local memory, `code`
+is in bytes of native code, and `us` is the predicted time.  `ratio` is the compile time relative to
+Triton's own for PTX, `igc` that of Intel's compiler in ms.  Both depend on the machine, and are
+only shown.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ MESSAGES = ("block_loads", "block_stores", "prefetches", "gathers", "scatters", 
 
 @dataclass(frozen=True)
 class Native:
-    """What the native code of a kernel consists of."""
+    """Figures of the native code of a kernel."""
 
     loop: int
     outside: int
@@ -69,7 +70,7 @@ class Native:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger; a kernel that a device cannot have says why in `refused`."""
+    """One line of the ledger; `refused` is the reason if a device cannot run the kernel."""
 
     kernel: str
     device: str
@@ -94,7 +95,7 @@ def entry(place: tuple[str, str]) -> Entry:
 
 
 def native(module: bytes, device: str, flags: str) -> Native:
-    """The figures of a module, from the cache where the compiler has seen it before."""
+    """The figures of a module, from the cache if the compiler has compiled it before."""
     key = hashlib.sha256(b"\0".join([module, device.encode(), flags.encode(),
                                      compiler_version().encode()])).hexdigest()
     path = knobs.cache_dir() / "ledger" / f"{key}.json"
@@ -134,14 +135,14 @@ def predicted_us(name: str, kernel: Any, device: str) -> float:
 
 
 def with_ratio(e: Entry) -> Entry:
-    """With the time to compile, which on one device says it for all."""
+    """Add the compile time, which is measured for one device only."""
     if e.device != DEVICES[0] or e.refused:
         return e
     return replace(e, figures={**e.figures, "ratio": compile_ratio(e.kernel, e.device)})
 
 
 def compile_ratio(name: str, device: str) -> float:
-    """Time from Python to SPIR-V, in times of Triton's own from Python to PTX."""
+    """Time from Python to SPIR-V, relative to Triton's own from Python to PTX."""
     row = ROWS[name]
 
     def ms(gpu: GPUTarget, last: str) -> float:
@@ -170,7 +171,7 @@ def write(entries: list[Entry]) -> None:
 
 
 def read() -> tuple[str, list[Entry]]:
-    """What the file was made with, and its lines."""
+    """The versions with which the file was written, and its lines."""
     first, *lines = FILE.read_text().splitlines()
     return first.removeprefix("# "), [
         Entry(f["kernel"], f["device"],
@@ -187,7 +188,7 @@ def versions() -> str:
 
 
 def regressions(old: Entry, new: Entry) -> Iterator[str]:
-    """Sentences, each of which names kernel and figure."""
+    """Yield a sentence per regression, with kernel and figure."""
     where = f"{new.kernel} on {new.device}"
     if new.refused and not old.refused:
         yield f"{where}: no longer compiles: {new.refused}"
@@ -198,7 +199,8 @@ def regressions(old: Entry, new: Entry) -> Iterator[str]:
 
 
 def _compared(old: Entry, new: Entry) -> Iterator[tuple[str, float, float]]:
-    """Figures that got worse.  A loop with products is judged by their share, whatever its length.
+    """Yield the figures that got worse; a loop with products is judged by their share, not its
+    length.
     """
     for name in STATIC:
         was, now = old.figures[name], new.figures[name]
@@ -235,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def check(kept: list[Entry], found: list[Entry]) -> int:
-    """Print what got worse; an entry that the file lacks is a difference too."""
+    """Print regressions; an entry that the file lacks is a difference too."""
     old = {(e.kernel, e.device): e for e in kept}
     missing = [f"{e.kernel} on {e.device}: not in the ledger" for e in found
                if (e.kernel, e.device) not in old]
@@ -248,7 +250,7 @@ def check(kept: list[Entry], found: list[Entry]) -> int:
 
 
 def update(kept: list[Entry], found: list[Entry]) -> int:
-    """Write the file; lines whose figures did not change keep the machine's times."""
+    """Write the file; lines with unchanged figures keep the times of the machine."""
     merged = {(e.kernel, e.device): e for e in kept}
     for e in found:
         before = merged.get((e.kernel, e.device))

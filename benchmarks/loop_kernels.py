@@ -12,7 +12,7 @@ def gemm(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     EPILOGUE: tl.constexpr = "", CONVERT: tl.constexpr = "", SPLIT_K: tl.constexpr = 1,
 ):
-    """One tile of C; the operands may be converted, C added to a matrix or to what is there."""
+    """One tile of C; operands may be converted, and C may be added to a matrix or to memory."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = tl.program_id(2) * BLOCK_K + tl.arange(0, BLOCK_K)
@@ -232,7 +232,7 @@ def rms_norm(x_ptr, w_ptr, y_ptr, stride, n, eps, BLOCK: tl.constexpr):
 
 @triton.jit
 def swiglu_gradient(y_ptr, a_ptr, b_ptr, stride, n: tl.constexpr, BLOCK: tl.constexpr):
-    """Of `silu(a) * b`, in place of `a` and `b`, as Liger's."""
+    """Gradient of `silu(a) * b`, written over `a` and `b`, as in Liger."""
     i = tl.arange(0, BLOCK)
     at, inside = tl.program_id(0) * stride + i, i < n
     y = tl.load(y_ptr + at, mask=inside, other=0)
@@ -249,8 +249,7 @@ def rotary(
     q_ptr, k_ptr, cos_ptr, sin_ptr, stride_q, stride_k, stride_c, stride_s, length, batches,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, DEPTH: tl.constexpr,
 ):
-    """Positions turn the halves of each head of Q and K, in place; one token per program (Liger).
-    """
+    """Rotary embeddings of each head of Q and K, in place; one token per program (Liger)."""
     token = tl.program_id(0).to(tl.int64)
     batch, position = token // length, token % length
     i = tl.arange(0, DEPTH // 2)
@@ -334,7 +333,7 @@ def softmax_gradient(dy_ptr, y_ptr, dx_ptr, stride, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def cross_entropy_gradient(x_ptr, top, total, stride, n, count, label, BLOCK: tl.constexpr):
-    """The loop of Liger's kernel that writes the gradient in place of the logits."""
+    """The loop of Liger's kernel that overwrites the logits by their gradient."""
     x_ptr += tl.program_id(0) * stride
     m, d = tl.load(top + tl.program_id(0)), tl.load(total + tl.program_id(0))
     for start in range(0, n, BLOCK):
@@ -421,7 +420,7 @@ def sort_rows(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
 
 @triton.jit
 def dropout(x_ptr, y_ptr, n, probability, seed, BLOCK: tl.constexpr):
-    """Tutorial 04."""
+    """Dropout, as in tutorial 04."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n)
     keep = tl.rand(seed, i) > probability
@@ -433,7 +432,7 @@ def moe_gemm(
     a_ptr, b_ptr, c_ptr, token_ptr, expert_ptr, N, K, stride_am, stride_be, stride_bn, stride_cm,
     tokens, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """Tokens, sorted by their experts, times the weights of each expert."""
+    """Product of tokens, sorted by expert, and the weights of each expert."""
     place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     token = tl.load(token_ptr + place)
     inside = (token < tokens)[:, None]
@@ -456,7 +455,7 @@ def moe_gemm(
 
 @triton.jit
 def inductor_pointwise(x_ptr, w_ptr, b_ptr, y_ptr, xnumel, XBLOCK: tl.constexpr):
-    """As Inductor writes `gelu(x * w + b)` over rows of 768."""
+    """Inductor's code for `gelu(x * w + b)` over rows of 768."""
     xoffset = tl.program_id(0) * XBLOCK
     xindex = xoffset + tl.arange(0, XBLOCK)[:]
     xmask = xindex < xnumel
@@ -474,7 +473,7 @@ def inductor_pointwise(x_ptr, w_ptr, b_ptr, y_ptr, xnumel, XBLOCK: tl.constexpr)
 def inductor_reduction(
     x_ptr, w_ptr, b_ptr, y_ptr, xnumel, r0_numel, XBLOCK: tl.constexpr, R0_BLOCK: tl.constexpr
 ):
-    """As Inductor writes a layer norm over rows of 768, persistent."""
+    """Inductor's code for a persistent layer norm over rows of 768."""
     xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
     xmask = xindex < xnumel
     r0_index = tl.arange(0, R0_BLOCK)[None, :]

@@ -2,9 +2,9 @@
 
     python -m benchmarks.loops [--devices bmg,pvc] [NAME ...]
 
-No GPU is needed.  A kernel without a loop is counted whole.  `dpas` of them are matrix
-instructions; `spills` are bytes of registers that do not fit, `whole` all instructions of the
-kernel, `path` those of a kernel without a loop that run where its block lies inside all bounds.
+No GPU is needed.  A kernel without a loop is counted completely.  `dpas` counts matrix
+instructions, `spills` bytes of registers that do not fit, `whole` all instructions of the kernel.
+`path` counts those of a kernel without a loop that run if its block is inside all bounds.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SIZE = 4096
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel; pointers are of type `types[name]`, or else of `pointer`; `ones` are strides.
+    """A kernel; pointers have type `types[name]`, or `pointer` if absent; `ones` are strides of 1.
 
-    Times are predicted for `grid`, with integers as in `sizes`, or else of 4096.
+    Times are predicted for `grid`, with integers as in `sizes`, or 4096 if absent.
     """
 
     kernel: Any
@@ -46,7 +46,7 @@ class Row:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def source(self) -> ASTSource:
-        """The kernel as a launch with contiguous, aligned arguments compiles it."""
+        """The kernel as compiled for a launch with contiguous, aligned arguments."""
         names = self.kernel.arg_names
         constants = self.constants | dict.fromkeys(self.ones, 1)
         types = {n: "constexpr" if n in constants else self._type(n) for n in names}
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def arguments(self) -> list[int | float]:
-        """Of a launch; pointers are far from each other."""
+        """Arguments of a launch; pointers are far from each other."""
         names = [n for n in self.kernel.arg_names if n not in self.constants and n not in self.ones]
         types = [self._type(n) for n in names]
         return [k + 1 << 40 if t[0] == "*" else 1.0 if t == "fp32" else self.sizes.get(n, SIZE)
@@ -77,7 +77,7 @@ def _tiles(m: int, n: int = SIZE, third: int = 1) -> tuple[int, int, int]:
 
 def _gemm(m: int, n: int, k: int, warps: int, pointer: str = "fp16", a: str = "m", b: str = "k",
           c: str = "", **constants: Any) -> Row:
-    """A GEMM; the strides of A over `a` and of B over `b` are not 1."""
+    """A GEMM whose strides of A along `a` and of B along `b` are not 1."""
     ones = ("stride_ak" if a == "m" else "stride_am", "stride_bn" if b == "k" else "stride_bk")
     types = {"c_ptr": c or pointer, "add_ptr": c or pointer}
     if constants.get("CONVERT") == "b":
@@ -233,7 +233,7 @@ ROWS: dict[str, Row] = {
 
 
 def compiled(name: str, device: str, **changed: int) -> Any:
-    """The row's kernel from Triton."""
+    """The row's kernel, compiled by Triton."""
     row = ROWS[name]
     options = {"num_warps": row.num_warps, "num_stages": 3} | changed
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
@@ -248,12 +248,12 @@ def listing_of(name: str, device: str) -> str:
 
 
 def figures(name: str, device: str) -> assembly.KernelFigures:
-    """What the native code of a row consists of."""
+    """Figures of the native code of a row."""
     return assembly.read(listing_of(name, device))
 
 
 def line(name: str, device: str) -> str:
-    """One line of the table; a kernel that does not compile says why."""
+    """One line of the table; the reason if the kernel does not compile."""
     try:
         listing = listing_of(name, device)
     except Exception as error:  # a table of all rows is worth more than the first failure

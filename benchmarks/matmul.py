@@ -1,7 +1,7 @@
 """Matmul rate with Triton's own benchmark harness: `python -m benchmarks.matmul`.
 
-On the simulator the figures say how fast the simulator is; on a GPU, how fast the kernel is.
-Tables go to the terminal, plots and CSV files to benchmarks/results.
+On the simulator the figures are the speed of the simulator; on a GPU, that of the kernel.  Tables
+are printed, plots and CSV files are written to benchmarks/results.
 """
 
 from __future__ import annotations

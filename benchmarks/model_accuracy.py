@@ -1,9 +1,9 @@
-"""How well the time model predicts what others have measured.
+"""Accuracy of the time model against published measurements.
 
 Run: python -m benchmarks.model_accuracy
 
-The constants of the model that no table gives (`traffic.SHARPNESS`, `traffic.DRIFT`,
-`time.OVERLAP`) were chosen on the rows of one study; the others are a test.
+The constants of the model that no source gives (`traffic.SHARPNESS`, `traffic.DRIFT`,
+`time.OVERLAP`) were chosen on the rows of one study; the other rows are a test.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def plot(found: Iterable[Row]) -> str:
-    """Predicted against measured, both in powers of ten of a microsecond."""
+    """Plot predicted against measured times, both in powers of ten of a microsecond."""
     from math import log10
 
     size, dots = 100, []

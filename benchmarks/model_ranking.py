@@ -3,9 +3,9 @@
 Run: python -m benchmarks.model_ranking
 
 oneDNN has a catalogue of GEMM kernels for Data Center GPU Max, each with a formula for its time
-that Intel fitted on the device.  Here the tiles of that catalogue are ranked by the time model and
-by those formulas.  A row whose formula gives less than the matrix units of the cores that its
-work-groups reach would need at their highest clock is no measurement of anything, and is left out.
+that Intel fitted on the device.  This benchmark ranks the tiles of that catalogue by the time model
+and by those formulas.  Rows with an impossible formula are left out: those below the time that the
+matrix units of the cores need at their highest clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_xe.model.time import predict
 ROWS = Path(__file__).with_name("published") / "onednn_max_configurations.csv"
 RATES = PRODUCTS["Data Center GPU Max 1550 (one stack)"]
 FEWEST = 10
-"""Tiles of a problem that are worth ranking."""
+"""Fewest tiles of a problem for which a ranking is computed."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the matrix units that its work-groups reach can be so fast."""
+        """True if the matrix units that its work-groups reach can be that fast."""
         s, t = self.shape, self.tile
         cores = min(RATES.cores, -(-s.m // t.m) * -(-s.n // t.n))
         dpas = s.m * s.n * s.k * s.a / 2 / 2048
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One problem.  Regret: how much slower than the best tile the chosen one is."""
+    """Result for one problem.  Regret: by how much the chosen tile is slower than the best one."""
 
     problem: str
     tiles: int
@@ -64,7 +64,7 @@ class Ranking:
 
 
 def problems() -> tuple[Mapping[str, list[Row]], int]:
-    """Rows by problem, and how many were left out."""
+    """Rows by problem, and the number of rows left out."""
     with ROWS.open(newline="") as file:
         found = [_row({k: v for k, v in f.items()}) for f in csv.DictReader(file)]
     kept: dict[str, list[Row]] = {}

@@ -1,11 +1,11 @@
-"""Whether kernels compile side by side: `python -m benchmarks.parallel_compile [--repeat 5]`.
+"""Speed-up of parallel compilation: `python -m benchmarks.parallel_compile [--repeat 5]`.
 
 Two processes compile the same kernels from Python source to SPIR-V, each into a new cache, as
-Inductor's workers do, and one process does it alone, in turns: two take no longer than one where
-each has a core to itself.  `speed-up` is how many times as much is compiled in the same time; the
-bar is 1.7.  `cores` is the same for a loop that computes nothing but numbers: what this machine
-gives two processes here and now; below 1.9 others use it.  Threads, as `triton.AsyncCompileMode`
-has them, share Python's lock, so most of their time is one after another.
+Inductor's workers do.  One process does the same alone, in turns.  With a core for each, two take
+no longer than one.  `speed-up` is how many times as much is compiled in the same time; the bar is
+1.7.  `cores` is the same ratio for a loop of arithmetic, so what this machine gives two processes
+now; below 1.9 other processes use it.  Threads, as in `triton.AsyncCompileMode`, share Python's
+lock, so most of their work runs in sequence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BAR = 1.7
 
 
 def compile_all(target: str) -> float:
-    """Seconds for the kernels, none of which is in the cache."""
+    """Seconds for the kernels, with an empty cache."""
     with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
         triton.knobs.cache.dir = folder
         start = time.perf_counter()
@@ -44,7 +44,7 @@ def compiled(name: str, target: str) -> object:
 
 
 def threads(count: int, target: str) -> float:
-    """Seconds for the kernels on so many threads of this process."""
+    """Seconds for the kernels on this number of threads of this process."""
     with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
         triton.knobs.cache.dir = folder
         start = time.perf_counter()
@@ -63,7 +63,7 @@ def compute(target: str) -> float:
 
 
 def speed_up(executor: Executor, work: Callable[[str], float], target: str, repeat: int) -> float:
-    """How many times as much two do in the time of one."""
+    """Work that two executors do in the time of one, relative to one."""
     def together(count: int) -> float:
         start = time.perf_counter()
         for done in [executor.submit(work, target) for _ in range(count)]:

@@ -1,10 +1,10 @@
-"""What it costs the host to predict a launch of the ledger's kernels.
+"""Host time for predicting a launch of the ledger's kernels.
 
     python -m benchmarks.prediction_cost [--devices bmg,pvc,ptl,lnl,dg2] [NAME ...]
 
-CPU time in ms: `new` that of another configuration of a compiled kernel (bar: 50, goal: 10), the
-median of five; `first` that of the first one, with what is found out once of each kernel.  The
-machine's load shows in both.
+CPU time in ms: `new` is that of another configuration of a compiled kernel (bar: 50, goal: 10), the
+median of five.  `first` is that of the first configuration, with the analyses that are done once
+per kernel.  Both depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BAR_MS, REPEAT = 50.0, 5
 
 
 def costs(name: str, kernel: Any, device: str) -> tuple[float, float]:
-    """Of the row's launch: the first time, and as a new configuration."""
+    """Time of the row's launch: as the first configuration, and as a new one."""
     machine, row = target(device), ROWS[name]
     source = KernelSource(
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name), machine)

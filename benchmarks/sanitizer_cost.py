@@ -1,7 +1,7 @@
-"""What the simulator's checks cost: `python -m benchmarks.sanitizer_cost`.
+"""Cost of the simulator's checks: `python -m benchmarks.sanitizer_cost`.
 
-Checked launches run on one thread, so both sides do, in CPU time; compile time apart.  The two take
-turns and the best run of each counts.
+Checked launches run on one thread, so both sides do.  Times are CPU times without compile time.
+The sides take turns, and the best run of each counts.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def adam_kernel(weights, grads, means, squares, rate, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def rotary_kernel(x, y, cosines, sines, HEADS: tl.constexpr, SIZE: tl.constexpr):
-    """Pairs of neighbours, for each token."""
+    """Rotate pairs of neighbours, for each token."""
     head, k = tl.arange(0, HEADS), tl.arange(0, SIZE // 2)
     place = tl.program_id(0) * SIZE // 2 + k
     cosine, sine = tl.load(cosines + place)[None, :], tl.load(sines + place)[None, :]
@@ -114,7 +114,7 @@ def rotary_kernel(x, y, cosines, sines, HEADS: tl.constexpr, SIZE: tl.constexpr)
 
 @triton.jit
 def records_kernel(x, FIELDS: tl.constexpr, BLOCK: tl.constexpr):
-    """Each field of each record in place."""
+    """Update each field of each record in place."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     for field in tl.static_range(FIELDS):
         at = x + i * FIELDS + field
@@ -136,7 +136,7 @@ def permute_rows_kernel(x, places, y, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def add_norm_kernel(x, rest, weight, N, BLOCK: tl.constexpr):
-    """The sum, and its RMS norm, in place of what was added."""
+    """The sum, and its RMS norm, which overwrites the addend."""
     i = tl.arange(0, BLOCK)
     inside, at = i < N, tl.program_id(0) * N + i
     total = tl.load(x + at, inside, 0).to(tl.float32) + tl.load(rest + at, inside, 0)
@@ -147,7 +147,7 @@ def add_norm_kernel(x, rest, weight, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def paged_kernel(q, keys, values, pages, y, COUNT, PAGE: tl.constexpr, SIZE: tl.constexpr):
-    """Attention of one token to those of its pages."""
+    """Attention of one token to the tokens of its pages."""
     row, i, k = tl.program_id(0), tl.arange(0, SIZE), tl.arange(0, PAGE)
     query = tl.load(q + row * SIZE + i).to(tl.float32)
     most, weight, total = float("-inf"), 0.0, tl.zeros((SIZE,), tl.float32)
@@ -163,7 +163,7 @@ def paged_kernel(q, keys, values, pages, y, COUNT, PAGE: tl.constexpr, SIZE: tl.
 
 
 def in_parts() -> dict[str, Callable[[], object]]:
-    """Kernels whose accesses do not fill the lines of memory, or whose blocks do not divide."""
+    """Kernels that access parts of cache lines, or whose blocks do not divide the size."""
     odd = (1 << 20) - 7
     states = [torch.rand(odd, device="xpu") for _ in range(4)]
     rows = torch.randn(500, 1000, device="xpu")
@@ -205,7 +205,7 @@ def in_parts() -> dict[str, Callable[[], object]]:
 
 
 def atomics() -> dict[str, Callable[[], object]]:
-    """Kernels that are little else than atomics, acquiring and releasing unless relaxed."""
+    """Kernels that consist mostly of atomics, acquiring and releasing unless relaxed."""
     programs, block = 4096, 256
     length = programs * block
     x, y = torch.randn(length, device="xpu"), torch.empty(length, device="xpu")
@@ -241,7 +241,7 @@ def atomics() -> dict[str, Callable[[], object]]:
 
 
 def works() -> dict[str, Callable[[], object]]:
-    """What is measured: about a tenth of a second each with checks."""
+    """The measured kernels: about a tenth of a second each with checks."""
     a, b = (torch.randn(512, 512, device="xpu", dtype=torch.float16) for _ in range(2))
     x = torch.randn(512, 1024, device="xpu")
     weight, bias = torch.randn(1024, device="xpu"), x[0].clone()

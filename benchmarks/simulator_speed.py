@@ -1,23 +1,24 @@
-"""Speed of the simulator next to torch's own CPU code: `python -m benchmarks.simulator_speed`.
+"""Speed of the simulator relative to torch's own CPU code: `python -m benchmarks.simulator_speed`.
 
-One core each, then all cores of each side; compile time apart.  The machine's clock and load change
-from second to second, so all take turns, each for a tenth of a second, and ratios are those of one
-turn.  A turn while others used the machine's cores does not count; `turns` says how many did.
+Each side runs on one core, then on all cores; compile time is not counted.  The machine's clock and
+load change from second to second.  Therefore the sides take turns of a tenth of a second, and
+ratios are those of one turn.  A turn during which other processes used the cores does not count;
+`turns` is the number of those that do.
 
-On one core, in CPU time, the simulator and torch reached: on a Sapphire Rapids Xeon (139 fp32
-GFLOP/s when nothing is loaded) matmul fp16 104, bf16 97, int8 166 GFLOP/s (torch fp32 118); on a
-Cascade Lake Xeon at 2.4 GHz (peak 152) flash attention 46 and 89 GFLOP/s, layer norm 5.8 and 13,
-softmax 5.1 and 8.1, vector add 16 and 22 GB/s; on a Zen 4 EPYC (peak 117) matmul fp16 84 to 99,
-bf16 85 to 99, int8 136 to 171 (70 to 99), flash attention 49 to 78 (65 to 82) GFLOP/s, layer norm
-15 to 22 (13 to 21), softmax 20 (14), vector add 68 (74) GB/s.
-On an Emerald Rapids Xeon (peak 175) matmul fp16 121, bf16 128, int8 213 (torch 150) and flash
-attention 97 (119) GFLOP/s; while others use the other threads of its cores, bf16 100 (117) and
-flash attention 71 (87).
+Rates on one core, in CPU time, as simulator (torch); GFLOP/s, or GB/s for vector add:
 
-What a second core does not help is outside of the threads: they begin, and end, within a
-microsecond of each other.  Of the 265 us of a vector add on two cores, 50 are Python's, whose code
-and data the kernel pushed out of the caches: 20 in Triton before our launch code, 7 in
-`triton.cdiv`, 7 for the result's memory, 5 in our own code around the threads.
+| host, fp32 peak | fp16 | bf16 | int8 | attention | layer norm | softmax | vector add |
+|---|---|---|---|---|---|---|---|
+| Sapphire Rapids, 139 | 104 (fp32 118) | 97 | 166 | | | | |
+| Cascade Lake 2.4 GHz, 152 | | | | 46 (89) | 5.8 (13) | 5.1 (8.1) | 16 (22) |
+| Zen 4, 117 | 84-99 | 85-99 | 136-171 (70-99) | 49-78 (65-82) | 15-22 (13-21) | 20 (14) | 68 (74) |
+| Emerald Rapids, 175 | 121 | 128 | 213 (150) | 97 (119) | | | |
+| the same, its hyperthreads busy | | 100 (117) | | 71 (87) | | | |
+
+The threads of a launch begin and end within a microsecond of each other, so only the work outside
+of them does not scale.  Of the 265 us of a vector add on two cores, 50 are spent in Python, whose
+code and data the kernel has evicted from the caches.  Triton takes 20 of them before our launch
+code, `triton.cdiv` 7, the result's memory 7, and our own code around the threads 5.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from examples import attention, matmul, softmax, vector_add
 TURNS = 9
 BATCH = 0.1
 PATIENCE = 20.0
-"""Seconds in which a work has to find its quiet turns."""
+"""Seconds within which a kernel has to find undisturbed turns."""
 NOISE = 0.05
-"""Cores that others may use in a quiet turn."""
+"""Cores that other processes may use in an undisturbed turn."""
 
 
 @triton.jit
@@ -63,7 +64,7 @@ def integer_kernel(a_ptr, b_ptr, c_ptr, N, BLOCK: tl.constexpr, STEP: tl.constex
 
 @triton.jit
 def layer_norm_kernel(x_ptr, y_ptr, w_ptr, b_ptr, N, eps, BLOCK: tl.constexpr):
-    """One row per program."""
+    """Layer norm of one row per program."""
     column = tl.arange(0, BLOCK)
     inside = column < N
     x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=inside, other=0.0)
@@ -78,7 +79,7 @@ def layer_norm_kernel(x_ptr, y_ptr, w_ptr, b_ptr, N, eps, BLOCK: tl.constexpr):
 
 @triton.jit
 def rms_norm_kernel(x_ptr, y_ptr, w_ptr, N, eps, BLOCK: tl.constexpr):
-    """One row per program, in fp32."""
+    """RMS norm of one row per program, in fp32."""
     column = tl.arange(0, BLOCK)
     inside = column < N
     x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=inside, other=0.0).to(tl.float32)
@@ -109,7 +110,7 @@ def bias_kernel(x_ptr, b_ptr, y_ptr, M, N, ROWS: tl.constexpr, COLUMNS: tl.const
 
 @triton.jit
 def cast_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
-    """Numbers of another type."""
+    """Convert numbers to another type."""
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + index, tl.load(x_ptr + index).to(y_ptr.dtype.element_ty))
 
@@ -181,7 +182,7 @@ def transpose_kernel(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def arithmetic_kernel(x_ptr, COUNT: tl.constexpr, BLOCK: tl.constexpr):
-    """Fused multiply-adds in registers: nothing but the cores themselves limits it."""
+    """Fused multiply-adds in registers, limited only by the cores themselves."""
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + index)
     for _ in range(COUNT):
@@ -201,7 +202,7 @@ class Work:
 
 
 def works() -> list[Work]:
-    """What is measured, on the current device."""
+    """The measured kernels, on the current device."""
     n = 1024
     a, b = (torch.randn(n, n, device="xpu", dtype=torch.float16) for _ in range(2))
     fa, fb = torch.randn(n, n), torch.randn(n, n)
@@ -239,7 +240,7 @@ def works() -> list[Work]:
 
 
 def more_works(wide: torch.Tensor, row: torch.Tensor) -> list[Work]:
-    """More kernels of these kinds, of a matrix and what each of its columns has."""
+    """More kernels of these kinds, on a matrix and a vector with an element per column."""
     m, n = wide.shape
     half, row_half = wide.half(), row.half()
     odd, odd_row = wide[:1000, :1000].contiguous(), row[:1000].contiguous()
@@ -311,7 +312,7 @@ def of_rows(
     name: str, kernel: Any, m: int, n: int, dtype: torch.dtype, warps: int,
     expected: Callable[[torch.Tensor], torch.Tensor],
 ) -> Work:
-    """A program for each row, which makes another row or a number of it."""
+    """A program for each row, which computes another row or a number from it."""
     x = torch.randn(m, n).to(dtype)
     dx, out = x.to("xpu"), torch.empty_like(expected(x))
     return Work(
@@ -344,11 +345,11 @@ ROWS: dict[Callable[..., Work], list[tuple[Any, ...]]] = {
     row_cumsum: [(1024, 1024, torch.float32, 4), (1024, 2048, torch.float32, 4)],
     column_sum: [(2048, 1000, 32, 64), (2048, 1024, 64, 32), (4096, 512, 16, 128)],
 }
-"""More shapes of each kind: of rows with how many warps, of columns with the blocks."""
+"""More shapes of each kind: rows with their number of warps, columns with their blocks."""
 
 
 def into(result: torch.Tensor, launch: Callable[[torch.Tensor], object]) -> torch.Tensor:
-    """A tensor, once a launch has filled it."""
+    """Run a launch that fills a tensor, and return the tensor."""
     launch(result)
     return result
 
@@ -387,7 +388,7 @@ def torch_seconds(work: Callable[[], object], threads: int) -> float:
 
 
 def spent_elsewhere() -> float:
-    """Seconds of this machine's cores that went to others, as far as Linux tells."""
+    """Seconds of this machine's cores that other processes used, according to Linux."""
     try:
         ticks = [int(word) for word in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
     except OSError:
@@ -397,7 +398,7 @@ def spent_elsewhere() -> float:
 
 
 def median_run(run: Callable[[], float]) -> float:
-    """Seconds of a typical run among those of a tenth of a second; the first warms up."""
+    """Seconds of a median run among those of a tenth of a second, after a warm-up."""
     run()
     end, times = time.perf_counter() + BATCH, []
     while time.perf_counter() < end or not times:
@@ -406,7 +407,9 @@ def median_run(run: Callable[[], float]) -> float:
 
 
 def turns_of(work: Work, cores: int) -> tuple[list[tuple[float, ...]], bool]:
-    """Seconds on one core and all, then torch's, of each turn; whether the machine was ours."""
+    """Seconds of each turn on one core and on all, then torch's; and True if turns were
+    undisturbed.
+    """
     ours, all_turns = [], []
     until = time.perf_counter() + PATIENCE
     while len(ours) < TURNS and time.perf_counter() < until:
@@ -436,7 +439,7 @@ def row(work: Work, cores: int) -> str:
 
 
 def arithmetic_scale(cores: int) -> float:
-    """What all cores of this machine are to one where neither memory nor launches count."""
+    """Speed of all cores relative to one for work without memory and launches."""
     x = torch.zeros(64 * 128, device="xpu")
 
     def work() -> object:
@@ -449,7 +452,7 @@ def arithmetic_scale(cores: int) -> float:
 
 
 def small_launch() -> float:
-    """Microseconds of the host's time that the launch of a kernel of one program takes."""
+    """Microseconds of host time for the launch of a kernel of one program."""
     x = torch.zeros(1024, device="xpu")
 
     def some() -> float:
@@ -463,7 +466,7 @@ def small_launch() -> float:
 
 
 def main() -> None:
-    """All rows, or those with one of the words of the command line in their names."""
+    """Print all rows, or those whose names contain a word of the command line."""
     words = sys.argv[1:]
     cores = len(os.sched_getaffinity(0))
     heads = ("1 core", f"{cores} cores", "torch 1")

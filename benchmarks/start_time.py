@@ -1,17 +1,17 @@
-"""What a process pays before its first kernel has run: imports, and a first launch from the cache.
+"""Cost of starting a process: imports, and a first launch from the cache.
 
     python -m benchmarks.start_time [--repeat 15] [--device bmg]
 
-Imports: `import triton` and `import torch` with the plugin against without it, milliseconds of
-processor time of whole processes in turns of changing order: the difference of the medians, and of
-the fastest; `noise` is the same for two halves of the processes without.  Without means that this
-package's entry points are not seen.
+Imports: processor time of whole processes that `import triton` or `import torch`, with the plugin
+and without it, in turns of changing order.  The result is the difference of the medians, and of the
+fastest, in milliseconds.  `noise` is the difference of two halves of the processes without.
+"Without" means that this package's entry points are hidden.
 
 First launch: processor time of the first `kernel[grid](...)` of a new process whose kernel is in
-Triton's cache, until its result is there, on the simulator, and on Intel's driver with its
-simulated command stream, where that is installed.  What Triton itself does first on any device,
-reading its library for the cache's key and importing its code generator, is done before, and so is
-opening the device; `device` is what that takes, with the modules it imports.
+Triton's cache, until its result is available.  It runs on the simulator, and on Intel's driver with
+its simulated command stream if that is installed.  Triton's own first steps on any device (reading
+its library for the cache's key, importing its code generator) are done before.  So is opening the
+device; `device` is its time, including imports.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def processor_ms(command: list[str], extra: Mapping[str, str]) -> float:
 
 
 def compiled_modules(folder: str) -> dict[str, str]:
-    """Variables with which Python keeps what it compiled, as where packages are installed."""
+    """Environment variables that make Python cache compiled modules, as in installed packages."""
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/pyc"}
 
 
 def import_cost(module: str, repeat: int) -> dict[str, list[float]]:
-    """What imports cost: without the plugin, with it, and without it once more."""
+    """Cost of imports: without the plugin, with it, and without it again."""
     sees = {"without": False, "with": True, "again": False}
     scripts = {name: f"SEES = {seen}\n{WITHOUT}import {module}" for name, seen in sees.items()}
     found: dict[str, list[float]] = {name: [] for name in scripts}
@@ -106,7 +106,7 @@ def arguments_of(simulated: bool) -> list[Any]:
 
 
 memory: list[Any] = []
-"""What arguments point to."""
+"""Memory of the arguments."""
 
 
 def launch_cost(

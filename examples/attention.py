@@ -91,14 +91,14 @@ def launch(
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, **options: int
 ) -> torch.Tensor:
-    """Attention of each head on its own."""
+    """Attention of each head separately."""
     return launch(q, k, v, causal, **options)[0]
 
 
 def reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """The same in float32 with the whole matrix of scores."""
+    """Attention in float32 with the whole matrix of scores."""
     import torch
 
     q, k, v = (x.cpu().float() for x in (q, k, v))

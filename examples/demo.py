@@ -1,4 +1,4 @@
-"""The main job, as `make demo` runs it: a matmul on device "xpu", and what became of it.
+"""The main job, as `make demo` runs it: a matmul on device "xpu", with a description of its code.
 
 Run: python -m examples.demo [--size 1024] [--layout AB|ABt|AtB] [--descriptor]
 """

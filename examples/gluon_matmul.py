@@ -1,9 +1,9 @@
-"""C = A·B in Gluon: layouts, 2D blocks and prefetches are what the program says.
+"""C = A·B in Gluon: the program specifies layouts, 2D blocks and prefetches.
 
 Run: python -m examples.gluon_matmul
 
-Two steps in one pass of the loop share its counter and branch: per DPAS these are fewer
-instructions than the compiler's own loop over `examples.matmul` has on Xe2.
+Two steps in one iteration of the loop share its counter and branch.  On Xe2 it therefore has fewer
+instructions per DPAS than the compiler's own loop for `examples.matmul`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def step(
     a, b, row, column, k, total, MATRIX: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, AHEAD: gl.constexpr,
 ):
-    """One step of K; what is needed `AHEAD` steps later is brought into the cache."""
+    """One step of K, which also prefetches the tiles that are needed `AHEAD` steps later."""
     left = intel.load_2d(a, [row, k], [BLOCK_M, BLOCK_K], MATRIX.operand(0, [BLOCK_M, BLOCK_K]))
     right = intel.load_2d(
         b, [k, column], [BLOCK_K, BLOCK_N], MATRIX.operand(1, [BLOCK_K, BLOCK_N]))

@@ -1,7 +1,7 @@
 """C = A·B with tensors of pointers, and an optional leaky ReLU.  Run: python -m examples.matmul
 
 Row and column offsets wrap around at the matrix edges, so that no load leaves A or B; only K is
-masked.  The strides make it serve A·B, A·Bᵀ and Aᵀ·B: pass a transposed view.
+masked.  The strides make it work for A·B, A·Bᵀ and Aᵀ·B: pass a transposed view.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
 
 
 def result_of(a, b, out_dtype, blocks):
-    """A matrix for the product, M, N and K, and the grid of its tiles."""
+    """An uninitialised matrix for the product; M, N and K; and the grid of its tiles."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes do not multiply: {tuple(a.shape)} @ {tuple(b.shape)}")
     (m, k), n = a.shape, b.shape[1]
@@ -105,7 +105,7 @@ def result_of(a, b, out_dtype, blocks):
 def operands(
     m: int, n: int, k: int, layout: str = "AB", dtype: torch.dtype | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random A (m, k) and B (k, n); a `t` behind a letter stores that matrix transposed.
+    """Random A (m, k) and B (k, n); a `t` after a letter stores that matrix transposed.
 
     `layout` is one of AB, ABt, AtB, AtBt; `dtype` is float16 by default.
     """

@@ -1,8 +1,8 @@
-"""C = A·B with tensor descriptors made in the kernel.  Run: python -m examples.matmul_descriptor
+"""C = A·B with tensor descriptors created in the kernel.  Run: python -m examples.matmul_descriptor
 
 A descriptor states base, shape and strides, so loads and stores past an edge need no mask.  Its
-last dimension is the contiguous one; a transposed operand is described as it lies in memory and
-turned after the load.
+last dimension is the contiguous one.  A transposed operand is described as it is stored, and
+transposed after the load.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
 
 
 def _stored(x: torch.Tensor) -> tuple[bool, int]:
-    """Whether the matrix lies transposed in memory, and the stride between its stored rows."""
+    """True if the matrix is stored transposed, and the stride between its stored rows."""
     if x.stride(1) == 1:
         return False, x.stride(0)
     if x.stride(0) == 1:

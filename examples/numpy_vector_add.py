@@ -1,11 +1,11 @@
 """c = a + b from numpy, with neither triton nor torch in the process that launches.
 
-A kernel is compiled ahead of time, where triton is installed, into a folder:
+A kernel is compiled ahead of time, on a machine with triton, into a folder:
 
     triton-xe compile examples/vector_add.py::add_kernel --target bmg --out build/add \\
         --signature "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"
 
-and runs where only numpy, llvmlite and this package are:
+and runs with only numpy, llvmlite and this package installed:
 
     python -m examples.numpy_vector_add build/add sim:bmg    (or gpu, gpu:1; default: as Triton)
 """

@@ -9,6 +9,7 @@ The policy, first match wins (`TRITON_XE_DEVICE` is the user's request):
 |---|---|---|
 | `gpu` | any | the GPU (its first use reports a missing one) |
 | `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` if none is named |
+| none | a program under `triton-xe emulate` | its GPU |
 | none | Intel GPU, torch not a CPU-only build | the GPU |
 | none | a GPU of NVIDIA or AMD | none: their Triton backend remains the only active one |
 | none | torch is an XPU build, no Intel GPU | none: that torch cannot have simulated tensors |
@@ -54,6 +55,8 @@ class Selection:
     kind: Kind
     targets: tuple[str, ...]
     reason: str
+    on_request: bool = False
+    """True if kernels are left to another vendor's backend until `TRITON_XE_DEVICE` is set."""
 
     def __post_init__(self) -> None:
         if (self.kind == "sim") != bool(self.targets):
@@ -75,7 +78,7 @@ def decide(request: str, machine: Machine) -> Selection:
     if machine.other_gpu:
         return Selection(
             "none", (), f"this machine has an {machine.other_gpu} GPU, so the simulator is used "
-            "only when TRITON_XE_DEVICE=sim asks for it")
+            "only when TRITON_XE_DEVICE=sim asks for it", on_request=True)
     if machine.torch == "xpu":
         return Selection(
             "none", (), "this torch is an XPU build but no Intel GPU was found; install torch's "
@@ -122,6 +125,8 @@ def _check_targets(request: str, targets: tuple[str, ...]) -> None:
 def select() -> Selection:
     """The device choice for this process, from `TRITON_XE_DEVICE` and this machine."""
     request = knobs.device()
+    if not request and knobs.emulated():
+        return Selection("gpu", (), "`triton-xe emulate` gives this program an emulated GPU")
     return decide(request, Machine() if request else look(Path("/")))
 
 

@@ -39,21 +39,21 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True)
-class AccessMode:
-    """How memory is read: the cache policy, and whether compilers may move the access."""
+class CachePolicy:
+    """Cache policy of an access; compilers may not move or merge a `volatile` one."""
 
-    policy: str = DEFAULT
+    name: str = DEFAULT
     volatile: bool = False
     marked: bool = False
-    """Say in the module that lanes without a load and without another value are undefined."""
+    """Mark in the module that lanes without a load and without another value are undefined."""
 
 
-PLAIN = AccessMode()
+PLAIN = CachePolicy()
 
 
 def load(
     em: Writer, address: ir.Value, kind: ir.Type, condition: ir.Value | None,
-    passthrough: ir.Value | None, align: int, mode: AccessMode = PLAIN,
+    passthrough: ir.Value | None, align: int, policy: CachePolicy = PLAIN,
 ) -> ir.Value:
     """Read global memory; where the condition does not hold, `passthrough` or zero.
 
@@ -62,10 +62,10 @@ def load(
     stored, align = _memory_type(kind), max(align, 1)
     pointer = em.global_pointer(address)
     if condition is None:
-        return _from_memory(em, _load_always(em, pointer, stored, align, mode), kind)
+        return _from_memory(em, _load_always(em, pointer, stored, align, policy), kind)
     fill = ir.Constant(stored, None) if passthrough is None else Term(
         em, passthrough).resized(scalar_of(stored)).value
-    if mode.volatile:
+    if policy.volatile:
         def read(w: Writer, at: ir.Value, fill: ir.Value, active: ir.Value) -> ir.Value | None:
             return conditional(w, active, lambda _: volatile_load(
                 w.b, w.b.inttoptr(at, POINTER), stored, align), fill)
@@ -75,17 +75,17 @@ def load(
     else:
         value = em.call(
             genisa.PREDICATED_LOAD, [pointer, I64(align), condition, constant(em, fill)])
-    if mode.marked:
+    if policy.marked:
         value.set_metadata("xe.unfilled", em.state.llvm.add_metadata([]))
     return _from_memory(em, value, kind)
 
 
 def _load_always(
-    em: Writer, pointer: ir.Value, stored: ir.Type, align: int, mode: AccessMode
+    em: Writer, pointer: ir.Value, stored: ir.Type, align: int, policy: CachePolicy
 ) -> ir.Value:
-    if mode.volatile:
+    if policy.volatile:
         return volatile_load(em.b, pointer, stored, align)
-    return _read(em, pointer, stored, align, mode.policy)
+    return _read(em, pointer, stored, align, policy.name)
 
 
 def store(

@@ -55,8 +55,8 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.move_parts import move_parts
 from triton_xe.lowering.tiles.tile_analysis import TileAnalysis
 from triton_xe.lowering.tiles.tile_descriptors import (
-    AccessMode,
     Kind,
+    MessageKind,
     Rectangle,
     cache_hints,
     descriptor_type,
@@ -188,17 +188,17 @@ class _Conversion:
         assert isinstance(kind, xetile.TileType)
         needs = self.needs[tile]
         made: dict[Kind, SSAValue] = {}
-        for wanted, mode in needs.kinds:
-            transposed = mode is AccessMode.GATHER_TRANSPOSED
+        for wanted, moved_by in needs.kinds:
+            transposed = moved_by is MessageKind.GATHER_TRANSPOSED
             desc = xegpu.CreateNdTdescOp(
                 base=source.base, offsets=flipped(in_memory(kind, at), transposed),
                 shape=flipped(in_memory(kind, source.sizes), transposed),
                 strides=(source.stride, 1), desc_type=wanted,
             )
             desc.base_alignment = source.base_alignment
-            desc.gather = None if mode is AccessMode.MESSAGE else UnitAttr()
+            desc.gather = None if moved_by is MessageKind.BLOCK else UnitAttr()
             desc.gather_transposed = UnitAttr() if transposed else None
-            made[wanted, mode] = self._insert(op, desc)
+            made[wanted, moved_by] = self._insert(op, desc)
         self.descs[tile] = made
 
     def _coop(self, op: Any) -> None:
@@ -255,7 +255,7 @@ class _Conversion:
         offsets = in_memory(op.tile.type, op.offsets)
         self.descs[op.moved] = {
             kind: self._insert(op, xegpu.UpdateNdOffsetOp(
-                desc=desc, offsets=flipped(offsets, kind[1] is AccessMode.GATHER_TRANSPOSED)))
+                desc=desc, offsets=flipped(offsets, kind[1] is MessageKind.GATHER_TRANSPOSED)))
             for kind, desc in self.descs[op.tile].items()
         }
 
@@ -280,7 +280,7 @@ class _Conversion:
         self, op: xetile.LoadTileOp, rectangle: Rectangle, made: dict[int, SSAValue]
     ) -> None:
         plan, kind = rectangle.plan, op.tile_type
-        desc = self.descs[op.tile][descriptor_type(kind, plan), AccessMode.MESSAGE]
+        desc = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
         y, x = flipped(rectangle.start, is_transposed(op, kind))
         loads = [self._load_message(op, self._at(op, desc, x + m.x, y + m.y), plan)
                  for m in plan.messages]
@@ -323,7 +323,7 @@ class _Conversion:
         per, packed = fragment.registers, fragment.packed
         mine = {inside: self.fragments[op.value][at]
                 for at, inside in self._blocks(op.value, rectangle)}
-        base = self.descs[op.tile][descriptor_type(kind, plan), AccessMode.MESSAGE]
+        base = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
         for number, message in enumerate(plan.messages):
             where = {(s.element, s.sub): r for r, s in enumerate(plan.sources)
                      if s.message == number}

@@ -20,8 +20,8 @@ from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.rewriting import all_of, below, last_of
 from triton_xe.lowering.tiles.tile_descriptors import (
-    AccessMode,
     Kind,
+    MessageKind,
     Needs,
     Rectangle,
     descriptor_type,
@@ -129,7 +129,7 @@ class TileAnalysis:
             kinds = [gather_kind(operand, row, kind, transposed) for row in range(operand.grid[0])]
         else:
             self.rectangles[op] = found
-            kinds = [(descriptor_type(kind, r.plan), AccessMode.MESSAGE) for r in found]
+            kinds = [(descriptor_type(kind, r.plan), MessageKind.BLOCK) for r in found]
         needs.kinds.update(dict.fromkeys(kinds))
 
     def _rectangles(
@@ -212,8 +212,8 @@ class TileAnalysis:
         rows, columns = in_memory(kind, (kind.rows, kind.columns))
         widest = 8 * block_2d.MAX_ROW_BYTES // bit_width(kind.element_type)
         shape = min(32, power_of_2(rows)), min(widest, power_of_2(columns))
-        mode = AccessMode.GATHER if self._needs(tile).gather else AccessMode.MESSAGE
-        return xegpu.tensor_desc(shape, kind.element_type), mode
+        moved_by = MessageKind.GATHER if self._needs(tile).gather else MessageKind.BLOCK
+        return xegpu.tensor_desc(shape, kind.element_type), moved_by
 
     def _needs(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that are this tile at some time."""

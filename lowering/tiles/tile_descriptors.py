@@ -22,16 +22,16 @@ from triton_xe.plan import BlockPlan
 Hints = dict[str, Attribute]
 
 
-class AccessMode(Enum):
-    """How a block is moved: by a message, or by gathers of its rows or of its columns."""
+class MessageKind(Enum):
+    """Kind of the messages that move a block: 2D blocks, or gathers of its rows or columns."""
 
-    MESSAGE = auto()
+    BLOCK = auto()
     GATHER = auto()
     GATHER_TRANSPOSED = auto()
 
 
-Kind = tuple[TensorDescType, AccessMode]
-"""A descriptor's type, and how the block is moved."""
+Kind = tuple[TensorDescType, MessageKind]
+"""A descriptor's type, and the kind of its messages."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ def gather_kind(tile: TileOperand, row: int, kind: xetile.TileType, transposed: 
     lanes = operand_sg_map(tile.operand, tile.bits, shape.execution_size, shape.k)
     desc = xegpu.tensor_desc(
         shape.size(tile.operand), kind.element_type, sg_map=lanes, memory_scope=kind.scope)
-    return desc, AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER
+    return desc, MessageKind.GATHER_TRANSPOSED if transposed else MessageKind.GATHER
 
 
 def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
 CLEAN: tuple[str, ...] = (
     "backend/",
+    "benchmarks/",
+    "examples/",
     "python/dev/",
     "runtime/__init__.py",
     "runtime/arguments.py",
@@ -53,6 +55,7 @@ CLEAN: tuple[str, ...] = (
     "triton_xe/plan/",
     "triton_xe/progress.py",
     "triton_xe/spirv.py",
+    "triton_xe/tools/",
     "triton_xe/triton_versions.py",
 )
 """Files (prefixes of paths) in which a finding fails `make check`."""
@@ -68,7 +71,7 @@ WORDS = {
     r"\bloaded places?\b": "gathered, indirect addresses",
     r"\b(?<!in )(?<!take )(?<!takes )(?<!last )places?\b": "address, position, source location",
     r"\b(lies?|lay)\b": "is stored at, is",
-    r"\bstands?\b(?! for)": "is at, is written",
+    r"\bstands?\b(?! for|-)": "is at, is written",
     r"\bheld\b": "live, cached, retained",
     r"\bbehind\b": "after",
     r"\bapart\b": "separately, split",

@@ -37,6 +37,23 @@ _BITS: Mapping[str, int] = {
 }  # fmt: skip
 
 
+def resets_reads(instruction: Instruction, following: Instruction | None) -> bool:
+    """True for the dpas that IGC puts first in a chain of Xe-HPG: `dpas r null r r {Atomic}`.
+
+    It only ends the suppression of repeated operand reads (IGC, visa, DPASFuseRSWA).  The
+    instruction after it has the same destination, and in an atomic chain reads its accumulator
+    before the first result arrives, so nothing observes the product.
+    """
+    target = instruction.destination
+    if "Atomic" not in instruction.options or target is None or following is None:
+        return False
+    initial, *factors = instruction.sources
+    same = all((each.file, each.number, each.sub) == (target.file, target.number, target.sub)
+               for each in factors)
+    return initial.is_null and same and following.op == "dpas" and (
+        following.destination == target)
+
+
 def dpas(instruction: Instruction, grf_bytes: int) -> Step:
     """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`.
 
@@ -51,7 +68,7 @@ def dpas(instruction: Instruction, grf_bytes: int) -> Step:
     kinds = _KINDS.get(left.type), _KINDS.get(right.type)
     if kinds[0] is None or kinds[1] is None:
         raise UnsupportedError(f"dpas of {left.type} by {right.type} has no definition here")
-    per_dword = 32 // max(_BITS[kinds[0]], _BITS[kinds[1]])
+    per_dword = min(8, 32 // max(_BITS[kinds[0]], _BITS[kinds[1]]))
     a = _rows(left, kinds[0], rows, depth * per_dword, grf_bytes)
     b = _columns(right, kinds[1], depth * per_dword, columns, grf_bytes)
     c = _initial(initial, rows, columns, grf_bytes)
@@ -139,8 +156,8 @@ _DROPPED, _TIE = np.int64((1 << 29) - 1), np.int64(1 << 28)
 def chain(c: Array, a: Array, b: Array) -> Array:
     """One fused multiply-add per k: (threads, M, N) + (threads, M, K) * (threads, K, N).
 
-    A product is exact in fp64.  Rounding the fp64 sum again is right unless it is a tie in fp32
-    or a denormal there; `add_once` then computes the step.
+    A product is exact in fp64.  Rounding the fp64 sum again is right unless it looks like a tie of
+    fp32 or is a denormal there; `add_once` computes these.
     """
     total = c.astype(np.float32)
     left, right = a.astype(np.float64), b.astype(np.float64)
@@ -148,12 +165,19 @@ def chain(c: Array, a: Array, b: Array) -> Array:
                  or _has_tiny(total, _NEAR_ZERO_SUM))
     for k in range(left.shape[2]):
         product = left[:, :, k : k + 1] * right[:, k : k + 1, :]
-        exact = product + total
-        if quick and not ((exact.view(np.int64) & _DROPPED) == _TIE).any():
-            total = exact.astype(np.float32)
-        else:
-            total = add_once(product, total.astype(np.float64))
+        total = _rounded_sum(product, total) if quick else add_once(
+            product, total.astype(np.float64))
     return total
+
+
+def _rounded_sum(product: Array, total: Array) -> Array:
+    exact = product + total
+    result: Array = exact.astype(np.float32)
+    ties = np.flatnonzero((exact.view(np.int64) & _DROPPED) == _TIE)
+    if ties.size:
+        result.reshape(-1)[ties] = add_once(
+            product.reshape(-1)[ties], total.reshape(-1)[ties].astype(np.float64))
+    return result
 
 
 def _has_tiny(values: Array, limit: float) -> bool:

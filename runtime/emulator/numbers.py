@@ -27,6 +27,7 @@ from triton_xe.runtime.emulator.registers import (
 
 Doubles = NDArray[np.float64]
 _SPLITTER = 134217729.0
+_LEAST = 5e-324
 _LIMITS = {t: (int(np.iinfo(d).min), int(np.iinfo(d).max))
            for t, d in DTYPES.items() if t not in FLOATS}
 _SMALLEST_NORMAL = {"hf": 2.0**-14, "f": 2.0**-126, "df": 2.0**-1022}
@@ -44,15 +45,29 @@ def sum_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def product_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The rounded product and what rounding took away (Dekker's product)."""
+    """The rounded product and what rounding took away (Dekker's product).
+
+    It is computed on the mantissas.  An error below fp64's range keeps its sign.
+    """
     total = x * y
+    (x, x_exponent), (y, y_exponent) = np.frexp(x), np.frexp(y)
+    exponent, product = x_exponent + y_exponent, x * y
     t = _SPLITTER * x
     x_high = t - (t - x)
     t = _SPLITTER * y
     y_high = t - (t - y)
     x_low, y_low = x - x_high, y - y_high
-    error = ((x_high * y_high - total) + x_high * y_low + x_low * y_high) + x_low * y_low
-    return total, error
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    error = (product - np.ldexp(total, -exponent)) + error
+    scaled = np.ldexp(error, exponent)
+    return total, np.where((scaled == 0) & (error != 0), np.copysign(_LEAST, error), scaled)
+
+
+def sum_with_overflow(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
+    """`sum_with_error`; the error of a sum that is too large for fp64 is infinite."""
+    total, error = sum_with_error(x, y)
+    too_large = np.isinf(total) & np.isfinite(x) & np.isfinite(y)
+    return total, np.where(too_large, -total, error)
 
 
 def to_odd(total: Doubles, error: Doubles) -> Doubles:
@@ -147,7 +162,7 @@ def convert(values: Array, kind: str, saturate: bool, threads: Threads) -> Array
     if kind in FLOATS:
         return _to_float(values, kind, dtype, saturate, threads)
     if values.dtype.kind == "f":
-        return _float_to_integer(values, kind)
+        return _float_to_integer(values, kind, threads)
     if values.dtype == dtype:
         return values
     if saturate:
@@ -190,10 +205,24 @@ def _integer_to_double(values: Array, kind: str, threads: Threads) -> Array:
     return doubles(total, error, threads) if kind == "df" else to_odd(total, error)
 
 
-def _float_to_integer(values: Array, kind: str) -> Array:
-    """Truncated and clamped to the type's range; NaN becomes 0."""
+def _whole(numbers: Doubles, threads: Threads) -> Doubles:
+    """Numbers rounded to whole ones by each thread's rounding mode."""
+    if threads.rounding is None:
+        return np.rint(numbers)
+    modes = np.broadcast_to(threads.rounding, np.broadcast_shapes(
+        threads.rounding.shape, numbers.shape))
+    found: Doubles = np.choose(
+        modes, (np.rint(numbers), np.ceil(numbers), np.floor(numbers), np.trunc(numbers)))
+    return found
+
+
+def _float_to_integer(values: Array, kind: str, threads: Threads) -> Array:
+    """Truncated, or rounded if cr0.0 says so, and clamped to the type's range; NaN becomes 0."""
     dtype, (low, high) = DTYPES[kind], _LIMITS[kind]
-    whole = np.trunc(np.where(np.isnan(values), 0, values).astype(np.float64))
+    numbers = np.where(np.isnan(values), 0, values).astype(np.float64)
+    whole = np.trunc(numbers)
+    if threads.rounds_integers is not None:
+        whole = np.where(threads.rounds_integers, _whole(numbers, threads), whole)
     above, below = whole >= float(high), whole <= float(low)
     inside = np.where(above | below, 0, whole).astype(np.uint64 if kind == "uq" else np.int64)
     return np.where(above, dtype(high), np.where(below, dtype(low), inside.astype(dtype)))

@@ -72,12 +72,27 @@ Definition = Callable[[Operation], Compute]
 
 def build(instruction: Instruction, grf_bytes: int) -> Step:
     """The function that executes an arithmetic or logic instruction."""
+    instruction = _as_bits(instruction)
     if instruction.op in STEPS:
         return STEPS[instruction.op](Operation(instruction, grf_bytes))
     if instruction.op not in DEFINITIONS:
         raise UnsupportedError(f"instruction {instruction.name} has no definition here")
     operation = Operation(instruction, grf_bytes)
     return _stored(operation, DEFINITIONS[instruction.op](operation))
+
+
+def _as_bits(instruction: Instruction) -> Instruction:
+    """A move between equal types of floats copies bits, also those of NaNs and denormals."""
+    target = instruction.destination
+    if instruction.op != "mov" or target is None or target.type not in FLOATS:
+        return instruction
+    (first,) = instruction.sources
+    if (first.type, first.modifiers) != (target.type, "") or target.saturate or (
+            first.kind == "immediate" or instruction.condition):
+        return instruction
+    bits = {2: "uw", 4: "ud", 8: "uq"}[SIZES[target.type]]
+    return replace(instruction, destination=replace(target, type=bits),
+                   sources=(replace(first, type=bits),))
 
 
 def _stored(operation: Operation, compute: Compute) -> Step:
@@ -90,6 +105,8 @@ def _stored(operation: Operation, compute: Compute) -> Step:
         def plain(threads: Threads, running: Running) -> None:
             write(threads, compute(threads), mask(threads, running))
         return plain
+    if name == "ov":
+        return _noting_overflow(operation, compute)
     holds, flags = condition(name), set_flags(operation.instruction)
 
     def flagged(threads: Threads, running: Running) -> None:
@@ -99,6 +116,24 @@ def _stored(operation: Operation, compute: Compute) -> Step:
         flags(threads, holds(stored, stored.dtype.type(0)), chosen)
 
     return flagged
+
+
+def _noting_overflow(operation: Operation, compute: Compute) -> Step:
+    """An integer sum whose flags say that it does not fit its type."""
+    if operation.instruction.op != "add" or operation.is_float:
+        raise UnsupportedError(f"{operation.instruction.name} with condition .ov has no definition "
+                               "here")
+    mask, write = operation.mask, operation.write
+    x, y = (_exact(each, operation) for each in operation.sources)
+    limits, flags = np.iinfo(DTYPES[operation.type]), set_flags(operation.instruction)
+
+    def step(threads: Threads, running: Running) -> None:
+        chosen, total = mask(threads, running), x(threads) + y(threads)
+        write(threads, compute(threads), chosen)
+        outside = (total < limits.min) | (total > limits.max)
+        flags(threads, np.asarray(outside, bool), chosen)
+
+    return step
 
 
 def _flushing(compute: Compute, kind: str) -> Compute:
@@ -342,9 +377,6 @@ def _bytes(each: Source, width: int) -> Read:
 def _move(operation: Operation) -> Compute:
     """A copy of the bits if the types are equal, else a conversion."""
     (each,), kind = operation.sources, operation.type
-    raw = operation.instruction.sources[0].type == kind and not each.modifiers
-    if raw and kind not in ("bf", "tf32") and not operation.saturates:
-        return each.read
     if each.is_float:
         return _float(each, DTYPES[each.type])
     if kind in FLOATS or operation.saturates:
@@ -576,7 +608,7 @@ def _with_carry(sign: int) -> Callable[[Operation], Step]:
 
 DEFINITIONS: Mapping[str, Definition] = {
     "mov": _move,
-    "add": _both(numbers.sum_with_error, np.add),
+    "add": _both(numbers.sum_with_overflow, np.add),
     "add3": lambda o: _integer(o, lambda a, b, c: a + b + c),
     "mad": _multiply_add,
     "and": _logic(np.bitwise_and), "or": _logic(np.bitwise_or), "xor": _logic(np.bitwise_xor),

@@ -18,7 +18,7 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.branches import BRANCHES, Place, branch
 from triton_xe.runtime.emulator.channels import Running
-from triton_xe.runtime.emulator.dpas import dpas
+from triton_xe.runtime.emulator.dpas import dpas, resets_reads
 from triton_xe.runtime.emulator.instruction import Instruction, instruction_of
 from triton_xe.runtime.emulator.macros import MACROS, is_macro
 from triton_xe.runtime.emulator.memory import AddressSpace
@@ -111,6 +111,9 @@ class Program:
         if instruction.op.startswith("send"):
             return send(instruction, self.grf_bytes, is_xe2=self.target.ip_version >= _XE2)
         if instruction.op == "dpas":
+            following = self.instructions[number + 1 : number + 2]
+            if resets_reads(instruction, following[0] if following else None):
+                return _nothing
             return dpas(instruction, self.grf_bytes)
         if instruction.op in BRANCHES:
             return branch(Place(instruction, self._next(number), tuple(

@@ -53,9 +53,14 @@ _BYTES = STAGING + STAGING_REGISTERS * 64
 
 ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_TO_ZERO = range(4)
 _DENORMAL_BITS: Mapping[str, int] = {"df": 6, "f": 7, "hf": 10}
-_KNOWN_CONTROL = 0x30 | 1 << 30 | sum(1 << bit for bit in _DENORMAL_BITS.values())
-"""Bits of cr0.0 whose meaning is implemented: rounding mode [5:4], kept denormals.  Bit 30 is
-set by Intel's compiler in each kernel; its meaning is not published."""
+_SINGLE_FLOW, _INTEGER_ROUNDING = 1 << 2, 12
+_KNOWN_CONTROL = (
+    _SINGLE_FLOW | 0x30 | 1 << _INTEGER_ROUNDING | 1 << 30
+    | sum(1 << bit for bit in _DENORMAL_BITS.values()))
+"""Bits of cr0.0 whose meaning is implemented: rounding mode [5:4], kept denormals, and [12] that
+conversions of fp32 to integers round (oneDNN sets it; else they truncate).  Single program flow
+says that channels do not diverge, which needs nothing.  Bit 30 is set by Intel's compiler in each
+kernel; its meaning is not published."""
 
 
 class Threads:
@@ -77,6 +82,8 @@ class Threads:
         """Values of macro registers (`mme0` ...), with the exponents that they have there."""
         self.rounding: Array | None = None
         """Rounding mode of each thread, (count, 1); None if all round to nearest even."""
+        self.rounds_integers: Bools | None = None
+        """True for threads, (count, 1), that round fp32 to integers; None if all truncate."""
         self.flushed: Mapping[str, Bools] = {}
         """Types whose denormals become zero -> threads, (count, 1), that do so."""
         self._make_views()
@@ -94,7 +101,7 @@ class Threads:
         one.groups, one.numbers = self.groups[rows], self.numbers[rows]
         one.wide, one.exponents = self.wide[rows], {}
         one._make_views()
-        one.rounding, one.flushed = None, {}
+        one.rounding, one.rounds_integers, one.flushed = None, None, {}
         one.control_changed()
         return one
 
@@ -106,6 +113,8 @@ class Threads:
                 f"bits {unknown:#x} of the control register cr0.0 have no definition here")
         mode = control >> 4 & 3
         self.rounding = mode if mode.any() else None
+        rounds = (control >> _INTEGER_ROUNDING & 1).astype(bool)
+        self.rounds_integers = rounds if rounds.any() else None
         self.flushed = {
             name: off for name, bit in _DENORMAL_BITS.items()
             if (off := (control >> bit & 1) == 0).any()}

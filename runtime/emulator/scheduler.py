@@ -151,10 +151,6 @@ class Front:
 
     def _continue(self, outcome: Any, position: int, channels: Bools) -> None:
         """Put channels where the last instruction sends them."""
-        if self.counters.total > self.counters.limit:
-            raise fault("hang", (
-                f"kernel {self.program.name} has run {self.counters.total} instructions, more "
-                f"than the limit of {self.counters.limit}; {self.standing()}"))
         if outcome is None:
             self._send(self._pcs[position], channels)
         elif isinstance(outcome, Wait):
@@ -162,6 +158,10 @@ class Front:
         elif outcome != END:
             for pc, part in outcome:
                 self._send(pc, part)
+        if self.counters.total > self.counters.limit:
+            raise fault("hang", (
+                f"kernel {self.program.name} has run {self.counters.total} instructions, more "
+                f"than the limit of {self.counters.limit}; {self.standing()}"))
 
     def _send(self, pc: int, channels: Bools) -> None:
         if channels.any():

@@ -73,6 +73,7 @@ def activate(chosen: Selection, path: Path) -> None:
     global _loaded, _targets
     if _loaded is not None:
         return
+    _hide_cuda()
     from triton_xe.runtime.torch_xpu.bindings import Bindings
     from triton_xe.runtime.torch_xpu.properties import properties_of, without_uuid
 
@@ -87,6 +88,26 @@ def activate(chosen: Selection, path: Path) -> None:
     SURROUNDINGS.append(bindings.launches)
     _extend_torch(bindings.names())
     settle_at_exit()
+
+
+def _hide_cuda() -> None:
+    """Have torch count no CUDA devices in this process, because it takes one kind of accelerator.
+
+    torch counts once.  The variables hide devices from a driver that has not started yet, and have
+    their own values afterwards, so that processes that this one starts see the devices.
+    """
+    import torch
+
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)  # torch's builds for CUDA and for ROCm
+    if count is None:
+        return
+    with knobs.changed("CUDA_VISIBLE_DEVICES", "-1"), knobs.changed("HIP_VISIBLE_DEVICES", "-1"):
+        visible = count()
+    if visible:
+        raise DeviceError(
+            f"{visible} CUDA devices are in use since before `import torch`, and torch takes one "
+            "kind of accelerator: import torch first, or start the program with "
+            "CUDA_VISIBLE_DEVICES=-1")
 
 
 def _extend_torch(names: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Writing a kernel compiled ahead of time: a folder for `triton_xe.runtime.load_folder`."""
+"""Write a kernel compiled ahead of time as a folder for `triton_xe.runtime.load_folder`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def write_folder(
 ) -> Description:
     """Write SPIR-V, or native code with `native`, with its description and header.
 
-    `kernel`: Triton's `CompiledKernel`; `types`, `constants` and `attributes` as its source has
-    them.  `UnsupportedError` when the kernel needs memory that only Triton's launcher allocates.
+    `kernel` is Triton's `CompiledKernel`; `types`, `constants` and `attributes` are those of its
+    source.  Raise `UnsupportedError` if the kernel needs memory that only Triton's launcher
+    allocates.
     """
     metadata, name = kernel.metadata, kernel.name
     _check_launches(metadata, name)
@@ -58,7 +59,7 @@ def write_folder(
 
 
 def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
-    """Intel's compiler's code; with the large register file where the small one spills more."""
+    """Native code of Intel's compiler, with the register file that spills less."""
     made = intel.compile_spirv(spirv, device, flags)
     facts = made.kernels[kernel]
     warps = prod(entry_point(spirv, kernel).group_size) // facts.simd_size
@@ -71,9 +72,9 @@ def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes
 
 
 def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
-    """Native code by Intel's offline compiler, else by the driver of a GPU of that very type.
+    """Compile with Intel's offline compiler, or with the driver of a GPU of that very type.
 
-    `DeviceError` when this machine has neither, with what to install.
+    Raise `DeviceError` with what to install if this machine has neither.
     """
     missing = intel.available()
     if missing is None:

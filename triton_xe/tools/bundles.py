@@ -1,4 +1,4 @@
-"""Writing a bundle: the folders of its variants, `bundle.json`, and a C header that chooses."""
+"""Write a bundle: the folders of its variants, `bundle.json`, and a C header that chooses one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_xe.runtime.folder import Description, Parameter
 from triton_xe.tools.aot import C_TYPES, c_name
 
 Variants = dict[str, Description]
-"""The descriptions by the names of their folders, as they are tried."""
+"""Descriptions by the names of their folders, in the order in which they are tried."""
 
 
 def write_bundle(folder: Path, arguments: Sequence[str], written: Variants) -> list[Path]:
-    """Write what chooses between folders that are there; `arguments` are the kernel's."""
+    """Write the files that choose between existing folders; `arguments` are the kernel's."""
     variants = dict(sorted(written.items(), key=lambda item: -specialness(item[1])))
     kernel = next(iter(variants.values())).kernel
     header = folder / f"{kernel}.h"
@@ -123,14 +123,16 @@ def _uses(argument: str, every: Sequence[Description]) -> list[Parameter]:
 
 
 def _integers(argument: str, every: Sequence[Description]) -> bool:
-    """Whether the variants have different integers for an argument that none of them takes."""
+    """True if the variants differ in the integer constant of an argument that none takes as
+    parameter.
+    """
     values = {repr(each.constants.get(argument)) for each in every}
     whole = all(type(each.constants.get(argument)) is int for each in every)
     return not _uses(argument, every) and whole and len(values) > 1
 
 
 def _c_type(argument: str, every: Sequence[Description]) -> str:
-    """The C type that holds the argument of any variant."""
+    """The C type that fits the argument of every variant."""
     types = {p.type for p in _uses(argument, every)}
     wide = "i64" if types <= set(INTEGER_BITS) else "f64"
     return C_TYPES[types.pop() if len(types) == 1 else wide]
@@ -158,7 +160,7 @@ def _row(folder: str, d: Description, integers: Sequence[str]) -> str:
 
 
 def _tests(d: Description, every: Sequence[Description]) -> str:
-    """What a variant asks, as `if (...) return "...";`."""
+    """Conditions of a variant, as `if (...) return "...";`."""
     releases = " && ".join(
         f"release != ({major}u << 8 | {minor}u)" for major, minor in releases_of(d.target)
     )

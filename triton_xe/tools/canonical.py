@@ -1,7 +1,7 @@
 """Compiled kernels without their arbitrary names, so that equal programs have equal text.
 
-Values, ids and metadata are renumbered in the order of their first use; declarations, types and
-constants are sorted or spelled out where they are used; names meant for people are dropped.
+Values, ids and metadata are renumbered in the order of their first use.  Declarations, types and
+constants are sorted or printed where they are used.  Names for people are dropped.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _LLVM_NAME = re.compile(r'%(?:"(?P<quoted>[^"]*)"|(?P<plain>[\w$.-]+))')
 _LABEL = re.compile(r'^(?:"(?P<quoted>[^"]*)"|(?P<plain>[\w$.-]+)):.*', re.MULTILINE)
 _METADATA = re.compile(r"!\d+\b")
 _SIMULATORS = re.compile(r", !xe\.fallback !\d+")
-"""What only the simulator reads."""
+"""Metadata that only the simulator reads."""
 _METADATA_LINE = re.compile(r"^(!\d+) = (.*)\n?", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"^attributes (#\d+) = (.*)\n?", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|[ \t]+);[^\n\"]*$\n?|^source_filename.*\n", re.MULTILINE)
 
 
 def canonical(stage: str, text: str) -> str:
-    """The canonical text of a stage as a recording holds it; other stages are left alone."""
+    """The canonical text of a stage of a recording; other stages are returned unchanged."""
     return _FORMS[stage](text) if stage in _FORMS else text
 
 
 class _Numbers:
-    """Numbers names in the order in which they are asked for."""
+    """Numbers names in the order of their first request."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -47,7 +47,7 @@ class _Numbers:
 
 
 def canonical_mlir(text: str) -> str:
-    """A module of any dialect: aliases spelled out, values and blocks numbered.
+    """A module of any dialect, with aliases expanded, and values and blocks numbered.
 
     >>> canonical_mlir("#a = i32\\n%x = op() : #a\\nop(%x)")
     '%0 = op() : i32\\nop(%0)'
@@ -64,7 +64,7 @@ def canonical_mlir(text: str) -> str:
 
 
 def canonical_llvm(text: str) -> str:
-    """A module of LLVM IR as LLVM prints it: functions in order, then sorted the rest of it."""
+    """A module of LLVM IR as LLVM prints it: functions in order, then all other lines sorted."""
     with llvm.parse_assembly(text) as module:
         printed = _COMMENT.sub("\n", str(module))
     groups = dict(_ATTRIBUTES.findall(printed))
@@ -89,7 +89,7 @@ def _canonical_function(text: str) -> str:
 
 
 def _numbered_metadata(lines: list[str], metadata: Mapping[str, str]) -> Iterator[str]:
-    """The lines, and the metadata that they need in the order of its first use."""
+    """The lines, and the metadata that they use in the order of its first use."""
     numbers = _Numbers("!")
     yield from (_METADATA.sub(lambda m: numbers(m[0]), line) for line in lines)
     written = 0
@@ -107,10 +107,13 @@ _OPERANDS = {
     79: "iiiil*", 81: "iiil*", 82: "iiiil*", 123: "iiil", 246: "iil*", 247: "il*", 250: "iiil*",
     256: "il", 257: "il", 330: "l*", 332: "ili*", 5609: "il*", 5610: "iiiil*", 5632: "il*",
 }
-"""Which operands of an opcode are ids and which literals, the last for all that follow; ids where
-an opcode is not listed (SPIR-V specification 1.6, section 3.49, and SPV_INTEL_inline_assembly)."""
+"""Kinds of an opcode's operands: `i` for literals, `l` for ids, `*` for repetition of the last.
+
+Operands of an unlisted opcode are ids (SPIR-V specification 1.6, section 3.49, and
+SPV_INTEL_inline_assembly).
+"""
 _FOR_PEOPLE = frozenset({2, 3, 4, 5, 6, 7, 8, 317})
-"""Sources, names, strings and lines."""
+"""Opcodes of sources, names, strings and lines."""
 _ENTRY_POINT, _TYPE_INT, _FUNCTION, _FUNCTION_END, _SWITCH = 15, 21, 54, 56, 251
 _DECORATIONS = frozenset({71, 72, 332, 5632})
 _MARK = spirv.MARK.encode()
@@ -120,7 +123,9 @@ Instruction = tuple[int, tuple[int, ...]]
 
 
 def canonical_spirv(binary: bytes) -> str:
-    """A SPIR-V module: functions in order, what they name outside of them by its content."""
+    """A SPIR-V module: functions in order, with the ids outside of them replaced by their
+    content.
+    """
     return "\n".join(_Spirv(list(_instructions(binary))).lines()) + "\n"
 
 
@@ -132,7 +137,7 @@ def _instructions(binary: bytes) -> Iterator[Instruction]:
 
 
 class _Spirv:
-    """One module; an id outside functions is known by a digest of what it stands for."""
+    """One module; an id outside functions is represented by a digest of its definition."""
 
     def __init__(self, instructions: list[Instruction]) -> None:
         start = next((i for i, (o, _) in enumerate(instructions) if o == _FUNCTION),
@@ -145,7 +150,7 @@ class _Spirv:
 
     @cached_property
     def outside(self) -> dict[int, Instruction]:
-        """What defines each id outside functions."""
+        """Definition of each id outside functions."""
         typed = {i: (o, w) for o, w in self.head if 41 <= o <= 59 or o == 1 for i in w[1:2]}
         plain = {w[0]: (o, w) for o, w in self.head if 19 <= o <= 39 or o in (11, 5609)}
         functions = {body[0][1][1]: body[0] for body in self.functions}
@@ -153,7 +158,7 @@ class _Spirv:
 
     @cached_property
     def order(self) -> dict[int, int]:
-        """The places of the functions that have a body."""
+        """Indices of the functions that have a body."""
         defined = [body[0][1][1] for body in self.functions if _has_body(body)]
         return {name: place for place, name in enumerate(defined)}
 
@@ -201,7 +206,9 @@ class _Spirv:
         return "ii" + ("lli" if wide else "li") * len(words)
 
     def _entry(self, words: tuple[int, ...]) -> str:
-        """The kind of entry, its function and its name; the interface is seen where it is used."""
+        """The kind of entry, its function and its name; the interface is visible where it is
+        used.
+        """
         text = struct.pack(f"<{len(words) - 2}I", *words[2:]).split(b"\0")[0].decode()
         return f"{_ENTRY_POINT} {words[0]} {self._key(words[1])} {text}"
 

@@ -1,8 +1,8 @@
 """Type-check the package as it is built: `python -m triton_xe.tools.check_types`.
 
-`setup.py` maps folders into the package, and type checkers do not follow that mapping in an
-editable install: they skip those folders without a word.  So the package is put together in a
-temporary folder, as a wheel would hold it, and checked there.
+`setup.py` maps folders into the package.  Type checkers do not follow that mapping in an editable
+install, and skip those folders without a message.  Therefore this program assembles the package in
+a temporary folder, as in a wheel, and checks it there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAPPED = ("backend", "lowering", "runtime")
 
 
 def assemble(root: Path, into: Path) -> Path:
-    """The package's sources as one tree below `into`; returns its folder."""
+    """Copy the package's sources into one tree below `into`; return its folder."""
     package = into / PACKAGE
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(root / PACKAGE, package, ignore=ignore)
@@ -29,7 +29,7 @@ def assemble(root: Path, into: Path) -> Path:
 
 
 def main(root: Path) -> int:
-    """mypy's exit code; its paths are those of the repository."""
+    """Run mypy and return its exit code; its paths are those of the repository."""
     with tempfile.TemporaryDirectory() as name:
         into = Path(name)
         assemble(root, into)

@@ -1,7 +1,7 @@
-"""The `triton-xe` command: each subcommand is a module of `commands`.
+"""The `triton-xe` command; each subcommand is a module of `commands`.
 
-Such a module has `HELP`, maybe `EPILOG`, `add_arguments(parser)`, and `run`, a function from the
-parsed arguments to an exit code.  Only the module of the command that was asked for is imported.
+Such a module has `HELP`, optionally `EPILOG`, `add_arguments(parser)`, and `run`, a function from
+the parsed arguments to an exit code.  Only the module of the requested command is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def command_names() -> list[str]:
 
 
 def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser that knows the commands `names`."""
+    """The parser of the commands `names`."""
     parser = argparse.ArgumentParser(prog="triton-xe", description=triton_xe.__doc__)
     parser.add_argument("--version", action="version", version=triton_xe.__version__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -40,7 +40,7 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command: 0 on success, 1 when it refuses with a message, 2 on wrong usage."""
+    """Run one command: 0 on success, 1 if it refuses with a message, 2 on wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     names = command_names()
     asked = [name for name in names if arguments and arguments[0] == name]

@@ -1,8 +1,8 @@
 """Instructions of a launch as Intel's compiler wrote them, for the time model.
 
-The hot loop of the listing runs as often as that of the LLVM IR: by the walk, and by how many of
-its products, or else messages, the compiler put into one round.  All else runs as often, on the
-mean, as the LLVM IR outside of its hot loop.
+The hot loop of the listing corresponds to that of the LLVM IR.  Its number of rounds follows from
+the walk, and from how many of its products (or messages, without products) the compiler put into
+one round.  All other instructions run as often, on average, as the LLVM IR outside of its hot loop.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ ISSUED = ("fp", "integer", "maths", "messages")
 
 
 def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
-    """What a subgroup of a kernel of a simulated device issues by its native code.
+    """Instructions of a subgroup according to the native code of a simulated device's kernel.
 
-    A kernel that Intel's compiler refuses warns, and counts as `estimated`.
+    If Intel's compiler refuses the kernel, warn, and return `estimated`.
     """
     try:
         text = listing(loaded.module, loaded.source.target.name, loaded.build_flags)
@@ -44,7 +44,7 @@ def listing(module: bytes, device: str, flags: str) -> str:
 
 
 def exact_issue(listing: str, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
-    """What a subgroup issues by the listing; products, barriers and waits as `estimated`."""
+    """Instructions of a subgroup by the listing; products, barriers and waits as in `estimated`."""
     inside, outside = (_counted(part, kernel.lanes) for part in assembly.hot_and_rest(listing))
     issues = kernel.issues
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
@@ -70,9 +70,9 @@ def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
 
 
 def _hot_loop(kernel: Kernel, issues: dict[str, Issue]) -> frozenset[str]:
-    """Blocks of the innermost loop with most products, or else most messages; without loops none.
+    """Blocks of the innermost loop with most products, or with most messages; empty without loops.
 
-    The listing's hot loop is chosen alike.
+    The listing's hot loop is chosen by the same rule.
     """
     loops = [frozenset(body) for body in kernel.program.loops.values()]
     inner = [one for one in loops if not any(two < one for two in loops)]

@@ -1,13 +1,13 @@
-"""Record what the compiler makes of a corpus of kernels, and compare later compilers with it.
+"""Record the compiler's output for a corpus of kernels, and compare later compilers with it.
 
     python -m triton_xe.tools.golden gather CORPUS --cache DIR
     python -m triton_xe.tools.golden record CORPUS OUT
     python -m triton_xe.tools.golden compare CORPUS OUT --sample 40 --devices bmg,dg2
 
-`gather` takes kernels out of a Triton cache that programs have filled; `record` compiles each for
-each device and keeps the stages' texts, or the refusal; `compare` compiles again, names what
-differs and exits with 1.  Stages that differ only in names, numbers and the order of declarations
-are equivalent.
+`gather` takes kernels from a Triton cache that programs have filled.  `record` compiles each for
+each device and stores the stages' texts, or the refusal.  `compare` compiles again, lists
+differences and exits with 1 if there are any.  Stages that differ only in names, numbers and the
+order of declarations are equivalent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OPTIONS = (
     "sanitize", "sanitize_overflow", "launch_cooperative_grid", "instrumentation_mode",
     "fpsan_homomorphic_casts",
 )
-"""Options that stages past the front end read; `warp_size` is kept where it was asked for."""
+"""Options that stages after the front end read; `warp_size` is included if it was requested."""
 METADATA = (
     "name", "shared", "global_scratch_size", "build_flags", "n_dpas", "n_block_loads",
     "debug_sites", "plan_summary", "remarks",
@@ -73,7 +73,7 @@ class Case:
 # ---------------------------------------------------------------- the corpus
 
 def gather(corpus: Path, caches: Sequence[Path], kind: str, sample: int, seed: int) -> int:
-    """Copy the kernels below `caches` that the corpus lacks; returns how many were new."""
+    """Copy the kernels below `caches` that the corpus lacks; return how many were new."""
     found: dict[str, tuple[Path, str]] = {}
     for path in sorted(file for cache in caches for file in cache.rglob("*.json")):
         source = next((s for e in INPUTS if (s := path.with_suffix(e)).is_file()), None)
@@ -92,7 +92,7 @@ def gather(corpus: Path, caches: Sequence[Path], kind: str, sample: int, seed: i
 
 
 def add_program(corpus: Path, program: Path, passes: str, kind: str) -> None:
-    """Copy a module that `triton-xe opt` is to run `passes` over."""
+    """Copy a module over which `triton-xe opt` is to run `passes`."""
     options = json.dumps({"passes": passes})
     base = corpus / kind / f"{program.stem}-{_digest(program, options)}"
     base.parent.mkdir(parents=True, exist_ok=True)
@@ -113,14 +113,14 @@ def _options(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _digest(source: Path, options: str) -> str:
-    """Of everything but source locations."""
+    """Digest of everything but source locations."""
     text = re.sub(r'^#loc.*\n| loc\((?:#loc\d*|"[^"]*"\(#loc\d*\))\)', "", source.read_text(),
                   flags=re.MULTILINE)
     return hashlib.sha256((options + text).encode()).hexdigest()[:10]
 
 
 def _program_of(source: Path) -> str:
-    """The Python file that the kernel stands in."""
+    """The Python file of the kernel."""
     found = re.search(r'loc\("[^"]*?([^"/]+)\.py":', source.read_text())
     return found[1] if found else "kernels"
 
@@ -134,7 +134,7 @@ def _features(source: Path) -> frozenset[str]:
 def spread(
     items: Iterable[Item], group: Callable[[Item], Hashable], name: Callable[[Item], str], seed: int
 ) -> list[Item]:
-    """All items, one of each group in turn, so that every beginning is a fair sample.
+    """All items, one of each group in turn, so that every prefix is a representative sample.
 
     >>> spread("aAbc", str.lower, str, 0)[-1] in "aA"
     True
@@ -150,7 +150,7 @@ def spread(
 
 
 def choose(corpus: Path, devices: Sequence[str], sample: int, seed: int, kinds: str) -> list[Case]:
-    """Cases of `sample` kernels (all when 0), spread over kinds and within them over features."""
+    """Cases of `sample` kernels (all for 0), spread over kinds and within them over features."""
     found = [p for p in sources(corpus) if re.fullmatch(kinds or ".*", p.parent.name)]
     by_kind = itertools.groupby(found, lambda p: p.parent.name)
     within = [spread(group, _features, lambda p: p.stem, seed) for _, group in by_kind]
@@ -162,7 +162,7 @@ def choose(corpus: Path, devices: Sequence[str], sample: int, seed: int, kinds: 
 # ---------------------------------------------------------------- compiling
 
 def compiled(case: Case) -> Recording:
-    """Every recorded stage, compiled afresh; a refusal is recorded as its first line."""
+    """Compile every recorded stage; a refusal is recorded as its first line."""
     options = json.loads(case.source.with_suffix(".json").read_text())
     make = _program if case.source.suffix == PROGRAM else _kernel
     try:
@@ -220,7 +220,7 @@ def _timed(case: Case) -> tuple[Case, Recording, float]:
 
 
 def _quiet() -> None:
-    """Drop what libtriton prints of a module that it refuses."""
+    """Suppress libtriton's output for a module that it refuses."""
     logging.disable(logging.WARNING)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -228,7 +228,7 @@ def _quiet() -> None:
 # ---------------------------------------------------------------- recording, comparing
 
 def record(cases: Sequence[Case], out: Path, jobs: int) -> Counter[str]:
-    """Write every case's recording; returns how many were compiled and refused."""
+    """Write every case's recording; return how many were compiled and refused."""
     count: Counter[str] = Counter()
     for case, recording, seconds in compile_all(cases, jobs):
         path = case.recorded(out)
@@ -240,13 +240,13 @@ def record(cases: Sequence[Case], out: Path, jobs: int) -> Counter[str]:
 
 
 def read(case: Case, out: Path) -> tuple[Recording, float]:
-    """What was recorded of the case, and the seconds that it took then."""
+    """The recording of a case, and the seconds that it took."""
     data = json.loads(gzip.decompress(case.recorded(out).read_bytes()))
     return data["stages"], data["seconds"]
 
 
 def verdict(stage: str, before: str | None, after: str | None) -> str:
-    """How two texts of a stage agree: `identical`, `equivalent` or `differ`."""
+    """Compare two texts of a stage: `identical`, `equivalent` or `differ`."""
     from triton_xe.tools.canonical import canonical
 
     if before == after:
@@ -269,7 +269,7 @@ def difference(stage: str, before: str, after: str, most: int = 60) -> str:
 def compare(
     cases: Sequence[Case], out: Path, jobs: int, stages: Sequence[str] = STAGES, show: int = 0
 ) -> Counter[str]:
-    """Compile again and print what differs from the recording, the first `show` as a diff."""
+    """Compile again and print the differences from the recording, the first `show` as a diff."""
     count: Counter[str] = Counter()
     for case, now, _ in compile_all(cases, jobs):
         recorded, _ = read(case, out)
@@ -318,7 +318,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit code: 1 when something differs, or nothing was compared."""
+    """Run a command; return 1 if something differs, or nothing was compared."""
     a, unrecorded = arguments, 0
     if a.command == "gather":
         if a.program:

@@ -1,10 +1,10 @@
-"""What is installed of Triton, whether it is whole, and how to make it so.
+"""The state of the installed Triton, and the steps that repair it.
 
 Torch's XPU builds require `triton-xpu` (`pytorch-triton-xpu` before 2.9), which owns the same
-folder `triton/` as stock Triton and registers a backend `intel` as well.  Whichever of the two was
-installed last has overwritten files of the other, and removing one takes files of the other away.
-`examine` reads the metadata of what is installed, `findings` and `steps` are pure functions of it.
-Nothing here imports triton or torch: either may be broken.
+folder `triton/` as stock Triton and also registers a backend `intel`.  The one of the two that was
+installed last has overwritten files of the other, and removing one removes files of the other.
+`examine` reads the metadata of the installed packages; `findings` and `steps` are pure functions of
+it.  Nothing here imports triton or torch, because either may be broken.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from triton_xe.errors import DeviceError
 STOCK = "triton"
 STOCK_VERSION = "3.9.0"
 RIVALS = ("triton-xpu", "pytorch-triton-xpu")
-"""Distributions that own the folder `triton/` and the backend `intel` too."""
+"""Distributions that also own the folder `triton/` and the backend `intel`."""
 OURS = "triton-xe"
 GROUP, BACKEND = "triton.backends", "intel"
 HASHED_BYTES = 1 << 20
-"""Larger files are compared by size alone."""
+"""Size above which files are compared by size alone."""
 _PIN = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*\(?\s*==\s*([^\s;,)]+)")
 
 
@@ -56,41 +56,41 @@ class Package:
 
 @dataclass(frozen=True)
 class Installation:
-    """All that decides whether `import triton` finds stock Triton, whole."""
+    """All facts that determine whether `import triton` finds a complete stock Triton."""
 
     site: Path
     stock: Package | None = None
     damaged: tuple[str, ...] = ()
-    """Files of stock Triton that are missing or not its own."""
+    """Files of stock Triton that are missing or overwritten."""
     rivals: tuple[Package, ...] = ()
     required: tuple[tuple[str, str], ...] = ()
-    """(rival, version) that the installed torch asks for."""
+    """(rival, version) that the installed torch requires."""
     stand_ins: tuple[Package, ...] = ()
     leftovers: tuple[str, ...] = ()
     """Folders below `triton/backends` that stock Triton does not own."""
 
     @property
     def unmet(self) -> tuple[tuple[str, str], ...]:
-        """Requirements of torch that nothing but a stand-in may satisfy, and none does."""
+        """Requirements of torch that only a stand-in may satisfy, and none does."""
         held = {(p.name, p.version) for p in self.stand_ins}
         return tuple(pin for pin in self.required if pin not in held)
 
     @property
     def unneeded(self) -> tuple[Package, ...]:
-        """Stand-ins for what torch no longer asks for."""
+        """Stand-ins for packages that torch does not require."""
         return tuple(p for p in self.stand_ins if (p.name, p.version) not in self.required)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that `setup` does: a sentence for people, and what to run or to call."""
+    """One step of `setup`: a sentence for people, and a command to run or a function to call."""
 
     what: str
     pip: tuple[str, ...] = ()
     call: Callable[[], object] | None = field(default=None, compare=False)
 
     def run(self) -> None:
-        """Do it; `DeviceError` with pip's last lines when pip refuses."""
+        """Do the step; `DeviceError` with pip's last lines if pip fails."""
         if self.call is not None:
             self.call()
         if not self.pip:
@@ -113,7 +113,7 @@ def normalised(name: str) -> str:
 
 
 def examine(path: Sequence[str] | None = None) -> Installation:
-    """What is installed on `path` (`sys.path`)."""
+    """Examine the packages on `path` (`sys.path`)."""
     found: dict[str, Distribution] = {}
     for distribution in importlib.metadata.distributions(path=list(path or sys.path)):
         name = distribution.metadata["Name"]
@@ -136,7 +136,7 @@ def examine(path: Sequence[str] | None = None) -> Installation:
 
 
 def _site(found: dict[str, Distribution], path: Sequence[str] | None) -> Path:
-    """The folder that holds, or will hold, `triton/`."""
+    """The folder that contains, or will contain, `triton/`."""
     for name in (STOCK, *RIVALS, "torch"):
         if name in found:
             return Path(str(found[name].locate_file("")))
@@ -162,7 +162,7 @@ def _pins(torch: Distribution) -> Iterable[tuple[str, str]]:
 
 
 def damaged_files(found: Distribution) -> tuple[str, ...]:
-    """Files below `triton/` that the distribution installed and that are not as it left them."""
+    """Files below `triton/` that the distribution installed and that have changed since."""
     record = found.read_text("RECORD")
     if record is None:
         return ("RECORD",)
@@ -187,7 +187,7 @@ def _is_intact(file: Path, digest: str, size: int) -> bool:
 
 
 def _leftovers(site: Path, stock: Distribution | None) -> Iterable[str]:
-    """`triton/backends/intel`, which stock Triton has not."""
+    """`triton/backends/intel`, which does not belong to stock Triton."""
     folder = site / STOCK / "backends" / BACKEND
     owned = (stock.read_text("RECORD") or "") if stock else ""
     if folder.exists() and f"{STOCK}/backends/{BACKEND}/" not in owned:
@@ -195,7 +195,7 @@ def _leftovers(site: Path, stock: Distribution | None) -> Iterable[str]:
 
 
 def findings(seen: Installation) -> list[str]:
-    """What is wrong, one sentence each; empty when stock Triton is whole and alone."""
+    """Problems, one sentence each; empty if stock Triton is complete and alone."""
     said = [
         f"{rival} is installed: it has the same folder `triton/` as stock Triton and registers "
         f"the backend `{BACKEND}` too" for rival in seen.rivals
@@ -218,7 +218,7 @@ def findings(seen: Installation) -> list[str]:
 
 
 def steps(seen: Installation) -> list[Step]:
-    """What makes stock Triton whole and keeps torch's requirement satisfied, in order."""
+    """Steps that repair stock Triton and keep torch's requirement satisfied, in order."""
     todo = [_removal(rival) for rival in seen.rivals]
     todo += [_folder_removal(seen.site / name) for name in seen.leftovers]
     held = seen.stock.version if seen.stock else ""
@@ -239,7 +239,7 @@ def steps(seen: Installation) -> list[Step]:
 
 
 def undo_steps(seen: Installation) -> list[Step]:
-    """What brings back the packages that the stand-ins stand for."""
+    """Steps that restore the packages which the stand-ins replace."""
     todo = [_stand_in_removal(p) for p in seen.stand_ins]
     todo += [
         Step(f"install {p.name} {p.version} again (it overwrites stock Triton)",
@@ -266,7 +266,7 @@ def _stand_in_removal(package: Package) -> Step:
 
 
 MARK = "triton_xe_stand_in.json"
-"""The file in a stand-in's metadata folder that says it is one."""
+"""File in a stand-in's metadata folder that identifies it."""
 _METADATA = """Metadata-Version: 2.1
 Name: {name}
 Version: {version}
@@ -298,7 +298,9 @@ def write_stand_in(site: Path, name: str, version: str, *, replaced: bool = True
 
 
 def installer(what: str, *words: str) -> list[str]:
-    """The command that installs into, or uninstalls from, this interpreter: its pip, else uv."""
+    """The command that installs into, or uninstalls from, this interpreter: its pip,
+    otherwise uv.
+    """
     uv = shutil.which("uv")
     if uv is not None and importlib.util.find_spec("pip") is None:
         return [uv, "pip", what, "--python", sys.executable, *words]

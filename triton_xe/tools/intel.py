@@ -1,9 +1,9 @@
 """Intel's offline compiler and driver, as installed on the system or by this project.
 
-`triton-xe toolchain` puts them into a Debian root of its own; programs of that root
-run through its dynamic loader, without chroot.  The driver can run without a GPU on a simulated
-command stream: modules are built, memory is allocated and kernels are launched by the real code of
-the driver, only nothing is executed (debug keys of Intel's compute runtime, tried with 26.27).
+`triton-xe toolchain` puts them into a Debian root of their own; programs of that root run through
+its dynamic loader, without chroot.  The driver can run without a GPU on a simulated command stream.
+Then the driver's real code builds modules, allocates memory and launches kernels, but the kernels
+are not executed (debug keys of Intel's compute runtime, tested with 26.27).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMPILE_SECONDS = 600
 
 
 class IntelCompilerError(DeviceError):
-    """Intel's compiler refused or did not survive a module; carries its `log`."""
+    """Intel's compiler refused a module or crashed; `log` is its output."""
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class IntelCompilerError(DeviceError):
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A native binary with what the compiler said about its kernels, by kernel name."""
+    """A native binary, with the compiler's facts about its kernels by kernel name."""
 
     device: str
     binary: bytes = field(repr=False)
@@ -50,7 +50,7 @@ class CompiledKernel:
 
     @property
     def facts(self) -> KernelFacts:
-        """The facts of the only kernel; `DeviceError` when there are several."""
+        """The facts of the only kernel; `DeviceError` if there are several."""
         if len(self.kernels) != 1:
             raise DeviceError(f"the module has {len(self.kernels)} kernels; name one of them")
         return next(iter(self.kernels.values()))
@@ -58,11 +58,13 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class DriverSession:
-    """How to run Python on Intel's driver with the simulated command stream."""
+    """Command and environment that run Python on Intel's driver with the simulated command
+    stream.
+    """
 
     device: str
     command: tuple[str, ...]
-    """Append a script's path, or `-c` and its text, and its arguments."""
+    """Start of the command; append a script's path, or `-c` and its text, and its arguments."""
     environment: Mapping[str, str] = field(repr=False)
 
     def run(
@@ -81,25 +83,25 @@ class DriverSession:
 
 
 def toolchain_root() -> Path | None:
-    """The folder of the project's own installation of Intel's tools, if it is there."""
+    """The folder of the project's own installation of Intel's tools, if it exists."""
     root = knobs.toolchain()
     return root.resolve() if _loader(root).exists() and (root / LIBRARIES).is_dir() else None
 
 
 def ocloc_command() -> tuple[str, ...] | None:
-    """The start of a command line that runs `ocloc`; None when it is nowhere."""
+    """The start of a command line that runs `ocloc`; None if it is not installed."""
     return _tool("ocloc", knobs.ocloc())
 
 
 def available() -> str | None:
-    """None when Intel's compiler can be used, else why not: a reason for skipping a test."""
+    """None if Intel's compiler can be used, otherwise the reason: for skipping a test."""
     if ocloc_command() is None:
         return f"Intel's compiler (ocloc) is not installed; {INSTALL_HINT}"
     return None
 
 
 def driver_available() -> str | None:
-    """None when Intel's Level Zero driver can be started, else why not."""
+    """None if Intel's Level Zero driver can be started, otherwise the reason."""
     if platform.machine() != "x86_64":
         return f"Intel's driver exists for x86_64 only; this is {platform.machine()}"
     root = toolchain_root()
@@ -118,8 +120,8 @@ def compile_spirv(
 ) -> CompiledKernel:
     """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
 
-    `IntelCompilerError` when the compiler refuses or crashes, when the code calls a function that
-    nothing defines, and, with `dump_asm`, when its listing reads registers that nothing wrote: the
+    Raise `IntelCompilerError` if the compiler refuses or crashes.  Raise it also if the code calls
+    an undefined function, or (with `dump_asm`) if its listing reads unwritten registers: the
     compiler accepts these, but running them is undefined.
     """
     command = ocloc_command()
@@ -153,7 +155,7 @@ def compile_spirv(
 
 
 def spirv_val(binary: bytes, *options: str) -> str | None:
-    """None when the SPIR-V validator accepts the module, else its message."""
+    """None if the SPIR-V validator accepts the module, otherwise its message."""
     command = _tool("spirv-val")
     if command is None:
         raise DeviceError(f"spirv-val is not installed; {INSTALL_HINT}")
@@ -163,12 +165,12 @@ def spirv_val(binary: bytes, *options: str) -> str | None:
 
 
 def spirv_val_available() -> str | None:
-    """None when the SPIR-V validator can be used, else why not."""
+    """None if the SPIR-V validator can be used, otherwise the reason."""
     return None if _tool("spirv-val") else f"spirv-val is not installed; {INSTALL_HINT}"
 
 
 def compiler_version() -> str:
-    """What `ocloc --version` says, on one line; empty when it is missing."""
+    """Output of `ocloc --version` on one line; empty if it is missing."""
     command = ocloc_command()
     if command is None:
         return ""
@@ -177,7 +179,7 @@ def compiler_version() -> str:
 
 
 def level_zero_environment(device: str, *, real_gpu: bool = False) -> DriverSession:
-    """How to run Python on Intel's driver, with the simulated command stream of `device`.
+    """Session of Python on Intel's driver, with the simulated command stream of `device`.
 
     With `real_gpu` nothing is simulated: the driver looks for the GPUs of this machine.
     """
@@ -222,11 +224,11 @@ def simulated_stream(device: str) -> dict[str, str]:
 
 
 def without_recording() -> dict[str, str]:
-    """More keys for `simulated_stream`: it takes commands as before but keeps no record of memory.
+    """Further keys for `simulated_stream`, which stop it from recording memory.
 
-    The stream is made to write captures for Intel's simulators.  Even when no file is written it
-    looks at every allocation of every submission, which is about a third of what a launch costs,
-    and nothing that the driver does on a GPU.
+    The stream is made for writing captures for Intel's simulators.  Even if no file is written, it
+    visits every allocation at every submission.  That is about a third of the cost of a launch,
+    which does not exist on a GPU.
     """
     return {"AUBDumpSubCaptureMode": "2", "AUBDumpAllocsOnEnqueueReadOnly": "1"}
 
@@ -252,7 +254,7 @@ def _run_compiler(command: list[str], device: str, folder: Path, dump_asm: bool)
 
 
 def _listings(folder: Path, facts: Mapping[str, KernelFacts]) -> dict[str, str]:
-    """The listing of each kernel; of the compiler's several tries, the one it kept."""
+    """The listing of each kernel; if the compiler tried several times, the one that it used."""
     tries: dict[str, list[tuple[int, str]]] = {}
     for path in folder.glob("*.asm"):
         text = path.read_text(errors="replace")
@@ -287,7 +289,7 @@ def _last_line(log: str) -> str:
 
 
 def _tool(name: str, configured: str = "") -> tuple[str, ...] | None:
-    """Command of a tool: the configured path, else from PATH, else from the toolchain's root."""
+    """Command of a tool: the configured path, or from PATH, or from the toolchain's root."""
     if configured:
         return (configured,) if Path(configured).exists() else None
     found = shutil.which(name)

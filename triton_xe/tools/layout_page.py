@@ -1,6 +1,6 @@
-"""A layout as one HTML file: the whole tensor on a canvas, owners on hover.
+"""A layout as one HTML file: the whole tensor on a canvas, with owners on hover.
 
-The page holds only the bases of the linear layout and computes the rest.
+The page contains only the bases of the linear layout and computes the rest.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""A layout as an SVG: one colour per warp, darker with the lane; large tensors get an overview
-of the warps and a sample at reading size."""
+"""A layout as an SVG: one colour per warp, darker with the lane.
+
+A large tensor gets an overview of the warps and a sample at reading size.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ SHADING = {
 
 @dataclass(frozen=True)
 class Picture:
-    """The tensor as a matrix (leading dims stacked): per element its group, shade and label.
+    """The tensor as a matrix (leading dims stacked): the group, shade and label of each element.
 
-    The group is the warp, or the bank in shared memory; the shade runs from 0 to 1 over the
-    lanes, or the rows of banks.
+    The group is the warp, or the bank in shared memory.  The shade increases from 0 to 1 over the
+    lanes, or over the rows of banks.
     """
 
     group: Numbers
@@ -89,7 +91,7 @@ def _shared_picture(
 def _tensor_memory_picture(
     place: tuple[Numbers, ...], matrix: tuple[int, int], note: str
 ) -> Picture:
-    """Each warp reaches 32 of the 128 rows."""
+    """Picture of tensor memory, of which each warp reaches 32 of the 128 rows."""
     row, column = (np.asarray(part).reshape(matrix) for part in place[-2:])
     labels = _pairs(row, column)
     group = np.asarray(place[0]).reshape(matrix) * 4 + row // 32
@@ -97,13 +99,13 @@ def _tensor_memory_picture(
 
 
 def _pairs(first: Numbers, second: Numbers) -> list[list[str]]:
-    """`first:second` of each element."""
+    """Labels `first:second` of each element."""
     rows = zip(first, second, strict=True)
     return [[f"{a}:{b}" for a, b in zip(*row, strict=True)] for row in rows]
 
 
 def colour(group: int, shade: float) -> str:
-    """Neighbouring groups get hues far apart; shade 1 is the darkest."""
+    """Distinct hues for neighbouring groups; shade 1 is the darkest."""
     hue = group * 0.61803398875 % 1.0
     red, green, blue = colorsys.hls_to_rgb(hue, 0.86 - 0.30 * shade, 0.62)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
@@ -134,7 +136,7 @@ def to_svg(encoding: Encoding, shape: tuple[int, ...], bits: int) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Broken between parameters, not inside a list of numbers."""
+    """Break a line between parameters, but not inside a list of numbers."""
     words, lines = re.split(r" (?![\d\[])", line), [""]
     for word in words:
         if len(lines[-1]) + len(word) >= width:
@@ -146,7 +148,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 def _draw_overview(
     picture: Picture, body: list[str], top: float, sample_rows: int, sample_columns: int
 ) -> tuple[float, float]:
-    """All elements; equal neighbours are one rectangle, and very many lanes are not shaded."""
+    """Draw all elements; equal neighbours are one rectangle, and very many lanes are not shaded."""
     scale = min(OVERVIEW / picture.columns, OVERVIEW / picture.rows, 12.0)
     caption = f"whole tensor, one colour per {picture.group_name}"
     body.append(text(MARGIN, top + 10, caption, 11))
@@ -184,7 +186,7 @@ def rectangles(group: Numbers) -> Iterator[tuple[int, int, int, int]]:
 def _draw_sample(
     picture: Picture, body: list[str], left: float, top: float, rows: int, columns: int
 ) -> tuple[float, float]:
-    """Every element with its label, row and column numbers around."""
+    """Draw every element with its label, and row and column numbers around."""
     longest = max(len(label) for line in picture.labels[:rows] for label in line[:columns])
     cell = max(22.0, 6.2 * longest + 6)
     what = LABELS[picture.group_name]
@@ -208,7 +210,7 @@ def _draw_sample(
 
 
 def _draw_legend(picture: Picture, body: list[str], top: float, right: float) -> float:
-    """The groups in their colours, and the remark."""
+    """Draw the groups in their colours, and the remark."""
     x, y = float(MARGIN), top + 8
     step = 26 + 6.2 * len(f"{picture.group_name} {picture.n_groups - 1}")
     for group in range(min(picture.n_groups, 64)):

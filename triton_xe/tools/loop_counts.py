@@ -21,7 +21,7 @@ _GATHER = re.compile(r"= load .*addrspace\(1\)")
 
 @dataclass(frozen=True)
 class LoopCounts:
-    """Messages of one subgroup in one pass of the loop."""
+    """Messages of one subgroup in one iteration of the loop."""
 
     dpas: int = 0
     block_loads: int = 0
@@ -32,8 +32,8 @@ class LoopCounts:
 def main_loop(llvm_ir: str) -> LoopCounts:
     """Counts of the loop with the most DPAS, then block loads; all zero without any loop.
 
-    Where a kernel has the loop several times, for addresses that block loads can take and for
-    those they cannot, the one with block loads counts.
+    If a kernel has two versions of the loop, with and without block loads, the one with block loads
+    counts.
     """
     loops = [_count(body) for body in _loop_bodies(llvm_ir)]
     return max(loops, key=lambda c: (c.dpas, c.block_loads, -c.gathers), default=LoopCounts())

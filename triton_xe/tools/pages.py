@@ -1,6 +1,6 @@
-"""Pages of `docs/` that are made from the code: `python -m triton_xe.tools.pages` writes them.
+"""Write the pages of `docs/` that are generated from code: `python -m triton_xe.tools.pages`.
 
-A test compares each with what is written here, so that a page says what the program does.
+A test compares each page with the generated text, so that the pages match the program.
 """
 
 from __future__ import annotations

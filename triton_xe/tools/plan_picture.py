@@ -10,7 +10,7 @@ MAX_LINES = 12
 
 
 def describe(plan: Mapping[str, Any]) -> str:
-    """One line: how many messages of which shape, and how the values arrive.
+    """Describe a plan in one line: number and shape of messages, and the order of the values.
 
     >>> describe(dict(op="load", messages=[{"x": 0, "y": 0}], width=16, height=32, blocks=2,
     ...               element_bits=16, transpose=False, vnni=True, bytes=2048))
@@ -25,9 +25,9 @@ def describe(plan: Mapping[str, Any]) -> str:
 
 
 def draw(plan: Mapping[str, Any]) -> str:
-    """The blocks over the tile of one subgroup, memory rows from left to right.
+    """Draw the blocks over the tile of one subgroup, memory rows from left to right.
 
-    Each block bears the number of the message that moves it.  Large tiles are drawn smaller.
+    Each block shows the number of the message that moves it.  Large tiles are drawn smaller.
     """
     boxes = rectangles(plan)
     right = max(x + plan["width"] for _, x, _ in boxes)

@@ -96,7 +96,7 @@ entry:{_INDEX}
 
 
 def to_spirv(text: str, *, attach: bool = True) -> bytes:
-    """The SPIR-V module of LLVM IR `text`, carrying the text unless `attach` is false."""
+    """The SPIR-V module of LLVM IR `text`, with the text attached unless `attach` is false."""
     from triton_xe.lowering.spirv.emit_spirv import written
 
     binary = written(text)

@@ -1,4 +1,4 @@
-"""The arguments that `layout`, `plan` and `convert` share: a layout attribute and a tensor type."""
+"""Common arguments of `layout`, `plan` and `convert`: a layout attribute and a tensor type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TF32_BITS = 32
 
 
 def read_encoding(text: str, file: Path | None) -> Encoding:
-    """The attribute `text` spells, with the aliases of `file`; `LayoutError` has the column."""
+    """Parse the attribute `text`, with the aliases of `file`; `LayoutError` has the column."""
     return parse_encoding(text, read_aliases(file.read_text()) if file else {})
 
 

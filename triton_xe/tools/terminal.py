@@ -1,4 +1,4 @@
-"""Colours of text output: on a terminal only, and not where `NO_COLOR` asks for none."""
+"""Colours of text output: only on a terminal, and not if `NO_COLOR` is set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ PALETTE = (203, 75, 150, 207, 80, 215, 141, 114, 211, 117, 185, 177)
 
 
 def wants_colour(stream: TextIO | None = None) -> bool:
-    """Whether `stream` (standard output) is a terminal that may be coloured: https://no-color.org."""
+    """True if `stream` (standard output) is a terminal that may be coloured:
+    https://no-color.org.
+    """
     stream = stream or sys.stdout
     return stream.isatty() and not knobs.no_color()
 
@@ -28,7 +30,7 @@ def bold(text: str) -> str:
 
 
 def paint_messages(text: str) -> str:
-    """Message numbers (`#3`, and the first column of the table) in a colour each."""
+    """Paint message numbers (`#3`, and the first column of the table) in one colour each."""
     text = re.sub(r"#(\d+)", lambda found: painted(int(found[1]), found[0]), text)
     row = re.compile(r"^( *)(\d+)(?=  (?:load|store) )", re.MULTILINE)
     return row.sub(lambda found: found[1] + painted(int(found[2]), found[2]), text)

@@ -1,7 +1,7 @@
-"""What the plugin relies on of Triton, by name and parameters, and what another Triton changed.
+"""Names and parameters of Triton that the plugin uses, and changes to them in another Triton.
 
-The table is Triton 3.9's.  Behind a name of Python's are its parameters, behind one of libtriton's
-the number of its arguments, behind a value nothing.
+The table is that of Triton 3.9.  After a Python name are its parameters; after a name of libtriton,
+the number of its arguments; after a value, nothing.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _ARGUMENT = re.compile(r"\barg\d*:")
 
 
 def changes() -> list[str]:
-    """How the installed Triton differs from the table, one clause each."""
+    """Differences of the installed Triton from the table, one clause each."""
     return [clause for owner, members in CONTRACT.items()
             for member, form in _MEMBER.findall(members) if member or form
             if (clause := _change(f"{owner}.{member}".rstrip("."), form))]
 
 
 def sentence() -> str:
-    """What a Triton that is not in the table of versions changed; empty for one that is."""
+    """Changes of a Triton that is not in the table of versions; empty for one that is."""
     import triton
 
     if triton_versions.of(triton.__version__) is not None:
@@ -91,7 +91,7 @@ def _change(name: str, form: str) -> str:
 
 
 def _resolve(name: str) -> Any:
-    """The object of a dotted name; `AttributeError` or `ImportError` where there is none."""
+    """The object of a dotted name; `AttributeError` or `ImportError` if there is none."""
     module, _, last = name.rpartition(".")
     try:
         return importlib.import_module(name)
@@ -102,7 +102,7 @@ def _resolve(name: str) -> Any:
 
 
 def form_of(value: Any) -> str:
-    """The parameters of a function or class, or how many arguments overloads of libtriton's have.
+    """The parameters of a function or class; for overloads of libtriton, the number of arguments.
 
     >>> form_of(lambda text, *, size=1: text)
     '(text, size)'

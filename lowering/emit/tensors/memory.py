@@ -17,7 +17,7 @@ from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.lane_access import AccessMode, load, store
+from triton_xe.lowering.emit.lane_access import CachePolicy, load, store
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
@@ -211,11 +211,11 @@ def needed_mask(mask: SSAValue | None) -> SSAValue | None:
 def lower_load(em: Emitter, op: LoadOp) -> None:
     mask, kind = needed_mask(op.mask), scalar_type(op.result.type)
     volatile = op.is_volatile is not None and bool(op.is_volatile.value.data)
-    mode = AccessMode(policy_of(op), volatile, marked=op.other is None)
+    policy = CachePolicy(policy_of(op), volatile, marked=op.other is None)
     size = bits_of(kind) // 8
     if not isinstance(op.result.type, TensorType):
         condition, other = (None if v is None else em.scalar(v) for v in (mask, op.other))
-        value = load(em, em.scalar(op.ptr), kind, condition, other, size, mode)
+        value = load(em, em.scalar(op.ptr), kind, condition, other, size, policy)
         pointer = is_pointer(op.result.type)
         em.bind(op.result,
                 em.b.inttoptr(value, argument_type(op.result.type)) if pointer else value)
@@ -241,7 +241,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         if passthrough is None and fill is not None:
             passthrough = fill.slice(em, start, width)
             passthrough = _words(em, passthrough) if by_words else passthrough
-        value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
+        value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, policy)
         if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))
         return where_kept(em, value, start, size, pointers, conditions) if tested else value

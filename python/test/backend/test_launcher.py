@@ -123,6 +123,15 @@ def test_a_cpu_tensor_is_refused_by_name():
         launched(("*fp32",), torch.ones(4), names=("a_ptr",))
 
 
+def test_a_tensor_of_another_device_with_the_same_number_is_refused_by_name():
+    """As one on cuda:0 is beside xpu:0; here those on the CPU have the number of the device."""
+    other, device = torch.ones(4), Recorder(index=-1)
+    assert other.get_device() == device.index
+    launch = make_launch("k", ("a_ptr",), ("*fp32",))
+    with pytest.raises(ValueError, match="argument 'a_ptr' is a tensor on cpu"):
+        launch(1, 1, 1, 7, device, None, "m", NO_HOOK, NO_HOOK, other)
+
+
 def test_an_empty_cpu_tensor_is_a_null_pointer_and_one_without_memory_is_refused():
     (launch,) = launched(("*fp32", "i32"), torch.empty(0), 3)
     assert launch[2] == (0, 3)

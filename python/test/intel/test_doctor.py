@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from triton_xe.hardware.target import TARGETS
+from triton_xe.runtime import selection
 from triton_xe.tools import intel
 from triton_xe.tools.cli import main
 from triton_xe.tools.commands import doctor as doctor_command
@@ -24,6 +25,7 @@ def test_kernels_run_on_every_simulated_device(
     assert found["trial"]["target"] == name
     assert found["choice"] == {
         "kind": "sim", "targets": [name], "reason": f"TRITON_XE_DEVICE=sim:{name} asks for it",
+        "on_request": False,
     }
 
 
@@ -44,6 +46,22 @@ def test_page_without_a_driver_says_what_to_install(
     for hint in (doctor_command.DRIVER_HINT, doctor_command.OCLOC_HINT):
         assert hint in page
     assert "writable True" in page
+
+
+def test_beside_another_vendors_gpu_the_plugin_is_inactive_on_purpose(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 0, because nothing is wrong; the simulator is tried all the same."""
+    monkeypatch.delenv("TRITON_XE_DEVICE", raising=False)
+    beside = selection.Machine(other_gpu="NVIDIA", torch="other")
+    monkeypatch.setattr(selection, "look", lambda root: beside)
+    assert main(["doctor"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(
+        "triton-xe doctor: inactive on purpose, until TRITON_XE_DEVICE=sim is set")
+    assert "none: this machine has an NVIDIA GPU" in page
+    assert doctor_command.ON_REQUEST_HINT in page
+    assert "a vector addition gave the right numbers" in page
 
 
 def test_wrong_choice_is_explained(

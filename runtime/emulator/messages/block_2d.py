@@ -22,6 +22,10 @@ _BASE_ALIGNMENT = 64
 _GLOBAL = Place()
 
 
+_PREFETCH_PITCH_MULTIPLE = 4
+"""oneDNN's kernels for Xe-HPC prefetch from surfaces of any multiple of 4 bytes."""
+
+
 def _power_of_2(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
@@ -61,6 +65,7 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
     """The function that executes a 2D block load, store or prefetch."""
     mask = execution_mask(message.instruction)
     move = _move(message)
+    multiple = _PREFETCH_PITCH_MULTIPLE if move is _prefetch else pitch_multiple
 
     def run(threads: Threads, running: Running) -> None:
         chosen = mask(threads, running)
@@ -69,7 +74,7 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
         for shape in np.unique(surface.shape[active]):
             rows = np.flatnonzero(active & (surface.shape == shape))
             part = surface.of(rows)
-            _check(part, pitch_multiple)
+            _check(part, multiple)
             move(threads, rows, part, _block(message, int(shape)))
 
     return run

@@ -1,4 +1,4 @@
 """`triton-xe bench`: functions of `triton.testing.perf_report`, predicted for several devices.
 
-`measuring` runs a file on one simulated device, `plot` draws what came out.
+`measuring` runs a file on one simulated device, `plot` draws the results.
 """

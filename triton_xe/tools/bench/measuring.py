@@ -2,8 +2,8 @@
 
     python -m triton_xe.tools.bench.measuring OUT FILE
 
-The file runs as a program.  Where it calls `run` of a `perf_report`, or has one that it does not
-run, each value of its axes is measured; kernels are only timed then, and not run.
+The file runs as a program.  If it calls `run` of a `perf_report`, or has one that it does not run,
+each value of its axes is measured; then kernels are only timed, and do not run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triton_xe import knobs
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a plot on one device; a value that could not be had is None."""
+    """One line of a plot on one device; a value that could not be measured is None."""
 
     device: str
     name: str
@@ -44,13 +44,13 @@ class Table:
     notes: Sequence[str] = ()
 
     def beside(self, other: Table) -> Table:
-        """With the lines of another device."""
+        """Add the lines of another device."""
         return Table(**{**vars(self), "series": [*self.series, *other.series],
                         "notes": [*self.notes, *other.notes]})
 
 
 def measured(file: Path, device: str, *, exact: bool = False) -> list[Table]:
-    """The file's tables for one device, from a process of its own."""
+    """The file's tables for one device, measured in a separate process."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         out = Path(folder) / "tables.json"
         environment = knobs.process_environment() | {
@@ -67,7 +67,7 @@ def measured(file: Path, device: str, *, exact: bool = False) -> list[Table]:
 
 
 def run_file(out: Path, file: str) -> None:
-    """Run the file here, and write the tables of its benchmarks."""
+    """Run the file in this process, and write the tables of its benchmarks."""
     from triton import testing
 
     tables: list[Table] = []
@@ -93,7 +93,7 @@ def run_file(out: Path, file: str) -> None:
 
 
 def table(function: Any, benchmark: Any, given: dict[str, Any]) -> Table:
-    """One plot: the function at each place of its axes, on the device of this process."""
+    """One plot: the function at each point of its axes, on the device of this process."""
     from triton_xe.backend.devices import device
 
     here = device(0)

@@ -73,7 +73,7 @@ def _colour(k: int, table: Table) -> str:
 
 
 def to_svg(table: Table) -> str:
-    """Lines over the first name of the x axis."""
+    """Draw lines over the first name of the x axis."""
     xs = [float(place[0]) for place in table.x_values]
     ys = [v for s in table.series for v in s.values if v is not None and v == v]
     if not ys:
@@ -93,7 +93,7 @@ def to_svg(table: Table) -> str:
 
 
 def _scale(low: float, high: float, start: float, end: float, log: bool) -> Scale:
-    """A function from values to places of the drawing."""
+    """Function from values to positions in the drawing."""
     def measure(value: float) -> float:
         return log10(max(value, 1e-30)) if log else value
 

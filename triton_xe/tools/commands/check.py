@@ -1,7 +1,7 @@
 """`triton-xe check -- COMMAND`: run a program with every simulated launch under the checks.
 
-A launch goes on after a finding, the program as well.  A page at the end says what was found.  The
-exit status is that of the program; where that is 0, it is 1 if there was a finding.
+After a finding the launch and the program continue.  At the end, all findings are printed.  The
+exit status is that of the program; if that is 0 and there was a finding, it is 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a program did; `known` are findings of the list."""
+    """Result of a program; `known` are findings of the list."""
 
     status: int
     launches: Sequence[Launch]
@@ -97,7 +97,7 @@ def run_checked(
 
 
 def page(result: Result) -> list[str]:
-    """The findings, one of each, and a summary."""
+    """The distinct findings and a summary."""
     first = {finding.key: (finding, test) for finding, test in reversed(result.new)}
     times = Counter(finding.key for finding, _ in result.new)
     lines = ["", "triton-xe check"]
@@ -134,7 +134,7 @@ def _count(number: int, noun: str, ending: str = "s") -> str:
 
 
 def as_json(result: Result) -> dict[str, object]:
-    """All that is known of a run."""
+    """Everything known about a run."""
     def listed(pairs: Sequence[tuple[Finding, str]]) -> list[dict[str, str]]:
         return [{"key": f.key, **asdict(f), "test": test} for f, test in pairs]
 

@@ -1,4 +1,6 @@
-"""`triton-xe compile FILE::KERNEL`: a kernel at any stage, without a GPU and without torch."""
+"""`triton-xe compile FILE::KERNEL`: compile a kernel to any stage, without a GPU and without
+torch.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu", "llvm": "llir",
           "llir": "llir", "spirv": "spv", "spv": "spv"}
-"""What `--emit` takes, and what Triton calls that stage."""
+"""Triton's name of each stage that `--emit` takes."""
 NATIVE = ("zebin", "asm")
 
 HELP = "compile a @triton.jit kernel and show a stage of it"
@@ -41,7 +43,7 @@ and KERNEL_choose of the header, take the first that fits device and arguments.
 
 
 def devices(text: str) -> list[str]:
-    """The names of devices in `bmg,pvc`; also of such that lack a feature."""
+    """The names of devices in `bmg,pvc`, which may lack features."""
     names = list(dict.fromkeys(text.split(",")))
     for name in names:
         if not is_target(name):
@@ -102,7 +104,9 @@ def compiled(function: Any, arguments: argparse.Namespace) -> Any:
 
 
 def write_variants(function: Any, arguments: argparse.Namespace) -> int:
-    """Write a bundle: each signature for each device in a folder of its own, and what chooses."""
+    """Write a bundle: each signature for each device in a separate folder, and the files that
+    choose.
+    """
     from triton_xe.tools.bundles import write_bundle
 
     if arguments.out is None:
@@ -121,7 +125,9 @@ def write_variants(function: Any, arguments: argparse.Namespace) -> int:
 
 
 def default_guards(arguments: argparse.Namespace) -> str:
-    """In the kernel for what is launched without Triton, else as Triton's launches compile it."""
+    """"kernel" for binaries that are launched without Triton, otherwise "launch", as in Triton's
+    launches.
+    """
     is_binary = arguments.out is not None or arguments.emit in ("spirv", "spv", "zebin")
     return "kernel" if is_binary else "launch"
 
@@ -129,7 +135,7 @@ def default_guards(arguments: argparse.Namespace) -> str:
 def write_out(
     kernel: Any, function: Any, arguments: argparse.Namespace
 ) -> tuple[Description, list[Path]]:
-    """Write the folder; its description, and what is in it."""
+    """Write the folder; return its description, and its files."""
     from triton_xe.runtime.folder import DESCRIPTION
     from triton_xe.tools import aot
 
@@ -174,7 +180,7 @@ def load_kernel(spelling: str) -> Any:
 
 
 def _why_not_imported(file: str, path: Path, error: BaseException) -> str:
-    """One sentence on an error of the user's file, with its line."""
+    """Describe an error of the user's file in one sentence, with its line."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or file}, line {error.lineno}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -199,7 +205,7 @@ def compile_kernel(function: Any, signature: str, target: str, options: Mapping[
 
 
 def _source_class(function: Any) -> Any:
-    """What Triton compiles a kernel by: Gluon has its own."""
+    """Class from which Triton compiles a kernel; Gluon has its own."""
     if function.is_gluon():
         from triton.experimental.gluon import GluonASTSource
 
@@ -212,7 +218,7 @@ def _source_class(function: Any) -> Any:
 def parse_signature(
     names: list[str], text: str
 ) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int], list[list[Any]]]]:
-    """Types by name, constants by name, and attributes by position, as `ASTSource` wants them.
+    """Types by name, constants by name, and attributes by position, as `ASTSource` takes them.
 
     >>> parse_signature(["p", "n", "B"], "p=*fp32:16 n=i32 B=64")
     ({'p': '*fp32', 'n': 'i32', 'B': 'constexpr'}, {'B': 64}, {(0,): [['tt.divisibility', 16]]})
@@ -299,7 +305,7 @@ def _stage(kernel: Any, name: str, target: str) -> str | bytes:
 
 
 def emit(content: str | bytes, output: Path | None) -> None:
-    """Write to the file, or to standard output, which takes bytes only when it is no terminal."""
+    """Write to the file, or to standard output; bytes are not written to a terminal."""
     data = content.encode() if isinstance(content, str) else content
     if output is not None:
         output.write_bytes(data)

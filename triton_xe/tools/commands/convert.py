@@ -1,4 +1,4 @@
-"""`triton-xe convert FROM TO -t TYPE`: what a layout conversion costs, and why."""
+"""`triton-xe convert FROM TO -t TYPE`: the cost of a layout conversion, and the reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def costs(plan: Conversion) -> dict[str, object]:
-    """The numbers of the plan; shuffles and selects per lane, messages per lane."""
+    """The numbers of the plan; shuffles, selects and messages per lane."""
     result: dict[str, object] = {
         "kind": plan.kind.value,
         "reason": plan.reason,
@@ -66,7 +66,7 @@ def costs(plan: Conversion) -> dict[str, object]:
 
 
 def explain(plan: Conversion) -> Iterator[str]:
-    """The plan in words."""
+    """Describe the plan in words."""
     yield f"{plan.kind.value}: {plan.reason}"
     if plan.shared:
         trip = plan.shared

@@ -1,7 +1,8 @@
-"""`triton-xe doctor`: devices, drivers and compilers there are, what is used, what is missing.
+"""`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
 
-The exit code says whether kernels can run: 0 when stock Triton is whole and loads this plugin, and
-a small kernel ran and gave the right numbers on the device this process would use, else 1.
+The exit code is 0 if kernels can run: stock Triton is complete and loads this plugin, and a small
+kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside another
+vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated device.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
 from triton_xe.runtime import native
-from triton_xe.runtime.selection import Selection, select, torch_build
+from triton_xe.runtime.selection import Machine, Selection, decide, select, torch_build
 from triton_xe.tools import installation, intel
 
 TRIAL_ELEMENTS = 1024
@@ -41,6 +42,10 @@ NATIVE_HINT = (
     "for faster launches install this package where a C compiler and Python's headers are (Debian "
     "and Ubuntu: gcc and python3-dev)"
 )
+ON_REQUEST_HINT = (
+    "to run kernels on the simulator set TRITON_XE_DEVICE=sim; without it this package leaves all "
+    "kernels to the other GPU's backend"
+)
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
     "`triton-xe toolchain` or install the package intel-ocloc"
@@ -49,7 +54,7 @@ OCLOC_HINT = (
 
 @dataclass
 class Report:
-    """All findings; `advice` has one sentence per thing worth doing."""
+    """All findings; `advice` has one sentence per recommended action."""
 
     python: str
     packages: dict[str, str]
@@ -90,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_gpu(as_json: bool, file: Path) -> int:
-    """0 when all checks passed on the first GPU, 1 when one did not, 3 without a GPU."""
+    """Run the checks on the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
     found = _machine()
@@ -117,7 +122,7 @@ def check_gpu(as_json: bool, file: Path) -> int:
 
 
 def _machine() -> dict[str, Any]:
-    """What results of checks depend on."""
+    """Properties of the machine on which results of checks depend."""
     report = Report("", {}, "", "")
     _level_zero(report)
     packages = {"triton-xe": triton_xe.__version__, **{name: _version(name) for name in PACKAGES}}
@@ -127,7 +132,7 @@ def _machine() -> dict[str, Any]:
 
 
 def examine() -> Report:
-    """Look at everything once; never raises for what is missing."""
+    """Examine everything once; missing parts do not raise."""
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
                     native.describe())
@@ -149,6 +154,8 @@ def examine() -> Report:
 def page(report: Report) -> str:
     """The report as one page of text."""
     verdict = "kernels can run" if report.can_run else "kernels CANNOT run"
+    if report.can_run and report.choice.get("on_request"):
+        verdict = "inactive on purpose, until TRITON_XE_DEVICE=sim is set"
     sections: list[tuple[str, list[str]]] = [
         (
             "versions",
@@ -180,7 +187,7 @@ def _version(package: str) -> str:
 
 
 def _triton() -> dict[str, Any]:
-    """Whether stock Triton is whole, and what a new process gets that imports it."""
+    """State of stock Triton, and the result of importing it in a new process."""
     found = installation.findings(installation.examine())
     if found:
         found += _newer()
@@ -194,7 +201,7 @@ def _triton() -> dict[str, Any]:
 
 
 def _newer() -> list[str]:
-    """What the installed Triton changed, when it is one that nobody has looked at."""
+    """Changes in the installed Triton, if it is not a supported version."""
     done = subprocess.run([sys.executable, "-c", _CANARY], capture_output=True, text=True)
     return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
@@ -208,7 +215,10 @@ def _choice(report: Report) -> Selection | None:
         return None
     report.choice = {
         "kind": selection.kind, "targets": list(selection.targets), "reason": selection.reason,
+        "on_request": selection.on_request,
     }
+    if selection.on_request:
+        report.advice.append(ON_REQUEST_HINT)
     return selection
 
 
@@ -303,7 +313,9 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _trial(selection: Selection | None) -> dict[str, Any]:
-    """Run a vector addition on the device that would be used, and check its numbers."""
+    """Run a vector addition on the device of this process, and check its numbers."""
+    if selection is not None and selection.on_request:
+        selection = decide("sim", Machine())
     if selection is None or selection.kind == "none":
         return {"passed": False, "why": "no device is chosen"}
     try:

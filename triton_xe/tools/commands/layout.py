@@ -1,4 +1,4 @@
-"""`triton-xe layout ATTR -t TYPE`: who owns each element, as text or as a picture."""
+"""`triton-xe layout ATTR -t TYPE`: the owner of each element, as text or as a picture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the view asked for; with a picture, print only where it is."""
+    """Print the requested view; for a picture, print only its path."""
     shape, bits = parse_tensor_type(arguments.type)
     encoding = read_encoding(arguments.encoding, arguments.file)
     if arguments.svg or arguments.html:

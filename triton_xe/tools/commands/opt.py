@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the module that the passes make; LLVM IR as LLVM writes it."""
+    """Run the passes and print the module; LLVM IR as LLVM prints it."""
     from triton_xe.lowering.pipeline import PASSES
 
     if arguments.list:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def todays_notation(source: str, name: str) -> str:
-    """The text as it is, or one in the RFCs' notation rewritten; says what was read as what."""
+    """The text, rewritten if it is in the RFCs' notation; rewrites are printed."""
     from triton_xe.dialects.text.rfc import is_rfc_notation, normalized
 
     if not is_rfc_notation(source):

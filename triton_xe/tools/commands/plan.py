@@ -1,4 +1,4 @@
-"""`triton-xe plan ATTR -t TYPE`: the memory messages that load or store a tile, and why."""
+"""`triton-xe plan ATTR -t TYPE`: the memory messages that load or store a tile, and the reasons."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan and print; a refusal of 2D blocks is an answer, not an error."""
+    """Plan and print; a refusal of 2D blocks is a result, not an error."""
     sizes = arguments.encoding.split("x")
     if len(sizes) == 3 and all(size.isdigit() and int(size) for size in sizes):
         print(recommendation(sizes, arguments.type, target(arguments.target)))
@@ -93,7 +93,9 @@ def recommendation(sizes: Sequence[str], element: str, device: Target) -> str:
 
 
 def print_clusters(encoding: DotOperandEncoding, device: Target) -> None:
-    """Say why the compiler groups a product's instructions as this layout does, or otherwise."""
+    """Print why the compiler groups a product's instructions as this layout does, or
+    differently.
+    """
     from triton_xe.lowering.layouts.dpas_choice import clusters_explained
 
     parent = encoding.parent
@@ -108,7 +110,7 @@ def print_clusters(encoding: DotOperandEncoding, device: Target) -> None:
 def print_alternative(
     plan: BlockPlan, arguments: argparse.Namespace, encoding: Encoding, shape: tuple[int, ...]
 ) -> None:
-    """Say what the other objective would give, where it gives something else."""
+    """Print the plan for the other objective, if it differs."""
     other = next(one for one in Objective if one.value != arguments.objective)
     changed = argparse.Namespace(**(vars(arguments) | {"objective": other.value}))
     found = make_plan(changed, encoding, shape, plan.element_bits)
@@ -122,7 +124,7 @@ def print_alternative(
 def make_plan(
     arguments: argparse.Namespace, encoding: Encoding, shape: tuple[int, ...], bits: int
 ) -> BlockPlan | GatherPlan:
-    """The plan the command line asks for."""
+    """The plan for the command line."""
     surface = SurfaceFacts(
         contiguous_dim=0 if arguments.transposed else 1,
         base_alignment=arguments.alignment,
@@ -160,7 +162,7 @@ def as_json(plan: BlockPlan | GatherPlan) -> str:
 
 
 def write_svg(plan: BlockPlan | GatherPlan, file: Path) -> None:
-    """Draw a block plan; `LayoutError` where there are no messages to draw."""
+    """Draw a block plan; `LayoutError` if there are no messages to draw."""
     from triton_xe.plan.svg import plan_svg
 
     if isinstance(plan, GatherPlan):

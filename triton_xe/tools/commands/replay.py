@@ -1,9 +1,8 @@
-"""`triton-xe replay DIR`: launch again what TRITON_XE_RECORD=DIR recorded, and look at it.
+"""`triton-xe replay DIR`: repeat launches that TRITON_XE_RECORD=DIR recorded, and examine them.
 
 Needs neither torch nor triton, nor the program that was recorded.  DIR is one launch, or a folder
-of several, which are launched in their order, each with the memory that it was given.  The exit
-code is 1 when a launch ends in an error, or differs from the recorded one by more than the
-tolerance.
+of several, which are repeated in order, each with its recorded memory.  The exit code is 1 if a
+launch ends in an error, or differs from the recorded one by more than the tolerance.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ example:
   triton-xe replay launches --sanitize --shrink
 """
 LEAST_SECONDS = 10
-"""That a run of `--shrink` may take; where the whole launch took longer, ten times as long."""
+"""Minimum time limit of a run of `--shrink`; otherwise ten times that of the whole launch."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +70,7 @@ def _numbers(text: str) -> list[int]:
 
 @dataclass
 class Result:
-    """What is said of one launch."""
+    """Results for one launch."""
 
     folder: str
     kernel: str
@@ -82,12 +81,12 @@ class Result:
     is_wrong: bool = False
     programs: list[int] | None = None
     error: str = ""
-    """Why it was not launched."""
+    """Reason why it was not launched."""
     lines: list[str] = field(default_factory=list)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay, then say what came of it."""
+    """Replay, and print the results."""
     from triton_xe.runtime.recording.folder import recordings
 
     results = []
@@ -103,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tried(folder: Path, arguments: argparse.Namespace) -> Result:
-    """One of several launches must not keep the others from being replayed."""
+    """Replay a launch; an error does not stop the replay of others."""
     try:
         return replayed(folder, arguments)
     except XeError as error:
@@ -114,7 +113,7 @@ def _tried(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 def replayed(folder: Path, arguments: argparse.Namespace) -> Result:
-    """One launch."""
+    """Replay one launch."""
     from triton_xe.runtime.recording.replay import Replay, describe
 
     replay = Replay(folder, arguments.device)
@@ -133,7 +132,7 @@ def replayed(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 def _runs(replay: Replay, sanitize: bool, arguments: argparse.Namespace) -> list[Outcome]:
-    """All runs; what left the memory of the first shares it."""
+    """All runs; a run with the same memory as the first one shares it."""
     runs: list[Outcome] = []
     for _ in range(arguments.repeat):
         made = replay.run(sanitize=sanitize, programs=arguments.programs)
@@ -211,7 +210,7 @@ def _say_shrunk(
     result: Result, replay: Replay, first: Outcome, found: list[Difference], sanitize: bool,
     arguments: argparse.Namespace,
 ) -> None:
-    """The fewest programs with the same finding, or with the same wrong element."""
+    """Print the fewest programs with the same finding, or with the same wrong element."""
     from triton_xe.runtime.recording.shrink import Programs, smallest
 
     wrong = next((each for each in found if each.beyond), None)

@@ -1,4 +1,4 @@
-"""`triton-xe report FILE::KERNEL`: one page that shows where a kernel's time goes."""
+"""`triton-xe report FILE::KERNEL`: write a page that shows how a kernel spends its time."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def compiled(arguments: argparse.Namespace, function: Any, variant: Any) -> Any:
 
 
 def variant_of(arguments: argparse.Namespace) -> Any:
-    """How the command line says to compile the kernel."""
+    """Compilation options of the kernel on the command line."""
     from triton_xe.tools.report.watching import Variant
 
     return Variant(*(getattr(arguments, name) for name in Variant._fields))
 
 
 def as_told(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
-    """The kernel, and the launch to predict; None where the command line names none."""
+    """The kernel, and the launch to predict; None if the command line names none."""
     from triton_xe.tools.report.gathering import Launch
 
     if arguments.signature is None:
@@ -92,7 +92,7 @@ def as_told(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
 
 
 def values(names: list[str], signature: str, text: str) -> list[int | float]:
-    """Of all arguments that are no constants; pointers are far from each other.
+    """Values of all arguments that are no constants; pointers are far from each other.
 
     >>> values(["p", "n", "B"], "p=*fp16 n=i32 B=64", "n=100")
     [1099511627776, 100]
@@ -112,7 +112,7 @@ def values(names: list[str], signature: str, text: str) -> list[int | float]:
 
 
 def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
-    """The kernel as the script compiles it, and the launch that is predicted to take longest."""
+    """The kernel as the script compiles it, and the launch with the longest predicted time."""
     from triton_xe.tools.report import gathering, watching
 
     watched = watching.launches(shlex.split(arguments.script), arguments.target)
@@ -136,7 +136,7 @@ def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]
 
 
 def findings_of(arguments: argparse.Namespace) -> list[str]:
-    """What the sanitizer says of the script."""
+    """Findings of the sanitizer in the script."""
     from triton_xe.tools.report import watching
 
     if not arguments.sanitize:

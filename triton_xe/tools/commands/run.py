@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run, then write the arrays or say what they are."""
+    """Run the function, and write or describe the arrays."""
     import numpy as np
 
     values = [read_argument(text) for text in arguments.args]
@@ -107,7 +107,7 @@ def read_argument(text: str) -> Any:
 
 
 def made_array(text: str) -> np.ndarray[Any, Any]:
-    """The array that `shape:64x64:f16:seed=1` stands for."""
+    """The array that `shape:64x64:f16:seed=1` describes."""
     import numpy as np
 
     from triton_xe.intrinsics.definitions.conversions import float_to_bf16
@@ -138,7 +138,7 @@ _NUMBERS = ("i1", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
 
 @dataclass
 class Run:
-    """What was run."""
+    """The program that ran, and its kernel."""
 
     program: Any
     kernel: str

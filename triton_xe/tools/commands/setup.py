@@ -1,8 +1,8 @@
-"""`triton-xe setup`: make stock Triton whole next to a torch that asks for another Triton.
+"""`triton-xe setup`: repair stock Triton next to a torch that requires another Triton.
 
-Torch's XPU builds bring `triton-xpu`, which overwrites stock Triton.  This removes it, installs
-stock Triton whole, and tells pip that torch's requirement is met.  Neither triton nor torch is
-imported; nothing else is touched.
+Torch's XPU builds install `triton-xpu`, which overwrites stock Triton.  This command removes it,
+installs stock Triton completely, and registers with pip that torch's requirement is satisfied.
+Neither triton nor torch is imported; nothing else changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when everything is, or was made, as it should be; 1 when the user declines."""
+    """Return 0 if everything is, or has been made, correct; 1 if the user declines."""
     seen = installation.examine()
     todo = installation.undo_steps(seen) if arguments.undo else installation.steps(seen)
     if not todo:

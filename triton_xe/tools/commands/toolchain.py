@@ -1,10 +1,10 @@
-"""`triton-xe toolchain [DIR]`: install Intel's compiler and driver where there is no Intel GPU.
+"""`triton-xe toolchain [DIR]`: install Intel's compiler and driver on a machine without Intel GPU.
 
-For looking at machine code, and for tests: kernels run without it.  The tools (ocloc with IGC, the
-Level Zero driver and loader, spirv-val, llvm-spirv) go into a Debian root of their own in DIR, by
-default `toolchain` in the cache folder.  Nothing outside of DIR is touched, and the programs run
-there without chroot.  Needs root and debootstrap; takes about a minute, and does nothing where the
-system has Intel's tools or DIR is complete.
+The tools are for looking at machine code and for tests; kernels run without them.  They (ocloc with
+IGC, the Level Zero driver and loader, spirv-val, llvm-spirv) are installed into a separate Debian
+root in DIR, by default `toolchain` in the cache folder.  Nothing outside of DIR changes, and the
+programs run there without chroot.  The command needs root and debootstrap, and takes about a
+minute.  It does nothing if the system has Intel's tools or DIR is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEEDED = (
 )
 PACKAGES = ("intel-ocloc", "libigc2", "libze-intel-gpu1", "libze1", "spirv-tools")
 MARKER = ".triton-xe-toolchain"
-"""A file in the root: this folder was made here and may be replaced."""
+"""File in the root that marks the folder as created by this command, so that it may be replaced."""
 
 HELP = "install Intel's compiler and driver where there is no Intel GPU"
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when the tools are there afterwards; `DeviceError` says why they cannot be."""
+    """Return 0 if the tools are installed afterwards; `DeviceError` gives the reason otherwise."""
     system = shutil.which("ocloc")
     if arguments.folder is None and system and intel.on_system("libze_loader.so.1"):
         print(f"this system has Intel's tools ({system}); nothing to do")
@@ -64,12 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def is_complete(root: Path) -> bool:
-    """Whether every tool is in the root."""
+    """True if every tool is in the root."""
     return all(any(root.glob(pattern)) for pattern in NEEDED)
 
 
 def check(root: Path) -> None:
-    """Refuse what cannot work, before anything is made."""
+    """Refuse an impossible installation before anything is created."""
     if root.exists() and any(root.iterdir()) and not (root / MARKER).exists():
         raise DeviceError(f"{root} holds something else; remove it or name another folder")
     if platform.machine() != "x86_64":
@@ -84,7 +84,7 @@ def check(root: Path) -> None:
 
 
 def install(root: Path, log: Path) -> None:
-    """Make the root, and say each step; what the programs say goes to the log."""
+    """Create the root, and print each step; the output of programs goes to the log."""
     log.write_text("")
     _step("making a Debian sid root", log, "debootstrap", "--variant=minbase", "sid", str(root))
     inside = ("chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")

@@ -1,7 +1,8 @@
-"""What only a GPU can confirm: the facts about hardware that compiler and simulator rely on.
+"""Checks of the facts about hardware that compiler and simulator rely on and only a GPU can
+confirm.
 
-`triton-xe doctor --gpu` runs the checks, each in a process of its own, since one that fails may
-take the device with it.  `python -m triton_xe.tools.gpu_checks NAME` runs one.
+`triton-xe doctor --gpu` runs the checks, each in a separate process, because a failing check may
+make the device unusable.  `python -m triton_xe.tools.gpu_checks NAME` runs one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from triton_xe.runtime.device import Device
 from triton_xe.tools.gpu_checks.bench import (
     BUILT,
     FAILED,
+    NOT_DECIDED,
     NOT_RUN,
     PASSED,
     SKIPPED,
@@ -25,12 +27,12 @@ from triton_xe.tools.gpu_checks.bench import (
 )
 
 TIME_LIMIT = 300
-"""Seconds for one check; a GPU that hangs is reset by its driver before."""
-OK = (PASSED, SKIPPED, BUILT)
+"""Seconds for one check; the driver resets a hanging GPU earlier."""
+OK = (PASSED, SKIPPED, BUILT, NOT_DECIDED)
 
 
 def checks() -> tuple[Check, ...]:
-    """All checks, in the order in which a new device should meet them."""
+    """All checks, in the recommended order for a new device."""
     from triton_xe.tools.gpu_checks import kernels, machine, messages
 
     return (*machine.CHECKS, *kernels.CHECKS[:3], *messages.CHECKS, *kernels.CHECKS[3:],

@@ -1,4 +1,4 @@
-"""One check on the first GPU; the result is a line of JSON: see the package."""
+"""Run one check on the first GPU, and print the result as a line of JSON."""
 
 import json
 import sys

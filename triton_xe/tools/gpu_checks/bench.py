@@ -1,8 +1,8 @@
-"""What a check is, and how it runs a kernel on the device and on the simulator.
+"""Definition of a check, and functions that run a kernel on the device and on the simulator.
 
-The simulator is what the compiler was tested against.  A check states a fact about the hardware,
-runs kernels that depend on it on both, and compares bits, or compares with numpy where another
-rounding is as good.
+The simulator is the reference, because the compiler was tested against it.  A check states a fact
+about the hardware, runs kernels that depend on it on both, and compares bits.  If several roundings
+are valid it compares with numpy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from triton_xe.tools import sample_kernel
 Array = NDArray[Any]
 PASSED, WRONG, FAILED = "passed", "WRONG", "FAILED"
 SKIPPED, BUILT, NOT_RUN = "skipped", "launched, not executed", "not run"
-"""States of a result; `BUILT`: the driver works on a simulated command stream."""
+NOT_DECIDED = "not decided here"
+"""States of a result.
+
+`BUILT`: the driver works on a simulated command stream.  `NOT_DECIDED`: the emulated GPU agrees,
+but its definition of this fact is the project's own.
+"""
 
 
 class Wrong(Exception):
@@ -49,18 +54,21 @@ def from_llvm(name: str, text: str) -> Module:
 
 @dataclass
 class Bench:
-    """The device that is examined, and a simulated one of its type."""
+    """The device under test, and a simulated one of its type."""
 
     device: Device
     reference: Device = field(init=False)
+    is_emulated: bool = field(init=False)
+    """True on the GPU of `triton-xe emulate`."""
     executes: bool = True
-    """False on Intel's driver with the simulated command stream: nothing is executed."""
+    """False on Intel's driver with the simulated command stream, on which nothing is executed."""
     values: dict[str, float] = field(default_factory=dict)
-    """What was measured."""
+    """Measured values."""
 
     def __post_init__(self) -> None:
         self.reference = SimulatedDevice(self.device.target.name)
         stream = knobs.process_environment().get("SetCommandStreamReceiver", "")
+        self.is_emulated = knobs.emulated() and not self.device.is_simulated
         self.executes = self.device.is_simulated or stream in ("", "0", "-1")
 
     @property
@@ -70,6 +78,11 @@ class Bench:
     @property
     def is_real(self) -> bool:
         return not self.device.is_simulated
+
+    @property
+    def is_timed(self) -> bool:
+        """True if times are those of a real GPU, so that a large problem is worth its time."""
+        return self.is_real and self.executes and not self.is_emulated
 
     def random(self, seed: int = 0) -> np.random.Generator:
         return np.random.default_rng(seed)
@@ -93,26 +106,30 @@ class Bench:
         return found
 
     def milliseconds(self, action: Callable[[], Any]) -> float:
-        """The device's time for the launches of an action, of five tries the least."""
+        """The device's time for the launches of an action, the minimum of five tries."""
         action()
         if self.executes:
             return min(time_ms(self.device, action) for _ in range(5))
         return math.inf
 
     def same(self, module: Module, grid: Grid, arguments: Sequence[Any], what: str = "") -> None:
-        """`Wrong` unless the device computes the bits that the simulator does; NaN is NaN."""
+        """Raise `Wrong` unless the device computes the same bits as the simulator; all NaNs are
+        equal.
+        """
         found = self.run(module, grid, arguments)
         expected = self.run(module, grid, arguments, on=self.reference)
         for got, want in zip(found, expected, strict=True):
             self.equal(got, want, what or module.kernel)
 
     def equal(self, got: Array, want: Array, what: str) -> None:
-        """`Wrong` names the first element whose bits differ."""
+        """Raise `Wrong` with the first element whose bits differ."""
         if self.executes:
             _compare(got, want, _bits(got) != _bits(want), what)
 
     def close(self, got: Array, want: Array, bound: Any, what: str) -> None:
-        """`Wrong` where a number is further off than `bound`, one number or one for each."""
+        """Raise `Wrong` if a number differs by more than `bound`, one number or one for each
+        element.
+        """
         if not self.executes:
             return
         with np.errstate(all="ignore"):
@@ -122,7 +139,7 @@ class Bench:
 
 
 def _bits(array: Array) -> Array:
-    """The array as integers, with one NaN for all."""
+    """The array as integers, with equal bits for all NaNs."""
     plain = array.copy()
     if plain.dtype.kind == "f":
         plain[np.isnan(plain)] = np.nan
@@ -139,17 +156,19 @@ def _compare(got: Array, want: Array, differs: Array, what: str) -> None:
 
 @dataclass(frozen=True)
 class Check:
-    """One fact that only a GPU can confirm; `run` raises `Wrong` where it does not hold."""
+    """One fact that only a GPU can confirm; `run` raises `Wrong` if it does not hold."""
 
     name: str
     fact: str
     run: Callable[[Bench], None]
     needs: Callable[[Bench], bool] = lambda bench: True
+    only_silicon: str = ""
+    """Why only a real GPU decides it, if the emulated one does not."""
 
 
 @dataclass
 class Result:
-    """What became of a check."""
+    """Result of a check."""
 
     check: str
     state: str
@@ -178,5 +197,7 @@ def perform(check: Check, bench: Bench) -> Result:
         state, detail = WRONG, str(wrong)
     except Exception as error:  # whatever a driver or a compiler raises is a finding
         state, detail = FAILED, f"{type(error).__name__}: {error}"
+    if state == PASSED and bench.is_emulated and check.only_silicon:
+        state, detail = NOT_DECIDED, check.only_silicon
     values = bench.values if bench.executes else {}
     return Result(check.name, state, detail, round(time.perf_counter() - start, 2), values)

@@ -14,7 +14,7 @@ from triton_xe.tools.gpu_checks.bench import Array, Bench, Check, Module, from_l
 _P = "ptr addrspace(1)"
 _LOCAL_ID = opencl.LOCAL_ID.symbol("i64", ["i32"])
 ROWS, ROW_BYTES, PITCH = 40, 192, 256
-"""The surface of the checks: 40 rows of 192 bytes, 256 bytes apart."""
+"""The surface of the checks: 40 rows of 192 bytes, with a pitch of 256 bytes."""
 _SURFACE = ["i64", *["i32"] * 5]
 _TAIL = [*["i32"] * 4, "i1", "i1", "i32"]
 _BOUNDS = "i32 %width, i32 %height, i32 %pitch, i32 %x, i32 %y"
@@ -26,7 +26,7 @@ _COMBINATIONS = (
 
 
 def _module(name: str, lanes: int, declare: str, parameters: str, body: str) -> Module:
-    """One subgroup; `%lane` is the number of the lane."""
+    """A kernel of one subgroup; `%lane` is the number of the lane."""
     return from_llvm(name, f"""
 target triple = "spirv64-unknown-unknown"
 declare spir_func i64 @{_LOCAL_ID}(i32)
@@ -50,7 +50,7 @@ def _vector(bench: Bench, shape: BlockShape) -> tuple[str, int]:
 
 
 def _chosen(bench: Bench, operation: str) -> Iterator[BlockShape]:
-    """Of each kind of block the largest, and the largest of the narrowest."""
+    """Yield the largest block of each kind, and the largest of the narrowest."""
     kinds: dict[tuple[int, bool, bool], list[BlockShape]] = {}
     for shape in legal_shapes(operation, bench.target):
         if shape.result_bytes >= 4 * bench.target.subgroup_size * max(2, shape.element_bytes):
@@ -136,7 +136,7 @@ def block_prefetches(bench: Bench) -> None:
 
 
 def _operand(bench: Bench, kind: str, nbytes: int, seed: int, special: bool) -> Array:
-    """Registers of an operand: any bits for integers, and numbers of its type for floats."""
+    """Registers of an operand: random bits for integers, and numbers of its type for floats."""
     random = bench.random(seed)
     if kind not in ("f16", "bf16", "tf32", "f32"):
         low = 0x38 if kind in ("hf8", "bf8") else 256
@@ -189,7 +189,7 @@ _RESULT = {"f32": (np.float32, 2.0**-23), "i32": (np.int32, 0), "f16": (np.float
 
 
 def dpas_products(bench: Bench) -> None:
-    """Integers to the bit; floats within a rounding for each of the sum's parts."""
+    """Compare integers exactly, and floats within a rounding for each part of the sum."""
     for dpas in _dpas_variants(bench):
         module, arrays = _multiply(bench, dpas, special=False)
         got = bench.run(module, (1, 1, 1), arrays)[0]
@@ -202,7 +202,7 @@ def dpas_products(bench: Bench) -> None:
 
 
 def dpas_rounding(bench: Bench) -> None:
-    """Numbers from 2^-40 on, many of them denormal in fp16: to the bit."""
+    """Compare sums of numbers from 2^-40 on exactly; many of them are denormal in fp16."""
     for dpas in _dpas_variants(bench):
         if dpas.is_float and ELEMENT_BITS[dpas.a] >= 16:
             module, arrays = _multiply(bench, dpas, special=True)
@@ -238,5 +238,6 @@ CHECKS = (
           "its result is exact for integers, within rounding for floats.",
           dpas_products, _has_dpas),
     Check("dpas-rounding", "DPAS keeps denormal operands and results, and adds in the order and "
-          "with the roundings of the readable definition, to the bit.", dpas_rounding, _has_dpas),
+          "with the roundings of the readable definition, to the bit.", dpas_rounding, _has_dpas,
+          "the emulated matrix unit rounds by the same definition"),
 )

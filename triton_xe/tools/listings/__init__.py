@@ -1,1 +1,1 @@
-"""What is read from the assembly listings of Intel's graphics compiler."""
+"""Readers of the assembly listings of Intel's graphics compiler."""

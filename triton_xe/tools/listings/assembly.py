@@ -1,10 +1,10 @@
 """Figures of Intel Xe assembly listings (the `.asm` files of Intel's graphics compiler).
 
-What is counted is the hot loop: the innermost loop with most DPAS instructions, of several
-versions the shortest, which is the one that runs; without DPAS the deepest, then longest, loop;
-without loops the whole kernel.  A loop is the range from a label to the last branch back to it.
-Messages are recognised by mnemonic (`load_block2d.ugm...`), or for raw `send` instructions by the
-mnemonic the disassembler puts in the comment.
+The counted part is the hot loop: the innermost loop with most DPAS instructions.  Of several
+versions it is the shortest, which is the one that runs.  Without DPAS it is the deepest, then
+longest, loop; without loops it is the whole kernel.  A loop is the range from a label to the last
+branch back to it.  Messages are recognised by mnemonic (`load_block2d.ugm...`), or for raw `send`
+instructions by the mnemonic that the disassembler puts in the comment.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Instruction:
     operands: str
     comment: str
     ends: bool = False
-    """Whether the thread ends with it."""
+    """True if the instruction ends the thread."""
     width: int = 1
-    """Lanes."""
+    """Number of lanes."""
     predicated: bool = False
-    """Whether it runs, or jumps, only under a flag."""
+    """True if it runs, or jumps, only under a flag."""
 
     @property
     def base(self) -> str:
@@ -48,20 +48,20 @@ class Instruction:
 
     @property
     def is_dpas(self) -> bool:
-        """Whether it multiplies: not so what Xe-HPG's compiler puts before a chain, r = r * r."""
+        """True if it multiplies.  Xe-HPG's compiler also puts a dummy r = r * r before a chain."""
         registers = re.findall(r"\b(r\d+|null)\b", self.operands)
         dummy = registers[1:2] == ["null"] and len({registers[0], *registers[2:]}) == 1
         return self.base in _DPAS and not dummy
 
     @property
     def repeats(self) -> int:
-        """Rows of a DPAS."""
+        """Rows of a DPAS: its repeat count."""
         found = re.search(r"\d+x(\d+)", self.opcode)
         return int(found[1]) if found else 8
 
     @property
     def pipe(self) -> str:
-        """What it keeps busy, in the words of the time model; nothing for what costs nothing."""
+        """The pipe of the time model that it occupies; empty if it costs nothing."""
         if self.is_dpas:
             return "dpas"
         if not self.is_issued or ".gtwy" in self.opcode:
@@ -74,13 +74,13 @@ class Instruction:
 
     @property
     def is_issued(self) -> bool:
-        """Whether it takes an issue slot: synchronisation marks and padding do not."""
+        """True if it takes an issue slot; synchronisation marks and padding do not."""
         return self.base not in ("sync", "nop") or self.opcode.startswith("sync.bar")
 
 
 @dataclass(frozen=True)
 class LoopFigures:
-    """Counts of instructions; `slm` holds SLM loads, stores and atomics."""
+    """Counts of instructions; `slm` counts SLM loads, stores and atomics."""
 
     instructions: int = 0
     issued: int = 0
@@ -107,7 +107,7 @@ class LoopFigures:
 
 @dataclass(frozen=True)
 class KernelFigures:
-    """One kernel's listing; `hot_loop` and `whole` count the same things."""
+    """One kernel's listing; `hot_loop` and `whole` count the same quantities."""
 
     kernel: str
     platform: str
@@ -136,7 +136,7 @@ class _Listing:
 
 
 def read(listing: str) -> KernelFigures:
-    """Figures of one kernel from its `.asm` listing; `DeviceError` when it is none."""
+    """Figures of one kernel from its `.asm` listing; `DeviceError` if the text is none."""
     parsed = _parse(listing)
     if "kernel" not in parsed.header or not parsed.instructions:
         raise DeviceError("not an assembly listing of Intel's graphics compiler: no .kernel line")
@@ -162,10 +162,10 @@ def loops(listing: str) -> list[LoopFigures]:
 
 
 def common_path(listing: str) -> LoopFigures | None:
-    """Figures of the path to the end that sends most messages, in the fewest instructions.
+    """Figures of the path to the end with most messages, in the fewest instructions.
 
-    It is the one that runs where a kernel works without masks inside all bounds, and with them at
-    the edge.  None for a kernel with a loop.
+    This path runs if a kernel has an unmasked version for blocks inside all bounds, and a masked
+    one for the edges.  None for a kernel with a loop.
     """
     parsed = _parse(listing)
     code = parsed.instructions
@@ -184,7 +184,9 @@ def common_path(listing: str) -> LoopFigures | None:
 
 
 def _following(listing: _Listing, index: int) -> list[int]:
-    """What may run behind an instruction, in a kernel that only branches forward."""
+    """Indices of the possible successors of an instruction, in a kernel that only branches
+    forward.
+    """
     instruction = listing.instructions[index]
     if instruction.ends:
         return []
@@ -196,7 +198,7 @@ def _following(listing: _Listing, index: int) -> list[int]:
 
 
 def hot_and_rest(listing: str) -> tuple[list[Instruction], list[Instruction]]:
-    """The instructions of the hot loop, and all others; without a loop there is no hot one."""
+    """The instructions of the hot loop, and all others; without a loop the first part is empty."""
     parsed = _parse(listing)
     ranges = _loops(parsed)
     if not ranges:
@@ -277,7 +279,7 @@ def _count(instructions: list[Instruction]) -> LoopFigures:
 
 
 def _kind(instruction: Instruction) -> str:
-    """The figure an instruction belongs to; empty for plain arithmetic."""
+    """The figure that counts an instruction; empty for plain arithmetic."""
     if instruction.is_dpas:
         return "dpas"
     if instruction.base in _BRANCHES:

@@ -1,13 +1,14 @@
-"""Registers that native code reads although nothing wrote them: the compiler has lost a value.
+"""Find registers that native code reads although no instruction wrote them.
 
-Intel's compiler says nothing when it does (2.40 loses half a column where two predicated loads that
-a shuffle joins feed a DPAS), and what another thread left in the register may even be right for a
-while.  A listing shows it: it names its blocks, and which ones follow each.  A read counts where no
-path that leads there has written the bytes, whatever the predicates; so launches do not matter.
+Intel's compiler does not report when it loses a value.  Version 2.40 loses half a column if two
+predicated loads that a shuffle joins feed a DPAS.  The register may even contain the right value
+for a while, left by another thread.  The listing shows it, because it names its blocks and their
+successors.  A read is reported if no path to it has written the bytes, whatever the predicates; so
+it does not depend on launches.
 
-Read are the bytes that an operand's region names (vertical stride, width, horizontal stride), of
-messages the payload as far as lanes send it.  Sources: the listings' own declarations, and Intel's
-programmer's reference for Xe-HPG, volume 9, on regions and on the registers of DPAS.
+An instruction reads the bytes of an operand's region (vertical stride, width, horizontal stride),
+and of a message's payload the part that lanes send.  Sources: the listings' own declarations, and
+Intel's programmer's reference for Xe-HPG, volume 9, on regions and on the registers of DPAS.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ _NO_REGISTERS = frozenset(
 _BYTES = {"b": 1, "ub": 1, "s8": 1, "u8": 1, "bf8": 1, "hf8": 1, "w": 2, "uw": 2, "hf": 2, "bf": 2,
           "d": 4, "ud": 4, "f": 4, "tf32": 4, "q": 8, "uq": 8, "df": 8}
 _MOST_AT_A_STAGE = 8
-"""Elements that a stage of DPAS takes from a row, of two operands of 4 bits or less."""
+"""Elements that a stage of DPAS takes from a row, for two operands of 4 bits or less."""
 _MOST_REGISTERS = 512
 _LARGEST_MESSAGE = 32
-"""Registers of the largest 2D block, which descriptors of 5 bits call 31."""
+"""Registers of the largest 2D block, encoded as 31 in the 5 bits of a descriptor."""
 
 
 @dataclass(frozen=True)
 class UndefinedRead:
-    """One instruction, and the registers of which it reads bytes that nothing wrote."""
+    """One instruction, and the registers with unwritten bytes that it reads."""
 
     line: str
     registers: tuple[int, ...]
@@ -60,10 +61,10 @@ class _Effect:
     writes: int = 0
     reads: int = 0
     copies: bool = False
-    """Whether it only moves bytes: what means nothing may be moved, and means nothing then."""
+    """True if it only moves bytes: undefined bytes may be moved, and their copies are undefined."""
 
     def after(self, written: int) -> int:
-        """The bytes that mean something behind it."""
+        """The defined bytes after it."""
         if self.copies and self.reads and not self.reads & written:
             return written & ~self.writes
         return written | self.writes
@@ -86,9 +87,9 @@ class _Block:
 
 
 def undefined_reads(listing: str) -> list[UndefinedRead]:
-    """What a kernel's `.asm` listing reads without having written it, in order.
+    """Reads in a kernel's `.asm` listing of registers that were not written, in order.
 
-    `DeviceError` when the text is no listing.
+    Raise `DeviceError` if the text is no listing.
 
     >>> print(*undefined_reads('''
     ... //.declare r0 (0)  rf=r size=64 type=ud align=32 words (r0.0)
@@ -106,7 +107,7 @@ def undefined_reads(listing: str) -> list[UndefinedRead]:
 
 
 def _inputs(listing: str, size: int) -> int:
-    """Register 0, and what a thread's payload brings."""
+    """Bytes of register 0, and of a thread's payload."""
     known = _bits(0, size)
     for count, register, offset in _INPUT.findall(listing):
         known |= _bits(int(register) * size + int(offset or "0", 16), int(count, 16))
@@ -129,7 +130,7 @@ def _blocks(listing: str, size: int) -> dict[str, _Block]:
 
 
 def _propagate(blocks: dict[str, _Block], inputs: int) -> None:
-    """Fill in what may have been written where each block begins."""
+    """Compute the bytes that may have been written at the start of each block."""
     first = next(iter(blocks))
     blocks[first].written = inputs
     waiting, done = [first], set[str]()
@@ -200,7 +201,7 @@ def _message(read: Instruction, size: int) -> _Effect:
 
 
 def _raw_message(read: Instruction, size: int) -> _Effect:
-    """A message whose mnemonic and lengths stand in the comment."""
+    """A message whose mnemonic and lengths are in the comment."""
     lengths = _RAW.search(read.comment)
     names = re.findall(r"\bnull\b|\br\d+\b", read.operands)
     if lengths is None or not names:
@@ -270,7 +271,7 @@ def _product(read: Instruction, size: int) -> _Effect:
 
 
 def _element_bits(kind: str) -> int:
-    """Bits of an operand's element: types of less than a byte are named by them."""
+    """Bits of an operand's element; the names of types below a byte contain them."""
     return _BYTES[kind] * 8 if kind in _BYTES else int(kind[1:])
 
 
@@ -294,7 +295,7 @@ def _arithmetic(read: Instruction, size: int) -> _Effect:
 
 
 def _compares_with_itself(sources: list[re.Match[str]]) -> bool:
-    """Whether integers are compared with themselves, whatever they are."""
+    """True if integers are compared with themselves, so that their value does not matter."""
     return (len(sources) == 2 and sources[0][0] == sources[1][0]
             and sources[0][5] in ("w", "uw", "d", "ud"))
 
@@ -314,7 +315,7 @@ def _region(operand: re.Match[str], lanes: int, size: int, written: bool = False
 
 
 def _strides(named: list[int]) -> tuple[int, int, int]:
-    """Vertical stride, width and horizontal stride; operations of three sources leave some out."""
+    """Vertical stride, width and horizontal stride; operations with three sources omit some."""
     if len(named) == 3:
         return named[0], named[1], named[2]
     vertical, horizontal = named[0], named[1] if len(named) == 2 else 0

@@ -1,4 +1,4 @@
-"""Everything a report says of a kernel."""
+"""The contents of a report about a kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STAGES = ("ttgir", "xetile", "xegpu", "llir")
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch is given: a grid, and all arguments that are no constants."""
+    """Grid of a launch, and all arguments that are no constants."""
 
     grid: tuple[int, int, int]
     arguments: Sequence[int | float]
@@ -43,7 +43,7 @@ class Timed:
     prediction: Prediction
     is_known: bool
     is_exact: bool
-    """Whether the instructions are those of the native code."""
+    """True if the instructions are those of the native code."""
     lines: Mapping[int, Cost]
 
 
@@ -58,17 +58,17 @@ class Report:
     stages: Sequence[Stage]
     metadata: Mapping[str, Any]
     texts: Mapping[str, str] = field(repr=False)
-    """Of stages that have layouts."""
+    """Texts of stages that have layouts."""
     timed: Timed | None = None
     native: assembly.KernelFigures | None = None
     why_not_native: str = ""
     findings: Sequence[str] = field(default=())
-    """Of the sanitizer, where it was run."""
+    """Findings of the sanitizer, if it was run."""
     was_sanitized: bool = False
 
 
 def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
-    """A compiled kernel as the time model sees it."""
+    """A compiled kernel in the form of the time model."""
     source = KernelSource(
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name),
         find_target(device))
@@ -77,7 +77,7 @@ def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
 
 
 def timed(kernel: Any, device: str, file: str, launch: Launch, native: str = "") -> Timed:
-    """Predict a launch; with the listing of its native code by the instructions in there."""
+    """Predict a launch; with the listing of its native code, from the instructions in it."""
     source, model = described(kernel, device)
     walk = sampled(model, launch.arguments, launch.grid)
     work, is_known = work_of(model, walk)
@@ -99,7 +99,7 @@ def source_file(function: Any) -> str:
 
 
 def source_lines(function: Any, stages: Sequence[Stage]) -> list[tuple[int, str]]:
-    """The kernel, and functions of its file whose lines some stage came from."""
+    """Lines of the kernel, and of functions of its file that appear in some stage."""
     text = Path(source_file(function)).read_text(encoding="utf-8")
     used = {number for each in stages for _, number in each.lines}
     first = function.fn.__code__.co_firstlineno
@@ -117,7 +117,7 @@ def gathered(
     function: Any, kernel: Any, device: str, launch: Launch | None, *, findings: Sequence[str] = (),
     was_sanitized: bool = False, exact: bool = False,
 ) -> Report:
-    """The report of a compiled kernel; `exact` takes the instructions of its native code."""
+    """The report of a compiled kernel; `exact` uses the instructions of its native code."""
     file = source_file(function)
     missing = intel.available() or ""
     if exact and missing:

@@ -1,8 +1,8 @@
-"""SPIR-V with the source line of each instruction, so that Intel's compiler passes them on.
+"""SPIR-V with the source line of each instruction, so that Intel's compiler preserves them.
 
-LLVM's SPIR-V target drops lines, but can be told to keep names.  So a module is written once more
-with names, and each instruction gets the line of the LLVM instruction of its name; those without a
-result, which have no name, are found by their place in their block.
+LLVM's SPIR-V target drops lines, but can be made to keep names.  So a module is written once more
+with names, and each instruction gets the line of the LLVM instruction of that name.  Instructions
+without a result, which have no name, are found by their position in their block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENTRY_POINT, TYPE_VOID, FUNCTION, FUNCTION_END, CALL, VARIABLE = 15, 19, 54, 56,
 STORE, PHI, LABEL = 62, 245, 248
 BARRIERS = (224, 225)
 BEFORE_NAMES = frozenset((17, 10, 11, 14, 15, 16, 331, 7, 3))
-"""Capabilities, extensions, imports, entry points, modes and strings."""
+"""Opcodes of capabilities, extensions, imports, entry points, modes and strings."""
 COMPILATION_UNIT, FUNCTION_TYPE, DEBUG_FUNCTION, SCOPE, SOURCE = 1, 8, 20, 23, 35
 IS_DEFINITION, DWARF, OPENCL_C = 8, 4, 3
 
@@ -39,13 +39,15 @@ class Lines:
 
 
 def with_lines(module: bytes, kernel: str, file: str) -> bytes:
-    """The module with the lines that are from `file`; what it carried is left out."""
+    """The module with the lines from `file`, without its attached texts."""
     text = attached_llvm_ir(module)
     return _marked(_named(text), _lines(parse_module(canonical(text)), kernel, file), kernel, file)
 
 
 def _named(text: str) -> bytes:
-    """The module of an LLVM text with names, from a process of its own: it is a global option."""
+    """The module of an LLVM text with names, from a separate process, because the option is
+    global.
+    """
     run = (f"import runpy, sys; sys.path[:] = {sys.path!r}; import llvmlite.binding as llvm; "
            "llvm.set_option('', '-spirv-emit-op-names'); "
            "runpy.run_path(sys.argv[1], run_name='__main__')")
@@ -92,7 +94,7 @@ def _instruction(opcode: int, *operands: int) -> list[int]:
 
 
 class _Writer:
-    """The words of the new module, and the ids of what it says about its source."""
+    """The words of the new module, and the ids of its debug information."""
 
     def __init__(self, binary: bytes, kernel: str, file: str) -> None:
         self.old = [list(struct.unpack_from(f"<{length // 4}I", binary, start))
@@ -115,7 +117,7 @@ class _Writer:
         self.add(EXTENDED, self.void, result, self.set, number, *operands)
 
     def describe(self) -> None:
-        """What stands before the function."""
+        """Write the debug information that precedes the function."""
         self.say(SOURCE, self.source, self.path)
         self.say(COMPILATION_UNIT, self.unit, 1 << 16, DWARF, self.source, OPENCL_C)
         self.say(FUNCTION_TYPE, self.type, 0, self.void)

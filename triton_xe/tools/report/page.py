@@ -87,7 +87,7 @@ def _bars(prediction: Prediction) -> Iterator[str]:
 
 
 def microseconds(us: float) -> str:
-    """Three digits, and nothing that is too short to count.
+    """Format with three digits; empty for times that are too short to count.
 
     >>> microseconds(1495.8), microseconds(28.24), microseconds(0.5), microseconds(0.00009)
     ('1,496', '28.2', '0.50', '')
@@ -98,7 +98,7 @@ def microseconds(us: float) -> str:
 
 
 def quantity(value: float) -> str:
-    """Three digits, with a letter for thousands.
+    """Format with three digits, and a letter for thousands.
 
     >>> quantity(1495.8), quantity(0.0312), quantity(4.84e9), quantity(0)
     ('1.50 k', '0.0312', '4.84 G', '0')
@@ -186,7 +186,7 @@ def _list(items: Iterable[str], none: str, kind: str = "") -> str:
 
 
 def _remarks(report: Report) -> str:
-    """Those of lines of the kernel's file light them up."""
+    """The remarks; those about lines of the kernel's file highlight them."""
     items = []
     for remark, count in Counter(report.metadata["remarks"]).items():
         said = _PLACE.search(remark)

@@ -1,4 +1,4 @@
-"""Pictures for a report: what block messages move, and which lane holds what."""
+"""Pictures for a report: the blocks of messages, and the owners of elements."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WIDEST, HIGHEST = 480, 300
 SMALLEST = 34
 MOST_LAYOUTS = 6
 LONGEST = 4096
-"""Elements of a vector that is drawn."""
+"""Largest number of elements of a vector that is drawn."""
 
 
 def block_picture(plan: Mapping[str, Any]) -> str:
-    """The tile of a subgroup with the blocks of each message; hover tells their place."""
+    """The tile of a subgroup with the blocks of each message; hover shows their coordinates."""
     found = rectangles(plan)
     right = max(x + plan["width"] for _, x, _ in found)
     bottom = max(y + plan["height"] for _, _, y in found)

@@ -1,4 +1,4 @@
-"""The text of each stage, line by line, with the source line that each came from."""
+"""The text of each stage, line by line, with the source line of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage:
 
 
 def stage(name: str, text: str, file: str) -> Stage:
-    """The lines of a stage that came from `file`."""
+    """The lines of a stage, with source lines in `file`."""
     readers = {"llir": _llvm, "asm": _listing}
     return Stage(name, tuple(readers.get(name, _mlir)(text, file)))
 
@@ -44,7 +44,7 @@ def _mlir(text: str, file: str) -> list[tuple[str, int]]:
 
 
 def _line_of(location: str, aliases: Mapping[str, str], file: str) -> int:
-    """The innermost line of the file that a location, maybe of an inlined call, speaks of."""
+    """The innermost line of the file in a location, which may be that of an inlined call."""
     for name, line in _PLACE.findall(location):
         if name == file:
             return int(line)
@@ -64,7 +64,7 @@ def _llvm(text: str, file: str) -> list[tuple[str, int]]:
 
 
 def _listing(text: str, file: str) -> list[tuple[str, int]]:
-    """A listing without the table of its variables; its comments say lines and files."""
+    """A listing without the table of its variables; lines and files are taken from its comments."""
     found: list[tuple[str, int]] = []
     number, is_here = 0, True
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Run a script on a simulated device, and see which kernels it launches.
+"""Run a script on a simulated device, and observe the kernels that it launches.
 
     python -m triton_xe.tools.report.watching OUT SCRIPT [ARGUMENT ...]
 """
@@ -29,11 +29,11 @@ class Seen(NamedTuple):
     grid: tuple[int, int, int]
     arguments: Sequence[int | float]
     was_run: bool
-    """Not only timed, as the configurations of an autotuner are."""
+    """False if it was only timed, as the configurations of an autotuner are."""
 
 
 class Variant(NamedTuple):
-    """How a kernel was compiled, as the options of the command line spell it."""
+    """Compilation options of a kernel, as the command line spells them."""
 
     signature: str
     num_warps: int
@@ -48,20 +48,20 @@ class Variant(NamedTuple):
 class Watched(NamedTuple):
     launches: Sequence[Seen]
     variants: Mapping[str, Sequence[Variant]]
-    """By the kernel's name."""
+    """Variants by the kernel's name."""
     error: str
-    """What the script ended with."""
+    """The error that ended the script; empty if there was none."""
 
 
 def digest(llvm_ir: str) -> str:
-    """Of the instructions, whatever they say of their lines."""
+    """Digest of the instructions without their line numbers."""
     lines = (line for line in llvm_ir.splitlines() if not line.startswith("!"))
     plain = "\n".join(_SAID.sub("", line).rstrip() for line in lines)
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> Watched:
-    """What a script launches on a simulated device."""
+    """The launches of a script on a simulated device."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         out = Path(folder) / "launches.json"
         environment = knobs.process_environment() | {"TRITON_XE_DEVICE": f"sim:{device}"}
@@ -81,7 +81,7 @@ def spelled(
     types: Mapping[str, str], constants: Mapping[Any, Any],
     attributes: Mapping[tuple[int, ...], Sequence[Sequence[Any]]],
 ) -> str:
-    """A signature as the command line takes it, of what Triton compiles a kernel by.
+    """A signature as on the command line, from the source that Triton compiles.
 
     >>> spelled({"x": "*fp32", "B": "constexpr"}, {(1,): 64}, {(0,): [["tt.divisibility", 16]]})
     'x=*fp32:16 B=64'
@@ -97,7 +97,9 @@ def spelled(
 
 
 def watch(out: Path, script: Sequence[str]) -> None:
-    """Run the script here; write its launches, each kind once, its kernels, and its error."""
+    """Run the script in this process; write its launches, each kind once, its kernels, and its
+    error.
+    """
     from triton import knobs as triton_knobs
 
     from triton_xe.runtime.simulator import clock

@@ -101,8 +101,8 @@ device.synchronize()
 for index in range(3):
     call("zeKernelSetArgumentValue", kernel._object.handle, index, 8, ctypes.byref(value))
 groups = raw.ze_group_count_t(1, 1, 1)
-call("zeCommandListAppendLaunchKernel", device.list.handle, kernel._object.handle, ctypes.byref(groups),
-     None, 0, None)
+call("zeCommandListAppendLaunchKernel", device.list.handle, kernel._object.handle,
+     ctypes.byref(groups), None, 0, None)
 device.synchronize()
 print("went on")
 """)

@@ -59,7 +59,7 @@ void added(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   auto count = op.schema().arguments().size();
   Arguments of(&(*stack)[stack->size() - count], count);
   bool in_place = op.schema().name().back() == '_';
-  if (!of.are_floats() || (in_place && of.self.sizes() != of.sizes())) {
+  if (!of.are_floats() || (in_place && !of.self.sizes().equals(of.sizes()))) {
     run_on_cpu(op, stack);
     return;
   }

@@ -1,0 +1,143 @@
+"""2D block messages against the hardware table's description of their result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from python.test.emulator.assembled import register, run
+from triton_xe.hardware.block_2d import BlockShape, legal_shapes, result_bits
+from triton_xe.hardware.target import target
+from triton_xe.runtime.emulator import AddressSpace, Fault
+
+pytestmark = pytest.mark.intel_compiler
+WIDTH, HEIGHT, PITCH = 192, 40, 256
+SURFACE = np.random.default_rng(0).integers(0, 256, (HEIGHT, PITCH)).astype(np.uint8)
+SIZES = {8: 0, 16: 1, 32: 2, 64: 3}
+UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def descriptor(operation, shape):
+    return ({"load": 3, "store": 7}[operation] | shape.vnni << 7 | SIZES[shape.element_bits] << 9
+            | shape.transpose << 15 | 1 << 25)
+
+
+def payload(base, shape, x, y):
+    words = np.zeros(16, np.uint32)
+    words[:2] = np.array([base], np.uint64).view(np.uint32)
+    words[2:7] = WIDTH - 1, HEIGHT - 1, PITCH - 1, x % 2**32, y % 2**32
+    words[7] = shape.width - 1 | shape.height - 1 << 8 | shape.blocks - 1 << 16
+    return words
+
+
+def element(shape, x, y):
+    """The bytes of an element; zeros outside of the surface."""
+    size = shape.element_bytes
+    inside = 0 <= y < HEIGHT and x >= 0 and (x + 1) * size <= WIDTH
+    return SURFACE[y, x * size : (x + 1) * size] if inside else np.zeros(size, np.uint8)
+
+
+def expected(shape, x, y):
+    """The image in registers, byte by byte, from the bits of its addresses."""
+    bits, image = result_bits(shape), np.zeros(shape.result_bytes, np.uint8)
+    for address in range(shape.result_bytes):
+        at, padding = {"byte": 0, "x": 0, "y": 0}, False
+        for i, bit in enumerate(bits):
+            if address >> i & 1:
+                padding |= bit is None
+                if bit:
+                    at[bit[0]] += bit[1]
+        if not padding:
+            image[address] = element(shape, x + at["x"], y + at["y"])[at["byte"]]
+    return image
+
+
+def sample(operation, device, count):
+    shapes = sorted(legal_shapes(operation, target(device)), key=str)
+    rng = np.random.default_rng(len(shapes))
+    return [shapes[i] for i in rng.permutation(len(shapes))[:count]]
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+@pytest.mark.parametrize("kind", ["plain", "vnni", "transpose"])
+def test_loads(device, kind):
+    shapes = [s for s in sample("load", device, 1000)
+              if (s.vnni, s.transpose) == (kind == "vnni", kind == "transpose")][:24]
+    space = AddressSpace()
+    base = space.put(SURFACE)
+    for shape in shapes:
+        unit = max(1, 4 // shape.element_bytes)
+        places = [(0, 0), (2 * unit, 5), (-unit, -3), (WIDTH // shape.element_bytes - unit, 37),
+                  (WIDTH // shape.element_bytes + 64, 0)]
+        payloads = np.array([payload(base, shape, *place) for place in places])
+        text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+        done = run(device, text, {4: payloads}, threads=len(places), space=space)
+        found = register(done, 20, np.uint8, shape.result_bytes)
+        for row, place in zip(found, places, strict=True):
+            np.testing.assert_array_equal(row, expected(shape, *place), err_msg=f"{shape} {place}")
+
+
+def test_immediate_offsets():
+    space = AddressSpace()
+    base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
+    extended = (-16 & 0x3FF) << 12 | (9 & 0x3FF) << 22
+    text = (f"send.ugm (1|M0) r20 r4 null:0 0x{extended:X} "
+            f"0x{descriptor('load', shape) | 1 << 20:08X}")
+    done = run("bmg", text, {4: payload(base, shape, 32, 2)}, space=space)
+    np.testing.assert_array_equal(register(done, 20, np.uint8, shape.result_bytes)[0],
+                                  expected(shape, 16, 11))
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_stores(device):
+    """Elements inside of the surface are stored, others dropped, other bytes untouched."""
+    for shape in sample("store", device, 16):
+        space = AddressSpace()
+        base = space.put(SURFACE)
+        size = shape.element_bytes
+        unit = max(1, 4 // size)
+        x, y = WIDTH // size - unit - shape.width // 2 * (shape.width > unit), HEIGHT - 1
+        data = np.random.default_rng(1).integers(0, 256, shape.result_bytes).astype(np.uint8)
+        text = f"send.ugm (1|M0) null r4 r8:8 0x0 0x{descriptor('store', shape):08X}"
+        run(device, text, {4: payload(base, shape, x, y), 8: data}, space=space)
+        changed = SURFACE.copy()
+        padded = 1 << (shape.width - 1).bit_length()
+        for row in range(shape.height):
+            for column in range(shape.width):
+                if y + row < HEIGHT and (x + column + 1) * size <= WIDTH:
+                    at = (row * padded + column) * size
+                    changed[y + row, (x + column) * size : (x + column + 1) * size] = (
+                        data[at : at + size])
+        np.testing.assert_array_equal(space.get(base, np.uint8, SURFACE.shape), changed)
+
+
+def test_a_prefetch_only_counts():
+    space = AddressSpace()
+    base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
+    text = f"send.ugm (1|M0) null r4 null:0 0x0 0x{descriptor('load', shape):08X}"
+    done = run("bmg", text, {4: payload(base, shape, 88, 36)}, space=space)
+    assert done.bytes_moved == {0: 8 * 2 * 4}
+
+
+@pytest.mark.parametrize(("word", "value", "sentence"), [
+    (4, 250 - 1, "pitch is no multiple of 16"), (4, 128 - 1, "pitch is less than the width"),
+    (0, None, "base is not aligned to 64"),
+])
+def test_broken_rules_are_faults(word, value, sentence):
+    space = AddressSpace()
+    base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
+    words = payload(base, shape, 0, 0)
+    words[word] = words[word] + 4 if value is None else value
+    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    with pytest.raises(Fault, match=sentence):
+        run("bmg", text, {4: words}, space=space)
+
+
+def test_a_message_of_a_thread_that_is_off_does_nothing():
+    space = AddressSpace()
+    shape = BlockShape(16, 16, 8)
+    text = ("(W) mov (1|M0) f0.0<1>:ud 0x0:ud\n"
+            f"(f0.0) send.ugm (1|M0) r20 r4 null:0 0x0 "
+            f"0x{descriptor('load', shape) | 1 << 20:08X}")
+    done = run("bmg", text, {4: payload(3, shape, 0, 0)}, space=space)
+    assert not register(done, 20, np.uint8, 256).any()

@@ -1,0 +1,65 @@
+"""Decoding: programs from binaries and from memory, and their text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from python.test.emulator.assembled import END, code
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.emulator import AddressSpace, Program, iga
+
+pytestmark = pytest.mark.intel_compiler
+
+
+def test_code_in_memory_is_decoded_to_its_end():
+    text = "(W) jmpi (1|M0) far\n" + "(W) mov (16|M0) r20.0<1>:d 1:w\n" * 600 + (
+        "far:\n(W) mov (16|M0) r20.0<1>:d 2:w")
+    native = code("bmg", text)
+    space = AddressSpace()
+    address = space.put(native + bytes(256) + b"\xff" * 4096)
+    program = Program.at("bmg", space, address)
+    assert program.code == native
+    assert program.instructions[-1].is_end
+
+
+def test_an_end_in_the_middle():
+    """Code behind the first end of a thread belongs to the program if a branch leads there."""
+    text = "(W) jmpi (1|M0) other\n" + END + "other:\n(W) mov (16|M0) r20.0<1>:d 2:w"
+    space = AddressSpace()
+    native = code("bmg", text)
+    assert Program.at("bmg", space, space.put(native + bytes(64))).code == native
+
+
+def test_code_without_an_end_is_refused():
+    space = AddressSpace()
+    address = space.put(iga.assemble("bmg", "(W) mov (16|M0) r20.0<1>:d 1:w"))
+    with pytest.raises(DeviceError, match="no thread ends"):
+        Program.at("bmg", space, address)
+    with pytest.raises(DeviceError, match="0 bytes are mapped"):
+        Program.at("bmg", space, 64)
+
+
+def test_wrong_text_names_its_line():
+    with pytest.raises(DeviceError, match="line 2"):
+        iga.assemble("bmg", "(W) mov (16|M0) r20.0<1>:d 1:w\n(W) mov (16|M0) q20:d 1:w\n")
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(DeviceError, match="no emulated device 'skl'; known: dg2"):
+        iga.assemble("skl", "nop")
+
+
+def test_memory_is_mapped_and_unmapped():
+    memory, space = np.arange(32, dtype=np.uint8), AddressSpace()
+    space.map(0x5000, memory.ctypes.data, 16)
+    space.map(0x6000, memory.ctypes.data + 16, 16)
+    at = np.array([0x5004, 0x6008])
+    np.testing.assert_array_equal(space.read(at, np.uint32).view(np.uint8).reshape(2, 4),
+                                  [memory[4:8], memory[24:28]])
+    space.write(at, np.array([1, 2], np.uint32))
+    assert (memory[4], memory[24]) == (1, 2)
+    space.unmap(0x5000)
+    with pytest.raises(DeviceError, match="in no allocation"):
+        space.read(at, np.uint32)
+    assert space.bytes_from(0x6004) == 12

@@ -1,0 +1,317 @@
+"""The kinds of random kernels of integers: what the integers are used for.
+
+A program is the text of a Python file that compares all launches, drawn from its seed alone.
+"""
+
+import numpy as np
+from integer_kernels import SPAN, TYPES, Draw, Kernel, Redraw, finished, text_of
+from integer_language import Block
+
+DATA = {"int8": 2, "int16": 2, "int32": 2, "float16": 4, "float32": 3}
+
+
+def _begin(k: Kernel, **sizes):
+    """Arguments of every kind: data `x`, output `o`, indices `t`; lines for scalars."""
+    dtype = k.draw.choice(TYPES)
+    k.array("index", 256, dtype, -60 if dtype[0] == "i" else 0, 100)
+    for _ in range(k.draw.randint(1, 3)):
+        k.scalar()
+    for name, value in sizes.items():
+        k.constant(name, value)
+    k.begin()
+    if k.programs > 1 or k.draw.yes(0.2):
+        k.must("pid = tl.program_id(0)")
+        k.scalars.append("pid")
+    if not k.plain and k.draw.yes(0.4):
+        k.compute_scalar()
+
+
+def _axis(k: Kernel, axis, name, size):
+    """Names along an axis."""
+    start = 0 if k.plain else k.draw.some(0, 0, 0, 1, 16, 24)
+    k.must(f"{name} = tl.arange({start}, {start} + {size})" if start
+           else f"{name} = tl.arange(0, {size})")
+    k.blocks[axis] = [name]
+    if k.draw.yes(0.15):
+        loaded = k.name()
+        if k.line(f"{loaded} = tl.load(index + tl.arange(0, {size}))"):
+            k.blocks[axis].append(loaded)
+
+
+def _mask(k: Kernel, axis, share=0.5):
+    return f", mask={k.condition(axis)}, other={k.draw.some(0, 5)}" if k.draw.yes(share) else ""
+
+
+def _own(k: Kernel, n):
+    pid = "tl.program_id(0) * " + n + " + " if k.programs > 1 else ""
+    return f"o + {pid}tl.arange(0, {n})"
+
+
+def loads(k: Kernel):
+    n = k.draw.some(16, 32, 64, 64, 128, 256) * k.warps
+    dtype = k.draw.weighted(DATA)
+    k.array("x", SPAN, dtype)
+    k.array("o", n * k.programs, dtype, 77, 78)
+    _begin(k, N=n)
+    _axis(k, 0, "i", "N")
+    k.compute(0)
+    for _ in range(10):
+        mask = _mask(k, 0)
+        try:
+            k.first([f"r = tl.load(x + off + {e}{mask})" for e in k.bounded(k.expression(0))])
+            break
+        except Redraw:
+            continue
+    else:
+        raise Redraw
+    k.must(f"tl.store({_own(k, 'N')}, r)")
+
+
+def stores(k: Kernel):
+    n = k.draw.some(16, 32, 64, 128) * k.warps
+    dtype = k.draw.weighted(DATA)
+    k.array("x", SPAN, dtype, 77, 78)
+    _begin(k, N=n)
+    _axis(k, 0, "i", "N")
+    k.compute(0)
+    value = k.draw.some("i", k.atom(0), k.expression(0))
+    value = f"({value}).to(tl.int8)"
+    for r in range(30):
+        mask = f", mask={k.condition(0)}" if k.draw.yes() else ""
+        index = k.expression(0, k.draw.randint(1, 2)) if r < 20 else "i"
+        kept = k.lines[:], k.launches[:]
+        if k.line(f"tl.store(x + off + {index}, {value}{mask})"):
+            if k.finishes():
+                return
+            k.lines, k.launches = kept
+    raise Redraw
+
+
+def tiles(k: Kernel):
+    m, n = k.draw.some(4, 8, 16, 32, 64), k.draw.some(8, 16, 32, 64)
+    dtype = k.draw.weighted(DATA)
+    k.array("x", SPAN, dtype)
+    k.array("o", m * n * k.programs, dtype, 77, 78)
+    _begin(k, M=m, N=n, S=k.draw.some(n, n, 64, 65, 3, 1, 128))
+    _axis(k, 0, "r", "M")
+    _axis(k, 1, "c", "N")
+    k.compute(0, k.draw.randint(0, 2))
+    k.compute(1, k.draw.randint(0, 1))
+    k.must("u = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]")
+    for _ in range(10):
+        row = k.expression(0, 1) if k.draw.yes() else k.atom(0)
+        column = k.expression(1, 1) if k.draw.yes(0.4) else k.atom(1)
+        row, column = k.bounded(row)[k.draw.some(0, 0, 1)], k.bounded(column)[k.draw.some(0, 0, 1)]
+        if not k.line(f"at = ({row})[:, None] * {k.draw.some('S', 'S', *k.scalars)} "
+                      f"+ ({column})[None, :]"):
+            continue
+        k.blocks[2] = ["at"]
+        k.compute(2, k.draw.weighted({0: 3, 1: 1}))
+        masks = [f"({k.condition(0)})[:, None]"] * k.draw.yes() \
+            + [f"({k.condition(1)})[None, :]"] * k.draw.yes(0.4) + [k.condition(2)] * k.draw.yes(.1)
+        mask = f", mask={' & '.join(masks)}, other=5" if masks else ""
+        try:
+            k.first([f"v = tl.load(x + off + {e}{mask})" for e in k.bounded(k.atom(2))])
+            break
+        except Redraw:
+            continue
+    else:
+        raise Redraw
+    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    k.must(f"tl.store(o + {pid}u, v)")
+
+
+def dots(k: Kernel):
+    """Rows, columns and masks of both operands of a dot, perhaps over a loop."""
+    dtype = k.draw.weighted({"float16": 4, "int8": 1})
+    m, n, kk = k.draw.some(16, 32, 64), k.draw.some(16, 32, 64), k.draw.some(32, 64)
+    out = "int32" if dtype == "int8" else "float32"
+    k.array("x", SPAN, dtype, -4, 5)
+    k.array("w", 2 * kk * n, dtype, -4, 5)
+    k.array("o", m * n * k.programs, out, 77, 78)
+    _begin(k, M=m, N=n, K=kk, S=k.draw.some(kk, kk, 64, 72, 16))
+    _axis(k, 0, "r", "M")
+    _axis(k, 1, "c", "K")
+    k.compute(0)
+    k.compute(1, k.draw.weighted({0: 3, 1: 1}))
+    for _ in range(10):
+        row, column = k.atom(0), k.draw.some("c", k.atom(1))
+        row = k.bounded(row)[k.draw.some(0, 0, 1, 2)]
+        wide = ".to(tl.int64)" if k.draw.yes(0.2) else ""
+        masks = [f"({k.condition(0)})[:, None]"] * k.draw.yes() \
+            + [f"({k.condition(1)})[None, :]"] * k.draw.yes(0.4)
+        mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
+        if k.line(f"a = tl.load(x + off + {row}[:, None]{wide} * S + {column}[None, :]{mask})"):
+            break
+    else:
+        raise Redraw
+    masks = [f"({k.condition(1)})[:, None]"] if k.draw.yes(0.3) else []
+    mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
+    k.must(f"b = tl.load(w + tl.arange(0, K)[:, None] * N + tl.arange(0, N)[None, :]{mask})",
+           "d = tl.dot(a, b)")
+    if k.draw.yes(0.2):
+        k.line(f"d = tl.where(({k.condition(0)})[:, None], d, 0)")
+    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], d)")
+
+
+def groups(k: Kernel):
+    """A dot with dequantised weights: scales by groups of rows, weights packed in integers."""
+    draw = k.draw
+    m, n, kk = draw.some(16, 32), draw.some(16, 32, 64), draw.some(16, 32, 64)
+    packed = draw.some(0, 0, 2, 8)
+    k.array("w", 4 * kk * n, "int8", -4, 5)
+    k.array("q", 4 * kk * n, draw.some("uint8", "int8") if packed == 2 else "int32",
+            0, 100 if packed == 2 else 2**31 - 1)
+    k.array("a", m * kk * 4, "float16", -3, 4)
+    k.array("x", SPAN, "float16", 1, 4)
+    k.array("o", m * n * k.programs, "float32", 77, 78)
+    _begin(k, M=m, N=n, K=kk, G=draw.some(8, 16, 32, 64, 128, 12))
+    steps = draw.weighted({1: 2, 2: 1, 3: 1})
+    _axis(k, 1, "k", "K")
+    first = draw.some("0", k.one(), k.one())
+    k.must("acc = tl.zeros((M, N), tl.float32)")
+    loop = steps > 1 or draw.yes(0.3)
+    if loop:
+        k.must(f"first = {first} + tl.program_id(0) * 0", "k0 = first")
+        k.lines.append(f"for k0 in range(first, first + {steps} * K, K):")
+        k.indent = "    "
+    else:
+        k.must(f"k0 = {first} + tl.program_id(0) * 0")
+    k.must("ks = k0 + k")
+    k.blocks[1].append("ks")
+    divisor = draw.some("G", "G", *k.scalars)
+    if not k.tries(lambda: "g = " + draw.some(
+            f"ks // {divisor}", f"(k0 + k) // {divisor}", f"(ks + {k.one()}) // {divisor}",
+            f"tl.cdiv(ks, {divisor})", f"ks % {divisor}", f"ks >> {draw.randint(2, 6)}",
+            f"({k.expression(1, 1)}) // {divisor}", k.expression(1))):
+        raise Redraw
+    wide = draw.some("", "", ".to(tl.int64)")
+    k.first([f"s = tl.load(x + off + {e}[:, None]{wide} * N + tl.arange(0, N)[None, :])"
+             for e in k.bounded("g")])
+    at = "tl.arange(0, N)[None, :]"
+    row = draw.some("k", f"(k % {kk})") if k.value("k").values.min() == 0 else f"(k % {kk})"
+    if packed:
+        k.must(f"b = tl.load(q + ({row} // {packed})[:, None] * N + {at})",
+               f"b = ((b >> (({row} % {packed}) * 4)[:, None]) & 15) - 8")
+    else:
+        k.must(f"b = tl.load(w + {row}[:, None] * N + {at})")
+    mask = draw.some("", f", mask=({k.condition(1)})[None, :], other=0")
+    k.must(f"u = tl.load(a + tl.arange(0, M)[:, None] * K + {row}[None, :]{mask})")
+    if draw.yes(0.2):
+        k.line(f"s = tl.where(({k.condition(1)})[:, None], s, 0)")
+    k.must("acc = tl.dot(u, b.to(tl.float16) * s, acc)")
+    k.indent = ""
+    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + {at}, acc)")
+
+
+def loops(k: Kernel):
+    """Bounds of any type, offsets or pointers carried from step to step."""
+    draw = k.draw
+    n = draw.some(16, 32, 64) * k.warps
+    dtype = draw.weighted({"int32": 2, "int8": 1, "float16": 1})
+    k.array("x", SPAN, dtype, -8, 8)
+    k.array("o", n * k.programs, dtype, 77, 78)
+    _begin(k, N=n)
+    _axis(k, 0, "i", "N")
+    k.compute(0, draw.randint(0, 1))
+    k.must(f"acc = tl.zeros((N,), tl.{dtype})")
+    k.first([f"at = {e}" for e in k.bounded(k.expression(0, 1))])
+    pointer = draw.yes(0.4)
+    if pointer:
+        k.must("p = x + off + at")
+    low, step = draw.some("0", k.one(), k.one()), draw.some("1", "1", "2", "3", "16", k.one())
+    if not k.tries(lambda: f"low = {draw.some(low, k.one())} + tl.program_id(0) * 0"):
+        raise Redraw
+    bounds = [f"low, low + {draw.randint(1, 5)} * {step}, {step}",
+              f"low, {k.one()}, {step}", f"0, {k.one()} & 7", f"{k.one()}", f"low, {k.one()}"]
+    draw.shuffle(bounds)
+    for bound in bounds:
+        if _loop_values(k, bound):
+            break
+    else:
+        raise Redraw
+    k.lines.append(f"for k in range({bound}):")
+    k.indent = "    "
+    k.scalars.append("k")
+    k.blocks[0].append("at")
+    k.compute(0, draw.randint(0, 1))
+    index = k.expression(0, 1) if draw.yes() else f"at + {draw.some('k', k.one())}"
+    where = "p" if pointer else f"x + off + {index}"
+    k.must(f"acc += tl.load({where}{_mask(k, 0)}){draw.some('', '.to(acc.dtype)')}")
+    kind = k.value("at").dtype.name
+    step = draw.some(k.one(), k.one(), "k")
+    if pointer and not k.line(f"p += {step}"):
+        raise Redraw
+    elif not pointer and draw.yes(0.7):
+        changed = draw.some(f"(at + {step})", k.step("at", 0))
+        k.line(f"at = {changed}.to(tl.{kind})")
+    k.indent = ""
+    k.must(f"tl.store({_own(k, 'N')}, acc)")
+
+
+def _loop_values(k: Kernel, bound):
+    """True if the loop runs a few steps at least once: `k` is its variable's first value."""
+    done = k.line(f"steps = [*range({bound})]")
+    if not done:
+        return False
+    k.lines.pop()
+    counts = [len(n["steps"]) for launch in k.launches for n in launch.names]
+    if not 0 < max(counts) < 12:
+        return False
+    some = next(n["steps"][0] for launch in k.launches for n in launch.names if n["steps"])
+    for launch in k.launches:
+        for names in launch.names:
+            steps = names.pop("steps")
+            names["k"] = steps[0] if steps else Block(np.zeros_like(some.values))
+    return True
+
+
+def descriptors(k: Kernel):
+    """Blocks of a tensor at offsets of any sign."""
+    draw = k.draw
+    m, n = draw.some(8, 16, 32), draw.some(16, 32, 64)
+    dtype = draw.weighted({"float16": 3, "int8": 1, "float32": 2})
+    rows, pitch = draw.randint(4, 80), draw.some(32, 64, 96, 128)
+    k.array("x", rows * pitch, dtype)
+    k.array("o", m * n * k.programs, dtype, 77, 78)
+    for launch in k.launches:
+        offset = launch.seeds["x"]
+        launch.seeds["x"] = (*offset[:5], 0)
+    k.constant("rows", rows)
+    k.constant("columns", draw.some(pitch, pitch - 5))
+    _begin(k, M=m, N=n, S=pitch)
+    k.must("d = tl.make_tensor_descriptor(x, [rows, columns], [S, 1], [M, N])")
+    for _ in range(draw.randint(0, 2)):
+        k.compute_scalar()
+    if not k.tries(lambda: f"v = d.load([{_offset(k)}, {_offset(k)}])"):
+        raise Redraw
+    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], v)")
+
+
+def _offset(k: Kernel):
+    k.blocks[-1] = k.scalars
+    text = k.draw.some("0", k.atom(-1), k.step(k.atom(-1), -1), k.step(k.atom(-1), -1))
+    k.blocks[-1] = []
+    return text if text == "0" else f"({text}).to(tl.int32)"
+
+
+KINDS = {"loads": loads, "stores": stores, "tiles": tiles, "dots": dots, "groups": groups,
+         "loops": loops, "descriptors": descriptors}
+
+
+def program(kind: str, seed: str, sanitize: bool = False) -> str:
+    """The program of this kind that belongs to the seed."""
+    draw = Draw(f"{kind} {seed}")
+    for _ in range(100):
+        kernel = Kernel(draw)
+        try:
+            KINDS[kind](kernel)
+        except Redraw:
+            continue
+        kernel.launches = finished(kernel)
+        if kernel.launches:
+            return text_of(kernel, sanitize)
+    raise RuntimeError(f"no kernel of {kind} for {seed}")

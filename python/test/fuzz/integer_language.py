@@ -1,0 +1,506 @@
+"""Triton's integer language on blocks of numpy: types, wrapping and undefined results, exactly.
+
+`compare` launches a kernel on the device with arrays of numpy, runs the same function here with
+this module in the place of `triton.language`, and compares every array.  Types follow
+`triton.language.semantic`: promotion, Python's integers as constants, division toward zero, shifts.
+Undefined results, such as a quotient by zero, end the evaluation with `Undefined`, since the device
+may compute anything then.
+"""
+
+import builtins
+import types
+from dataclasses import dataclass, field
+
+import numpy as np
+
+int1 = np.dtype("bool")
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32 = np.dtype("float16"), np.dtype("float32")
+INTEGERS = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+constexpr = object
+UNKNOWN = 63
+"""The value of a masked load's lanes that are off, unless `other` is given."""
+
+_program = [0, 0]
+
+
+class Undefined(Exception):
+    """The kernel's result is undefined, or its types are not those that Triton takes."""
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def bits(dtype) -> int:
+    return 1 if dtype == int1 else 8 * dtype.itemsize
+
+
+def signed(dtype) -> bool:
+    return dtype.kind == "i"
+
+
+def _integer(dtype) -> bool:
+    return dtype.kind in "biu"
+
+
+def _type_of_number(x):
+    if isinstance(x, bool):
+        return int1
+    if isinstance(x, float):
+        return float32
+    for low, high, dtype in ((-2**31, 2**31, int32), (2**31, 2**32, uint32),
+                             (-2**63, 2**63, int64), (2**63, 2**64, uint64)):
+        if low <= x < high:
+            return dtype
+    raise Undefined(f"{x} is not an integer of 64 bits")
+
+
+def promoted(a, b):
+    """The type of an operation on integers of types `a` and `b`."""
+    if signed(a) == signed(b):
+        return a if bits(a) > bits(b) else b
+    unsigned, other = (b, a) if signed(a) else (a, b)
+    return unsigned if bits(unsigned) >= bits(other) else other
+
+
+def _computation_type(a, b, division=False):
+    """The type that both operands of an operation are converted to."""
+    types_ = [x.dtype if isinstance(x, Block) else _type_of_number(x) for x in (a, b)]
+    numbers = [not isinstance(x, Block) for x in (a, b)]
+    if numbers[0] != numbers[1]:
+        number, block = types_ if numbers[0] else types_[::-1]
+        if _kind(number) <= _kind(block):
+            types_ = [block, block]
+    a, b = types_
+    if not (_integer(a) and _integer(b)):
+        floats = [t for t in types_ if not _integer(t)]
+        return float32 if division or float32 in floats else float16
+    if division and signed(a) != signed(b):
+        raise Undefined(f"division of {a} and {b}, of unlike signs")
+    return promoted(a, b)
+
+
+def _kind(dtype):
+    return 0 if dtype == int1 else 1 if _integer(dtype) else 2
+
+
+def _converted(x, dtype):
+    if isinstance(x, Block):
+        return x.to(dtype)
+    if _integer(dtype) and dtype != int1:
+        info = np.iinfo(dtype)
+        if not info.min <= x <= info.max:
+            raise Undefined(f"{x} is not in {dtype}")
+    return Block(np.array(x, dtype))
+
+
+def _pair(a, b, division=False):
+    dtype = _computation_type(a, b, division)
+    return _converted(a, dtype).values, _converted(b, dtype).values
+
+
+def _block(x):
+    return x if isinstance(x, Block) else Block(np.array(x, _type_of_number(x)))
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def _operation(function, division=False):
+    def forward(self, other):
+        return Block(function(*_pair(self, other, division)))
+
+    def backward(self, other):
+        return Block(function(*_pair(other, self, division)))
+    return forward, backward
+
+
+def _defined(a, b):
+    if (b == 0).any():
+        raise Undefined("division by zero")
+    if signed(a.dtype) and ((a == np.iinfo(a.dtype).min) & (b == -1)).any():
+        raise Undefined("the quotient of the smallest integer by -1")
+
+
+def _quotient(a, b):
+    _defined(a, b)
+    return (a - np.fmod(a, b)) // b
+
+
+def _remainder(a, b):
+    _defined(a, b)
+    return np.fmod(a, b)
+
+
+def _amount(a, b):
+    if ((b < 0) | (b >= bits(a.dtype))).any():
+        raise Undefined("a shift by the integer's width or more")
+
+
+def _shift_left(a, b):
+    _amount(a, b)
+    return a << b
+
+
+def _shift_right(arithmetic):
+    def shift(a, b):
+        _amount(a, b)
+        kind = "int" if arithmetic else "uint"
+        as_kind = f"{kind}{bits(a.dtype)}"
+        return (a.view(as_kind) >> b.view(as_kind)).view(a.dtype)
+    return shift
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A value of the kernel: a scalar has no axes; its type is that of numpy's array."""
+
+    values: np.ndarray
+
+    def __post_init__(self):
+        object.__setattr__(self, "values", np.asarray(self.values))
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    @property
+    def shape(self):
+        return self.values.shape
+
+    def to(self, dtype):
+        return Block(self.values != 0) if dtype == int1 else Block(self.values.astype(dtype))
+
+    __add__, __radd__ = _operation(np.add)
+    __sub__, __rsub__ = _operation(np.subtract)
+    __mul__, __rmul__ = _operation(np.multiply)
+    __floordiv__, __rfloordiv__ = _operation(_quotient, division=True)
+    __mod__, __rmod__ = _operation(_remainder, division=True)
+    __and__, __rand__ = _operation(np.bitwise_and)
+    __or__, __ror__ = _operation(np.bitwise_or)
+    __xor__, __rxor__ = _operation(np.bitwise_xor)
+    __lshift__, __rlshift__ = _operation(_shift_left)
+    __lt__, __gt__ = _operation(np.less)[0], _operation(np.greater)[0]
+    __le__, __ge__ = _operation(np.less_equal)[0], _operation(np.greater_equal)[0]
+    __eq__, __ne__ = _operation(np.equal)[0], _operation(np.not_equal)[0]
+
+    def __rshift__(self, other):
+        return Block(_shift_right(signed(self.dtype))(*_pair(self, other)))
+
+    def __rrshift__(self, other):
+        return Block(_shift_right(signed(self.dtype))(*_pair(other, self)))
+
+    def __neg__(self):
+        if self.dtype == int1:
+            raise Undefined("minus of a condition")
+        return Block(np.zeros_like(self.values) - self.values)
+
+    def __invert__(self):
+        return Block(~self.values)
+
+    def __getitem__(self, index):
+        return Block(self.values[index])
+
+    def __bool__(self):
+        raise Undefined("a block is no condition of Python's")
+
+
+@dataclass
+class Memory:
+    """An array that a kernel reads and writes, its first element at `start`.
+
+    With `probe` the accesses are recorded, and may leave the array.
+    """
+
+    elements: np.ndarray
+    probe: bool = False
+    touched: list[int] = field(default_factory=list)
+    written: set[int] = field(default_factory=set)
+
+    def places(self, at, mask):
+        """The addresses of the lanes that are on, as indices of the array."""
+        on = at[mask]
+        if self.probe:
+            self.touched += [int(on.min()), int(on.max())] if on.size else []
+            return np.clip(at, 0, len(self.elements) - 1)
+        if ((on < 0) | (on >= len(self.elements))).any():
+            raise Undefined("an access outside of the array")
+        return np.where(mask, at, 0)
+
+
+@dataclass(frozen=True)
+class Element:
+    element_ty: np.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """Elements of a memory, by their indices."""
+
+    memory: Memory
+    at: np.ndarray
+
+    @property
+    def dtype(self):
+        return Element(self.memory.elements.dtype)
+
+    def __add__(self, offset):
+        return Pointer(self.memory, self.at + _block(offset).values.astype(int64))
+
+    __radd__ = __add__
+
+    def __sub__(self, offset):
+        return self + -_block(offset)
+
+    def __getitem__(self, index):
+        return Pointer(self.memory, self.at[index])
+
+
+# -- the language ----------------------------------------------------------------------------------
+
+
+def set_program(index, count):
+    """From here on `program_id(0)` is this index of as many programs."""
+    _program[:] = [index, count]
+
+
+def program_id(axis):
+    return Block(np.array(_program[0] if axis == 0 else 0, int32))
+
+
+def num_programs(axis):
+    return Block(np.array(_program[1] if axis == 0 else 1, int32))
+
+
+def arange(start, end):
+    return Block(np.arange(start, end, dtype=int32))
+
+
+def full(shape, value, dtype):
+    value = value.to(dtype).values if isinstance(value, Block) else np.array(value, dtype)
+    return Block(np.full(shape, value, dtype))
+
+
+def zeros(shape, dtype):
+    return Block(np.zeros(shape, dtype))
+
+
+def where(condition, x, y):
+    condition = _block(condition).to(int1).values
+    if isinstance(x, Pointer):
+        return Pointer(x.memory, np.where(condition, x.at, y.at))
+    return Block(np.where(condition, *_pair(x, y)))
+
+
+def minimum(x, y):
+    return Block(np.minimum(*_pair(x, y)))
+
+
+def maximum(x, y):
+    return Block(np.maximum(*_pair(x, y)))
+
+
+def clamp(x, low, high):
+    if isinstance(low, Block) or isinstance(high, Block):
+        raise Undefined("bounds that are no constants")
+    return minimum(maximum(x, low), high)
+
+
+def cdiv(x, div):
+    return (x + (div - 1)) // div
+
+
+def abs(x):
+    return Block(np.abs(_block(x).values))
+
+
+def expand_dims(x, axis):
+    return Block(np.expand_dims(x.values, axis))
+
+
+def broadcast_to(x, shape):
+    return Block(np.broadcast_to(x.values, shape))
+
+
+def reshape(x, shape):
+    return Block(x.values.reshape(shape))
+
+
+def trans(x):
+    return Block(x.values.T)
+
+
+def sum(x, axis):
+    wide = x.dtype if bits(x.dtype) >= 32 else int32 if signed(x.dtype) else uint32
+    return Block(x.values.astype(wide).sum(axis, dtype=wide))
+
+
+def max(x, axis):
+    return Block(x.values.astype(x.dtype if bits(x.dtype) >= 32 else int32).max(axis))
+
+
+def multiple_of(x, count):
+    count = count[0] if isinstance(count, list) else count
+    starts = x.at if isinstance(x, Pointer) else x.values
+    if (starts.astype(int64).reshape(-1)[:1] % count).any():
+        raise Undefined("a false claim of what divides")
+    return x
+
+
+def assume(condition):
+    if not condition.values.all():
+        raise Undefined("a false assumption")
+
+
+def static_assert(condition):
+    if not condition:
+        raise Undefined("another type than said")
+
+
+def load(pointer, mask=True, other=UNKNOWN):
+    element = pointer.memory.elements.dtype
+    at, mask = np.broadcast_arrays(pointer.at, _block(mask).values)
+    values = pointer.memory.elements[pointer.memory.places(at, mask)]
+    return Block(np.where(mask, values, _block(other).to(element).values).astype(element))
+
+
+def store(pointer, value, mask=True):
+    memory = pointer.memory
+    at, mask, value = np.broadcast_arrays(
+        pointer.at, _block(mask).values, _block(value).to(memory.elements.dtype).values)
+    places = memory.places(at, mask)[mask]
+    if memory.probe:
+        return
+    if len(np.unique(places)) != places.size or memory.written.intersection(places.tolist()):
+        raise Undefined("two stores to an element")
+    memory.written.update(places.tolist())
+    memory.elements[places] = value[mask]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    base: Pointer
+    shape: list
+    strides: list
+    block_shape: list
+
+    def _places(self, offsets):
+        at, mask = self.base.at, np.array(True)
+        for axis, (offset, size) in enumerate(zip(offsets, self.block_shape, strict=True)):
+            index = _block(offset).values.astype(int64) + np.arange(size)
+            index = index.reshape([-1 if a == axis else 1 for a in builtins.range(len(offsets))])
+            length, stride = (int(_block(x).values) for x in (self.shape[axis], self.strides[axis]))
+            at, mask = at + index * stride, mask & (index >= 0) & (index < length)
+        return Pointer(self.base.memory, at), Block(mask)
+
+    def load(self, offsets):
+        pointer, mask = self._places(offsets)
+        return load(pointer, mask, 0)
+
+    def store(self, offsets, value):
+        pointer, mask = self._places(offsets)
+        store(pointer, value, mask)
+
+
+def make_tensor_descriptor(base, shape, strides, block_shape):
+    return Descriptor(base, shape, strides, block_shape)
+
+
+def dot(a, b, acc=None):
+    whole = _integer(a.dtype)
+    wide = int64 if whole else np.dtype("float64")
+    product = (a.values.astype(wide) @ b.values.astype(wide)).astype(int32 if whole else float32)
+    return Block(product if acc is None else product + acc.values)
+
+
+def _range(*bounds):
+    """The values of a loop's variable: bounds are converted and compared as `scf.for` does.
+
+    Triton extends a bound by the sign of the loop's type, and compares signed integers always.
+    """
+    first, last, step = (*((0, bounds[0]) if len(bounds) == 1 else bounds), 1)[:3]
+    blocks = [_block(x) for x in (first, last, step)]
+    dtype = promoted(promoted(blocks[0].dtype, blocks[1].dtype), blocks[2].dtype)
+    kind = np.dtype(f"int{bits(dtype)}")
+    first, last, step = (
+        int(x.values.view(f"{'int' if signed(dtype) else 'uint'}{bits(x.dtype)}").astype(kind))
+        for x in blocks)
+    if step <= 0:
+        raise Undefined("a loop's step that is not positive")
+    if last + step > np.iinfo(kind).max or (last - first) // step > 100:
+        raise Undefined("a loop that is too long")
+    for value in builtins.range(first, last, step):
+        yield Block(np.array(value, kind).astype(dtype))
+
+
+LANGUAGE = types.SimpleNamespace(**{n: v for n, v in globals().items() if not n.startswith("_")})
+LANGUAGE.range = _range
+LANGUAGE.static_range = builtins.range
+
+
+# -- launches --------------------------------------------------------------------------------------
+
+
+NAMES = {"tl": LANGUAGE, "range": _range}
+"""The globals of a kernel's function when it runs here."""
+
+
+def array(seed, count, dtype, low=-100, high=100, offset=0):
+    """Random integers of the type, `offset` elements into memory that is aligned to 64 bytes."""
+    numbers = np.random.default_rng(seed).integers(low, high, count).astype(dtype)
+    size = numbers.itemsize
+    storage = np.zeros((count + offset) * size + 64, np.uint8)
+    first = -storage.ctypes.data % 64 + offset * size
+    place = storage[first:first + count * size].view(dtype)
+    place[:] = numbers
+    return place
+
+
+def values_of(arguments, annotations, probe=()):
+    """The arguments as the kernel sees them, and the memories among them."""
+    memories = {name: Memory(value.copy(), name in probe) for name, value in arguments.items()
+                if isinstance(value, np.ndarray)}
+    values = {name: Pointer(memories[name], np.array(0, int64)) if name in memories
+              else value if name.isupper() else _argument(value, annotations.get(name))
+              for name, value in arguments.items()}
+    return values, memories
+
+
+def run_function(function, programs, arguments, annotations, probe=()):
+    values, memories = values_of(arguments, annotations, probe)
+    with np.errstate(all="ignore"):
+        for index in builtins.range(programs):
+            set_program(index, programs)
+            function(**values)
+    return memories
+
+
+def _argument(value, annotation):
+    if annotation is None and value == 1:
+        return 1
+    return Block(np.array(value, annotation or _type_of_number(value)))
+
+
+def compare(kernel, programs, arguments, **options):
+    """End the program where the device leaves other arrays than the kernel's text says."""
+    annotations = {p.name: f"{'u' * (p.annotation[0] == 'u')}int{p.annotation[1:]}"
+                   for p in kernel.params if p.annotation_type}
+    try:
+        wanted = run_function(
+            types.FunctionType(kernel.fn.__code__, dict(NAMES)), programs, arguments, annotations)
+    except (Undefined, TypeError, ValueError, IndexError, NameError, AttributeError) as error:
+        raise SystemExit(f"undefined: {error}") from error
+    found = {name: value.copy() if isinstance(value, np.ndarray) else value
+             for name, value in arguments.items()}
+    kernel[(programs,)](**found, **options)
+    for name, memory in wanted.items():
+        _compare(name, found[name], memory.elements)
+
+
+def _compare(name, found, wanted):
+    wrong = np.flatnonzero(found != wanted)
+    if wrong.size:
+        first = int(wrong[0])
+        raise SystemExit(f"wrong: {wrong.size} of {wanted.size} elements of {name}, the first at "
+                         f"{first}: {found[first]}, not {wanted[first]}")

@@ -1,0 +1,115 @@
+"""A sample of what `integers.py` runs, and its evaluation in numpy against numbers by hand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from python.test.fuzz import integer_language as tl
+from python.test.fuzz import integers
+from python.test.fuzz.integer_language import Block, Undefined
+
+INTEGERS = Path(__file__).with_name("integers.py")
+
+
+def test_random_kernels_have_right_numbers(tmp_path):
+    done = subprocess.run(
+        [sys.executable, INTEGERS, "--seed", "suite", "--first", "13", "--count", "49",
+         "--keep", tmp_path],
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "{'right': 49}" in done.stdout
+
+
+def of(dtype, *values):
+    return Block(np.array(values, dtype))
+
+
+@pytest.mark.parametrize(("result", "dtype", "values"), [
+    (of("int32", -7, 7, -7) // of("int32", 2, -2, -2), "int32", [-3, -3, 3]),
+    (of("int32", -7, 7, -7) % of("int32", 2, -2, -2), "int32", [-1, 1, -1]),
+    (of("uint32", 2**32 - 7) // 2, "uint32", [2**31 - 4]),
+    (of("int8", 100) + 100, "int8", [-56]),
+    (of("int8", 100) + of("int16", 100), "int16", [200]),
+    (of("int8", -1) + of("uint8", 2), "uint8", [1]),
+    (of("uint8", 255) + of("int16", 1), "int16", [256]),
+    (of("int32", -1) + of("uint32", 0), "uint32", [2**32 - 1]),
+    (of("int64", -1) + of("uint32", 0), "int64", [-1]),
+    (of("uint8", 200) >> of("int16", 1), "int16", [100]),
+    (of("int8", -2) >> of("uint8", 1), "uint8", [255]),
+    (of("uint8", 254) >> 1, "uint8", [127]),
+    (-of("int8", -128), "int8", [-128]),
+    (-of("uint16", 1), "uint16", [65535]),
+    (tl.abs(of("int16", -2**15)), "int16", [-2**15]),
+    (tl.cdiv(of("int32", -17), 16), "int32", [0]),
+    (tl.minimum(of("uint32", 2**31), of("int32", -1)), "uint32", [2**31]),
+    (of("int32", 300, -1).to(tl.int8), "int8", [44, -1]),
+    (of("int8", -1).to(tl.uint32), "uint32", [2**32 - 1]),
+    (of("int8", -1) < of("uint8", 1), "bool", [False]),
+    (of("bool", True) + of("int8", 1), "int8", [2]),
+])
+def test_types_and_numbers_are_those_of_triton(result, dtype, values):
+    assert (result.dtype.name, result.values.tolist()) == (dtype, values)
+
+
+@pytest.mark.parametrize("text", [
+    "a // 0", "a % (a - a)", "a.to(tl.int8) // -1", "a << 32", "a << -1", "a + 2**32",
+    "a.to(tl.uint8) + -1", "a.to(tl.uint8) // a", "tl.load(p + 4)", "tl.load(p - 1)",
+    "tl.store(p + a * 0, 1)", "tl.assume(a < 0)", "tl.multiple_of(a, 256)", "-(a < 0)",
+])
+def test_what_is_undefined_is_not_evaluated(text):
+    names = {"tl": tl, "a": of("int32", 128, 5),
+             "p": tl.Pointer(tl.Memory(np.zeros(4, np.int8)), np.array(0))}
+    with pytest.raises(Undefined):
+        eval(text, names)
+
+
+def test_a_loop_extends_its_bounds_by_its_own_sign():
+    """`scf.for` compares signed integers, and Triton extends bounds by the type of the loop."""
+    narrow = of("uint8", 200)[0]
+    assert [int(x.values) for x in tl.LANGUAGE.range(narrow, 0, 30)] == [-56, -26]
+    assert [int(x.values) for x in tl.LANGUAGE.range(of("int8", -56)[0], 0)] == list(range(-56, 0))
+
+
+PROGRAM = """import triton
+import triton.language as tl
+from integer_language import array, compare
+
+
+@triton.jit
+def kernel(x, o, a, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v1 = ((i - a) % 16)
+    v2 = (v1 & 7)
+    tl.store(o + i, tl.load(x + 32 + tl.maximum(v1 // 4, v1), mask=(i < 20), other=0))
+
+
+compare(kernel, 1, dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=7, N=32), num_warps=4)
+compare(kernel, 1, dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=9, N=32), num_warps=4)
+"""
+
+
+def test_numbers_that_differ_are_reported(tmp_path):
+    """The device divides toward zero; a copy of the evaluation that does not must disagree."""
+    path = tmp_path / "p.py"
+    path.write_text(PROGRAM.replace("compare\n", "compare\nimport integer_language\n"
+                                    "integer_language._remainder.__code__ = "
+                                    "(lambda a, b: a % b).__code__\n"))
+    why = integers.outcome(path)
+    assert why == "wrong: 7 of 32 elements of o, the first at 0: -10, not 50"
+    path.write_text(PROGRAM)
+    assert integers.outcome(path) == ""
+
+
+def test_a_wrong_program_becomes_smaller(tmp_path, monkeypatch):
+    """As long as `%` is in it, this one stays wrong."""
+    path = tmp_path / "p.py"
+    path.write_text(PROGRAM)
+    monkeypatch.setattr(integers, "outcome",
+                        lambda p: "wrong: it" if "% 16" in p.read_text() else "undefined: v1")
+    text = integers.smaller(path, "wrong: 5 of 32")
+    assert text.count("compare(") == 1
+    assert not [part for part in ("v2", "mask", "i - a") if part in text]
