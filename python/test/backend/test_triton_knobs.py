@@ -527,7 +527,7 @@ def test_older_parameters_of_autotune() -> None:
         return made
 
     assert tune(warmup=1, rep=1).best_config in configs
-    with pytest.raises(RuntimeError, match=r"torch\.cuda\.Stream requires CUDA"):
+    with pytest.raises(RuntimeError, match="CUDA"):
         tune(use_cuda_graph=True)
 
 

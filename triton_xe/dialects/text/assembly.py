@@ -97,8 +97,11 @@ class Keyword(CustomDirective):
     def is_anchorable(self) -> bool:
         return self.held.is_anchorable()
 
-    def is_optional_like(self) -> bool:
-        return self.held.is_optional_like()
+    can_start_optional_group = is_anchorable
+
+
+if not hasattr(CustomDirective, "can_start_optional_group"):  # before xDSL 0.75
+    setattr(Keyword, "is_optional_like", Keyword.is_anchorable)  # noqa: B010
 
 
 # Fields
