@@ -80,12 +80,12 @@ class ExpandFpsanPass(ModulePass):
         for made in all_of(op, FpsanEmbedOp, FpsanUnembedOp):
             before = made.prev_op
             embeds = isinstance(made, FpsanEmbedOp)
-            result = (_embedded if embeds else _unembedded)(_Integers(made), made)
+            result = (_embedded if embeds else _unembedded)(IntegerWriter(made), made)
             locate_since(before, made)
             Rewriter.replace_op(made, [], [result])
 
 
-def _embedded(w: _Integers, op: Operation) -> SSAValue:
+def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
     form = format_of(element_type(op.operands[0].type))
     bits = w.bitcast(op.operands[0], op.results[0].type)
     product = w.do(arith.MuliOp, bits, A & form.magnitude)
@@ -95,7 +95,7 @@ def _embedded(w: _Integers, op: Operation) -> SSAValue:
     return w.with_sign_of(bits, made, form)
 
 
-def _unembedded(w: _Integers, op: Operation) -> SSAValue:
+def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
     form = format_of(element_type(op.results[0].type))
     value = op.operands[0]
     back = [form.inverse(factor) for factor in form.factors]
@@ -116,7 +116,7 @@ def format_of(kind: Attribute) -> Format:
     return found or Format(8, 2 if "E5M2" in str(kind) else 3)
 
 
-class _Integers:
+class IntegerWriter:
     """Writes arithmetic of integers, or of tensors of them, before an operation."""
 
     def __init__(self, op: Operation) -> None:

@@ -38,6 +38,7 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
 from triton_xe.lowering.divide_by_rows import DivideByRowsPass
+from triton_xe.lowering.expand_arithmetic import ExpandArithmeticPass
 from triton_xe.lowering.expand_fpsan import ExpandFpsanPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
@@ -79,6 +80,7 @@ def _itself(made: type[ModulePass]) -> type[ModulePass]:
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
         ExpandFpsanPass,
+        ExpandArithmeticPass,
         RunPartitionsPass,
         RaiseCallsPass,
         ExpandDescriptorsPass,

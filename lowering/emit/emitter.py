@@ -9,6 +9,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from triton_xe.dialects.advice import instead_of
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
@@ -147,7 +148,8 @@ class Emitter(Writer):
     def operation(self, op: Operation) -> None:
         lowering = LOWERINGS.get(type(op))
         if lowering is None:
-            missing = UnsupportedError(f"{op.name} is not supported on {self.target.name}")
+            missing = UnsupportedError(
+                f"{op.name} is not supported on {self.target.name}; {instead_of(op.name)}")
             _locate(missing, op)
             raise missing
         if self.open_reads and orders_memory(op):

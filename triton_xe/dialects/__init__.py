@@ -26,7 +26,7 @@ _SHARED = {
     "func": ("xdsl.dialects.func", "Func"),
     "gpu": ("triton_xe.dialects.gpu_ext", "GPU"),
     "llvm": ("triton_xe.dialects.llvm_ext", "LLVM"),
-    "math": ("xdsl.dialects.math", "Math"),
+    "math": ("triton_xe.dialects.math_ext", "Math"),
     "memref": ("xdsl.dialects.memref", "MemRef"),
     "scf": ("xdsl.dialects.scf", "Scf"),
     "ub": ("xdsl.dialects.ub", "UB"),

@@ -72,7 +72,7 @@ def splat_of_bits(type_: Any, bits: int) -> DenseIntOrFPElementsAttr[Any]:
     return DenseIntOrFPElementsAttr(type_, BytesAttr(bits.to_bytes(size, "little")))
 
 
-def _fast_math() -> Any:
+def fast_math() -> Any:
     return opt_prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
 
 
@@ -138,7 +138,7 @@ class CmpiOp(ComparisonOp):
 class CmpfOp(ComparisonOp):
     name = "arith.cmpf"
     PREDICATES: ClassVar = CMPF_COMPARISON_OPERATIONS
-    fastmath = _fast_math()
+    fastmath = fast_math()
     assembly_format = _COMPARED + _FAST + "attr-dict `:` type($lhs)"
 
 
@@ -148,6 +148,19 @@ class RemFOp(stock.FloatingPointLikeBinaryOperation):
 
     name = "arith.remf"
     traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class SubUIExtendedOp(IRDLOperation):
+    """The difference, and i1 that is true if it borrows; xDSL has no such op."""
+
+    name = "arith.subui_extended"
+    lhs = operand_def(ANY)
+    rhs = operand_def(ANY)
+    difference = result_def(ANY)
+    borrow = result_def(Follows(bool_like, "the second result is i1, in the operands' shape"))
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($difference) `,` type($borrow)"
 
 
 # Selection
@@ -245,7 +258,7 @@ class TruncIOp(CastOp):
 @irdl_op_definition
 class ExtFOp(CastOp):
     name = "arith.extf"
-    fastmath = _fast_math()
+    fastmath = fast_math()
     assembly_format = "$input " + _FAST + _CAST
 
 
@@ -253,7 +266,7 @@ class ExtFOp(CastOp):
 class TruncFOp(CastOp):
     name = "arith.truncf"
     rounding_mode = opt_prop_def(KeywordConstraint(ROUNDING_MODES), prop_name="roundingmode")
-    fastmath = _fast_math()
+    fastmath = fast_math()
     assembly_format = "$input (custom<Keyword>($roundingmode)^)? " + _FAST + _CAST
 
 

@@ -37,6 +37,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from triton_xe.deep_calls import room_for
 from triton_xe.dialects import context as default_context
+from triton_xe.dialects.advice import instead_of
 from triton_xe.dialects.arith_ext import splat_attr, splat_of_bits
 from triton_xe.dialects.text.locations import source_of_location
 from triton_xe.errors import UnsupportedError
@@ -367,8 +368,7 @@ class Reader(Parser):
         if "." not in name:
             raise UnsupportedError(f"{at}: an operation stands here in MLIR, not {name!r}")
         raise UnsupportedError(
-            f"{at}: the operation '{name}' is not supported on Intel Xe; rewrite this line "
-            "without it"
+            f"{at}: the operation '{name}' is not supported on Intel Xe; {instead_of(name)}"
         )
 
 

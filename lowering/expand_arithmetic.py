@@ -1,0 +1,133 @@
+"""Pass expand-arithmetic: operations that are sums of simpler ones, in the terms of these.
+
+    ceildivui a b       ->  a == 0 ? 0 : (a - 1) / b + 1                      unsigned
+    ceildivsi a b       ->  q = a / b;  q b != a and signs equal ? q + 1 : q  toward zero
+    floordivsi a b      ->  q = a / b;  q b != a and signs differ ? q - 1 : q
+    addui_extended a b  ->  s = a + b, s < a                                  unsigned
+    subui_extended a b  ->  a - b, a < b                                      unsigned
+    mului_extended a b  ->  a b, mulhiui a b
+    mulsi_extended a b  ->  a b, mulhiui a b - (a < 0 ? b : 0) - (b < 0 ? a : 0)
+    clampf x to [l, h]  ->  minimumf(maximumf(x, l), h)
+    sincos x            ->  sin x, cos x
+    erfc, fpowi, isfinite, isinf, isnan  ->  the function of the library
+
+Neither a zero divisor nor the quotient of the smallest integer by -1 has a defined result.  Later
+passes know only the simpler operations, and what holds for their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects import math as maths
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from triton_xe.dialects import math_ext
+from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, SubUIExtendedOp
+from triton_xe.dialects.tt.ops import MulhiUIOp
+from triton_xe.dialects.tt.structure import ExternElementwiseOp
+from triton_xe.lowering.expand_fpsan import IntegerWriter
+from triton_xe.lowering.rewriting import all_of, locate_since
+
+Results = list[SSAValue]
+
+
+@dataclass(frozen=True)
+class ExpandArithmeticPass(ModulePass):
+    """Quotients rounded up or down, and results of two parts, become simpler operations."""
+
+    name: ClassVar = "expand-arithmetic"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for found in all_of(op, *EXPANSIONS):
+            before = found.prev_op
+            results = EXPANSIONS[type(found)](IntegerWriter(found), found)
+            locate_since(before, found)
+            Rewriter.replace_op(found, [], results)
+
+
+def _ceil_unsigned(w: IntegerWriter, op: Any) -> Results:
+    rounded = w.do(arith.AddiOp, w.do(arith.DivUIOp, w.do(arith.SubiOp, op.lhs, 1), op.rhs), 1)
+    zero = w.constant(0, op.lhs.type)
+    return [w.put(SelectOp(_compared(w, op.lhs, zero, "eq"), zero, rounded))]
+
+
+def _rounded(signs: str, step: int) -> Callable[[IntegerWriter, Any], Results]:
+    """The quotient toward zero, moved by `step` if it is inexact and the signs compare so."""
+
+    def expand(w: IntegerWriter, op: Any) -> Results:
+        zero = w.constant(0, op.lhs.type)
+        quotient = w.do(arith.DivSIOp, op.lhs, op.rhs)
+        inexact = _compared(w, w.do(arith.MuliOp, quotient, op.rhs), op.lhs, "ne")
+        negative = [_compared(w, x, zero, "slt") for x in (op.lhs, op.rhs)]
+        moves = w.do(arith.AndIOp, inexact, _compared(w, *negative, signs))
+        return [w.put(SelectOp(moves, w.do(arith.AddiOp, quotient, step), quotient))]
+
+    return expand
+
+
+def _sum_and_carry(w: IntegerWriter, op: Any) -> Results:
+    total = w.do(arith.AddiOp, op.lhs, op.rhs)
+    return [total, _compared(w, total, op.lhs, "ult")]
+
+
+def _difference_and_borrow(w: IntegerWriter, op: Any) -> Results:
+    return [w.do(arith.SubiOp, op.lhs, op.rhs), _compared(w, op.lhs, op.rhs, "ult")]
+
+
+def _unsigned_product(w: IntegerWriter, op: Any) -> Results:
+    high = MulhiUIOp(x=op.lhs, y=op.rhs, result_type=op.lhs.type)
+    return [w.do(arith.MuliOp, op.lhs, op.rhs), w.put(high)]
+
+
+def _signed_product(w: IntegerWriter, op: Any) -> Results:
+    low, high = _unsigned_product(w, op)
+    zero = w.constant(0, op.lhs.type)
+    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        less = w.put(SelectOp(_compared(w, value, zero, "slt"), other, zero))
+        high = w.do(arith.SubiOp, high, less)
+    return [low, high]
+
+
+def _clamped(w: IntegerWriter, op: Any) -> Results:
+    return [w.do(arith.MinimumfOp, w.do(arith.MaximumfOp, op.value, op.low), op.high)]
+
+
+def _sine_and_cosine(w: IntegerWriter, op: Any) -> Results:
+    return [w.put(maths.SinOp(op.operand)), w.put(maths.CosOp(op.operand))]
+
+
+def _called(function: str) -> Callable[[IntegerWriter, Any], Results]:
+    """The function of the library on the operands."""
+
+    def expand(w: IntegerWriter, op: Operation) -> Results:
+        return [w.put(ExternElementwiseOp(
+            srcs=list(op.operands), libname=StringAttr(""), libpath=StringAttr(""),
+            symbol=StringAttr(f"__xe_{function}"), pure=BoolAttr.from_bool(True),
+            result_type=op.results[0].type))]
+
+    return expand
+
+
+def _compared(w: IntegerWriter, a: SSAValue, b: SSAValue, how: str) -> SSAValue:
+    return w.put(CmpiOp(a, b, how))
+
+
+EXPANSIONS: dict[type[Operation], Callable[[IntegerWriter, Any], Results]] = {
+    arith.CeilDivUIOp: _ceil_unsigned, arith.CeilDivSIOp: _rounded("eq", 1),
+    arith.FloorDivSIOp: _rounded("ne", -1),
+    arith.AddUIExtendedOp: _sum_and_carry, SubUIExtendedOp: _difference_and_borrow,
+    arith.MulUIExtendedOp: _unsigned_product, arith.MulSIExtendedOp: _signed_product,
+    math_ext.ClampFOp: _clamped, math_ext.SincosOp: _sine_and_cosine,
+    math_ext.ErfcOp: _called("erfc"), maths.FPowIOp: _called("pown"),
+    math_ext.IsFiniteOp: _called("finitef"), math_ext.IsInfOp: _called("isinf"),
+    math_ext.IsNaNOp: _called("isnan"),
+}
+"""The simpler operations for each; a list of results in the operation's order."""
