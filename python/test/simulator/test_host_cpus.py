@@ -32,6 +32,7 @@ from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.symbols import symbol
+from triton_xe.runtime.simulator.pieces import once_per_shape
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
@@ -133,6 +134,7 @@ def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
                    "+avx512f,+avx512bw,+avx512vl,+avx512dq,-prefer-256-bit")
     for module in (jit, dpas_groups, accesses, function, maths, widener):
         monkeypatch.setattr(module, "host_cpu", lambda: host)
+    monkeypatch.setattr(once_per_shape, "LARGE", 1 << 60)
     text = host_of("rows", BLOCK=1 << 13).text
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)

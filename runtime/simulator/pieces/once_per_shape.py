@@ -281,8 +281,8 @@ class _Separated:
         use = shape.uses[0]
         piece, b = use.piece, Builder(Function(
             shape.name, VOID, [], [Block("%entry")], is_internal=True,
-            attributes='noinline nounwind "min-legal-vector-width"="512" '
-                       '"prefer-vector-width"="512"'))
+            attributes=f'noinline nounwind alignstack({self.costs.width}) '
+                       '"min-legal-vector-width"="512" "prefer-vector-width"="512"'))
         made = b.function
         names: dict[str, Operand] = {}
 
