@@ -37,7 +37,7 @@ from triton_xe.runtime.simulator.clock import clock_of
 from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
-from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
+from triton_xe.runtime.simulator.run.jit import IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.tensors import Given, Tensor, tensors_of
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
@@ -138,6 +138,7 @@ class SimulatedKernel:
         """Its code, and where that begins; while the code is held it stays."""
         with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
             kind = "coroutine" if self.host.is_coroutine else "kernel"
+            kind += IN_PIECES if self.host.in_pieces else ""
             runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
             code = load_kernel(self.host.text, self.host.helpers, kind, runner)
             return code, code.address(ENTRY)

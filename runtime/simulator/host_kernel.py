@@ -57,6 +57,8 @@ class HostKernel:
     tile_heads: int = 0
     """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
     tile_bytes: int = 0
+    in_pieces: bool = False
+    """Its vector work is in functions of its own (see `pieces`)."""
 
     def is_eager(self, programs: int) -> bool:
         """Whether programs begin as soon as there is room."""

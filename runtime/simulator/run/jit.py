@@ -78,7 +78,7 @@ def object_key(text: str, kind: str) -> str:
 
 
 def compile_object(text: str, kind: str) -> bytes:
-    """The object code of a host module; `kind` is kernel, coroutine or library."""
+    """The object code of a host module; `kind` is kernel, coroutine (or one in pieces), library."""
     return _kept_object(text, kind, lambda: text)
 
 
@@ -102,7 +102,7 @@ def _compile(text: str, kind: str) -> bytes:
             module.verify()
         except RuntimeError as error:
             raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
-        _optimise(module, machine)
+        (_lower if kind.endswith(IN_PIECES) else _optimise)(module, machine)
         text = str(module)
         whole = with_whole_bytes(text)
         return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
@@ -134,6 +134,24 @@ def _with_bytes(load: re.Match[str]) -> str:
     nbits = -(-bits // 8) * 8
     return (f"{whole} = load i{nbits}, {rest}\n  {some} = trunc i{nbits} {whole} to i{bits}\n"
             f"  %{name} = bitcast i{bits} {some} to {t}")
+
+
+IN_PIECES = " in pieces"
+"""The end of a kind of kernels whose vector work is in functions of its own: see `pieces`."""
+
+
+def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Split coroutines, and simplify what comes of it.
+
+    Vectors are in memory, where LLVM's other passes find little but take longer than all else.
+    """
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    builder.getModulePassManager().run(module, builder)
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_simplify_cfg_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    manager.run(module, builder)
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

@@ -184,7 +184,7 @@ def translate(
                       kernel.name in context.barriers,
                       context.takes_turns, _most_eager(context), left_out is None,
                       context.locations, sanitizer, is_in_step, tables.head_bytes,
-                      tables.nbytes)
+                      tables.nbytes, bool(large))
 
 
 def _integers(
