@@ -24,6 +24,8 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compi
   options.py plugin.py versions.py) $(addprefix python/test/language/test_, atomics.py \
   cache_modifiers.py data_movement.py dot.py dot_scaled.py front_end_features.py reductions.py)
 
+QUICK := $(addprefix python/test/, dialects intrinsics layout lowering model plan project)
+
 # a build without CUDA, where torch's own index can be reached
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
@@ -44,6 +46,11 @@ test-versions: $(VENV)/ready
 
 smoke: $(VENV)/ready
 	$(BIN)/python -m pytest -q -m smoke
+
+quick: $(VENV)/ready
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(QUICK) \
+	  -m 'not intel_compiler and not intel_driver and not slow' \
+	  -k 'not test_the_programs and not test_commands_run and not test_the_demo'
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks

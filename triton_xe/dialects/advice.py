@@ -1,4 +1,4 @@
-"""What to write instead of an operation of MLIR that no pass lowers."""
+"""Advice for operations of MLIR that no pass lowers: what to write instead."""
 
 _INSTEAD = {
     "arith.convertf": "convert with arith.truncf or arith.extf",
