@@ -23,7 +23,7 @@ PLATFORMS: Mapping[str, tuple[int, int]] = {
 """Device -> major and minor number of the instruction set (`iga_gen_t`)."""
 _LIBRARY = "libiga64.so.2"
 _HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
-_TEXT = _HEX_FLOATS
+_TEXT, _JSON = _HEX_FLOATS, _JSON_V2 | _HEX_FLOATS | _PCS
 _ELEMENT = '\n    {"kind":'
 """How each element begins in the JSON."""
 _SYNTAX_EXTENSIONS = 3
@@ -117,22 +117,19 @@ def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = 
         return (text.value or b"").decode()
 
 
-def decode(device: str, code: bytes, *, is_part: bool = False) -> list[dict[str, Any]]:
-    """The elements of the code as IGA's JSON describes them: instructions and labels.
-
-    A part of a program may have branches that lead out of it, and bytes after the program.
-    """
-    text = _disassembled(device, code, _JSON_V2 | _HEX_FLOATS | _PCS, is_part=is_part)
-    if is_part:
-        return list(_readable(text))
-    elements: list[dict[str, Any]] = json.loads(text)["elems"]
+def decode(device: str, code: bytes) -> list[dict[str, Any]]:
+    """The elements of the code as IGA's JSON describes them: instructions and labels."""
+    elements: list[dict[str, Any]] = json.loads(_disassembled(device, code, _JSON))["elems"]
     return elements
 
 
-def _readable(text: str) -> Iterator[dict[str, Any]]:
-    """The elements up to the first that is no JSON: libiga64 writes some wrong code like that."""
+def decode_part(device: str, code: bytes) -> Iterator[dict[str, Any]]:
+    """The elements of code with branches that lead out of it, and of bytes that are no code.
+
+    It ends at the first element that is no JSON: libiga64 writes some wrong code like that.
+    """
     read = json.JSONDecoder().raw_decode
-    for element in text.split(_ELEMENT)[1:]:
+    for element in _disassembled(device, code, _JSON, is_part=True).split(_ELEMENT)[1:]:
         try:
             yield read(_ELEMENT.strip() + element)[0]
         except json.JSONDecodeError:

@@ -6,7 +6,7 @@ thread ends and all branch targets are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,11 +45,14 @@ class Wait:
 class Program:
     """The instructions of one kernel on one device, in order of their addresses."""
 
-    def __init__(self, device: str, code: bytes, name: str = "kernel") -> None:
+    def __init__(
+        self, device: str, code: bytes, name: str = "kernel",
+        decoded: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
         self.device, self.name, self.code = device, name, code
         self.target = target(device)
         self.grf_bytes = self.target.grf_bytes
-        elements = iga.decode(device, code)
+        elements = iga.decode(device, code) if decoded is None else decoded
         self.labels: Mapping[str, int] = {
             e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
         self.instructions = tuple(
@@ -77,11 +80,11 @@ class Program:
         size = min(_FIRST_BYTES, available)
         while size:
             code = space.copy(address, size)
-            if (end := _end(iga.decode(device, code, is_part=True))) is not None:
-                return cls(device, code[:end], name)
+            if decoded := _whole(iga.decode_part(device, code)):
+                return cls(device, code[: decoded[-1]["pc"] + 16], name, decoded)
             if size >= min(available, _MOST_BYTES):
                 break
-            size = min(size * 2, available)
+            size = min(size * 4, available)
         raise DeviceError(f"no program of {device} at {address:#x}: {available} bytes are mapped "
                           "there, and no thread ends in them")
 
@@ -135,20 +138,22 @@ class Program:
         return lambda threads, running: Wait(number(threads))
 
 
-def _end(elements: list[dict[str, Any]]) -> int | None:
-    """Bytes of the program that begins with these elements; None if they are only a part of it.
+def _whole(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The elements of the program that these begin with; none if they are only a part of it.
 
     It ends with the first end of a thread that no branch before it leads over.
     """
-    labels = {e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
-    furthest = 0
+    found, known, ahead = [], set(), set()
     for element in elements:
-        targets = (labels.get(source["target"], _MOST_BYTES) for source in element.get("srcs", ())
-                   if source["kind"] == "LB")
-        furthest = max(furthest, *targets, 0)
-        if "EOT" in element.get("opts", ()) and furthest <= element["pc"]:
-            return int(element["pc"]) + 16
-    return None
+        found.append(element)
+        if element["kind"] == "L":
+            known.add(element["symbol"])
+        else:
+            ahead |= {each["target"] for each in element.get("srcs", ()) if each["kind"] == "LB"}
+        ahead -= known
+        if "EOT" in element.get("opts", ()) and not ahead:
+            return found
+    return []
 
 
 def _nothing(threads: Threads, running: Running) -> None:

@@ -109,7 +109,7 @@ class Bench:
         """The device's time for the launches of an action, the minimum of five tries."""
         action()
         if self.executes:
-            return min(time_ms(self.device, action) for _ in range(5))
+            return min(time_ms(self.device, action) for _ in range(1 if self.is_emulated else 5))
         return math.inf
 
     def same(self, module: Module, grid: Grid, arguments: Sequence[Any], what: str = "") -> None:
