@@ -12,12 +12,14 @@ from pathlib import Path
 
 from triton_xe import knobs
 from triton_xe.tools import cli, gpu_checks
+from triton_xe.tools.gpu_checks import machine
 
 ON_A_GPU = """\
 # On a GPU
 
-Everything here was tested on the simulator, and against Intel's compiler and driver. What follows
-from the hardware alone is a list of facts, which one command checks on a real card:
+Everything here was tested on the simulator, and with Intel's compiler and driver on an
+[emulated GPU](emulator.md). What follows from the hardware alone is a list of facts, which one
+command checks on a real card:
 
 ```sh
 triton-xe doctor --gpu
@@ -34,8 +36,12 @@ Numbers are compared with the simulator's, to the bit, or with numpy's where ano
 good. On a device that this package knows too little of, a fact may be wrong without harm to your
 kernels; but no result should be trusted while `vector-add`, `exchange` or `matmul` is `WRONG`.
 
-| check | what it confirms |
-|---|---|
+The last columns say where a check was seen to hold: on the simulator, on the emulated GPU
+(`triton-xe emulate -- triton-xe doctor --gpu`, for `bmg`, `lnl`, `ptl`, `pvc` and `dg2`), and on a
+card. `not decided` means that the emulated GPU agrees by its own definition. No card was tried yet.
+
+| check | what it confirms | simulator | emulated GPU | card |
+|---|---|---|---|---|
 {rows}
 """
 
@@ -51,8 +57,13 @@ REFERENCE = """\
 
 
 def on_a_gpu() -> str:
-    rows = (f"| `{check.name}` | {check.fact} |" for check in gpu_checks.checks())
-    return ON_A_GPU.format(rows="\n".join(rows))
+    return ON_A_GPU.format(rows="\n".join(map(_check, gpu_checks.checks())))
+
+
+def _check(check: gpu_checks.Check) -> str:
+    simulator = "no" if check.needs in machine.NEEDS_DRIVER else "yes"
+    emulated = "not decided" if check.only_silicon else "yes"
+    return f"| `{check.name}` | {check.fact} | {simulator} | {emulated} | no |"
 
 
 def reference() -> str:

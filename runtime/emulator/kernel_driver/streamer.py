@@ -37,6 +37,9 @@ PREPARING: Mapping[str, frozenset[int]] = {
         0x09_04,  # PIPELINE_SELECT
         0x19_19,  # 3DSTATE_BINDING_TABLE_POOL_ALLOC
     )),
+    "barrier": frozenset((
+        0x3,  # RESOURCE_BARRIER
+    )),
 }  # fmt: skip
 """Commands without an effect on numbers.  3D: subtype and opcode, then the sub-opcode."""
 _PIPELINE_SELECT, _FLUSH, _FIRST_WITH_LENGTH = 0x09_04, 0x26, 0x10
@@ -289,12 +292,12 @@ def _kind(head: int) -> str:
     """The part of the GPU that a command is for; "" if none is known."""
     if head >> 24 == 0x72:
         return "compute"
-    return {0: "MI", 2: "copy", 3: "3D"}.get(head >> 29, "")
+    return {0: "MI", 2: "copy", 3: "3D", 5: "barrier"}.get(head >> 29, "")
 
 
 def _code(kind: str, head: int) -> int:
     shift, mask = {"MI": (23, 0x3F), "copy": (22, 0x7F), "compute": (18, 0x3F),
-                   "3D": (16, 0x1FFF)}[kind]
+                   "3D": (16, 0x1FFF), "barrier": (26, 7)}[kind]
     return head >> shift & mask
 
 

@@ -237,6 +237,8 @@ def _real(bench: Bench) -> bool:
     return bench.is_real
 
 
+NEEDS_DRIVER = (_real, _records)
+"""Conditions of checks that need Level Zero; no simulated device meets them."""
 CHECKS = (
     Check("vector-add", "A kernel is built, launched, and its results come back.", vector_add),
     Check("identity", "The driver says of the device what the table of devices says.", identity,

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,6 +21,6 @@ def emulate(tmp_path):
         return subprocess.run(
             [sys.executable, "-m", "triton_xe.tools.cli", "emulate", "--device", device, "--",
              *command], env=environment, capture_output=True, text=True, timeout=timeout,
-            cwd=Path(__file__).parent, check=False)
+            check=False)
 
     return run
