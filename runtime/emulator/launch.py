@@ -10,7 +10,7 @@ import numpy as np
 
 from triton_xe.runtime.emulator.dispatch import Dispatch, Triple, of_zebin
 from triton_xe.runtime.emulator.kernel_info import kernel_info
-from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Memories
+from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Memories, Undefined
 from triton_xe.runtime.emulator.messages.gateway import Barriers
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import Threads
@@ -23,16 +23,23 @@ Order = None | str | Sequence[int]
 
 
 class Launch:
-    """The threads of one launch; `run` executes them to their end, once."""
+    """The threads of one launch; `run` executes them to their end, once.
 
-    def __init__(self, program: Program, space: AddressSpace, dispatch: Dispatch) -> None:
+    Registers, shared local memory and scratch memory begin with random bytes of the seed
+    `undefined`: hardware does not define them, and a result that depends on the seed is wrong.
+    """
+
+    def __init__(
+        self, program: Program, space: AddressSpace, dispatch: Dispatch, undefined: int = 0
+    ) -> None:
         self.program, self.space, self.dispatch = program, space, dispatch
+        contents = Undefined(undefined)
         groups, threads = dispatch.group_count, dispatch.threads
         count = groups * threads
         memories = Memories(
-            space, Banked("shared local memory", dispatch.slm_bytes, groups),
-            Banked("scratch memory", dispatch.scratch_bytes, count), Barriers(groups, count),
-            dispatch.general_state_base, dispatch.surfaces)
+            space, Banked("shared local memory", dispatch.slm_bytes, groups, contents),
+            Banked("scratch memory", dispatch.scratch_bytes, count, contents),
+            Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces)
         self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories)
         dispatch.fill(self.threads, program.grf_bytes)
         self.counters = Counters(np.zeros(len(program.instructions), np.int64), LIMIT)
@@ -40,11 +47,12 @@ class Launch:
     @classmethod
     def from_zebin(
         cls, program: Program, binary: bytes, space: AddressSpace, groups: Triple,
-        arguments: Sequence[Any], work_group: Triple | None = None,
+        arguments: Sequence[Any], work_group: Triple | None = None, undefined: int = 0,
     ) -> Launch:
         """A launch of a kernel of a native binary with arguments (addresses, numbers, bytes)."""
         info = kernel_info(binary, program.name)
-        return cls(program, space, of_zebin(info, binary, space, groups, arguments, work_group))
+        return cls(program, space, of_zebin(info, binary, space, groups, arguments, work_group),
+                   undefined)
 
     def run(self, order: Order = None, limit: int = LIMIT, quantum: int = QUANTUM) -> Launch:
         """Execute all threads; a fault or a hang raises `Fault`.
@@ -60,6 +68,7 @@ class Launch:
             else:
                 run_in_order(self.program, self.threads, self.counters,
                              self._numbers(order), quantum)
+        self.threads.memories.barriers.check_ended()
         return self
 
     def _numbers(self, order: str | Sequence[int]) -> Sequence[int]:

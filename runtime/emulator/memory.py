@@ -163,6 +163,23 @@ class AddressSpace:
             _HOST[size][at - _FIRST >> size.bit_length() - 1] = values.view(f"u{size}")
 
 
+class Undefined:
+    """Contents that nothing defines: random bytes of a seed, so that results show their use."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def fill(self, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """Bytes of registers or memory before anything is written."""
+        return self._random.integers(0, 256, shape, np.uint8)
+
+    def above(self, values: Array, bits: int, dtype: Any) -> Array:
+        """Values in a wider type, the bits from `bits` on undefined."""
+        upper = self._random.integers(0, 1 << 8 * np.dtype(dtype).itemsize - bits, values.shape,
+                                      dtype) << dtype(bits)
+        return values.astype(dtype) | upper
+
+
 def local_addresses(addresses: Array) -> Array:
     """Addresses of shared local memory without the tag of IGC's generic pointers."""
     return addresses & _LOCAL_BITS
@@ -171,10 +188,10 @@ def local_addresses(addresses: Array) -> Array:
 class Banked:
     """Memory with one bank of `size` bytes for each owner (work-group or thread)."""
 
-    def __init__(self, name: str, size: int, owners: int) -> None:
+    def __init__(self, name: str, size: int, owners: int, undefined: Undefined) -> None:
         self.name, self.size = name, size
         self._stride = max(8, -(-size // 8) * 8)
-        self._bytes = np.zeros(self._stride * owners, np.uint8)
+        self._bytes = undefined.fill((self._stride * owners,))
 
     def _places(self, addresses: Addresses, owners: Array, size: int) -> Addresses:
         outside = (addresses < 0) | (addresses + size > self.size)
@@ -215,6 +232,7 @@ class Memories:
     """One bank for each thread."""
     barriers: Any
     """`gateway.Barriers` of the work-groups."""
+    undefined: Undefined
     general_state_base: int = 0
     """GPU address that 32-bit stateless addresses count from (BTI 255)."""
     surfaces: Surfaces | None = None

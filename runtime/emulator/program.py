@@ -6,6 +6,7 @@ thread ends and all branch targets are known.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.errors import DeviceError, UnsupportedError, XeError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.branches import BRANCHES, Place, branch
@@ -21,7 +22,7 @@ from triton_xe.runtime.emulator.channels import Running
 from triton_xe.runtime.emulator.dpas import dpas, resets_reads
 from triton_xe.runtime.emulator.instruction import Instruction, instruction_of
 from triton_xe.runtime.emulator.macros import MACROS, is_macro
-from triton_xe.runtime.emulator.memory import AddressSpace
+from triton_xe.runtime.emulator.memory import AddressSpace, Fault
 from triton_xe.runtime.emulator.messages.gateway import barrier_of
 from triton_xe.runtime.emulator.messages.send import send
 from triton_xe.runtime.emulator.operands import source
@@ -103,7 +104,7 @@ class Program:
         instruction = self.instructions[number]
         try:
             return self._definition(number, instruction)
-        except UnsupportedError as error:
+        except (UnsupportedError, Fault) as error:
             return partial(_refuse, error)
 
     def _definition(self, number: int, instruction: Instruction) -> Step:
@@ -160,8 +161,8 @@ def _nothing(threads: Threads, running: Running) -> None:
     """Execute an instruction without effect here."""
 
 
-def _refuse(error: UnsupportedError, threads: Threads, running: Running) -> None:
-    raise UnsupportedError(*error.args)
+def _refuse(error: XeError, threads: Threads, running: Running) -> None:
+    raise copy.copy(error)
 
 
 def _noting_state(instruction: Instruction, step: Step, following: int) -> Step:

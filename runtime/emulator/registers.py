@@ -73,7 +73,8 @@ class Threads:
         count = len(groups)
         self.count, self.memories = count, memories
         self.groups, self.numbers = groups, np.arange(count)
-        self.bytes: NDArray[np.uint8] = np.zeros((count, _BYTES), np.uint8)
+        self.bytes: NDArray[np.uint8] = memories.undefined.fill((count, _BYTES))
+        self.bytes[:, GENERAL_BYTES:] = 0
         self.enabled: Bools = np.zeros((count, CHANNELS), bool)
         self.enabled[:, :lanes] = True
         self.wide: NDArray[np.int64] = np.zeros((count, WIDE_ELEMENTS), np.int64)

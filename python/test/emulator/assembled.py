@@ -21,14 +21,22 @@ def program(device: str, text: str) -> Program:
     return Program(device, code(device, text))
 
 
-def launch(device, text, registers=None, *, threads=1, simd=16, space=None, **dispatch) -> Launch:
-    """A launch with `registers`: number -> array, the same or (threads, elements) for each."""
+def launch(
+    device, text, registers=None, *, threads=1, simd=16, space=None, undefined=0, **dispatch
+) -> Launch:
+    """A launch with `registers`: number -> array, the same or (threads, elements) for each.
+
+    Registers from r10 on are 0 otherwise.
+    """
     made = Launch(program(device, text), space or AddressSpace(),
-                  Dispatch(**({"groups": (1, 1, 1)} | dispatch), threads=threads, simd=simd))
+                  Dispatch(**({"groups": (1, 1, 1)} | dispatch), threads=threads, simd=simd),
+                  undefined)
+    grf = made.program.grf_bytes
+    made.threads.bytes[:, 10 * grf : 256 * grf] = 0
     for number, values in (registers or {}).items():
         values = np.ascontiguousarray(values)
         raw = values.view(np.uint8).reshape(*values.shape[:-1], -1)
-        first = number * made.program.grf_bytes
+        first = number * grf
         made.threads.bytes[:, first : first + raw.shape[-1]] = raw
     return made
 

@@ -154,3 +154,25 @@ def test_the_payload(device, grf):
     items = np.arange(16) + 16 * (np.arange(24)[:, None] % 2)
     np.testing.assert_array_equal(register(done, 22, np.uint16), items % 8)
     np.testing.assert_array_equal(register(done, 23, np.uint16), items // 8)
+
+
+def test_an_end_inside_a_barrier_is_a_fault():
+    text = ("(W) and (1|M0) r2.0<1>:ud r0.2<0;1,0>:ud 0xFF:ud\n"
+            "(W) cmp (1|M0) (eq)f0.0 null<1>:d r2.0<0;1,0>:d 2:w\n"
+            "(W&f0.0) jmpi (1|M0) end\n" + barrier(4, wait=False)
+            + "end:\n(W) mov (1|M0) r20.0<1>:d 1:w")
+    with pytest.raises(Fault, match="work-group 0 has ended inside barrier 0: 3 of 4 threads"):
+        launch("bmg", text, threads=4).run()
+
+
+def test_contents_of_registers_and_local_memory_are_undefined():
+    text = ("(W) mov (8|M0) r20.0<1>:ud r90.0<1;1,0>:ud\n(W) mov (1|M0) r4.0<1>:ud 0:ud\n"
+            f"(W) send.slm (1|M0) r21 r4 null:0 0x0 0x{message(0, results=1):08X}")
+    programs = [launch("bmg", text, slm_bytes=64, undefined=seed) for seed in (0, 1, 1)]
+    for each in programs:
+        each.threads.bytes[:, 90 * 64 : 91 * 64] = each.threads.bytes[:, 5 * 64 : 6 * 64]
+    found = [[register(each.run() if i == 0 else each, 20 + i, np.uint32, 1)[0, 0]
+              for i in range(2)] for each in programs]
+    assert found[0][0] != found[1][0]
+    assert found[0][1] != found[1][1]
+    assert found[1] == found[2]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.emulator.channels import Running
 from triton_xe.runtime.emulator.instruction import Instruction
+from triton_xe.runtime.emulator.memory import fault
 from triton_xe.runtime.emulator.registers import Array, Bools, Threads, byte_offset
 
 Step = Callable[[Threads, Running], Any]
@@ -50,6 +51,16 @@ class Barriers:
         """True for threads that may pass: the phase that they signalled is over."""
         return np.asarray(self._phase[threads.groups, number]
                           > self._seen[threads.numbers, number])
+
+    def check_ended(self) -> None:
+        """A fault if a work-group has ended while some of its threads waited at a barrier."""
+        open_barriers = np.argwhere(self._arrived > 0)
+        if len(open_barriers):
+            group, number = (int(value) for value in open_barriers[0])
+            arrived, needed = self.missing(group, number)
+            raise fault("barrier", (
+                f"work-group {group} has ended inside barrier {number}: {arrived} of {needed} "
+                "threads have signalled, and none of them waits for the others"))
 
     def missing(self, group: int, number: int) -> tuple[int, int]:
         """Arrivals at a barrier and how many it needs."""

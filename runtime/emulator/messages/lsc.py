@@ -15,9 +15,10 @@ import numpy as np
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.emulator.channels import Mask, Running, execution_mask
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
-from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, Place, local_addresses
+from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, Place, fault, local_addresses
 from triton_xe.runtime.emulator.registers import (
     ADDRESSES,
+    STAGING,
     UNSIGNED,
     Array,
     Bools,
@@ -27,7 +28,8 @@ from triton_xe.runtime.emulator.registers import (
 Step = Callable[[Threads, Running], Any]
 FIELDS: Mapping[str, tuple[int, int]] = {
     "op": (0, 6), "vnni": (7, 1), "address_size": (7, 2), "data_size": (9, 3), "vector": (12, 3),
-    "components": (12, 4), "transposed": (15, 1), "surface": (29, 2),
+    "components": (12, 4), "transposed": (15, 1), "surface": (29, 2), "response": (20, 5),
+    "length": (25, 4),
 }  # fmt: skip
 """Field of a descriptor -> lowest bit and width."""
 OPERATIONS: Mapping[int, str] = {
@@ -69,6 +71,7 @@ class Lsc:
     surface: str
     surface_number: int | None
     """None if an address register has it."""
+    is_xe2: bool
 
     @property
     def memory_bytes(self) -> int:
@@ -110,17 +113,40 @@ class Lsc:
         return not self.operation.endswith("quad") and bool(field(self.descriptor, "transposed"))
 
     @property
-    def component_stride(self) -> int:
-        """Bytes in registers from one component to the next: whole registers."""
-        size = self.instruction.width * self.register_bytes
-        return max(1, -(-size // self.grf_bytes)) * self.grf_bytes
+    def lanes(self) -> int:
+        """Channels that the payload has room for: at least as many as dwords in a register."""
+        return max(self.instruction.width, self.grf_bytes // 4)
 
     @property
-    def is_local(self) -> bool:
-        return self.instruction.subop == "slm"
+    def component_stride(self) -> int:
+        """Bytes in registers from one component to the next: whole registers."""
+        return -(-self.lanes * self.register_bytes // self.grf_bytes) * self.grf_bytes
+
+    @property
+    def address_registers(self) -> int:
+        """Registers of addresses."""
+        if self.is_transposed:
+            return 1
+        return -(-self.lanes * self.address_bytes // self.grf_bytes)
+
+    @property
+    def data_registers(self) -> int:
+        """Registers of the elements that are loaded or stored."""
+        count = len(self.components)
+        if self.is_transposed:
+            return -(-count * self.register_bytes // self.grf_bytes)
+        return count * self.component_stride // self.grf_bytes
+
+    @property
+    def has_undefined_bits(self) -> bool:
+        """True for d8u32 and d16u32 before Xe2, which extends with zeros (MessageDecoderLSC.cpp).
+
+        IGC's table calls the upper bits undefined.
+        """
+        return not self.is_xe2 and self.memory_bytes < self.register_bytes and not self.shift
 
 
-def lsc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Lsc:
+def lsc(instruction: Instruction, descriptor: int, grf_bytes: int, is_xe2: bool) -> Lsc:
     """Decode an LSC message; `UnsupportedError` names an operation that is not in the table."""
     operation = OPERATIONS.get(descriptor & 63)
     if operation is None:
@@ -133,13 +159,30 @@ def lsc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Lsc:
     return Lsc(
         instruction, grf_bytes, operation, descriptor, address.number * grf_bytes,
         _position(data, grf_bytes), _position(instruction.destination, grf_bytes),
-        "slm" if instruction.subop == "slm" else kind, number)
+        "slm" if instruction.subop == "slm" else kind, number, is_xe2)
 
 
 def _position(operand: Operand | None, grf_bytes: int) -> int | None:
     if operand is None or operand.is_null:
         return None
     return operand.number * grf_bytes
+
+
+def check_lengths(message: Lsc) -> None:
+    """Refuse a message whose registers are fewer or more than its payload takes.
+
+    A response of 31 registers may be one of 32, which the field cannot say.
+    """
+    lengths = {"addresses": (field(message.descriptor, "length"), message.address_registers)}
+    if message.data_at is not None:
+        lengths["data"] = (message.instruction.sources[1].registers, message.data_registers)
+    if message.result_at is not None:
+        lengths["results"] = (min(field(message.descriptor, "response"), 31),
+                              min(message.data_registers, 31))
+    for name, (given, needed) in lengths.items():
+        if given != needed:
+            raise fault("payload", f"{message.operation} has {given} registers of {name}, but "
+                                   f"takes {needed}")
 
 
 @dataclass(frozen=True)
@@ -224,6 +267,8 @@ def chosen_channels(
 
 def access(message: Lsc) -> Step:
     """Loads and stores; components of a channel follow each other in memory."""
+    if message.instruction.sources[0].number * message.grf_bytes < STAGING:
+        check_lengths(message)
     if message.is_transposed:
         return _transposed(message)
     width, components = message.instruction.width, message.components
@@ -261,8 +306,10 @@ def _mover(
     def load(threads: Threads, running: Running) -> None:
         where, at, chosen = places(threads, running)
         values = threads.memories.read(where.place, at, chosen, memory)
-        values = values.astype(register, copy=False) << register(shift) if shift else (
-            values.astype(register, copy=False))
+        if message.has_undefined_bits:
+            values = threads.memories.undefined.above(values, 8 * message.memory_bytes, register)
+        values = values.astype(register, copy=False)
+        values = values << register(shift) if shift else values
         for i, part in enumerate(parts):
             result = threads.views[register][:, part]
             if chosen is None:

@@ -44,14 +44,14 @@ def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
             f"message send.{instruction.subop} {number:#x} has no definition here")
     if instruction.sources[0].file == "s":
         return _gathered(instruction, number, grf_bytes, is_xe2)
-    return _execute(lsc(instruction, number, grf_bytes), is_xe2)
+    return _execute(lsc(instruction, number, grf_bytes, is_xe2))
 
 
-def _execute(message: Lsc, is_xe2: bool) -> Step:
+def _execute(message: Lsc) -> Step:
     if message.operation == "fence":
         return _fence
     if message.operation.endswith("block2d"):
-        return block_2d(message, _PITCH_MULTIPLE[is_xe2])
+        return block_2d(message, _PITCH_MULTIPLE[message.is_xe2])
     if message.operation.startswith("atomic"):
         return atomic(message)
     return access(message)
@@ -70,15 +70,15 @@ def _gathered(instruction: Instruction, number: int, grf_bytes: int, is_xe2: boo
     count, selector = address.registers, SCALARS + address.sub * 8
     if count > STAGING_REGISTERS:
         raise UnsupportedError(f"a gathered message of {count} registers has no definition here")
-    decoded = lsc(instruction, number, grf_bytes)
+    decoded = lsc(instruction, number, grf_bytes, is_xe2)
     first = STAGING // grf_bytes
-    addresses = _address_registers(decoded)
+    addresses = 1 if decoded.operation.endswith("block2d") else decoded.address_registers
     staged = replace(address, file="r", number=first, sub=0, registers=addresses)
     payload = (data if count == addresses else
                replace(data, file="r", number=first + addresses, registers=count - addresses))
     execute = _execute(lsc(replace(
-        instruction, sources=(staged, payload, *instruction.sources[2:])), number, grf_bytes),
-        is_xe2)
+        instruction, sources=(staged, payload, *instruction.sources[2:])), number, grf_bytes,
+        is_xe2))
 
     def run(threads: Threads, running: Running) -> None:
         numbers = threads.bytes[:, selector : selector + count].astype(np.intp)
@@ -91,8 +91,3 @@ def _gathered(instruction: Instruction, number: int, grf_bytes: int, is_xe2: boo
     return run
 
 
-def _address_registers(message: Lsc) -> int:
-    """Registers of a payload that have addresses."""
-    if message.operation.endswith("block2d") or message.is_transposed:
-        return 1
-    return -(-message.instruction.width * message.address_bytes // message.grf_bytes)
