@@ -1,1 +1,1 @@
-"""Give dots the layouts of the matrix unit, and take layout conversions away."""
+"""Assign the layouts of the matrix unit to dots, and eliminate layout conversions."""

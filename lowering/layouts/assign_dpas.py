@@ -1,11 +1,12 @@
-"""Pass assign-dpas: every dot that the matrix unit can do gets a DPAS layout; conversions go away.
+"""Pass assign-dpas: assign a DPAS layout to every dot that the matrix unit supports.
 
     tt.dot (cvt %a), (cvt %b), %c : #blocked
+
  -> cvt (tt.dot (cvt %a : -> dot_op<0, #xe.dpas>), (cvt %b), (cvt %c : -> #xe.dpas)) : -> #blocked
 
-then `propagate_layouts` takes conversions to where they cost nothing.  How warps share the result
-is decided by `dpas_encoding`, a pure function; where the result of one dot is an operand of
-another, both are shared along the same dimension, so that it stays in its warp.
+Then `propagate_layouts` moves conversions to where they cost nothing.  `dpas_encoding`, a pure
+function, decides how warps share the result.  If the result of one dot is an operand of another,
+both are shared along the same dimension, so that it stays in its warp.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SWAPPED = "xe.swapped"
-"""Attribute of a dot whose columns are rows at loaded places."""
+"""Attribute of a dot whose columns are gathered rows."""
 _CHAINED = ("arith", "math")
 
 
@@ -101,7 +102,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
 def shares(
     dots: Mapping[DotOp, Dpas], num_warps: int, target: Target
 ) -> dict[DotOp, DpasEncoding]:
-    """How warps share the result of each dot."""
+    """Return how warps share the result of each dot."""
     first = _shared_first(list(dots))
     return {dot: batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""),
                                   _limiting_row(dot, target))
@@ -109,11 +110,11 @@ def shares(
 
 
 def _shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
-    """The dimension that warps share first.
+    """Return the dimension that warps share first, for each dot that has one.
 
-    Where the result of a dot is an operand of another it stays in its warp; weights that are
-    unpacked on their way are so once, and not by each of the warps that multiply by them; and so
-    are rows at loaded places loaded.
+    The result of a dot that is an operand of another stays in its warp.  Weights that are unpacked
+    are shared by columns, so that only one warp unpacks each.  Gathered rows are shared so that
+    only one warp loads each.
     """
     first: dict[DotOp, str] = {
         dot: "columns" for dot in dots
@@ -128,10 +129,10 @@ def _shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
 
 
 def _limiting_row(dot: DotOp, target: Target) -> int:
-    """The elements of a row of A that warps have whole, where these limit how tall a share is.
+    """Elements of a row of A if whole rows limit the height of a warp's share, otherwise 0.
 
-    So they are where weights are unpacked, and all rows come by block loads before they are used;
-    rows at loaded places would be loaded twice instead, and without blocks rows are read piecemeal.
+    They do if weights are unpacked and all rows come by block loads before they are used.  Gathered
+    rows would be loaded twice instead, and without blocks rows are read piecemeal.
     """
     whole = target.has_block_2d and SWAPPED not in dot.attributes
     return shape_of(dot.a)[-1] if whole and is_unpacked(before_conversions(dot.b)) else 0
@@ -195,7 +196,7 @@ def _multiplied(
 
 
 def _as_early(value: SSAValue, dot: DotOp) -> InsertPoint:
-    """Where an operand of a dot is made: outside of the loops that do not change it."""
+    """Earliest point for computing an operand of a dot: outside of loops that do not change it."""
     op = value.owner
     if isinstance(op, Operation):
         return InsertPoint.after(op) if op.parent is not dot.parent else InsertPoint.before(dot)

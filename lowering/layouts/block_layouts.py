@@ -1,4 +1,4 @@
-"""The layouts of block loads and stores that no dot gave one."""
+"""Layouts of block loads and stores that are not next to a dot."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from triton_xe.plan import SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.model import BlockPlan
 
 LEAST_BYTES = 256
-"""What a message of a copy moves at least: as much as one gather."""
+"""Minimum bytes of a message of a copy: as many as one gather moves."""
 
 
 def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> bool:
-    """Give block loads and stores that no dot gave a layout one that blocks can have.
+    """Give block loads and stores without a dot's layout one that 2D blocks support.
 
-    The answer is whether there were such.
+    Return True if there were any.
     """
     accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
     found = [op for op in accesses if not is_block(op.value.type) and not _brings_words(op, target)]
@@ -46,7 +46,7 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
 
 
 def _brings_words(op: BlockLoadOp | BlockStoreOp, target: Target) -> bool:
-    """Whether a block load brings the words that fields of bits are cut from."""
+    """True if a block load delivers the words from which bit fields are extracted."""
     return isinstance(op, BlockLoadOp) and is_words(op.value.type) and brings(
         target, op.value.type, op.transposed is not None)
 
@@ -55,7 +55,7 @@ def is_worth_a_block(
     shape: tuple[int, ...], bits: int, target: Target, num_warps: int, *,
     stores: bool = False, transposed: bool = False,
 ) -> bool:
-    """Whether blocks move a matrix that no dot gave a layout, with fewer messages than gathers."""
+    """True if 2D blocks move a matrix without a dot's layout with fewer messages than gathers."""
     layout = to_linear_layout(block_layout(shape, target, num_warps), shape)
     plan = (plan_block_store if stores else plan_block_load)(
         layout, SurfaceFacts(contiguous_dim=0 if transposed else 1), bits, target)
@@ -73,7 +73,7 @@ def _load_in(op: BlockLoadOp, encoding: LayoutAttr) -> None:
 
 
 def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
-    """trans(block_load) -> block_load transposed, where a block can be."""
+    """Rewrite trans(block_load) to a transposed block_load, if blocks support it."""
     uses = list(op.value.uses)
     flipped = op.transposed is None
     if len(uses) != 1 or not isinstance(trans := uses[0].operation, TransOp):

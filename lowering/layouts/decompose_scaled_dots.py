@@ -1,9 +1,9 @@
-"""Pass decompose-scaled-dots: tt.dot_scaled becomes conversions, multiplications and a tt.dot.
+"""Pass decompose-scaled-dots: rewrite tt.dot_scaled to conversions, products and a tt.dot.
 
     a, scales (one per 16 or 32 values of K)  ->  bf16(a) * broadcast(scale)      both operands
     tt.dot of the products
 
-f16 takes the place of bf16 where an operand is f16.  Formats: OCP microscaling formats (MX) 1.0.
+The terms are f16 instead of bf16 if an operand is f16.  Formats: OCP microscaling formats (MX) 1.0.
 A scale in i8 is an exponent, e8m0: 2^(scale - 127), and NaN for 255; other scales are fp8 numbers.
 """
 
@@ -62,7 +62,7 @@ from triton_xe.lowering.rewriting import all_of, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0
-"""bf16 bits of 2^-127, which e8m0 writes as 0, and of NaN."""
+"""bf16 bits of 2^-127, which e8m0 encodes as 0, and of NaN."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Decomposition:
         return op.results[0]
 
     def _widened(self, value: SSAValue, index: int) -> SSAValue:
-        """An operand in the type that is multiplied."""
+        """Convert an operand to the type that is multiplied."""
         held = element_type(value.type)
         if self.formats[index] == "e2m1":
             return self._unpacked(value, index)
@@ -123,18 +123,20 @@ class _Decomposition:
         return self._insert(FpToFpOp(src=value, result_type=wide))
 
     def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
-        """Pairs of 4-bit floats as numbers, neighbours along K unless packed along the rest."""
+        """Unpack pairs of 4-bit floats, neighbours along K unless packed along the other
+        dimension.
+        """
         axis = self.batches + (1 - index if self._packs_k(index) else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
         return self._insert(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
 
     def _wants_pairs(self, value: SSAValue) -> bool:
-        """Whether what is loaded for B alone is not had in pairs along K anyway."""
+        """True if an operand B, loaded for this dot alone, should be loaded in pairs along K."""
         return self.batches == 0 and value.has_one_use() and not self._packs_k(1)
 
     def _packs_k(self, index: int) -> bool:
-        """Whether neighbours along K share a byte."""
+        """True if neighbours along K share a byte."""
         packs_k = (self.op.lhs_k_pack, self.op.rhs_k_pack)[index]
         return self.formats[index] == "e2m1" and (packs_k is None or bool(packs_k.value.data))
 
@@ -206,9 +208,9 @@ def minor_first(rank: int) -> list[str]:
 
 
 def _with_pairs(layout: LinearLayout) -> LinearEncoding:
-    """The layout of a B with neighbours along K in a lane, which share a dword in DPAS.
+    """Layout of B with neighbours along K in one lane, which share a dword in DPAS.
 
-    The lanes or warps that had them get what the last register had.
+    The lanes or warps that had them get the bit of the last register.
     """
     bases = {name: list(held) for name, held in layout.bases.items()}
     registers = bases["register"]
@@ -221,7 +223,7 @@ def _with_pairs(layout: LinearLayout) -> LinearEncoding:
 
 
 def _doubled(value: SSAValue, axis: int) -> LinearEncoding:
-    """The layout with twice the elements along an axis, neighbours in neighbouring registers."""
+    """Layout with twice the elements along an axis, neighbours in adjacent registers."""
     shape, old = shape_of(value), layout_of(value.type)
     bases = {
         name: [tuple(x * (1 + (d == axis)) for d, x in enumerate(b)) for b in held]

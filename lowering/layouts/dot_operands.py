@@ -1,4 +1,4 @@
-"""How the operands of a dot become those of DPAS: as they are, widened, or split into terms.
+"""Conversion of a dot's operands to those of DPAS: unchanged, widened, or split into terms.
 
 | operands | precision | DPAS operands | products |
 |---|---|---|---|
@@ -12,7 +12,7 @@ Terms: Henry, Tang, Heinecke, "Leveraging the bfloat16 artificial intelligence d
 higher-precision computations" (arXiv 1904.06376).  Small products are summed first.  With infinite
 elements they are NaN (∞ - ∞), which must not reach the sum: NaN among them counts as 0.
 
-DPAS ignores what lies behind tf32's ten bits, so that it would round towards zero.
+DPAS ignores the bits after tf32's ten bits of fraction, which would round towards zero.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ PRODUCTS: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 class Operands:
-    """Writes the operands of one dot before it."""
+    """Creates the operands of one dot before it."""
 
     def __init__(self, dpas: Dpas, precision: str) -> None:
         self.dpas = dpas
         self.precision = precision
 
     def terms(self, value: SSAValue, name: str, at: InsertPoint) -> list[SSAValue]:
-        """The DPAS operands, of DPAS type `name`, whose sum is `value`, the biggest first."""
+        """DPAS operands of type `name` whose sum is `value`, the largest first."""
         element = element_type(value.type)
         if not isinstance(element, Float32Type):
             return [_to_f16(value, at)] if name == "f16" and element != f16 else [value]
@@ -81,7 +81,9 @@ class Operands:
 
 
 def _has_few_bits(value: SSAValue) -> bool:
-    """Whether fp32 was a float of 16 bits or less, or a byte, all of which tf32 holds."""
+    """True if an fp32 value was converted from a float of at most 16 bits, or a byte; tf32 is exact
+    then.
+    """
     op = before_conversions(value).owner
     if isinstance(op, TransOp):
         return _has_few_bits(op.src)
@@ -111,7 +113,7 @@ def zeros(kind: Attribute, at: InsertPoint) -> SSAValue:
 
 
 def without_nan(value: SSAValue, at: InsertPoint) -> SSAValue:
-    """The tensor with 0 for NaN."""
+    """The tensor with NaN replaced by 0."""
     is_number = _insert(CmpfOp(value, value, "ord"), at)
     return _insert(SelectOp(is_number, value, zeros(value.type, at)), at)
 

@@ -1,4 +1,4 @@
-"""Which dots the matrix unit does, and how subgroups share them: pure decisions."""
+"""Pure decisions: the dots that the matrix unit computes, and how subgroups share them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FP8: dict[str, str] = {"f8E5M2": "bf8", "f8E4M3FN": "hf8"}
 def operand_type(
     element: Attribute, precision: str = "tf32", target: Target | None = None
 ) -> str | None:
-    """The DPAS name of what an element type is multiplied as, None where there is no such."""
+    """The DPAS operand type for an element type, None if there is none."""
     if isinstance(element, Float32Type):
         return _F32.get(precision)
     if isinstance(element, Float16Type):
@@ -53,7 +53,7 @@ def accumulator_type(element: Attribute) -> str:
 
 
 def instruction_of(dot: DotOp, target: Target) -> Dpas | str:
-    """The DPAS that a dot is made of, or why it cannot be."""
+    """The DPAS instruction for a dot, or the reason why there is none."""
     left, right, result = (get_element_type_or_self(v.type) for v in (dot.a, dot.b, dot.c))
     a, b = (operand_type(kind, dot.precision, target) for kind in (left, right))
     if a is None or b is None:
@@ -73,13 +73,13 @@ def instruction_of(dot: DotOp, target: Target) -> Dpas | str:
 def dpas_encoding(
     m: int, n: int, num_warps: int, dpas: Dpas, first: str = "", k: int = 0
 ) -> DpasEncoding:
-    """How `num_warps` subgroups share an m x n result: as square as the instruction allows.
+    """Split an m x n result over `num_warps` subgroups, as square as the instruction allows.
 
     A warp's share is one rectangle.  The split follows Intel's backend (warpsPerTile): rows are
     halved while a share is at least twice as tall, in instructions, as it is wide.  With `first`,
-    "rows" or "columns" are halved as long as that is possible, which keeps the result of one dot
-    in the warp that needs it as an operand of the next.  But columns are no longer where a share's
-    sums and its rows of A, `k` elements each, would fill the register file.
+    "rows" or "columns" are halved as long as possible, which keeps the result of one dot in the
+    warp that needs it as an operand of the next.  Columns are not halved if a share's accumulators
+    and its rows of A, `k` elements each, would fill the register file.
     """
     rows, columns = 1, 1
     while rows * columns < num_warps:
@@ -109,9 +109,9 @@ def dpas_encoding(
 
 
 def _fills_the_file(m: int, n: int, k: int, dpas: Dpas) -> bool:
-    """Whether m x n sums, which alone would fit, and m rows of A take all registers.
+    """True if m x n accumulators, which alone would fit, and m rows of A take all registers.
 
-    A register has 32 bits of as many columns as an instruction multiplies.
+    A register has 32 bits for each column of an instruction.
     """
     sums, rows = m * n * dpas.bits_of("c"), m * k * dpas.bits_of("a")
     return sums < LARGE * dpas.execution_size * 32 <= sums + rows
@@ -132,10 +132,11 @@ def batched_encoding(
 
 
 def clusters_explained(made: DpasEncoding, dpas: Dpas, target: Target) -> str:
-    """Why a warp's instructions are grouped otherwise than in Intel's backend; empty where alike.
+    """Explain why a warp's instructions are grouped differently from Intel's backend; empty if
+    equal.
 
-    That groups as many as one 2D load of A (32 rows) and one of B (rows of 64 bytes) feed, and
-    repeats the group over the block; here a warp's share is one group.
+    Intel's backend groups as many as one 2D load of A (32 rows) and one of B (rows of 64 bytes)
+    feed, and repeats the group over the block.  Here a warp's share is one group.
     """
     if not target.has_block_2d:
         return ""

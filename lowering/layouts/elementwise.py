@@ -26,6 +26,6 @@ _ELEMENTWISE = (*CASTS, ClampFOp, PreciseSqrtOp, PreciseDivFOp, MulhiUIOp, Exter
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether an operation computes each element of its one result from those of its operands."""
+    """True if an operation computes each element of its one result from those of its operands."""
     known = type(op) in _ELEMENTWISE or op.dialect_name() in ("arith", "math")
     return known and len(op.results) == 1 and not op.regions

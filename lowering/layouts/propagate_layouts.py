@@ -1,8 +1,8 @@
-"""Rules that take layout conversions next to dots away, or to where they cost nothing.
+"""Rules that eliminate layout conversions next to dots, or move them to where they cost nothing.
 
-A conversion from a DPAS layout (or from a slice of one) moves down, through element-wise
-operations, reductions, broadcasts and what loops carry, until it meets its opposite or a store.
-A conversion to an operand's layout moves up, through casts, into block loads.
+A conversion from a DPAS layout (or from a slice of one) moves down, through elementwise operations,
+reductions, broadcasts and loop-carried values, until it reaches its inverse or a store.  A
+conversion to an operand's layout moves up, through casts, into block loads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ROUNDS = 200
 
 
 def propagate(function: Operation, target: Target) -> int:
-    """Apply the rules to conversions until none changes anything; the number of rounds taken."""
+    """Apply the rules to conversions until a fixed point; return the number of rounds."""
     rules: tuple[Rule, ...] = (
         fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
         through_shape,
@@ -80,12 +80,12 @@ def propagate(function: Operation, target: Target) -> int:
 
 
 def same_layout(left: Attribute, right: Attribute) -> bool:
-    """Whether two tensor types have the same layout, whatever the spelling."""
+    """True if two tensor types have the same layout, whatever the spelling."""
     return left == right or layout_of(left) == layout_of(right)
 
 
 def is_dpas(kind: Attribute) -> bool:
-    """Whether a tensor has the layout of a DPAS result, or of a slice of one."""
+    """True if a tensor has the layout of a DPAS result, or of a slice of one."""
     if not isinstance(kind, TensorType):
         return False
     encoding = encoding_of(kind)
@@ -95,13 +95,15 @@ def is_dpas(kind: Attribute) -> bool:
 
 
 def is_block(kind: Attribute) -> bool:
-    """Whether a tensor has the layout of a DPAS result or operand, which block loads bring."""
+    """True if a tensor has the layout of a DPAS result or operand, which block loads support."""
     held = encoding_of(kind)
     return isinstance(held.parent if isinstance(held, DotOperandEncoding) else held, DpasEncoding)
 
 
 def is_words(kind: Attribute) -> bool:
-    """Whether a layout is spelled out, as that of words is which fields of bits are cut from."""
+    """True if a layout is given by its bases, as that of words from which bit fields are
+    extracted.
+    """
     return isinstance(encoding_of(kind), LinearEncoding)
 
 
@@ -121,14 +123,15 @@ def _replaced(op: ConvertLayoutOp, value: SSAValue) -> bool:
 
 
 def into_constant(op: ConvertLayoutOp) -> bool:
-    """cvt(constant) -> constant, and the same for all that is computed from scalars alone."""
+    """cvt(constant) -> constant; also for values that are computed from scalars alone."""
     return is_cheap(op.src) and _replaced(op, rematerialize(op.src, layout_held(op.result), {}))
 
 
 def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
     """cvt(block_load) -> block_load ; cvt(trans(block_load)) -> block_load transposed.
 
-    Not where no message brings the layout: 16-bit columns, a lane each, as a tf32 operand wants.
+    The rule does not apply if no message has the layout, such as 16-bit columns, one per lane, for
+    a tf32 operand.
     """
     inner = op.src.owner
     swapped = type(inner) is TransOp
@@ -146,7 +149,7 @@ def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
 
 
 def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
-    """Whether block loads, or gathers where a device has none, bring a tensor in its layout."""
+    """True if block loads (or gathers on a device without them) can load a tensor in its layout."""
     if not target.has_block_2d:
         return True
     bits = bit_width(kind.element_type)  # type: ignore[attr-defined]
@@ -158,8 +161,8 @@ def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
 def through_cast(op: ConvertLayoutOp) -> bool:
     """cvt(cast x) -> cast(cvt x), towards a block load.
 
-    Not of bytes that were cut out of more: lanes hold two of them in a row, which no block load of
-    larger elements brings to them.
+    The rule does not apply to bytes that were extracted from wider elements, because lanes have two
+    of them in a row, which no block load of larger elements delivers.
     """
     inner = op.src.owner
     if not isinstance(inner, Operation) or type(inner) not in CASTS:
@@ -199,9 +202,9 @@ def through_shape(op: ConvertLayoutOp) -> bool:
 
 
 def reload(op: ConvertLayoutOp) -> bool:
-    """cvt(load p) -> load p' where that is cheaper than an exchange.
+    """cvt(load p) -> load p' if that is cheaper than an exchange.
 
-    So are rows and columns of values, and matrices that nothing else uses.
+    That holds for rows and columns of values, and for matrices without other uses.
     """
     load = op.src.owner
     if not isinstance(load, LoadOp) or is_volatile(load) or not is_dpas(op.result.type):
@@ -279,7 +282,7 @@ def out_of_if(op: ConvertLayoutOp) -> bool:
 
 
 def _is_free(value: SSAValue, encoding: Attribute) -> bool:
-    """Whether a value is had in a layout without moving data."""
+    """True if a value is available in a layout without moving data."""
     if layout_held(value) == encoding or is_cheap(value):
         return True
     op = value.owner
@@ -290,9 +293,10 @@ def _is_free(value: SSAValue, encoding: Attribute) -> bool:
 def _through(
     op: ConvertLayoutOp, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
 ) -> bool:
-    """Have one user of a conversion work on the converted value x itself, which has a DPAS layout.
+    """Let one user of a conversion work on the unconverted value x, which has a DPAS layout.
 
-    `copied` makes the user's copy from (user, x, layout of x), or says None for users it leaves.
+    `copied` creates the user's copy from (user, x, layout of x), or returns None if it does not
+    apply.
     """
     if not is_dpas(op.src.type):
         return False
@@ -305,9 +309,10 @@ def _through(
 
 
 def through_elementwise(op: ConvertLayoutOp) -> bool:
-    """f(cvt x, y) -> cvt(f(x, cvt y)) when x has a DPAS layout.
+    """f(cvt x, y) -> cvt(f(x, cvt y)) if x has a DPAS layout.
 
-    Where y has another DPAS layout, its conversion would come back by the same rule.
+    If y has another DPAS layout, the rule does not apply, because the same rule would move its
+    conversion back.
     """
     return _through(op, _elementwise)
 
@@ -325,7 +330,7 @@ def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Oper
 
 
 def through_reduction(op: ConvertLayoutOp) -> bool:
-    """reduce(cvt x) -> cvt(reduce x) when x has a DPAS layout."""
+    """reduce(cvt x) -> cvt(reduce x) if x has a DPAS layout."""
     return _through(op, _reduction)
 
 
@@ -342,7 +347,7 @@ def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operat
 def under_shape(op: ConvertLayoutOp) -> bool:
     """broadcast(cvt x) -> cvt(broadcast x) ; expand_dims(cvt x) -> cvt(expand_dims x).
 
-    Between two DPAS layouts `through_shape` says the opposite, and converts fewer values.
+    Between two DPAS layouts `through_shape` is the inverse rule, and converts fewer values.
     """
     return not is_dpas(op.result.type) and _through(op, _shape_change)
 
@@ -358,13 +363,13 @@ def _shape_change(user: Operation, source: SSAValue, encoding: Attribute) -> Ope
 
 
 def _fits(expand: ExpandDimsOp, encoding: Attribute) -> bool:
-    """Whether a slice lacks the dim that a tt.expand_dims adds."""
+    """True if a slice lacks the dim that a tt.expand_dims adds."""
     held = encoding.encoding  # type: ignore[attr-defined]
     return isinstance(held, SliceEncoding) and held.dim == expand.axis.value.data
 
 
 def into_branch(op: ConvertLayoutOp) -> bool:
-    """cvt x ; if { ... use } -> if { ... cvt x ; use } where only one side uses it."""
+    """cvt x ; if { ... use } -> if { ... cvt x ; use } if only one branch uses it."""
     block = op.parent
     assert block is not None
     moved = False
@@ -400,9 +405,9 @@ def into_block_store(op: ConvertLayoutOp) -> bool:
 
 
 def into_scatter(op: ConvertLayoutOp) -> bool:
-    """store p, (cvt x), m -> store p', x, m' with addresses and mask made anew in x's layout.
+    """store p, (cvt x), m -> store p', x, m' with addresses and mask recomputed in x's layout.
 
-    So for atomics, whose result is converted.
+    It applies to atomics too, whose result is converted.
     """
     return len(shape_of(op.src)) > 1 and _through(op, _scatter)
 

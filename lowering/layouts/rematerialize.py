@@ -1,4 +1,4 @@
-"""The same tensor in another layout, computed again from its operands where that is cheap."""
+"""A tensor in another layout, recomputed from its operands if that is cheap."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEPTH = 60
 
 
 def layout_held(value: SSAValue) -> LayoutAttr:
-    """The layout of a tensor, as its type spells it."""
+    """The layout attribute of a tensor's type."""
     assert isinstance(value.type, TensorType)
     assert isinstance(value.type.encoding, LayoutAttr)
     return value.type.encoding
@@ -43,7 +43,7 @@ def layout_of(kind: Attribute) -> LinearLayout:
 
 
 def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
-    """The tensor in a layout; converted at `at` unless it has it."""
+    """The tensor in a layout; converted at `at` unless it already has it."""
     if layout_held(value) == encoding:
         return value
     op = ConvertLayoutOp(operands=[value], result_types=[retyped(value.type, encoding)])
@@ -54,7 +54,9 @@ def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue
 def with_encoding(
     op: Operation, encoding: Attribute, at: InsertPoint, operands: list[SSAValue] | None = None
 ) -> Operation:
-    """A copy of an operation from the same place, its results in a layout, with other operands."""
+    """A copy of an operation with the same source location, its results in a layout, with other
+    operands.
+    """
     kinds = [retyped(r.type, encoding) for r in op.results]
     properties = dict(op.properties)
     held = properties.get("value")
@@ -71,7 +73,7 @@ def with_encoding(
 
 
 def replace_converted(op: Operation, copy: Operation) -> None:
-    """Use the results of `copy`, converted back, in place of those of `op` right after it."""
+    """Replace the results of `op` by those of `copy`, converted back right after it."""
     locate(op, copy)
     for old, new in zip(op.results, copy.results, strict=True):
         back = ConvertLayoutOp(operands=[new], result_types=[old.type])
@@ -82,7 +84,7 @@ def replace_converted(op: Operation, copy: Operation) -> None:
 
 
 def before_conversions(value: SSAValue) -> SSAValue:
-    """The tensor as it was made, in whatever layout that was."""
+    """The tensor before any layout conversions."""
     op = value.owner
     while isinstance(op, ConvertLayoutOp):
         value = op.src
@@ -95,7 +97,7 @@ def is_volatile(load: LoadOp) -> bool:
 
 
 def is_cheap(value: SSAValue) -> bool:
-    """Whether a tensor is index arithmetic on scalars, without loads and loop-carried tensors."""
+    """True if a tensor is index arithmetic on scalars, without loads and loop-carried tensors."""
     level = {value}
     for _ in range(DEPTH):
         level = {v for v in level if isinstance(v.type, TensorType)}
@@ -117,7 +119,7 @@ def _is_cheap_step(value: SSAValue) -> bool:
 
 
 def adds_unit_dim(op: ReshapeOp) -> bool:
-    """Whether a tt.reshape is a tt.expand_dims."""
+    """True if a tt.reshape is equivalent to a tt.expand_dims."""
     old, new = shape_of(op.src), shape_of(op.result)
     return len(new) == len(old) + 1 and [s for s in new if s != 1] == [s for s in old if s != 1]
 
@@ -125,9 +127,9 @@ def adds_unit_dim(op: ReshapeOp) -> bool:
 def rematerialize(
     value: SSAValue, encoding: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
 ) -> SSAValue:
-    """A cheap tensor again, every step in the layout that leads to `encoding`.
+    """Recompute a cheap tensor, with every step in the layout that leads to `encoding`.
 
-    Each copy stands next to its original; `made` remembers them.
+    Each copy is inserted next to its original and cached in `made`.
     """
     kind = value.type
     if not isinstance(kind, TensorType) or kind.encoding == encoding:
@@ -148,7 +150,7 @@ def rematerialize(
 
 @dataclass
 class Elsewhere:
-    """Writes values again in other layouts, each next to the original."""
+    """Recomputes values in other layouts, each next to the original."""
 
     made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
 
@@ -163,7 +165,7 @@ class Elsewhere:
         return self.made[value, encoding]
 
     def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        """A tensor that is not cheap, from the same operation on operands written again."""
+        """Recompute a tensor that is not cheap, by the same operation on recomputed operands."""
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, ConvertLayoutOp):
@@ -174,7 +176,7 @@ class Elsewhere:
 
 
 def slice_of(op: ExpandDimsOp | ReshapeOp, encoding: Attribute) -> Attribute:
-    """The layout of the operand of an operation that adds a unit dim to get `encoding`."""
+    """The operand layout of an operation that adds a unit dim, for the result layout `encoding`."""
     old, new = shape_of(op.src), shape_of(op.result)
     if isinstance(op, ExpandDimsOp):
         axis = op.axis.value.data

@@ -1,11 +1,12 @@
-"""Operands of 8 bits that several warps would widen, each for itself: once, and shared.
+"""Share the widening of 8-bit operands between warps that would each do it.
 
     %a = fp_to_fp (block_load : #dot_a) ; tt.dot %a, %b, 0
- -> %w = fp_to_fp (block_load : #apart) ; %a = cvt %w : -> #dot_a ; tt.dot %a, %b, 0
 
-where each warp has rows of A, or columns of B, of its own in `#apart`.  So where a product is
-scaled before it is added: it and the sum fill the registers, and the operands are better read from
-shared local memory, a few at a time, than kept.
+ -> %w = fp_to_fp (block_load : #separate) ; %a = cvt %w : -> #dot_a ; tt.dot %a, %b, 0
+
+In `#separate` each warp has separate rows of A, or columns of B.  This is done if a product is scaled
+before it is added: product and sum fill the registers, so it is better to read the operands from
+shared local memory, a few at a time, than to keep them in registers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from triton_xe.lowering.rewriting import all_of, locate, retyped
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 CROWDED = 192
-"""Registers of a product and of sums that its loop carries, beyond which operands do not fit."""
+"""Registers of a product and of loop-carried sums above which operands do not fit."""
 
 
 def share_conversions(function: Operation, target: Target) -> None:
@@ -46,7 +47,9 @@ def share_conversions(function: Operation, target: Target) -> None:
 
 
 def _is_crowded(dot: DotOp, target: Target) -> bool:
-    """Whether a product in a loop is no sum of it, and fills the registers together with these."""
+    """True if a product in a loop is not accumulated, and fills the registers together with the
+    sums.
+    """
     body = dot.parent
     loop = body.parent_op() if isinstance(body, Block) else None
     if not isinstance(loop, scf.ForOp) or dot.c.owner is body:
@@ -66,7 +69,7 @@ def _registers(value: SSAValue) -> int:
 
 
 def _share(dot: DotOp, index: int, target: Target) -> None:
-    """Convert an operand by rows or columns of its own in each warp, if it is read so."""
+    """Convert an operand by separate rows or columns in each warp, if it is loaded that way."""
     value = dot.operands[index]
     wide = value.owner
     load = wide.src.owner if isinstance(wide, FpToFpOp) else None
@@ -90,7 +93,7 @@ def _share(dot: DotOp, index: int, target: Target) -> None:
 
 
 def _apart(value: SSAValue, index: int) -> DotOperandEncoding | None:
-    """The layout of an operand of which each warp has a part of its own; None where it has."""
+    """Layout of an operand of which each warp has a separate part; None if it already has one."""
     held = encoding_of(value.type)
     assert isinstance(held, DotOperandEncoding)
     parent = held.parent

@@ -1,13 +1,15 @@
-"""Pass spread-rows: values per row live one in a lane, instead of all of them in every lane.
+"""Pass spread-rows: distribute values per row over lanes, instead of all of them in every lane.
 
-    %m = tt.reduce %x {axis = 1} : #xe.dpas -> slice<1>       every lane holds all of its rows
- -> %m = tt.reduce %x {axis = 1} : #xe.dpas -> #ttg.linear    lane l holds row l
+    %m = tt.reduce %x {axis = 1} : #xe.dpas -> slice<1>       every lane has all of its rows
+
+ -> %m = tt.reduce %x {axis = 1} : #xe.dpas -> #ttg.linear    lane l has row l
+
     tt.expand_dims (cvt %m)                                   a broadcast, where rows are used
 
-Sixteen rows then take one register where they took sixteen, and one instruction computes on all of
-them: the running maximum and sum of flash attention.  A reduction across lanes ends in this layout
-by itself (`plan_lane_reduction`), and the conversion back reads one lane, which costs nothing as an
-operand of an instruction.
+Sixteen rows then take one register instead of sixteen, and one instruction computes on all of them.
+Examples are the running maximum and sum of flash attention.  A reduction across lanes ends in this
+layout without extra work (`plan_lane_reduction`), and the conversion back reads one lane, which
+costs nothing as an operand of an instruction.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ FEWEST_ROWS = 4
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, cf.BranchOp,
             cf.ConditionalBranchOp)
 _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
-"""Operations that, besides element-wise ones, work in any layout that their tensors share."""
+"""Operations that, besides elementwise ones, work in any layout that their tensors share."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class SpreadRowsPass(TargetedPass):
 
 
 def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
-    """(layout of the rows, the same spread over the lanes) of reductions of DPAS results."""
+    """(layout of the rows, layout spread over the lanes) of reductions of DPAS results."""
     for op in all_of(function, ReduceOp):
         kind = op.srcs[0].type
         if len(shape_of(op.srcs[0])) != 2 or not isinstance(encoding_of(kind), DpasEncoding):
@@ -73,7 +75,7 @@ def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
 
 
 def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
-    """The same of what a loop loads for the rows of DPAS results, as scales of these."""
+    """Pairs like `_reduced_rows` for values that a loop loads for the rows of DPAS results, such as scales."""
     for op in all_of(function, BroadcastOp):
         kind, column = op.results[0].type, op.operands[0].owner
         if not (isinstance(column, ExpandDimsOp) and column.axis.value.data == 1
@@ -86,7 +88,7 @@ def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
 
 
 def _is_loaded_in_loop(value: SSAValue) -> bool:
-    """Whether a tensor is made, element by element, of what the same loop loads."""
+    """True if a tensor is computed elementwise from values that the same loop loads."""
     op = value.owner
     if isinstance(op, LoadOp):
         return isinstance(op.parent_op(), scf.ForOp) and not is_volatile(op)
@@ -95,9 +97,10 @@ def _is_loaded_in_loop(value: SSAValue) -> bool:
 
 
 def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
-    """Every value of layout `old` in layout `new`, with conversions at what cannot take it.
+    """Change every value of layout `old` to layout `new`, with conversions for users that need
+    `old`.
 
-    Index arithmetic stays as it is, and is done again in the new layout where that is needed.
+    Index arithmetic does not change; it is recomputed in the new layout where needed.
     """
     found = [v for v in _values(function) if _has(v, old) and not is_cheap(v)]
     spread: set[SSAValue] = set()
@@ -115,14 +118,16 @@ def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
 
 
 def _keeps(owner: object, function: Operation) -> bool:
-    """Whether what makes a value makes it in one layout only: calls, reshapes, arguments, ..."""
+    """True if the operation can create its value in one layout only: calls, reshapes, arguments,
+    ...
+    """
     if isinstance(owner, Operation):
         return not isinstance(owner, ReduceOp) and not takes_any_layout(owner)
     return owner is function.regions[0].first_block
 
 
 def takes_any_layout(op: Operation) -> bool:
-    """Whether an operation is right in every layout, as long as all its tensors share it."""
+    """True if an operation is correct in every layout, as long as all its tensors share it."""
     return type(op) in (*_ANY_LAYOUT, *_CONTROL) or is_elementwise(op)
 
 
@@ -139,7 +144,7 @@ def _has(value: SSAValue, encoding: Attribute) -> bool:
 
 
 def _give_back(op: Operation, spread: set[SSAValue], old: Attribute) -> None:
-    """Convert the spread operands of an operation that wants them as they were."""
+    """Convert the spread operands of an operation that needs the old layout."""
     for index, value in enumerate(op.operands):
         if value in spread:
             op.operands[index] = converted(value, old, InsertPoint.before(op))
@@ -148,7 +153,7 @@ def _give_back(op: Operation, spread: set[SSAValue], old: Attribute) -> None:
 def _spread_operands(
     op: Operation, old: Attribute, new: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
 ) -> None:
-    """Have every operand of layout `old` in layout `new`; a conversion reads either."""
+    """Convert every operand of layout `old` to layout `new`; a conversion can read either."""
     if isinstance(op, ConvertLayoutOp):
         return
     for index, value in enumerate(op.operands):

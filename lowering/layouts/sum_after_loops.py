@@ -1,11 +1,13 @@
-"""Pass sum-after-loops: sums of rows that a loop only adds to are taken across lanes behind it.
+"""Pass sum-after-loops: move lane reductions of accumulated row sums from a loop to after it.
 
     for (%l) { %s = tt.reduce add %p {axis = 1} ; yield %l * %f + %s }
+
  -> %t = for (%t) { yield %t * %f[:, None] + (%p, its registers of a row and lane added) }
+
     %l = tt.reduce add %t {axis = 1}
 
-That is flash attention's sum of probabilities: an iteration then adds across no lanes.  The start
-value is in the first lane.  Sums of floats have no promised order.
+This is flash attention's sum of probabilities: an iteration then needs no lane reduction.  The
+start value is in the first lane.  Sums of floats have no promised order.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class SumAfterLoopsPass(TargetedPass):
 
 @dataclass(frozen=True)
 class RunningSum:
-    """Value `index` of a loop: itself times `factor`, if there is one, plus row sums."""
+    """Value `index` of a loop: its old value times `factor`, if there is one, plus row sums."""
 
     loop: scf.ForOp
     index: int
@@ -70,10 +72,10 @@ class RunningSum:
     parent: DpasEncoding
 
     def fits(self) -> bool:
-        """Whether the sums take registers that the loop can spare.
+        """True if the loop has enough registers for the sums.
 
-        Beyond half of the large register file Intel's compiler spills, and where the summed matrix
-        is small next to what the loop carries there is little to win.
+        Beyond half of the large register file Intel's compiler spills.  If the summed matrix is
+        small relative to the loop-carried values, there is little to gain.
         """
         matrix = shape_of(self.sums.srcs[0])
         lanes = self.parent.execution_size
@@ -168,7 +170,7 @@ def _running_sum(loop: scf.ForOp, index: int) -> RunningSum | None:
 
 
 def _summed(value: SSAValue, loop: scf.ForOp) -> DpasEncoding | None:
-    """The layout of the matrix whose rows are summed to `value`, if lanes hold parts of rows."""
+    """The layout of the matrix whose rows are summed to `value`, if lanes have parts of rows."""
     op = value.owner
     if not isinstance(op, ReduceOp) or op.parent is not loop.body.block or len(op.srcs) != 1:
         return None

@@ -1,8 +1,8 @@
-"""Known numbers of a tensor, written again in another layout as index arithmetic.
+"""Constants of a tensor, recomputed in another layout by index arithmetic.
 
     reshape (broadcast [0, 16, 4, 20, 8, 24, 12, 28])  ->  (i & 1) * 16 + (i >> 1 & 3) * 4
 
-Each bit of an index adds a number of its own, so nothing has to move between lanes.
+Each bit of an index adds a number of its own, so no data moves between lanes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.rewriting import put
 
 Runs = list[tuple[int, int, int]]
-"""(first bit, bits, what the first adds): each bit adds twice as much as the one before."""
+"""(first bit, number of bits, addend of the first): each bit adds twice as much as the previous
+one.
+"""
 
 
 def sums_of_bits(value: SSAValue) -> list[Runs]:
-    """What bits of the two indices add up to in a tensor of known numbers; none if they do not.
+    """The addends of the bits of both indices in a constant tensor; empty if it is no such sum.
 
-    Only of numbers that were reshaped: others are index arithmetic as they stand.
+    Only reshaped constants are considered; others are index arithmetic already.
     """
     kind = value.type
     if not isinstance(value.owner, Operation) or not isinstance(kind, TensorType):
@@ -40,7 +42,7 @@ def sums_of_bits(value: SSAValue) -> list[Runs]:
 
 
 def decomposed(numbers: np.ndarray[Any, Any]) -> list[Runs]:
-    """The runs of bits of the rows and of the columns whose sums are the numbers, if they are.
+    """Runs of bits of rows and of columns whose sums are the numbers; empty if there are none.
 
     >>> decomposed(np.array([[0, 4, 1, 5]]))
     [[], [(0, 1, 4), (1, 1, 1)]]
@@ -67,7 +69,7 @@ def _runs(weights: list[int]) -> Runs:
 
 
 def _is_reshaped(value: SSAValue) -> bool:
-    """Whether a reshape that does more than to add a dimension lies behind a value."""
+    """True if a value depends on a reshape that does more than add a dimension."""
     work, seen = [value], set[SSAValue]()
     while work:
         op = work.pop().owner
@@ -82,7 +84,7 @@ def _is_reshaped(value: SSAValue) -> bool:
 
 
 def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
-    """The known numbers of a tensor, computed in a layout."""
+    """The constants of a tensor, computed in a layout."""
     assert isinstance(value.type, TensorType)
     shape = tuple(value.type.get_shape())
     parts = [_along(axis, runs, shape, encoding, at)
@@ -96,7 +98,7 @@ def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
 def _along(
     axis: int, runs: Runs, shape: tuple[int, ...], encoding: Attribute, at: InsertPoint
 ) -> SSAValue:
-    """What the index along one dimension adds."""
+    """Addend of the index along one dimension."""
     inner = layout_attr(SliceEncoding(1 - axis, encoding.encoding))  # type: ignore[attr-defined]
     kind = TensorType(i32, [shape[axis]], inner)
     index = put(MakeRangeOp(start=0, end=shape[axis], result_type=kind), at)

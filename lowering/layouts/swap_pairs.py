@@ -1,12 +1,16 @@
-"""Pass swap-pairs: sorting networks exchange neighbours, which they write as sums of pairs.
+"""Pass swap-pairs: exchange neighbours in sorting networks, which are written as sums of pairs.
 
     xor(%x, broadcast(reduce_xor %x))                 along a dim of 2
+
  -> xe.swap %x
+
     broadcast(reduce_add (%x * (1 - arange(0, 2))))   the first of each pair, of reshape %t
+
  -> select(xe.position_bit, xe.swap %t, %t)           in the shape of %t
 
-A pair is what differs in one bit of its row-major position, so that no shape matters to a swap, and
-reshapes are left out.  Then the tensors of a network take a layout in which few swaps cross warps.
+The elements of a pair differ in one bit of their row-major position, so a swap does not depend on
+the shape, and reshapes are left out.  Then the tensors of a network get a layout in which few swaps
+cross warps.
 """
 
 from __future__ import annotations
@@ -74,7 +78,7 @@ class SwapPairsPass(TargetedPass):
 
 @dataclass(frozen=True)
 class _Fold:
-    """Both of each pair along a dim, folded by `kind`, in both places."""
+    """Fold by `kind` of each pair along a dim, with the result in both positions."""
 
     kind: type[Operation]
     source: SSAValue
@@ -86,7 +90,7 @@ class _Fold:
 
 
 def _fold_of(value: SSAValue) -> _Fold | None:
-    """broadcast(expand_dims(reduce %source)), in the shape of the source."""
+    """Match broadcast(expand_dims(reduce %source)), in the shape of the source."""
     if not isinstance(spread := value.owner, BroadcastOp):
         return None
     if not isinstance(kept := spread.src.owner, ExpandDimsOp):
@@ -103,7 +107,9 @@ def _fold_of(value: SSAValue) -> _Fold | None:
 
 
 def _place_of(value: SSAValue) -> tuple[int, int] | None:
-    """The dim of 2 along which a tensor is 1 in one place and 0 in the other, and that place."""
+    """The dim of 2 along which a tensor is 1 in one position and 0 in the other, and that
+    position.
+    """
     op, shape = value.owner, shape_of(value)
     if isinstance(op, MakeRangeOp):
         return (0, 1) if shape == (2,) and not op.start.value.data else None
@@ -121,13 +127,13 @@ def _place_of(value: SSAValue) -> tuple[int, int] | None:
 
 
 class _Rewriting:
-    """Writes swaps in place of folds; equal ones are written once in a block."""
+    """Replaces folds by swaps; equal ones are created once per block."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], SSAValue] = {}
 
     def of(self, function: Operation) -> bool:
-        """Rewrite all of a function; whether there was anything."""
+        """Rewrite a function; return True if it changed."""
         some = False
         for op in all_of(function, arith.XOrIOp, BroadcastOp, ReshapeOp):
             made = self._swapped(op) or self._picked(op) or self._indicator(op)
@@ -137,7 +143,7 @@ class _Rewriting:
         return some
 
     def _swapped(self, op: Operation) -> SSAValue | None:
-        """x ^ (x ^ its neighbour)."""
+        """Match x ^ (x ^ its neighbour)."""
         if not isinstance(op, arith.XOrIOp):
             return None
         for one, other in (op.operands, op.operands[::-1]):
@@ -147,7 +153,7 @@ class _Rewriting:
         return None
 
     def _picked(self, op: Operation) -> SSAValue | None:
-        """The sum of a pair of which one is multiplied by 0."""
+        """Match the sum of a pair of which one is multiplied by 0."""
         fold = _fold_of(op.results[0])
         if fold is None or fold.kind is not arith.AddiOp:
             return None
@@ -168,7 +174,7 @@ class _Rewriting:
         return None
 
     def _indicator(self, op: Operation) -> SSAValue | None:
-        """Which of its pair an element is, in another shape."""
+        """The position of an element in its pair, in another shape."""
         if not isinstance(op, ReshapeOp) or prod(shape_of(op.result)) == 2:
             return None
         place = _place_of(op.src)
@@ -182,7 +188,7 @@ class _Rewriting:
     # -- writing -------------------------------------------------------------------------------
 
     def _made(self, at: Operation, op: Operation) -> SSAValue:
-        """The result of an operation before `at`, which has been written there or is now."""
+        """The result of an operation before `at`, reused if it was already created there."""
         key = (at.parent, type(op), *op.operands, *op.properties.items(), *op.result_types)
         if key not in self._known:
             locate(at, op)
@@ -201,7 +207,7 @@ class _Rewriting:
             properties={"stride": IntegerAttr(stride, i64)}))
 
     def _flat(self, at: Operation, value: SSAValue) -> SSAValue:
-        """The same elements before they were reshaped."""
+        """Skip reshapes, which do not change the elements."""
         op = value.owner
         if isinstance(op, ReshapeOp) and op.allow_reorder is None:
             return op.src
@@ -213,14 +219,14 @@ class _Rewriting:
         return self._again(at, op, flat)
 
     def _again(self, at: Operation, cast: Operation, value: SSAValue) -> SSAValue:
-        """A cast of another tensor."""
+        """Cast another tensor in the same way."""
         kind = TensorType(_tensor(cast.results[0]).element_type, shape_of(value),
                           _tensor(value).encoding)
         return self._made(at, type(cast).create(
             operands=[value], result_types=[kind], properties=dict(cast.properties)))
 
     def _in_shape_of(self, at: Operation, value: SSAValue, made: SSAValue) -> SSAValue:
-        """What was made, reshaped; where `value` was reshaped back, it is used as it is."""
+        """Reshape the new value; if `value` was reshaped back, use the new value directly."""
         for use in list(value.uses):
             if isinstance(use.operation, ReshapeOp) and use.operation.result.type == made.type:
                 use.operation.result.replace_all_uses_with(made)
@@ -236,7 +242,7 @@ def _tensor(value: SSAValue) -> TensorType[Attribute]:
 
 
 def _erase_folds(function: Operation) -> None:
-    """Drop reductions that nothing uses any more, and what only they used."""
+    """Erase unused reductions, and operations that only they used."""
     erase_dead(function)
     for op in all_of(function, ReduceOp):
         if is_unused(op):
@@ -248,7 +254,7 @@ def _erase_folds(function: Operation) -> None:
 
 
 def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
-    """Exchange blocked layouts in which many swaps cross warps for others, wherever they are."""
+    """Replace blocked layouts in which many swaps cross warps."""
     swaps = all_of(function, SwapOp)
     if all_of(function, CallOp, DotOp, DotScaledOp) or not function.is_kernel:
         return
@@ -267,7 +273,9 @@ def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
 
 
 def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> BlockedEncoding:
-    """As much as possible of `span` neighbours in the registers and lanes of one warp."""
+    """Layout with as many as possible of `span` neighbours in the registers and lanes of one
+    warp.
+    """
     held = max(1, min(span, prod(shape) // warps) // lanes)
     each = [1] * len(shape)
     for dim in reversed(range(len(shape))):
@@ -278,7 +286,7 @@ def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> Bloc
 
 
 def _crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> int:
-    """How many swaps leave the warp."""
+    """Number of swaps that cross warps."""
     sizes = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
     bases = to_linear_layout(held, shape).bases["warp"]
     moved = [sum(at * size for at, size in zip(base, sizes, strict=True)) for base in bases]
