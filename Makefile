@@ -5,6 +5,9 @@
 # make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
 # make docs    the site, in build/site
 # make quick   the tests that need no toolchain, under three minutes on two cores
+# make test-torches    check the C++ of the simulated device with the headers of torch's versions
+#                      (TORCHES; empty: all of the README's table, which it writes)
+# make test-hosts      run the simulator's tests of the host's instructions without AVX-512
 # make check   linters, strict types on the built package, and plain words
 #
 # make wheel   build an sdist, and from it the wheel, in dist/
@@ -26,11 +29,17 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compi
 
 QUICK := $(addprefix python/test/, dialects intrinsics layout lowering model plan project)
 
+# tests of what depends on the instructions of the host, without the one that takes a minute
+ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
+  rewrites/test_pinned_results.py widen/test_simulated_matmul.py library) \
+  --deselect $(addprefix python/test/simulator/analysis/test_tile_tables.py::test_no_table_, \
+  when_accesses_are_checked)
+
 # a build without CUDA, where torch's own index can be reached
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions smoke quick bench ledger check docs wheel clean
+.PHONY: demo test test-versions test-torches test-hosts smoke quick bench ledger check docs wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -43,6 +52,12 @@ test-versions: $(VENV)/ready
 	  test -d $$folder || $(BIN)/python -m pip install -q --no-deps --target $$folder \
 	    triton==$$version; \
 	  PYTHONPATH=$$folder $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SAMPLE); done
+
+test-torches: $(VENV)/ready
+	$(BIN)/python -m benchmarks.torch_headers $(or $(TORCHES),--all --record)
+
+test-hosts: $(VENV)/ready
+	TRITON_XE_HOST_CPU=x86-64-v3 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ON_HOSTS)
 
 smoke: $(VENV)/ready
 	$(BIN)/python -m pytest -q -m smoke

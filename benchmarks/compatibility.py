@@ -23,8 +23,10 @@ from examples import matmul
 FILE = Path(__file__).with_suffix(".json")
 PRODUCT, FUSED = 0.05, 1e-5
 """Error bounds: sums up to 128 that are rounded to half precision, and a softmax."""
-HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile |\n"
-        "|---|---|---|---|---|\n")
+README = Path(__file__).parents[1] / "README.md"
+HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile | compiles with | commit "
+        "|\n"
+        "|---|---|---|---|---|---|---|\n")
 
 
 def rows() -> list[dict[str, str]]:
@@ -37,7 +39,15 @@ def table() -> str:
     """The README's table."""
     return HEAD + "".join(
         f"| {row['torch']} | {row['brings']} | {row['triton']} | {row['kernels']} | "
-        f"{row['compiled']} |\n" for row in rows())
+        f"{row['compiled']} | {row.get('compilers', '')} | {row.get('commit', '')} |\n"
+        for row in rows())
+
+
+def write_table() -> None:
+    """Put the table in the place of the one in the README."""
+    text = README.read_text()
+    start = text.index("| torch | brings Triton")
+    README.write_text(text[:start] + table() + text[text.index("\n\n", start) + 1:])
 
 
 def measure() -> dict[str, str]:
@@ -88,6 +98,15 @@ def record(row: dict[str, str]) -> None:
     """Add the row, or replace an older one of the same torch and Triton."""
     kept = [old for old in rows() if (old["torch"], old["triton"]) != (row["torch"], row["triton"])]
     FILE.write_text(json.dumps([*kept, row], indent=1) + "\n")
+    write_table()
+
+
+def record_compilers(torch_version: str, compilers: list[str], commit: str) -> None:
+    """Note in the rows of a torch which compilers accept the simulated device's sources."""
+    noted = {"compilers": ", ".join(compilers), "commit": commit}
+    found = [row | noted if row["torch"] == torch_version else row for row in rows()]
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
+    write_table()
 
 
 def main() -> None:

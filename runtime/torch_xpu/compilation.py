@@ -214,17 +214,23 @@ def _make(path: Path, compiler: str, torch: Torch, recipe: Recipe) -> None:
         os.replace(text, _record_path(path))
 
 
+def command_for(
+    compiler: str, torch: Torch, unit: Path, names: tuple[str, ...], generated: Path
+) -> list[str]:
+    """Write a unit that includes the sources `names`, and return the command that compiles it."""
+    unit.write_text("".join(f'#include "{SOURCES / name}"\n' for name in names))
+    include = torch.folder / "include"
+    return [
+        compiler, torch.standard, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}",
+        f"-I{generated}", f"-I{include}", f"-I{include / 'torch/csrc/api/include'}",
+        f"-I{include / 'kineto'}", "-c", str(unit)]
+
+
 def _compile(
     compiler: str, torch: Torch, unit: Path, names: tuple[str, ...], generated: Path
 ) -> Path:
-    unit.write_text("".join(f'#include "{SOURCES / name}"\n' for name in names))
-    include = torch.folder / "include"
     target = unit.with_suffix(".o")
-    _run([
-        compiler, torch.standard, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}",
-        f"-I{generated}", f"-I{include}", f"-I{include / 'torch/csrc/api/include'}",
-        f"-I{include / 'kineto'}",
-        "-c", str(unit), "-o", str(target)])
+    _run([*command_for(compiler, torch, unit, names, generated), "-o", str(target)])
     return target
 
 

@@ -1,9 +1,12 @@
 """Other versions of Triton: what differs between them, and what a newer one changed."""
 
 from collections import Counter
+from inspect import signature
 
+import numpy as np
 import pytest
 import triton
+import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget
 
@@ -115,3 +118,57 @@ def test_what_reads_arrays_as_arguments_is_watched_too(monkeypatch):
             "(sig, kparams, backend)") in triton_contract.changes()
     monkeypatch.delattr(triton.runtime.jit, "create_function_from_signature")
     assert "triton.runtime.jit.create_function_from_signature is gone" in triton_contract.changes()
+
+
+# --- changes that Triton 3.9 announces for 3.10 ---------------------------------------------------
+
+
+def test_every_announced_change_has_a_test_below():
+    announced = {name for name in vars(triton._utils) if name.endswith("_WARNING")}
+    assert announced <= {"FP_FUSION_DEFAULT_WARNING", "CAT_CAN_REORDER_WARNING",
+                         "RESHAPE_CAN_REORDER_WARNING"}
+
+
+@triton.jit
+def multiply_add(x, y, out, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at), tl.load(y + at)
+    tl.store(out + at, a * b + a)
+
+
+@pytest.mark.parametrize("fuses", [True, False])
+def test_products_and_sums_fuse_by_triton_s_default_alone(fuses):
+    """In 3.10 the default is that they do not."""
+    x, y = np.random.default_rng(0).standard_normal((2, 1024)).astype(np.float32)
+    out = np.zeros_like(x)
+    with knobs.language.scope():
+        knobs.language.default_fp_fusion = fuses
+        multiply_add.device_caches.clear()
+        multiply_add[(1,)](x, y, out, B=1024)
+    apart = x * y + x
+    once = (x.astype(np.float64) * y + x).astype(np.float32)
+    assert (apart != once).any()
+    np.testing.assert_array_equal(out, once if fuses else apart)
+
+
+@triton.jit
+def joined(x, y, out, rows, B: tl.constexpr, FLAG: tl.constexpr):
+    at, twice = tl.arange(0, B), tl.arange(0, 2 * B)
+    a, b = tl.load(x + at), tl.load(y + at)
+    both = tl.cat(a, b, can_reorder=True) if FLAG else tl.cat(a, b)
+    tl.store(out + twice, both)
+    grid = tl.load(out + twice)
+    table = tl.reshape(grid, [2, B], can_reorder=True) if FLAG else tl.reshape(grid, [2, B])
+    tl.store(rows + tl.arange(0, 2)[:, None] * B + at[None, :], table)
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder.*:UserWarning")
+@pytest.mark.parametrize("flag", [False, *([True] if "can_reorder" in signature(tl.cat).parameters
+                                           else [])])
+def test_order_is_kept_with_and_without_the_flag_that_goes(flag):
+    """`can_reorder` is removed from tl.cat and tl.reshape in 3.10."""
+    x, y = np.arange(64, dtype=np.int32), np.arange(100, 164, dtype=np.int32)
+    out, rows = np.zeros((2, 128), np.int32)
+    joined[(1,)](x, y, out, rows, B=64, FLAG=flag)
+    np.testing.assert_array_equal(out, np.concatenate([x, y]))
+    np.testing.assert_array_equal(rows, out)

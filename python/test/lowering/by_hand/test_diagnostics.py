@@ -3,6 +3,7 @@
 import pytest
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.by_hand.diagnostics import read_by_hand
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools.commands.opt import transformed
 
@@ -139,3 +140,12 @@ def test_blocks_of_xegpu_next_to_tiles_are_refused(used):
 """
     with pytest.raises(UnsupportedError, match=r"^k.mlir:6:3: xegpu.load_nd in a function with ti"):
         compile_text(text, "bmg", "k.mlir")
+
+
+@pytest.mark.parametrize("text", ["", "!n = i32\n", "#b = #ttg.shared_memory\n"])
+def test_a_file_of_aliases_alone_is_an_empty_module(text):
+    """As MLIR reads it; what ends in the middle of an alias stays an error."""
+    module = read_by_hand("#a = #ttg.shared_memory\n" + text, "aliases.mlir")
+    assert not module.body.block.ops
+    with pytest.raises(UnsupportedError, match=r"aliases\.mlir:"):
+        read_by_hand("#a = #ttg.shared_memory\n#c = \n", "aliases.mlir")
