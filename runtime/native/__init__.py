@@ -54,6 +54,10 @@ def _emulated_gpu() -> Path | None:
 launch: Any = _launch() if knobs.native() else None
 threads: ctypes.CDLL | None = _threads() if knobs.native() else None
 emulated_gpu: Path | None = _emulated_gpu()
+NO_EMULATED_GPU = (
+    "the emulated GPU needs a part of this package in C, which is not built: install the package "
+    "from source where a C compiler and Python's headers are (Debian and Ubuntu: gcc, python3-dev)"
+)
 
 
 def describe() -> str:

@@ -97,10 +97,12 @@ class Program:
 
     def write(self, address: int, data: bytes) -> None:
         try:
-            os.pwrite(self._memory, data, address)
-        except OSError as error:
+            written = os.pwrite(self._memory, data, address)
+        except OSError:
+            written = 0
+        if written != len(data):
             raise EmulatorFault(f"the program's memory at {address:#x} ({len(data)} bytes) cannot "
-                                f"be written: {error.strerror}") from error
+                                "be written: it was unmapped, or is protected")
 
     def structure(self, address: int, kind: type[_S]) -> _S:
         return kind.from_buffer_copy(self.read(address, ctypes.sizeof(kind)))
@@ -197,10 +199,12 @@ class AddressSpace(memory.AddressSpace):
             if copies is not None:
                 self.arena.release(copies.offset, copies.size)
         self._bindings, self._tables = kept, None
+        self._starts = [each.start for each in kept]
 
     def _put(self, binding: _Binding) -> None:
         self.unbind(binding.start, binding.end - binding.start)
         bisect.insort(self._bindings, binding, key=lambda each: each.start)
+        self._starts = [each.start for each in self._bindings]
 
     def uses(self, offset: int, size: int) -> bool:
         """True if addresses mean a byte of this range of the file."""
@@ -245,7 +249,7 @@ class AddressSpace(memory.AddressSpace):
 
     def _find(self, address: int) -> tuple[_Binding, int]:
         at = address & _MASK
-        index = bisect.bisect_right(self._bindings, at, key=lambda each: each.start) - 1
+        index = bisect.bisect_right(self._starts, at) - 1
         if index < 0 or self._bindings[index].end <= at:
             raise EmulatorFault(f"address {address:#x} of the GPU means no memory")
         return self._bindings[index], at
@@ -254,8 +258,10 @@ class AddressSpace(memory.AddressSpace):
 
     def locate(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         """Host addresses of the `size` bytes at each address; a fault names the first outside."""
-        starts, ends, shifts, copied = self._arrays()
         at = addresses & _MASK
+        if at.size and (near := self._around(int(at.min()), int(at.max()) + size)) is not None:
+            return at + (near.offset - near.start + self.arena.start)
+        starts, ends, shifts, copied = self._arrays()
         index = np.searchsorted(starts, at, "right") - 1
         wrong = (index < 0) | (at + size > ends[index])
         if wrong.any():
@@ -267,6 +273,12 @@ class AddressSpace(memory.AddressSpace):
             for which in np.unique(index[used]):
                 _fetch(self._bindings[which], found[index == which], size)
         return found + self.arena.start
+
+    def _around(self, start: int, end: int) -> _Binding | None:
+        """The buffer that all these addresses are in, as mostly they are; no program's pages."""
+        index = bisect.bisect_right(self._starts, start) - 1
+        found = self._bindings[index] if index >= 0 else None
+        return found if found is not None and end <= found.end and found.copies is None else None
 
     def flush(self) -> None:
         """Write what launches changed in the program's pages, and read them anew from now on."""

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError, XeError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime import native
@@ -31,10 +32,6 @@ _ENDS = -1
 _POLL_SECONDS = 0.001
 _SWITCH_SECONDS = 0.001
 """After which a running kernel lets other threads answer a request."""
-MISSING_PART = (
-    "the emulated GPU needs a part of this package in C, which is not built: install the package "
-    "from source where a C compiler and Python's headers are (Debian and Ubuntu: gcc, python3-dev)"
-)
 
 
 class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
@@ -42,7 +39,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
 
     def __init__(self, target: Target) -> None:
         if native.emulated_gpu is None:
-            raise DeviceError(MISSING_PART)
+            raise DeviceError(native.NO_EMULATED_GPU)
         self.target, self.dispatcher = target, Dispatcher(target)
         self._lock = threading.Lock()
         self._opened: dict[int, OpenDevice] = {}
@@ -59,8 +56,10 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
     def environment(self, root: Path | None = None, libraries: str = "") -> dict[str, str]:
         """Variables that make a program use this GPU, with Intel's driver below `root` if given."""
         assert native.emulated_gpu is not None
+        others = knobs.process_environment().get("LD_PRELOAD", "").split(":")
         found = {
-            "TRITON_XE_EMULATED": self.socket, "LD_PRELOAD": str(native.emulated_gpu),
+            "TRITON_XE_EMULATED": self.socket,
+            "LD_PRELOAD": ":".join(filter(None, (str(native.emulated_gpu), *others))),
             # else the driver polls a ring of commands in memory, and asks for nothing
             "NEOReadDebugKeys": "1", "EnableDirectSubmission": "0",
         }
@@ -92,7 +91,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
             while packet := connection.recv(_REQUEST.size):
                 number, address, inode = _REQUEST.unpack(packet)
                 if number:
-                    connection.send(self._answer(number & 0xFF, address, inode))
+                    connection.send(self._answer(process, number & 0xFF, address, inode))
                 elif (device := self._open(process, connection)) is not None:
                     opened.append(device)
         for device in opened:
@@ -109,11 +108,13 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
         socket.send_fds(connection, [struct.pack("<i", 0)], [device.arena.descriptor])
         return device
 
-    def _answer(self, number: int, address: int, inode: int) -> bytes:
+    def _answer(self, process: int, number: int, address: int, inode: int) -> bytes:
         try:
             device = self._opened.get(inode)
-            if device is None:
-                raise EmulatorFault("a request for a device that another process has opened")
+            if device is None or device.program.process != process:
+                raise EmulatorFault(
+                    "a process that fork() made uses the GPU that its parent has opened, which "
+                    "Intel's driver does not allow either; start it with spawn or exec")
             device.request(number, address)
         except Refused as refusal:
             return struct.pack("<i", refusal.number)

@@ -278,6 +278,8 @@ def _compiler(report: Report) -> None:
         "ocloc": f"{intel.compiler_version()} ({command[-1]})" if command else "",
         "spirv-val": "" if intel.spirv_val_available() else "found",
         "toolchain": str(intel.toolchain_root() or ""),
+        "emulated GPU": intel.driver_available() or (
+            "triton-xe emulate" if native.emulated_gpu else native.NO_EMULATED_GPU),
     }
     if command is None:
         report.advice.append(OCLOC_HINT)

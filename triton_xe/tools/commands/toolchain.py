@@ -27,6 +27,9 @@ NEEDED = (
     f"{intel.LIBRARIES}/libze_loader.so.1", "usr/bin/spirv-val", "usr/bin/llvm-spirv-*",
 )
 PACKAGES = ("intel-ocloc", "libigc2", "libze-intel-gpu1", "libze1", "spirv-tools")
+OPENCL = ("intel-opencl-icd", "ocl-icd-libopencl1")
+OPENCL_NEEDED = tuple(f"{intel.LIBRARIES}/{name}" for name in (
+    "intel-opencl/libigdrcl.so", "libigdfcl.so.2", "libOpenCL.so.1"))
 MARKER = ".triton-xe-toolchain"
 """File in the root that marks the folder as created by this command, so that it may be replaced."""
 
@@ -36,6 +39,8 @@ HELP = "install Intel's compiler and driver where there is no Intel GPU"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", nargs="?", type=Path,
                         help="folder; default: TRITON_XE_TOOLCHAIN, else in the cache folder")
+    parser.add_argument("--opencl", action="store_true",
+                        help="with Intel's OpenCL driver and compiler, 210 MB more")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,14 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"this system has Intel's tools ({system}); nothing to do")
         return 0
     root = (arguments.folder or knobs.toolchain()).absolute()
-    if is_complete(root):
+    if is_complete(root, arguments.opencl):
         print(f"already complete: {root}")
         return 0
     check(root)
     root.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{root.name}.partial.", dir=root.parent))
     try:
-        install(partial, root.with_name(f"{root.name}.log"))
+        install(partial, root.with_name(f"{root.name}.log"), arguments.opencl)
         (partial / MARKER).touch()
         shutil.rmtree(root, ignore_errors=True)
         partial.chmod(0o755)
@@ -63,9 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def is_complete(root: Path) -> bool:
+def is_complete(root: Path, opencl: bool = False) -> bool:
     """True if every tool is in the root."""
-    return all(any(root.glob(pattern)) for pattern in NEEDED)
+    needed = (*NEEDED, *OPENCL_NEEDED) if opencl else NEEDED
+    return all(any(root.glob(pattern)) for pattern in needed)
 
 
 def check(root: Path) -> None:
@@ -83,7 +89,7 @@ def check(root: Path) -> None:
                           f"sudo {sys.executable} -m triton_xe.tools.cli toolchain {root}")
 
 
-def install(root: Path, log: Path) -> None:
+def install(root: Path, log: Path, opencl: bool = False) -> None:
     """Create the root, and print each step; the output of programs goes to the log."""
     log.write_text("")
     _step("making a Debian sid root", log, "debootstrap", "--variant=minbase", "sid", str(root))
@@ -96,11 +102,11 @@ def install(root: Path, log: Path) -> None:
     if not translators:
         raise DeviceError(f"Debian sid has no package llvm-spirv; see {log}")
     newest = max(translators, key=lambda name: int(name.rpartition("-")[2]))
-    packages = (*PACKAGES, newest)
+    packages = (*PACKAGES, *(OPENCL if opencl else ()), newest)
     _step(f"installing {', '.join(packages)}", log, *inside, "apt-get", "install", "-y",
           "--no-install-recommends", *packages)
     _step("removing what was downloaded", log, *inside, "apt-get", "clean")
-    if not is_complete(root):
+    if not is_complete(root, opencl):
         raise DeviceError(f"the packages are installed, but a tool is missing; see {log}")
 
 

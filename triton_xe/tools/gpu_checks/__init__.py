@@ -11,7 +11,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+from triton_xe import knobs
 from triton_xe.runtime.device import Device
 from triton_xe.tools.gpu_checks.bench import (
     BUILT,
@@ -48,9 +50,9 @@ def on(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
 
 
 def isolated() -> Iterator[Result]:
-    """Run each check on the first GPU, in a new process."""
-    for check in checks():
-        yield _in_process(check)
+    """Run each check on the first GPU, in a new process; two at once on an emulated one."""
+    with ThreadPoolExecutor(2 if knobs.emulated() else 1) as pool:
+        yield from pool.map(_in_process, checks())
 
 
 def not_run(why: str) -> list[Result]:

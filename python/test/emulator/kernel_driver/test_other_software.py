@@ -1,8 +1,6 @@
 """Software that knows nothing of this project, on the emulated GPU: results against numpy.
 
-dpctl, oneDNN and OpenCL may be installed in another environment than the tests: `ONEDNN_PREFIX`
-names its folder.  OpenCL's driver and compiler are Debian's `intel-opencl-icd`; `OCL_ICD_VENDORS`
-names the driver where it is not in the toolchain.
+dpctl and oneDNN may be in another environment than the tests: `ONEDNN_PREFIX` names its folder.
 """
 
 import json
@@ -24,7 +22,9 @@ PREFIX = Path(os.environ.get("ONEDNN_PREFIX", sys.prefix))
 PYTHON = str(PREFIX / "bin/python")
 HAS_DNN = (PREFIX / "lib/libdnnl.so.3").exists()
 HAS_DPCTL = bool([*PREFIX.glob("lib/python3*/site-packages/dpctl")])
-OPENCL = os.environ.get("OCL_ICD_VENDORS", "")
+HOME = intel.toolchain_root()
+OPENCL = os.environ.get("OCL_ICD_VENDORS", "") or (
+    HOME and (HOME / intel.LIBRARIES / "intel-opencl/libigdrcl.so").exists())
 needs_dnn = pytest.mark.skipif(
     not HAS_DNN, reason="oneDNN is not installed: pip install 'triton-xe[onednn]'")
 needs_dpctl = pytest.mark.skipif(
@@ -102,7 +102,7 @@ PROGRAM = """
 import ctypes, json, sys
 import numpy as np
 cl = ctypes.CDLL("libOpenCL.so.1")
-for name in "Context CommandQueue ProgramWithSource Buffer Kernel".split():
+for name in "Context CommandQueue ProgramWithSource ProgramWithBinary Buffer Kernel".split():
     name = "Create" + name
     getattr(cl, "cl" + name).restype = ctypes.c_void_p
 P, U, Z = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
@@ -112,9 +112,15 @@ check(cl.clGetPlatformIDs(1, ctypes.byref(platform), ctypes.byref(found)))
 check(cl.clGetDeviceIDs(platform, ctypes.c_ulong(4), 1, ctypes.byref(device), ctypes.byref(found)))
 context = P(cl.clCreateContext(None, 1, ctypes.byref(device), None, None, ctypes.byref(status)))
 queue = P(cl.clCreateCommandQueue(context, device, ctypes.c_ulong(0), ctypes.byref(status)))
-source = ctypes.c_char_p(open(sys.argv[1], "rb").read())
-program = P(cl.clCreateProgramWithSource(context, 1, ctypes.byref(source), None,
-                                         ctypes.byref(status)))
+text = open(sys.argv[1], "rb").read()
+source, size = ctypes.c_char_p(text), Z(len(text))
+if sys.argv[1].endswith(".cl"):
+    program = P(cl.clCreateProgramWithSource(context, 1, ctypes.byref(source), ctypes.byref(size),
+                                             ctypes.byref(status)))
+else:
+    program = P(cl.clCreateProgramWithBinary(context, 1, ctypes.byref(device), ctypes.byref(size),
+                                             ctypes.byref(source), None, ctypes.byref(status)))
+check(status.value)
 check(cl.clBuildProgram(program, 1, ctypes.byref(device), b"-cl-std=CL3.0", None, None))
 def run(name, arrays, items, group, *numbers):
     kernel = P(cl.clCreateKernel(program, name.encode(), ctypes.byref(status)))
@@ -166,12 +172,21 @@ print(json.dumps(right))
 """
 
 
-@pytest.mark.skipif(not OPENCL, reason="OpenCL's driver is not there: Debian's intel-opencl-icd")
+@pytest.mark.skipif(
+    not OPENCL, reason="OpenCL's driver is not installed: triton-xe toolchain --opencl")
+@pytest.mark.parametrize("compiler", ["driver", "ocloc"])
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
-def test_opencl_compiles_and_runs_kernels(emulate, device, tmp_path):
+def test_opencl_compiles_and_runs_kernels(emulate, device, compiler, tmp_path):
+    """OpenCL C, compiled in the program by the driver, or ahead of time by `ocloc`."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = emulate(sys.executable, str(tmp_path / "program.py"), str(HERE / "kernels.cl"),
-                   device=device)
+    kernels = HERE / "kernels.cl"
+    if compiler == "ocloc":
+        kernels = tmp_path / "kernels.bin"
+        subprocess.run(
+            [*intel.ocloc_command(), "compile", "-file", str(HERE / "kernels.cl"), "-device",
+             device, "-options", "-cl-std=CL3.0", "-o", str(kernels)], check=True,
+            capture_output=True, cwd=tmp_path)
+    done = emulate(sys.executable, str(tmp_path / "program.py"), str(kernels), device=device)
     assert done.returncode == 0, done.stderr
     right = json.loads(done.stdout.splitlines()[-1])
     assert right == dict.fromkeys(right, True)
