@@ -4,9 +4,14 @@ A kernel may assume of its arguments and its grid what its fast version needs: a
 sizes.  The assumptions are a table of steps that the runtime evaluates before each launch; when
 they do not hold it launches the general version of the kernel instead.
 
+A step is a signed integer of `bits` bits, as the kernel computes it: its exact value is that of
+the kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
+value outside of `bits` bits, or a divisor that is not positive.  Unsigned operations are those on
+what `rest` gives of their operands.
+
 Each step has the range of its values over all programs of the launch, and a power of two that
 divides them all.  That is exact for arguments, and errs to the safe side for what differs between
-programs: where a step might overflow its type or divide by zero, the conditions do not hold.
+programs.
 
     >>> table = Table()
     >>> size, tile = table.step("argument", 1), table.step("program", 0)
@@ -28,6 +33,7 @@ from typing import NamedTuple
 ALIGNMENT = 64
 """Of an address only the rest by this number counts."""
 MANY_ZEROS = 62
+WIDTHS = (8, 16, 32, 64)
 SHORT_ROWS = "rows have more elements than one subgroup takes"
 """What a kernel that reduces rows may assume; others run in a version for short rows."""
 MOST_ARGUMENTS = 256
@@ -40,9 +46,10 @@ OPS = (
 
 `constant`: the number `a`.  `argument`, `address`: parameter `a`, as a number or as the rest of its
 address by ALIGNMENT.  `program`, `programs`: the number of a program and of programs along `a`.
-`divide` and `remainder` cut towards zero.  `either`: one of both.  `span`: what lies from step `a`
-up to before step `b`, which includes the beginning.  `rest`: step `a` modulo 2**b.  The last two
-are conditions: step `a` is at least step `b`, step `a` is a multiple of 2**b."""
+`divide` and `remainder` round toward zero.  `either`: one of both.  `span`: what lies from step `a`
+up to before step `b`, which includes the beginning.  `rest`: step `a` modulo 2**b, which is not
+negative: an integer of b bits without its sign.  The last two are conditions: step `a` is at least
+step `b`, step `a` is a multiple of 2**b."""
 _INPUTS = ("constant", "argument", "address", "program", "programs")
 _CONDITIONS = ("at_least", "multiple")
 _SMALL = ("rest", "multiple")
@@ -150,7 +157,7 @@ class Table:
 def _is_sound(step: Step, number: int) -> bool:
     """Whether a step has operands, and these come before it."""
     op, a, b, bits = step
-    if op not in OPS or bits not in (8, 16, 32, 64):
+    if op not in OPS or bits not in WIDTHS:
         return False
     if op in _INPUTS:
         return op == "constant" or 0 <= a < (3 if op.startswith("program") else MOST_ARGUMENTS)
@@ -196,8 +203,9 @@ def _exact(value: int) -> Range:
 
 
 def _rest(left: Range, power: int) -> Range:
-    if left.low == left.high:
-        return _exact(left.low % (1 << power))
+    if left.low >> power == left.high >> power:
+        low, high = (x % (1 << power) for x in left[:2])
+        return _exact(low) if low == high else Range(low, high, min(left.zeros, power))
     if left.zeros >= power:
         return _exact(0)
     return Range(0, (1 << power) - (1 << left.zeros), left.zeros)

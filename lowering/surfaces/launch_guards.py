@@ -13,8 +13,8 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from triton_xe.conditions import Table
-from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
+from triton_xe.conditions import WIDTHS, Table
+from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, IndexCastOp, SelectOp, TruncIOp
 from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
@@ -35,6 +35,10 @@ _BINARY: dict[type[Operation], str] = {
     arith.AddiOp: "add", arith.SubiOp: "subtract", arith.MuliOp: "multiply",
     arith.DivSIOp: "divide", arith.RemSIOp: "remainder",
     arith.MinSIOp: "minimum", arith.MaxSIOp: "maximum",
+}
+_UNSIGNED: dict[type[Operation], str] = {
+    arith.DivUIOp: "divide", arith.RemUIOp: "remainder",
+    arith.MinUIOp: "minimum", arith.MaxUIOp: "maximum",
 }
 _AXES = ("x", "y", "z")
 DEPTH = 100
@@ -230,11 +234,24 @@ class _Steps:
         if isinstance(value, BlockArgument) or not isinstance(op, Operation):
             return self._block_argument(value)
         bits = kind.width.data if isinstance(kind, IntegerType) else 64
+        if bits not in WIDTHS:
+            raise Unknown(f"the host does not compute with integers of {bits} bits")
         name = _BINARY.get(type(op))
         if name is not None:
             left, right = map(self.value, op.operands)
             return self.table.step(name, left, right, bits)
+        name = _UNSIGNED.get(type(op))
+        if name is not None:
+            left, right = (self._unsigned(operand) for operand in op.operands)
+            return self.table.step(name, left, right, bits)
         match op:
+            case ExtUIOp(input=source):
+                return self._unsigned(source)
+            case arith.ShRUIOp(lhs=source) if (by := constant_of(op.rhs)) in range(bits):
+                power = self.table.constant(1 << by)
+                return self.table.step("divide", self._unsigned(source), power, bits)
+            case arith.AndIOp(lhs=source) if (power := _power_above(constant_of(op.rhs))):
+                return self.table.step("rest", self.value(source), power)
             case GetProgramIdOp() | GetNumProgramsOp():
                 asks = "program" if isinstance(op, GetProgramIdOp) else "programs"
                 return self.table.step(asks, _AXES.index(attribute(op, "axis").data))
@@ -249,6 +266,15 @@ class _Steps:
                 moved = self.table.step("multiply", self.value(offset), size)
                 return self.table.step("add", self.value(base), moved)
         raise Unknown(f"the host does not know the result of {op.name}")
+
+    def _unsigned(self, value: SSAValue) -> int:
+        """An integer of up to 32 bits without its sign."""
+        kind = value.type
+        if not isinstance(kind, IntegerType) or kind.width.data > 32:
+            raise Unknown("the host computes with signed integers of 64 bits")
+        if isinstance(value.owner, TruncIOp):  # the lower bits are those of the wider integer
+            value = value.owner.input
+        return self.table.step("rest", self.value(value), kind.width.data)
 
     def _block_argument(self, value: SSAValue) -> int:
         assert isinstance(value, BlockArgument)
@@ -267,6 +293,11 @@ class _Steps:
             found = self.poly(formula)
             return self.table.step("add", found, self.table.constant(0), kind.width.data)
         raise Unknown("the host does not know what a loop carries")
+
+
+def _power_above(mask: int | None) -> int:
+    """k if the mask is 2**k - 1, otherwise 0."""
+    return mask.bit_length() if mask and 0 < mask < 1 << 32 and not mask & mask + 1 else 0
 
 
 def _log2(value: int) -> int:

@@ -317,9 +317,9 @@ static int compute(const Step *s, const Range *x, const Range *y, Range *to)
 
 static Range rest(const Range *x, int power)
 {
-    int64_t size = INT64_C(1) << power;
-    if (x->low == x->high)
-        return exact(x->low & (size - 1));
+    int64_t size = INT64_C(1) << power, low = x->low & (size - 1), high = x->high & (size - 1);
+    if (x->low >> power == x->high >> power)
+        return low == high ? exact(low) : (Range){low, high, (int)least(x->zeros, power)};
     return x->zeros >= power ? exact(0)
                              : (Range){0, size - (INT64_C(1) << x->zeros), x->zeros};
 }

@@ -2,9 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
+import triton
+import triton.language as tl
 
-from triton_xe.conditions import Table
+from triton_xe.conditions import Range, Step, Table
 from triton_xe.conditions import _range as range_of
 from triton_xe.conditions import _Unsafe as Unsafe
 from triton_xe.runtime import native
@@ -23,8 +26,8 @@ def random_table(random_, arguments):
     for _ in range(random_.randrange(1, 12)):
         a, b = random_.choice(steps), random_.choice(steps)
         op = random_.choice((*COMPUTED, "rest"))
-        b = random_.randrange(1, 7) if op == "rest" else b
-        steps.append(table.step(op, a, b, random_.choice((32, 64, 64))))
+        b = random_.choice((1, 2, 5, 6, 8, 16, 32)) if op == "rest" else b
+        steps.append(table.step(op, a, b, random_.choice((8, 16, 32, 64, 64))))
     for step in random_.sample(steps, 2):
         table.require("at_least", step, random_.choice(steps), what=f"step {step} is large enough")
         table.require("multiple", step, random_.randrange(8), what=f"step {step} is a multiple")
@@ -96,6 +99,55 @@ def test_ranges_hold_what_programs_compute(seed):
     assert held > 10_000
 
 
+def wrapped(value, bits):
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def in_kernel(table, arguments, grid, programs, choose):
+    """Each step as a program computes it: with `bits` bits, which wrap around."""
+    found = []
+    for op, a, b, bits in table.steps:
+        if op in COMPUTED:
+            exact = COMPUTED[op](found[a], found[b], choose) if found[b] or op not in (
+                "divide", "remainder") else 0
+            found.append(wrapped(exact, bits))
+        elif op == "at_least":
+            found.append(found[a] >= found[b])
+        elif op == "multiple":
+            found.append(found[a] % (1 << b) == 0)
+        elif op == "rest":
+            found.append(found[a] % (1 << b))
+        else:
+            one = Table([Step(op, a, b, bits)])
+            found.append(values_of(one, arguments, grid, programs, choose)[0])
+    return found
+
+
+def test_conditions_that_hold_are_true_in_programs_whose_integers_wrap():
+    choose, held = random.Random(11), 0
+    for _ in range(8000):
+        arguments = [choose.choice(VALUES) for _ in range(3)]
+        grid = tuple(choose.choice((1, 2, 5, 130)) for _ in range(3))
+        table = random_table(choose, 3)
+        if table.failing(arguments, grid):
+            continue
+        for _ in range(4):
+            programs = [choose.randrange(size) for size in grid]
+            values = in_kernel(table, arguments, grid, programs, choose)
+            assert all(values[n] for n in table.meanings), (table.text(), arguments, grid)
+            held += 1
+    assert held > 400
+
+
+@pytest.mark.parametrize(("low", "high", "power", "wanted"), [
+    (-3, -3, 8, (253, 253)), (-200, -100, 8, (56, 156)), (5, 90, 32, (5, 90)),
+    (-1, 1, 8, (0, 255)), (250, 260, 8, (0, 255)), (256, 260, 8, (0, 4)),
+])
+def test_the_rest_is_the_integer_without_its_sign(low, high, power, wanted):
+    found = range_of(Step("rest", 0, power), [Range(low, high, 0)], [], [])
+    assert (found.low, found.high) == wanted
+
+
 @pytest.mark.skipif(native.launch is None, reason="no launch code in C")
 def test_c_and_python_agree():
     choose, answers = random.Random(5), set()
@@ -153,3 +205,31 @@ def test_steps_that_no_condition_needs_are_forgotten():
         assert table.step("add", three, three) == 1
         table.shorten(1)
         assert table.text() == before
+
+
+@triton.jit
+def unsigned_rows(x, w, o, n: tl.uint32, SIZE: tl.constexpr, BY: tl.constexpr):
+    """Rows of a product from `n`, computed as `BY` says, up to the pitch."""
+    first = n // 3 if BY == 0 else n % 48 if BY == 1 else n >> 2 if BY == 2 else (n & 31)
+    first = first if BY < 4 else n.to(tl.uint8).to(tl.uint32)
+    r = tl.arange(0, 16)
+    k = tl.arange(0, SIZE)
+    a = tl.load(x + (first.to(tl.int64) + r[:, None]) * SIZE + k[None, :])
+    b = tl.load(w + k[:, None] * SIZE + k[None, :])
+    tl.store(o + r[:, None] * SIZE + k[None, :], tl.dot(a, b))
+
+
+@pytest.mark.parametrize("by", range(5))
+def test_unsigned_integers_are_those_of_the_kernel(by):
+    """Rows begin at quotients, rests, shifts, masks and narrow copies of unsigned integers."""
+    choose = np.random.default_rng(by)
+    x = choose.integers(-4, 5, (320, 32)).astype(np.float16)
+    w = choose.integers(-4, 5, (32, 32)).astype(np.float16)
+    firsts = (lambda n: n // 3, lambda n: n % 48, lambda n: n >> 2, lambda n: n & 31,
+              lambda n: n % 256)
+    many = (0, 7, 100, 160, 2**32 - 1, 2**31, 2**31 + 5, 2**32 - 256)
+    for n in (n for n in many if firsts[by](n) < 300):
+        o = np.zeros((16, 32), np.float32)
+        unsigned_rows[(1,)](x, w, o, n, 32, by)
+        first = firsts[by](n)
+        assert (o == x[first:first + 16].astype(np.float32) @ w.astype(np.float32)).all(), n
