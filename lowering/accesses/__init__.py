@@ -1,1 +1,1 @@
-"""Addresses and masks of accesses, made simpler before layouts are chosen."""
+"""Simplify addresses and masks of accesses before layouts are chosen."""

@@ -1,6 +1,7 @@
-"""Whether a row of conditions hides what it leaves out of a load from all stores too.
+"""Prove that rows which a condition leaves out of a load are not stored either.
 
-Kernels of experts mask rows of A by `token < tokens`, and store rows of the product by the same.
+Kernels of experts mask rows of A by `token < tokens`, and store rows of the product by the same
+mask.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OF_ROWS = (AddPtrOp, GetProgramIdOp, MakeRangeOp, SplatOp)
 
 
 def is_row_hidden(value: SSAValue, mask: SSAValue) -> bool:
-    """Whether nothing that is stored depends on a matrix where a row's condition is false."""
+    """True if no stored value depends on a matrix in rows whose condition is false."""
     found = row_along(mask)
     return found is not None and is_hidden_along(value, found[1], _Unmasked(found[0]))
 
@@ -54,7 +55,7 @@ class _Unmasked:
 
 
 def row_along(mask: SSAValue) -> tuple[SSAValue, int] | None:
-    """The row of conditions that a matrix of them repeats, and along which dimension it lies."""
+    """The row of conditions that a mask repeats, and the dimension along which it varies."""
     axis: int | None = None
     op = mask.owner
     while isinstance(op, BroadcastOp | ConvertLayoutOp | ExpandDimsOp):
@@ -68,7 +69,9 @@ def row_along(mask: SSAValue) -> tuple[SSAValue, int] | None:
 
 
 def _is_same(one: SSAValue, other: SSAValue, depth: int = 0) -> bool:
-    """Whether two values are the same but for their layouts: Triton computes rows once for each."""
+    """True if two values are equal except for layouts, because Triton computes rows once for
+    each.
+    """
     one, other = (before_conversions(v) for v in (one, other))
     if one is other:
         return True
@@ -86,7 +89,7 @@ def _is_same(one: SSAValue, other: SSAValue, depth: int = 0) -> bool:
 
 
 def _is_read_at_once(first: Operation, second: Operation) -> bool:
-    """Whether nothing is written between two reads of one block."""
+    """True if no store is between two loads of one block."""
     before, after = sorted((first, second), key=_place)
     here = before.next_op
     while here is not None and here is not after:

@@ -1,11 +1,12 @@
-"""Pass split-addresses: what moves in a loop for all lanes alike is added to the base.
+"""Pass split-addresses: add loop-carried offsets that are equal in all lanes to the base.
 
     %at = addi %rows, splat %k ; tt.addptr (splat %base), %at
+
  -> %moved = tt.addptr %base, %k ; tt.addptr (splat %moved), %rows
 
-So where the device has no 2D messages, for offsets of 64 bits, as descriptors have them: sums and
-products of these are the same in any order.  What a lane adds to the base is then the same in all
-passes, and computed once.
+It applies to 64-bit offsets (as in descriptors) on devices without 2D messages, because their sums
+and products are equal in any order.  The offset of a lane from the base is then loop-invariant, and
+computed once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from triton_xe.lowering.rewriting import all_of, erase_dead, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_STEPS = 60
-"""Values that offsets are followed through."""
+"""Most values through which offsets are followed."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,23 @@ def _split(load: LoadOp, loop: scf.ForOp) -> None:
 
 
 class Parts(NamedTuple):
-    """A tensor as the sum of a scalar that a loop changes and a tensor that it does not."""
+    """A tensor as the sum of a loop-variant scalar and a loop-invariant tensor."""
 
     moves: SSAValue | None
     stays: SSAValue | None
 
 
 class _Splitter:
-    """Writes the parts of offsets: what moves before an access, what stays before its loop."""
+    """Creates the parts of offsets: variant parts before an access, invariant parts before its
+    loop.
+    """
 
     def __init__(self, loop: scf.ForOp, at: InsertPoint) -> None:
         self._loop, self._at, self._before = loop, at, InsertPoint.before(loop)
         self._known: dict[SSAValue, Parts] = {}
 
     def of(self, value: SSAValue) -> Parts:
-        """The parts of a tensor; `Unknown` where it is no sum of such."""
+        """The parts of a tensor; raise `Unknown` if it is no such sum."""
         if len(self._known) > MOST_STEPS:
             raise Unknown("offsets are computed in too many steps")
         if value not in self._known:
@@ -117,7 +120,7 @@ class _Splitter:
                      added(left.stays, right.stays, self._before))
 
     def _product(self, op: arith.MuliOp) -> Parts:
-        """Of a sum and one number that stays."""
+        """The parts of a product of a sum and a loop-invariant number."""
         for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             splat = factor.owner
             if not isinstance(splat, SplatOp) or self._is_inside(splat.src):
@@ -131,7 +134,7 @@ class _Splitter:
         raise Unknown("offsets are multiplied by what is not the same in all lanes and passes")
 
     def _again(self, op: Operation, operands: list[SSAValue]) -> SSAValue:
-        """The result of an operation on what stays, before the loop."""
+        """The result of an operation on invariant values, before the loop."""
         copy = op.clone()
         copy.operands = operands
         return self.put(copy, self._before)

@@ -1,11 +1,12 @@
-"""Pass whole-blocks: a launch vouches that blocks of operands lie inside all bounds.
+"""Pass whole-blocks: assume that blocks of operands are in bounds, checked by a launch guard.
 
     scf.for ... { %m = cmpi slt, %k, splat %left ; tt.load %p, %m ; tt.dot }
+
  -> scf.for ... { tt.load %p, true ; tt.dot }                      condition: 32 divides %left
 
-So where the device has no 2D messages, which see to their edges themselves: a masked load there
-needs its registers filled beforehand, and the mask.  Other launches take the general version, as
-for all conditions.  Not where products fill the register file.
+It applies to devices without 2D messages, whose hardware would check the edges.  A masked load
+needs its registers initialised, and the mask.  Launches that fail the guard use the general
+version.  The pass does not apply if products fill the register file.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ class WholeBlocksPass(TargetedPass):
 
 
 def _leaves_room(dot: DotOp, register: int) -> bool:
-    """Whether a product leaves registers for what is loaded; else IGC 2.40 spills more of it.
+    """True if a product leaves registers for loaded values; otherwise IGC 2.40 spills more.
 
-    So it did in attention's loops, with two products.  `register` is the bytes of one in all warps.
+    That happened in attention's loops, with two products.  `register` is the bytes of one register
+    in all warps.
     """
     nbytes = prod(shape_of(dot.d)) * ACCUMULATOR_BYTES
     loop = dot.parent_op()
@@ -66,7 +68,7 @@ def _leaves_room(dot: DotOp, register: int) -> bool:
 
 
 def _vouch(dot: DotOp, affine: Affine) -> None:
-    """Conditions that make masks of a product's operands true."""
+    """Add guards that make the masks of a product's operands true."""
     for load in [x for operand in (dot.a, dot.b) for x in operand_loads(operand)]:
         guards = bounds_of(load, affine) if _is_in_loop(load) else None
         if guards is None or tested_in_kernel(guards, load):

@@ -1,11 +1,12 @@
-"""Pass whole-rows: a launch vouches that rows that fill the registers are as long as their block.
+"""Pass whole-rows: assume that rows which fill the registers fill their block, checked by a guard.
 
     %m = cmpi slt, make_range(0, 8192), splat %n ; tt.load %p, %m ; select %m ; tt.reduce
+
  -> tt.load %p, true ; select true ; tt.reduce                     condition: %n is at least 8192
 
-Intel's compiler gives each message with a mask 64-bit addresses of its own, two registers each, and
-fills its registers beforehand; messages without one share an address.  Rows that stay in registers
-while they are reduced leave no room for that.  Other launches take the general version.
+Intel's compiler gives each masked message separate 64-bit addresses, two registers each, and
+initialises its registers.  Unmasked messages share an address.  Rows that stay in registers while
+they are reduced leave no room for that.  Launches that fail the guard use the general version.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from triton_xe.lowering.surfaces.split_inside import what_makes_true
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FILLING = 128
-"""Registers of what is loaded beside a reduction, as words, from which on a version has no masks:
-half of the larger file.  Of 192 the masks made layer norm's gradient spill up to 2,688 bytes, and
-of 128 the softmax's gradient has 487 instructions with them and 308 without (IGC 2.40)."""
+"""Registers of loaded values live at a reduction, as words, from which masks are dropped.
+
+It is half of the larger file.  With 192 the masks made layer norm's gradient spill up to 2,688
+bytes.  With 128 the softmax's gradient has 487 instructions with masks and 308 without (IGC 2.40).
+"""
 WORD_BYTES = 4
 
 
@@ -57,7 +60,7 @@ class WholeRowsPass(TargetedPass):
 
 
 def _held(function: FuncOp) -> int:
-    """Bytes of what is loaded beside a reduction, each element as a word."""
+    """Bytes of loaded values live at a reduction, each element as a word."""
     return max((_loaded(block) for block in _reducing(function)), default=0)
 
 
@@ -73,7 +76,7 @@ def _loaded(block: Block) -> int:
 
 
 def _vouch(function: FuncOp) -> None:
-    """Conditions that make masks of whole rows true."""
+    """Add guards that make the masks of whole rows true."""
     affine = Affine()
     accesses: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]
     masked = {op.mask: op for op in reversed(accesses) if op.mask is not None}
@@ -86,7 +89,7 @@ def _vouch(function: FuncOp) -> None:
 
 
 def _lengths(mask: SSAValue, affine: Affine, function: FuncOp) -> list[Guard] | None:
-    """What arguments alone must be for a mask to be true for all lanes."""
+    """Conditions on arguments alone under which a mask is true in all lanes."""
     if not shape_of(mask) or constant_of(mask) is not None:
         return None
     guards = what_makes_true(mask, affine)

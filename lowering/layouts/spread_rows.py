@@ -75,7 +75,7 @@ def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
 
 
 def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
-    """Pairs like `_reduced_rows` for values that a loop loads for the rows of DPAS results, such as scales."""
+    """Pairs like `_reduced_rows`, for values that a loop loads per row, such as scales."""
     for op in all_of(function, BroadcastOp):
         kind, column = op.results[0].type, op.operands[0].owner
         if not (isinstance(column, ExpandDimsOp) and column.axis.value.data == 1

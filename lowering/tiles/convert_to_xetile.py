@@ -1,11 +1,11 @@
-"""Pass convert-to-xetile: block loads, block stores and dots become operations on subgroup tiles.
+"""Pass convert-to-xetile: lower block loads, block stores and dots to operations on subgroup tiles.
 
     xe.cursor / xe.advance / xe.block_load / xe.block_store  ->  xetile.init_tile at the subgroup's
                                    part / update_tile_offset / load_tile / store_tile
     tt.dot %a, %b, %c  ->  from_tile(xetile.tile_mma(to_tile %a, to_tile %b, to_tile %c))
 
-Loads that move in a loop are also prefetched, `num_stages - 1` iterations ahead, each subgroup
-its share of the work-group's tile.  Loop-carried accumulators are carried as tiles.
+Loads that move in a loop are also prefetched, `num_stages - 1` iterations ahead; each subgroup
+prefetches a part of the work-group's tile.  Loop-carried accumulators are carried as tiles.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def tile_vector(kind: Attribute) -> VectorType[Any]:
 
 
 def _check_rectangle(kind: TensorType[Attribute]) -> None:
-    """Refuse what warps hold several pieces of: their registers are in no order of a tile."""
+    """Refuse tensors of which a warp has several pieces, because their registers are in no tile
+    order.
+    """
     encoding = encoding_of(kind)
     operand = encoding if isinstance(encoding, DotOperandEncoding) else None
     parent = operand.parent if operand else encoding
@@ -251,7 +253,9 @@ class _Conversion:
         Rewriter.replace_op(store, [view, once], [])
 
     def _first_copy(self, kind: Attribute) -> SSAValue | None:
-        """Whether this subgroup is the first that owns its part; None where no two own the same."""
+        """True if this subgroup is the first that owns its part; None if no two own the same
+        part.
+        """
         bases = layout_of(kind).bases["warp"]
         copies = sum(1 << k for k, base in enumerate(bases) if not any(base))
         if not copies:
@@ -264,9 +268,9 @@ class _Conversion:
     def _prefetch(
         self, cursor: xe.CursorOp, load: xe.BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
     ) -> scf.ForOp:
-        """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop.
+        """Prefetch the tile of `num_stages - 1` iterations later; return the new loop.
 
-        What is loaded twice, as a matrix and its transposition, is prefetched once.
+        A tile that is loaded twice, as a matrix and its transpose, is prefetched once.
         """
         ahead = self.num_stages - 1
         transposed, kind = _access_type(load)
@@ -299,7 +303,9 @@ class _Conversion:
     def _prefetched_part(
         self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint
     ) -> xetile.InitCoopTileOp | None:
-        """This warp's share of a tile that one message each prefetches; None where none can."""
+        """This warp's part of a tile that one message per warp prefetches; None if that is
+        impossible.
+        """
         transposed, kind = _access_type(load)
         shape = kind.get_shape()
         rows, columns = _memory_order((shape[0], shape[1]), transposed)
@@ -318,7 +324,7 @@ class _Conversion:
         return part
 
     def _share(self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint) -> SSAValue:
-        """`_prefetched_part` for a prefetch that the program states."""
+        """`_prefetched_part` for a prefetch that the program requests."""
         part = self._prefetched_part(cursor, load, at)
         if part is None:
             raise UnsupportedError(
@@ -329,7 +335,7 @@ class _Conversion:
         return part.part
 
     def _prefetch_at(self, load: xe.BlockLoadOp, tile: SSAValue) -> None:
-        """The message in place of the load that nobody wants."""
+        """Replace a load whose value is unused by a prefetch message."""
         for use in list(load.value.uses):
             Rewriter.erase_op(use.operation)
         prefetch = xetile.PrefetchTileOp(tile=tile)
@@ -378,7 +384,7 @@ class _Conversion:
 
 
 def _is_prefetch(load: xe.BlockLoadOp) -> bool:
-    """Whether nobody wants a load's value but in the cache."""
+    """True if a load's value is only needed in the cache."""
     return any(isinstance(use.operation, xe.PrefetchedOp) for use in load.value.uses)
 
 
@@ -390,7 +396,9 @@ def carried_uses(cursor: SSAValue) -> tuple[list[xe.BlockLoadOp], xe.AdvanceOp]:
 
 
 def separate(cursor: xe.CursorOp) -> None:
-    """Give each load its own cursor: loads of one address in two layouts want different tiles."""
+    """Give each load its own cursor, because loads of one address in two layouts need different
+    tiles.
+    """
     uses = list(cursor.cursor.uses)
     loop = uses[0].operation
     if not isinstance(loop, scf.ForOp):
@@ -440,5 +448,5 @@ def _access_type(access: xe.BlockLoadOp | xe.BlockStoreOp) -> tuple[bool, Tensor
 
 
 def _memory_order(pair: tuple[int, int], transposed: bool) -> tuple[int, int]:
-    """(row-wise, column-wise) in memory of what is given for tensor dimensions 0 and 1."""
+    """(along the rows, along the columns) of memory, from values for tensor dimensions 0 and 1."""
     return (pair[1], pair[0]) if transposed else pair

@@ -1,4 +1,4 @@
-"""Pass convert-xetile-to-xegpu: tiles become instructions, by the block-load planner.
+"""Pass convert-xetile-to-xegpu: lower tiles to instructions, according to the block-load planner.
 
     xetile.load_tile %t   ->  xegpu.load_nd per message, xe.fragment per operand of an instruction
     xetile.tile_mma       ->  xegpu.dpas per (k, n, m) instruction
@@ -8,12 +8,12 @@
 
 A tile of registers becomes a list of fragments, each a vector of one work-item; loops carry the
 fragments.  A tile in memory becomes a descriptor for each shape of message that its accesses use.
-Descriptors keep the element type of the tile: a transposing load of 16-bit elements moves pairs,
-which `transpose_bit_width` says.
+Descriptors keep the element type of the tile.  A transposing load of 16-bit elements moves pairs,
+as `transpose_bit_width` says.
 
-Where no message fits (`xe.gather` on the tile, a device without them, a K that is no multiple of
-the instruction's), each operand is one descriptor with an sg_map, which gathers move; `xe.valid`
-on its accesses tells how many of its rows and columns count.
+If no message fits (`xe.gather` on the tile, a device without them, a K that is no multiple of the
+instruction's), each operand is one descriptor with an sg_map, which gathers move.  `xe.valid` on
+its accesses is the number of its valid rows and columns.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _Access = TypeVar("_Access", xegpu.LoadNdOp, xegpu.StoreNdOp, xegpu.PrefetchNdOp
 
 
 class _Conversion:
-    """Writes the instructions before each operation on tiles, which is dead then."""
+    """Creates the instructions before each operation on tiles, which is then dead."""
 
     def __init__(self, function: Operation, tiles: TileAnalysis) -> None:
         self.function = function
@@ -144,7 +144,7 @@ class _Conversion:
         return op.results[0]
 
     def _for(self, loop: scf.ForOp) -> None:
-        """Carry the parts of each tile; what carried the tile itself becomes dead."""
+        """Carry the parts of each tile; the loop-carried values of the tile itself become dead."""
         body, starts = loop.body.block, list(loop.iter_args)
         tiles = [i for i, v in enumerate(starts) if isinstance(v.type, xetile.TileType)]
         registers = [i for i, v in enumerate(starts) if v in self.operands]
@@ -164,7 +164,7 @@ class _Conversion:
         self.dead_carries += [(last, i, body.args[1 + i]) for i in carried]
 
     def _parts(self, tile: SSAValue) -> list[SSAValue]:
-        """The fragments of a tile of registers, the descriptors of one in memory."""
+        """The fragments of a tile of registers, or the descriptors of one in memory."""
         if tile in self.fragments:
             return self.fragments[tile]
         return list(self.descs.get(tile, {}).values())
@@ -183,7 +183,7 @@ class _Conversion:
             self._describe(op, op.tile, op, op.offsets)
 
     def _describe(self, op: Operation, tile: SSAValue, source: Any, at: Sequence[Any]) -> None:
-        """Make every descriptor that a tile's accesses need."""
+        """Create every descriptor that a tile's accesses need."""
         kind = tile.type
         assert isinstance(kind, xetile.TileType)
         needs = self.needs[tile]
@@ -202,7 +202,7 @@ class _Conversion:
         self.descs[tile] = made
 
     def _coop(self, op: Any) -> None:
-        """The part of a tile that a subgroup takes: rows, then columns, dealt in order."""
+        """The part of a tile that a subgroup processes: rows, then columns, assigned in order."""
         if op.part not in self.needs:
             return
         source = op.tile.owner
@@ -350,7 +350,7 @@ class _Conversion:
                 self._access(op, xegpu.PrefetchNdOp(desc=desc))
 
     def _blocks(self, value: SSAValue, rectangle: Rectangle) -> Iterator[tuple[int, int]]:
-        """The number of each operand of a rectangle, in the whole tile and in the rectangle."""
+        """The index of each operand of a rectangle, in the whole tile and in the rectangle."""
         for r in range(rectangle.rows.count):
             for c in range(rectangle.columns.count):
                 at = rectangle.rows.first + r, rectangle.columns.first + c
@@ -359,7 +359,7 @@ class _Conversion:
     def _gathers(
         self, op: xetile.LoadTileOp | xetile.StoreTileOp
     ) -> Iterator[tuple[int, SSAValue, Cut, Cut]]:
-        """Number, descriptor, rows and columns of each operand, moved one by one."""
+        """Index, descriptor, rows and columns of each operand, which is moved separately."""
         tile, transposed = self.operands[op.value], is_transposed(op, op.tile_type)
         for r, rows in enumerate(tile.row_cuts):
             desc = self.descs[op.tile][gather_kind(tile, r, op.tile_type, transposed)]
@@ -368,7 +368,7 @@ class _Conversion:
                        columns)
 
     def _access(self, op: Operation, made: _Access) -> _Access:
-        """Insert an access with the hints of the tile's."""
+        """Insert an access with the cache hints of the tile's access."""
         made.properties.update(cache_hints(op))
         Rewriter.insert_op(made, InsertPoint.before(op))
         return made
@@ -414,7 +414,7 @@ class _Conversion:
             fragments=self.fragments[op.tile], tensor_type=op.tensor.type))
 
     def _cast(self, op: ShapeCastOp) -> None:
-        """A tile as a vector of the subgroup, and back."""
+        """Convert a tile to a vector of the subgroup, or back."""
         lanes = self.tiles.target.subgroup_size
         if op.source in self.operands:
             Rewriter.replace_op(op, xe.VectorOfFragmentsOp(
@@ -434,7 +434,7 @@ class _Conversion:
             self.fragments[op.result] = made
 
     def _elementwise(self, op: Operation) -> None:
-        """The same op on every operand of the tiles; scalars stay as they are."""
+        """Apply the op to every operand of the tiles; scalars do not change."""
         (result,) = op.results
         if result not in self.operands:
             return

@@ -1,4 +1,4 @@
-"""A subgroup's part of a moved tile is its part of the tile, moved.
+"""Move the split of a tile among subgroups before moves of the tile.
 
     init_coop_tile(update_tile_offset(t, y, x))  ->  update_tile_offset(init_coop_tile(t), y, x)
     init_coop_tile of a tile that a loop carries ->  the loop carries the part as well
@@ -15,14 +15,14 @@ from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, yi
 
 
 def move_parts(function: Operation) -> None:
-    """Let every part be one of a tile that `xetile.init_tile` makes, where that is possible."""
+    """Make every part one of a tile that `xetile.init_tile` creates, if possible."""
     work = all_of(function, xetile.InitCoopTileOp)
     while work:
         work += _moved(work.pop())
 
 
 def _moved(op: xetile.InitCoopTileOp) -> list[xetile.InitCoopTileOp]:
-    """Rewrite a part by one step; what is left to rewrite."""
+    """Rewrite a part by one step; return the parts that remain to be rewritten."""
     owner = op.tile.owner
     if isinstance(owner, xetile.UpdateTileOffsetOp):
         part = _part(op, owner.tile, InsertPoint.before(op))
@@ -53,7 +53,7 @@ def _carried(op: xetile.InitCoopTileOp, loop: scf.ForOp) -> list[xetile.InitCoop
 def _folded(
     op: xetile.InitCoopTileOp, tile: SSAValue, part: SSAValue
 ) -> list[xetile.InitCoopTileOp]:
-    """What a loop yields, a part of `tile` or of that tile moved, in terms of its `part`."""
+    """Rewrite the yielded value, a part of `tile` or of that tile moved, in terms of its `part`."""
     owner = op.tile.owner
     if op.tile is tile:
         op.part.replace_all_uses_with(part)
@@ -69,7 +69,7 @@ def _folded(
 def _part(
     op: xetile.InitCoopTileOp, tile: SSAValue, at: InsertPoint
 ) -> xetile.InitCoopTileOp:
-    """The same part of another tile."""
+    """Take this part of another tile."""
     made = xetile.InitCoopTileOp(
         tile=tile, coop_id=op.coop_id, coop_size=op.coop_size, part_type=op.part_type
     )

@@ -1,16 +1,16 @@
-"""Pass sink-loads: where a block reads more than registers can hold, each read moves to its use.
+"""Pass sink-loads: move loads to their uses if a block loads more than the registers can hold.
 
-The reads of a tile stand together where the tile is loaded.  That hides their latency best, as
-long as all of them fit; operands of attention, K and V of a step, do not.  Such reads of tiles are
-marked too, to be written where their first value is used: an operand that is converted on its way
-to the matrix unit is then read piece by piece.  A tensor that changes its layout is read right
-before it does.  Products that fill the registers are computed where they are used.
+The loads of a tile are adjacent.  That hides their latency best if all of them fit.  Operands of
+attention, K and V of a step, do not fit.  Loads of such tiles are also marked, so that they are
+emitted at the first use of one of their values.  An operand that is converted on its way to the
+matrix unit is then loaded piece by piece.  A tensor that changes its layout is loaded right before
+it does.  Products that fill the registers are computed at their uses.
 
-What is combined with a product behind its loop is read message by message, each of which is used
-up before the next one, where not all of them fit beside the product.
+If operands that are combined with a loop's product do not all fit next to it, they are loaded
+message by message, and each is used up before the next one.
 
-What a loop needs and reads before it is read again in it where it does not fit beside what the
-loop carries and makes; and the products of a crowded loop follow one message after the other.
+If values that a loop needs and loads before it do not fit next to its loop-carried values and
+results, they are loaded again in the loop.  The products of such a loop are grouped by message.
 """
 
 from __future__ import annotations
@@ -61,36 +61,51 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
-"""Registers that the reads of one block may fill, half of the larger register file."""
+"""Registers that the loads of one block may fill, half of the larger register file."""
 MESSAGEWISE = 104
-"""Registers of what a loop needs, beyond which products are computed message by message."""
+"""Registers of the values that a loop needs above which products are computed message by
+message.
+"""
 CROWDED = 168
-"""The same for what is combined with a loop's results, which is read message by message."""
+"""Limit like `MESSAGEWISE` for values that are combined with a loop's results."""
 FULL = 232
-"""Registers of what a loop needs, beyond which it reads again what it reads before it."""
+"""Registers of the values that a loop needs above which it loads again what it loads before it."""
 FULL_ON = {"ptl": 224}
-"""The same where Intel's compiler needs more for itself: with 232 attention's backward loop
-spilled 5.5 KB there, and nothing on others, which read less so."""
+"""Limit like `FULL` on devices where Intel's compiler needs more registers for itself.
+
+With 232 attention's backward loop spilled 5.5 KB there, and nothing on other devices.
+"""
 FULL_BESIDE_TILES = 208
-"""The same beside tiles whose products are computed message by message: with 212 attention's
-backward loop to heads of 128 spilled up to 2 KB, with 202 nothing (IGC 2.40)."""
+"""Limit like `FULL` next to tiles whose products are computed message by message.
+
+With 212 attention's backward loop to heads of 128 spilled up to 2 KB, with 202 nothing (IGC 2.40).
+"""
 MOST_BESIDE = 216
-"""Registers that a loop carries, and of its largest product, beside which operands have room: with
-224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide heads
-nothing."""
+"""Loop-carried registers and those of the largest product that leave room for operands.
+
+With 224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide
+heads nothing.
+"""
 FULL_OF_SEVERAL = 184
-"""The same for values of several loops, as the causal attention's, whose other loop masks too."""
+"""Limit like `FULL` for values of several loops, as in causal attention, whose other loop masks
+too.
+"""
 WIDE = 64
-"""Registers of a product, of which so many are converted while operands of the next one arrive."""
+"""Registers of a product above which parts are converted while operands of the next one arrive."""
 HELD_BESIDE_WIDE = 184
-"""Registers of what a loop with such a product needs, beyond which it reads again what it reads
-before it, where lanes also keep something for what is behind it: with 193 attention to heads of 64
-that stores the logarithms of its sums spilled up to 512 bytes (IGC 2.40)."""
+"""Limit like `FULL` for a loop with a wide product, if lanes also keep values for after the loop.
+
+With 193 attention to heads of 64 that stores the logarithms of its sums spilled up to 512 bytes
+(IGC 2.40).
+"""
 HELD_IN_SEVERAL = 150
-"""The same where values go from one loop to the next, which copies them: with 153 causal attention
-spilled 1,792 bytes, and had 44 instructions more than with these two messages."""
+"""Limit like `FULL` for values that are passed from one loop to the next, which copies them.
+
+With 153 causal attention spilled 1,792 bytes, and had 44 instructions more than with two messages
+loaded again.
+"""
 FREE = (arith.ConstantOp, SplatOp)
-"""What makes tensors that take no registers of lanes."""
+"""Operations whose tensors take no registers of lanes."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
 
@@ -131,7 +146,7 @@ class SinkLoadsPass(TargetedPass):
 
 
 def _tell_if_crowded(body: Block, target: Target) -> None:
-    """A remark where what a loop makes at once hardly fits beside what the loop carries."""
+    """Add a remark if the temporaries of a loop hardly fit next to its loop-carried values."""
     carried, made = (size // target.grf_bytes for size in (
         _carried(body, target), _made_together(body, target)))
     loop = body.parent_op()
@@ -142,16 +157,16 @@ def _tell_if_crowded(body: Block, target: Target) -> None:
 
 
 def _needed(loop: scf.ForOp, target: Target) -> int:
-    """Bytes that a loop carries and reads before it, and of its largest product.
+    """Bytes that a loop carries and loads before it, and of its largest product.
 
-    A quarter more of that is being converted.
+    A quarter is added for values that are being converted.
     """
     held = [*loop.iter_args, *(load.value for load in _read_before(loop))]
     return sum(_bytes(value, target) for value in held) + _made(loop.body.block, target)
 
 
 def _most_held(body: Block, several: bool, target: Target) -> int:
-    """Registers of what a loop needs, up to which it keeps what is read before it."""
+    """Registers of the values that a loop needs, up to which it keeps what is loaded before it."""
     if several:
         return HELD_IN_SEVERAL
     wide = _made(body, target) >= WIDE * target.grf_bytes
@@ -163,7 +178,7 @@ def _most_held(body: Block, several: bool, target: Target) -> int:
 
 
 def _passes_something(body: Block) -> bool:
-    """Whether a tensor is made before a loop and used behind it."""
+    """True if a tensor is created before a loop and used after it."""
     loop = body.parent_op()
     assert loop is not None
     before: Operation | None = loop.prev_op
@@ -181,15 +196,16 @@ def _is_behind(op: Operation, loop: Operation) -> bool:
 
 
 def _made(body: Block, target: Target) -> int:
-    """Bytes of a loop's largest product that it does not carry, and of what is being converted."""
+    """Bytes of a loop's largest product that it does not carry, and of values being converted."""
     made = (_bytes(op.tensor, target) for op in _products_made(body))
     return max(made, default=0) * 5 // 4
 
 
 def _made_together(body: Block, target: Target) -> int:
-    """The same with values like that product, made before it and used behind it.
+    """Bytes like `_made`, with values of similar size that are live at the same time.
 
-    So lie the probabilities of attention's gradient beside the products that they multiply.
+    An example is the probabilities of attention's gradient, which are live next to the products
+    they are multiplied by.
     """
     rank = {op: number for number, op in enumerate(body.ops)}
     spans: dict[Any, list[tuple[int, int]]] = {}
@@ -205,7 +221,7 @@ def _made_together(body: Block, target: Target) -> int:
 
 
 def _is_made_at_use(fragment: SSAValue) -> bool:
-    """Whether a piece of a product, or of what is loaded, is there when it is used, and not yet."""
+    """True if a piece of a product, or of a loaded value, is only computed at its use."""
     op = fragment.owner
     if isinstance(op, xe.FragmentOp):
         return all(isinstance(v.owner, xegpu.LoadNdOp) and v.owner.at_use is not None
@@ -220,9 +236,9 @@ def _products_made(body: Block) -> list[xe.FromFragmentsOp]:
 
 
 def _read_again(body: Block) -> None:
-    """Read what stays the same in each iteration, as it does not fit beside the rest.
+    """Load again in each iteration a loop-invariant value that does not fit next to the others.
 
-    That is Q of attention, beside the accumulator and the scores of a wide head.
+    An example is Q of attention, next to the accumulator and the scores of a wide head.
     """
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
@@ -232,7 +248,7 @@ def _read_again(body: Block) -> None:
 
 
 def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
-    """The messages before a loop that bring operands of products in it, and nothing else."""
+    """The messages before a loop that only load operands of products in it."""
     found = dict.fromkeys(
         value.owner.loads[0].owner for op in loop.body.block.ops if isinstance(op, xegpu.DpasOp)
         for value in op.operands if isinstance(value.owner, xe.FragmentOp))
@@ -241,7 +257,7 @@ def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
 
 
 def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
-    """Read a message again at the start of a loop's body, for what uses it there."""
+    """Load a message again at the start of a loop's body, for its uses there."""
     again, at = load.clone(), InsertPoint.at_start(body)
     for use in list(load.value.uses):
         piece = use.operation.clone({load.value: again.value})
@@ -252,7 +268,7 @@ def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
 
 
 def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
-    """Whether memory may change between a read and the end of a loop behind it."""
+    """True if memory may change between a load and the end of a loop after it."""
     op: Operation | None = load.next_op
     while op is not None:
         if any(not inner.regions and orders_memory(inner) for inner in below(op)):
@@ -262,7 +278,7 @@ def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
 
 
 def _bytes(value: SSAValue, target: Target) -> int:
-    """What one subgroup holds of a value."""
+    """Bytes of a value in one subgroup."""
     kind: Any = value.type
     if isinstance(kind, TensorType):
         count = len(view_of(layout_of(kind)).registers)
@@ -286,9 +302,9 @@ def _sink(block: Block, target: Target) -> None:
 
 
 def _multiply_by_message(block: Block, target: Target, least: int) -> None:
-    """Have the products of what one message reads next to each other, so that one is held.
+    """Group the products of each message's values, so that only one message is live.
 
-    That is worth it where the messages of a tile fill half of `least` registers.
+    That is done if the messages of a tile fill half of `least` registers.
     """
     rank = {op: number for number, op in enumerate(block.ops)}
     filled = _filled(block, target)
@@ -307,7 +323,7 @@ def _filled(block: Block, target: Target) -> Counter[SSAValue]:
 
 
 def _tile(load: xegpu.LoadNdOp) -> SSAValue:
-    """The descriptor of the tile that a message reads a part of."""
+    """The descriptor of the tile of which a message loads a part."""
     desc: SSAValue = load.desc
     while isinstance(desc.owner, xegpu.UpdateNdOffsetOp):
         desc = desc.owner.desc
@@ -315,7 +331,7 @@ def _tile(load: xegpu.LoadNdOp) -> SSAValue:
 
 
 def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, int]) -> None:
-    """Move each product of a message behind the one before, unless it needs what is made later."""
+    """Move each product of a message after the previous one, unless it needs a later value."""
     pieces = [use.operation for use in load.value.uses if _is_piece(use.operation)]
     products = sorted({use.operation for piece in pieces for use in piece.results[0].uses
                        if _multiplies(use, block)}, key=lambda op: rank[op])
@@ -331,21 +347,21 @@ def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, i
 
 
 def _is_piece(op: Operation) -> bool:
-    """Whether an operation picks an operand from what one message reads."""
+    """True if an operation extracts an operand from one message's result."""
     return isinstance(op, xe.FragmentOp) and len(op.loads) == 1
 
 
 def _multiplies(use: Use, block: Block) -> bool:
-    """Whether a value is used as the second factor of a product in a block."""
+    """True if a value is used as the second factor of a product in a block."""
     op = use.operation
     return isinstance(op, xegpu.DpasOp) and use.index == 1 and op.parent is block
 
 
 def _sink_to_conversion(load: LoadOp, target: Target) -> None:
-    """Move a tensor's read to where it changes its layout, if that is all that happens to it.
+    """Move a tensor's load to where it changes its layout, if that is its only use.
 
-    Where the layout changes through shared local memory there is a barrier behind the read, so
-    what other subgroups write later is still written later.
+    If the layout changes through shared local memory there is a barrier after the load, so stores
+    of other subgroups that came later still come later.
     """
     users = {use.operation for use in load.result.uses}
     if is_volatile(load) or not isinstance(load.result.type, TensorType):
@@ -355,15 +371,16 @@ def _sink_to_conversion(load: LoadOp, target: Target) -> None:
 
 
 def _carried(body: Block, target: Target) -> int:
-    """Bytes that a loop carries, addresses aside."""
+    """Loop-carried bytes, without addresses."""
     return sum(_bytes(v, target) for v in body.args
                if not isinstance(get_element_type_or_self(v.type), PointerType))
 
 
 def _load_by_operand(block: Block, target: Target) -> None:
-    """Load what is exchanged through shared local memory when what is before it is written there.
+    """Load an operand that is exchanged through shared local memory after the previous one is
+    stored there.
 
-    As in `_sink_to_conversion` there is a barrier behind the reads.
+    As in `_sink_to_conversion` there is a barrier after the loads.
     """
     for op in list(block.ops):
         if not _changes_in_shared_memory(op, target):
@@ -376,9 +393,9 @@ def _load_by_operand(block: Block, target: Target) -> None:
 
 
 def _stays_before(op: Operation, target: Target) -> bool:
-    """Whether reads behind an operation stay there.
+    """True if loads after an operation must not move before it.
 
-    With eight lanes they do not move past reductions either, beside what is reduced.
+    With eight lanes they do not move past reductions either.
     """
     if isinstance(op, LoadOp):
         return False
@@ -386,7 +403,9 @@ def _stays_before(op: Operation, target: Target) -> bool:
 
 
 def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
-    """What only an operation needs, in order, and what else there is between these and it."""
+    """The operations that only this operation needs, in order, and the others between them
+    and it.
+    """
     alone: dict[Operation, None] = {op: None}
     between: list[Operation] = []
     others: list[Operation] = []
@@ -406,7 +425,7 @@ def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
 
 
 def _multiply_at_use(block: Block, target: Target) -> None:
-    """Mark products that fill the registers, where their operands leave room.
+    """Mark products that fill the registers, if their operands leave room.
 
     Each of their fragments is computed when it is stored or converted, unless a loop carries it.
     """
@@ -431,14 +450,18 @@ def _multiply_at_use(block: Block, target: Target) -> None:
 
 
 def _is_read_again(value: SSAValue, target: Target) -> bool:
-    """Whether an operand of products is read from shared local memory where these are computed."""
+    """True if an operand of products is loaded from shared local memory where these are
+    computed.
+    """
     op = value.owner
     return isinstance(op, xe.ToFragmentsOp) and isinstance(
         op.tensor.owner, Operation) and _changes_in_shared_memory(op.tensor.owner, target)
 
 
 def _combine_by_message(block: Block, target: Target) -> None:
-    """Read what is combined with a loop's results message by message, if it does not fit else."""
+    """Load operands that are combined with a loop's results message by message, if they do
+    not fit.
+    """
     loops = [op for op in block.ops if type(op) is scf.ForOp]
     left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
     if not left:
@@ -457,7 +480,7 @@ def _combine_by_message(block: Block, target: Target) -> None:
 
 
 def _read_into(op: xe.ToFragmentsOp) -> list[xegpu.LoadNdOp]:
-    """The message behind a loop that each fragment is made of, element by element."""
+    """The messages after a loop from which the fragments are computed elementwise."""
     made = op.tensor.owner
     for source in _sources(op.tensor):
         loads = [load for f in source.fragments
@@ -470,7 +493,7 @@ def _read_into(op: xe.ToFragmentsOp) -> list[xegpu.LoadNdOp]:
 
 
 def _sources(tensor: SSAValue) -> Iterator[xe.FromFragmentsOp]:
-    """What fragments a tensor is computed from, element by element."""
+    """The fragments from which a tensor is computed elementwise."""
     waiting = [tensor]
     while waiting:
         op = waiting.pop().owner
@@ -481,7 +504,7 @@ def _sources(tensor: SSAValue) -> Iterator[xe.FromFragmentsOp]:
 
 
 def _nothing_between(load: Operation, user: Operation | Block) -> bool:
-    """Whether a read may be as late as an operation of its block."""
+    """True if a load may move down to an operation of its block."""
     op: Operation | None = load.next_op
     while op is not None and op is not user and not (op.regions or _writes(op)):
         op = op.next_op
@@ -493,7 +516,7 @@ def _writes(op: Operation) -> bool:
 
 
 def _move_up(op: xe.ToFragmentsOp) -> None:
-    """Move an operation behind the one that makes its operand."""
+    """Move an operation to right after the one that computes its operand."""
     made = op.tensor.owner
     assert isinstance(made, Operation)
     detach(op)
@@ -501,7 +524,7 @@ def _move_up(op: xe.ToFragmentsOp) -> None:
 
 
 def _continues(op: xegpu.DpasOp) -> bool:
-    """Whether a product is the accumulator of another one in its block, and nothing else."""
+    """True if a product is only used as the accumulator of another one in its block."""
     if op.results[0].uses.get_length() != 1:
         return False
     (use,) = op.results[0].uses
@@ -510,7 +533,7 @@ def _continues(op: xegpu.DpasOp) -> bool:
 
 
 def _chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
-    """The products that one accumulator goes through, the last one first."""
+    """The products of one accumulator, the last one first."""
     chain = [op]
     while (acc := chain[-1].acc) is not None:
         before = acc.owner
@@ -523,7 +546,7 @@ def _chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
 
 
 def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
-    """Whether an operation changes a layout through shared local memory."""
+    """True if an operation changes a layout through shared local memory."""
     if not isinstance(op, ConvertLayoutOp):
         return False
     old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))

@@ -1,11 +1,13 @@
-"""Pass split-barriers: the subgroups of a work-group go through a K loop together, if asked to.
+"""Pass split-barriers: on request, keep the subgroups of a work-group in the same iteration of a K
+loop.
 
     scf.for ... { load, load, tile_mma }
+
  -> scf.for ... { xe.barrier_arrive ; load, load, tile_mma ; xe.barrier_wait }
 
-What one subgroup loads is then still in the L1 cache when its neighbours ask for it.  The barrier
-orders no memory, and a subgroup waits for the others only when its own products are on their way.
-A loop gets one if it does nothing but load tiles and multiply them.
+Data that one subgroup loads is then still in the L1 cache when its neighbours load it.  The barrier
+orders no memory accesses, and a subgroup waits for the others only after its own products are
+issued.  A loop gets barriers if it only loads and multiplies tiles.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from triton_xe.lowering.rewriting import all_of, last_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FEWEST_SUBGROUPS = 8
-"""In smaller work-groups few subgroups load the same."""
+"""Minimum size of a work-group; in smaller ones few subgroups load the same data."""
 _TILES = (xetile.LoadTileOp, xetile.TileMmaOp, xetile.UpdateTileOffsetOp, xetile.PrefetchTileOp,
           scf.YieldOp)
 
@@ -54,7 +56,7 @@ class SplitBarriersPass(TargetedPass):
 
 
 def _against(loop: scf.ForOp, subgroups: int) -> str | None:
-    """Why the subgroups should, or could, not meet in a loop."""
+    """Reason why the subgroups should not, or cannot, be synchronised in a loop."""
     if subgroups < FEWEST_SUBGROUPS:
         return f"{subgroups} subgroups are fewer than {FEWEST_SUBGROUPS}"
     other = next((op.name for op in loop.body.block.ops if not _is_plain(op)), None)
@@ -62,7 +64,7 @@ def _against(loop: scf.ForOp, subgroups: int) -> str | None:
 
 
 def _is_plain(op: Operation) -> bool:
-    """Whether an operation moves, loads or multiplies tiles, or computes scalars."""
+    """True if an operation moves, loads or multiplies tiles, or computes scalars."""
     scalars = op.dialect_name() == "arith" and not any(
         isinstance(value.type, TensorType) for value in op.results)
     return scalars or isinstance(op, _TILES)

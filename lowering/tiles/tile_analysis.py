@@ -1,7 +1,7 @@
-"""What every tile of a function is, before any of them is rewritten.
+"""Facts about all tiles of a function, computed before any of them is rewritten.
 
-A tile of registers is an operand of matrix instructions, or plain; tiles that loops and
-element-wise operations connect have the same layout.  A tile in memory needs a descriptor for each
+A tile of registers is an operand of matrix instructions, or plain.  Tiles that loops and
+elementwise operations connect have the same layout.  A tile in memory needs a descriptor for each
 shape of message that its accesses use.
 """
 
@@ -45,8 +45,9 @@ from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_st
 from triton_xe.plan.block_load import Objective
 
 TAKEN_APART = {8: (8, 32), 16: (4, 32)}
-"""Rows and columns of a store of bytes and of halves that were several in a word: so many are taken
-apart by one function."""
+"""Rows and columns of a store of bytes and of 16-bit elements that one function unpacks from
+words.
+"""
 Access = xetile.LoadTileOp | xetile.StoreTileOp
 
 
@@ -99,7 +100,7 @@ class TileAnalysis:
             )
 
     def _spread(self, groups: list[list[SSAValue]]) -> None:
-        """Give what a group connects one layout, until nothing changes."""
+        """Give connected tiles one layout, until a fixed point."""
         changed = True
         while changed:
             changed = False
@@ -118,7 +119,7 @@ class TileAnalysis:
     # -- messages --------------------------------------------------------------------------------
 
     def _plan(self, op: Access) -> None:
-        """Plan the messages of a load or store, and note the descriptors they need."""
+        """Plan the messages of a load or store, and record the descriptors they need."""
         operand, kind = self.operands[op.value], op.tile.type
         assert isinstance(kind, xetile.TileType)
         needs = self._needs(op.tile)
@@ -135,7 +136,7 @@ class TileAnalysis:
     def _rectangles(
         self, op: Access, operand: TileOperand, kind: xetile.TileType, transposed: bool
     ) -> list[Rectangle] | None:
-        """Plans that cover the tile; None where only gathers can."""
+        """Plans that cover the tile; None if only gathers can."""
         loads = isinstance(op, xetile.LoadTileOp)
         cuts = (*operand.row_cuts, *operand.column_cuts)
         if not loads and any(c.valid < c.size for c in cuts):
@@ -171,23 +172,25 @@ class TileAnalysis:
         return out
 
     def _is_turned(self, op: Access, bits: int) -> bool:
-        """Whether rows of 32 halves or bytes are stored that were loaded transposed in words."""
+        """True if a store has rows of 32 bytes or 16-bit elements that were loaded transposed in
+        words.
+        """
         load, (_, columns) = op.value.owner, plane(op.value.type)
         return (isinstance(op, xetile.StoreTileOp) and isinstance(load, xetile.LoadTileOp)
                 and is_transposed(load, load.tile.type)  # type: ignore[arg-type]
                 and bits in TAKEN_APART and columns * 2 >= self.target.grf_bytes)
 
     def _is_crowded(self, loaded: SSAValue) -> bool:
-        """Whether a product and the operands that are loaded for it do not fit into the registers.
+        """True if a product and the operands that are loaded for it do not fit into the registers.
 
-        Operands are read at their use then, and B by messages that bring half of the steps each.
+        Then operands are loaded at their use, and B by messages with half of the steps each.
         """
         room = max(self.target.grf_modes) * self.target.grf_bytes
         return any(sum(map(_bytes, (*op.operands[:2], op.result))) > room
                    for op in self._products_of(loaded))
 
     def _products_of(self, tile: SSAValue) -> list[xetile.TileMmaOp]:
-        """The products of a tile, or of what is computed of it element by element."""
+        """The products of a tile, or of values computed from it elementwise."""
         found, work = [], [tile]
         while work:
             for op in (use.operation for use in work.pop().uses):
@@ -198,7 +201,9 @@ class TileAnalysis:
         return found
 
     def _refused(self, op: Operation, why: Refusal) -> None:
-        """Tensors need the plan; tiles written by hand are gathered, which the summary tells."""
+        """Refuse a tensor without a plan; a tile written by hand is gathered, and the summary says
+        so.
+        """
         if any(isinstance(u.operation, xe.FromTileOp) for r in op.results for u in r.uses):
             raise UnsupportedError(f"{op.name}: {why}")
         self.plans.append({"op": "gather", "because": str(why)})
@@ -206,7 +211,7 @@ class TileAnalysis:
     # -- tiles in memory -------------------------------------------------------------------------
 
     def prefetch_kind(self, tile: SSAValue) -> Kind:
-        """Rows of up to 64 bytes, up to 32 of them."""
+        """Descriptor for prefetches: rows of up to 64 bytes, up to 32 of them."""
         kind = tile.type
         assert isinstance(kind, xetile.TileType)
         rows, columns = in_memory(kind, (kind.rows, kind.columns))
@@ -216,7 +221,7 @@ class TileAnalysis:
         return xegpu.tensor_desc(shape, kind.element_type), moved_by
 
     def _needs(self, tile: SSAValue) -> Needs:
-        """The needs of a tile, shared by all values that are this tile at some time."""
+        """The needs of a tile, shared by all values that represent this tile."""
         if tile not in self.needs:
             assert isinstance(tile.type, xetile.TileType)
             local = tile.type.scope == "slm"
@@ -228,13 +233,13 @@ class TileAnalysis:
 
 
 def _cast_tile(op: ShapeCastOp) -> SSAValue | None:
-    """The tile that an op turns into a vector of one dimension, or makes of one."""
+    """The tile that an op converts to or from a vector of one dimension."""
     tile, line = sorted((op.source, op.result), key=lambda v: -len(vector_shape(v)))
     return tile if len(vector_shape(tile)) > len(vector_shape(line)) == 1 else None
 
 
 def _bytes(tile: SSAValue) -> int:
-    """What a subgroup holds of a tile."""
+    """Bytes of a tile in one subgroup."""
     rows, columns = plane(tile.type)
     return rows * columns * bit_width(tile.type.element_type) // 8  # type: ignore[attr-defined]
 
@@ -244,7 +249,7 @@ def _names(op: xetile.TileMmaOp) -> str:
 
 
 def sources(tile: SSAValue) -> list[xetile.InitTileOp]:
-    """Every init_tile that a tile, or the tile that it is a part of, may come from."""
+    """Every init_tile that may have created a tile, or the tile that it is a part of."""
     found = []
     for link in _same_tile(tile):
         if isinstance(link.owner, xetile.InitTileOp):
@@ -255,7 +260,7 @@ def sources(tile: SSAValue) -> list[xetile.InitTileOp]:
 
 
 def _same_tile(tile: SSAValue) -> list[SSAValue]:
-    """Every SSA value that is this tile at some time: moved, and carried by loops."""
+    """Every SSA value that represents this tile: moved, or carried by loops."""
     seen: dict[SSAValue, None] = {}
     work = [tile]
     while work:

@@ -1,4 +1,4 @@
-"""Descriptors of tiles: their types, what is said about their accesses, and where gathers go."""
+"""Descriptors of tiles: their types, attributes of their accesses, and the positions of gathers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Neighbouring operands that one plan moves."""
+    """Adjacent operands that one plan moves."""
 
     rows: Span
     columns: Span
@@ -54,13 +54,13 @@ class Rectangle:
 
 
 def is_transposed(op: Operation, kind: xetile.TileType) -> bool:
-    """Whether rows of registers are columns of memory."""
+    """True if rows of registers are columns of memory."""
     flips = isinstance(op, xetile.LoadTileOp) and op.transpose is not None
     return flips != (not kind.row_major)
 
 
 def in_memory(kind: xetile.TileType, pair: Sequence[Any]) -> tuple[Any, Any]:
-    """(along the columns, along the rows) of memory, from what is given for rows and columns."""
+    """(along the columns, along the rows) of memory, from values for rows and columns."""
     first, second = pair
     return (first, second) if kind.row_major else (second, first)
 
@@ -74,7 +74,7 @@ def cache_hints(op: Operation) -> Hints:
 
 
 def mark_valid(op: xegpu.LoadNdOp | xegpu.StoreNdOp, rows: Cut, columns: Cut) -> None:
-    """Say how much of an operand counts, where it is not all of it."""
+    """Mark the valid part of an operand, if it is not the whole operand."""
     if (rows.valid, columns.valid) != (rows.size, columns.size):
         op.valid = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
 
@@ -109,7 +109,7 @@ def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:
 
 
 def sink_gathers(function: Operation) -> None:
-    """Move gathers to their first use, which keeps few operands in registers at a time."""
+    """Move gathers to their first use, so that few operands are live at a time."""
     blocks = dict.fromkeys(load.parent for load in all_of(function, xegpu.LoadNdOp))
     for block in blocks:
         assert block is not None
@@ -133,7 +133,7 @@ def sink_gathers(function: Operation) -> None:
 
 
 def is_gathered(desc: SSAValue) -> bool:
-    """Whether a descriptor, before it was moved, was made for gathers."""
+    """True if a descriptor, or the one that it was moved from, was created for gathers."""
     while not isinstance(desc.owner, xegpu.CreateNdTdescOp):
         op = desc.owner
         if isinstance(op, xegpu.UpdateNdOffsetOp):

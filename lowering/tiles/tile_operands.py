@@ -1,8 +1,9 @@
-"""What a tile of registers is to the matrix unit, and how it falls into operands of instructions.
+"""A tile of registers as operands of matrix instructions.
 
-Rows and columns are cut into blocks: of A and C, rows by the instruction's repeat count, the rest
-by the next power of 2; everything else by the instruction's size, the last block padded.  Blocks
-are numbered as the layouts of DPAS keep them: A column by column, B and C row by row.
+Rows and columns are cut into blocks.  Rows of A and C are cut by the instruction's repeat count,
+and the remainder by the next power of 2.  All others are cut by the instruction's size, with the
+last block padded.  Blocks are numbered as in the layouts of DPAS: A column by column, B and C row
+by row.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from triton_xe.layout import (
 )
 
 MOST_ELEMENTS = 8
-"""Vector elements of a fragment that no instruction takes as it is."""
+"""Most vector elements of a fragment that is no operand of an instruction."""
 
 
 class Cut(NamedTuple):
-    """One block of rows or columns: where it begins, how many count, how many it has."""
+    """One block of rows or columns: its start, its valid size, its padded size."""
 
     start: int
     valid: int
@@ -42,7 +43,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """Neighbouring blocks of equal size, a power of 2 of them."""
+    """Adjacent blocks of equal size; their number is a power of 2."""
 
     first: int
     count: int
@@ -65,7 +66,7 @@ class TileOperand:
 
     @property
     def layout_key(self) -> tuple[object, ...]:
-        """What decides where elements are: tiles with equal keys have the same layout."""
+        """Key of the layout: tiles with equal keys have the same layout."""
         return (self.operand, self.rows, self.columns, self.unit,
                 self.shape.fragment(self.operand, self.bits))
 
@@ -90,12 +91,12 @@ class TileOperand:
         return self.grid[0] * self.grid[1]
 
     def index(self, row: int, column: int) -> int:
-        """The number of the operand at (row, column) of the grid."""
+        """Index of the operand at (row, column) of the grid."""
         rows, columns = self.grid
         return column * rows + row if self.operand == "a" else row * columns + column
 
     def row_of(self, number: int) -> int:
-        """The row in the grid of the operand with a number."""
+        """Row in the grid of the operand with an index."""
         rows, columns = self.grid
         return number % rows if self.operand == "a" else number // columns
 
@@ -111,19 +112,19 @@ class TileOperand:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether the sum runs over a part of the last instruction's K, whose rest must be 0."""
+        """True if the sum covers a part of the last instruction's K; the remainder must be 0."""
         last = {"a": self.column_cuts[-1], "b": self.row_cuts[-1]}.get(self.operand)
         return last is not None and last.valid < last.size
 
     def part(self, rows: Span, columns: Span) -> TileOperand:
-        """A rectangle of blocks."""
+        """Select a rectangle of blocks."""
         height = sum(c.size for c in self.row_cuts[rows.first : rows.first + rows.count])
         width = columns.count * self.unit[1]
         return replace(self, shape=self.shape_at(rows.first), rows=height, columns=width)
 
     @property
     def layout(self) -> LinearLayout:
-        """Where one subgroup keeps the tile (powers of 2 only): operands in order of `index`."""
+        """Layout of the tile in one subgroup (powers of 2 only): operands in order of `index`."""
         m, n = (self.grid[0] if self.operand != "b" else 1,
                 self.grid[1] if self.operand != "a" else 1)
         d = self.shape
@@ -141,7 +142,9 @@ class TileOperand:
 
 @dataclass(frozen=True)
 class WordsTile(TileOperand):
-    """What fields of bits are cut from: registers in any order, bytes by four in a word."""
+    """The words from which bit fields are extracted: registers in any order, four bytes per
+    word.
+    """
 
     held: LinearLayout
     packed: int
@@ -157,7 +160,7 @@ class WordsTile(TileOperand):
 
     @property
     def row_cuts(self) -> tuple[Cut, ...]:
-        """The fragments, one below the other."""
+        """The fragments, stacked along the rows."""
         count = self.held.in_dims["register"] // self._fragment.registers
         return (Cut(0, 1, 1),) * count
 
@@ -178,7 +181,7 @@ class WordsTile(TileOperand):
 
 
 def cuts(total: int, unit: int, shrink: bool, least: int = 1) -> tuple[Cut, ...]:
-    """Blocks of `unit`, the last one as small as it may be.
+    """Cut into blocks of `unit`, with the last one as small as allowed.
 
     >>> cuts(21, 8, True)
     (Cut(start=0, valid=8, size=8), Cut(start=8, valid=8, size=8), Cut(start=16, valid=5, size=8))
@@ -194,12 +197,12 @@ def cuts(total: int, unit: int, shrink: bool, least: int = 1) -> tuple[Cut, ...]
 
 
 def power_of_2(value: int) -> int:
-    """The least power of 2 that is not below `value`."""
+    """The least power of 2 that is not less than `value`."""
     return 1 << (value - 1).bit_length()
 
 
 def spans(blocks: tuple[Cut, ...], most: int = 1 << 30) -> list[Span]:
-    """Runs of blocks of equal size, cut into powers of 2 of at most `most`."""
+    """Runs of blocks of equal size, split into powers of 2 of at most `most`."""
     out: list[Span] = []
     at = 0
     while at < len(blocks):
@@ -224,7 +227,7 @@ def plane(kind: Attribute) -> tuple[int, int]:
 
 
 def dpas_of(op: xetile.TileMmaOp, target: Target) -> Dpas:
-    """The instruction that a tile_mma is made of; refused where there is none."""
+    """The instruction for a tile_mma; refused if there is none."""
     kinds = [v.type for v in (op.a, op.b, op.result)]
     elements = [k.element_type for k in kinds]  # type: ignore[attr-defined]
     rows = plane(kinds[0])[0]
@@ -241,7 +244,9 @@ def dpas_of(op: xetile.TileMmaOp, target: Target) -> Dpas:
 
 
 def places(tile: TileOperand, kind: Attribute, lanes: int) -> list[int]:
-    """Where each element of a tile is: registers of its operands in a row, in each the lanes."""
+    """Position of each element of a tile: registers of its operands in sequence, and lanes in
+    each.
+    """
     at: dict[tuple[int, int], int] = {}
     first = 0
     blocks = {tile.index(r, c): (r, c) for r in range(tile.grid[0]) for c in range(tile.grid[1])}
@@ -283,7 +288,7 @@ def operand_of_tensor(op: xe.ToTileOp | xe.FromTileOp) -> TileOperand:
 
 
 def _words_tile(layout: LinearLayout, op: xe.ToTileOp | xe.FromTileOp) -> WordsTile:
-    """The part of one subgroup."""
+    """The words of one subgroup."""
     held = layout.sublayout(["register", "lane"], layout.out_dims)
     bits = bit_width(op.tensor.type.element_type)  # type: ignore[attr-defined]
     shape = DpasShape(MAX_REPEAT_COUNT, held.in_dims["lane"], 2 * SYSTOLIC_DEPTH)
@@ -291,7 +296,7 @@ def _words_tile(layout: LinearLayout, op: xe.ToTileOp | xe.FromTileOp) -> WordsT
 
 
 def plain_tile(kind: Attribute, target: Target) -> TileOperand:
-    """A tile that no matrix instruction uses: a column for each lane, rows by up to eight."""
+    """A tile that no matrix instruction uses: a column per lane, rows in groups of up to eight."""
     rows, columns = plane(kind)
     count = MAX_REPEAT_COUNT if rows >= MAX_REPEAT_COUNT else power_of_2(rows)
     shape = DpasShape(count, target.subgroup_size, 2 * SYSTOLIC_DEPTH)
@@ -299,7 +304,7 @@ def plain_tile(kind: Attribute, target: Target) -> TileOperand:
 
 
 def fragment_for(tile: TileOperand, row: int, bits: int) -> Fragment:
-    """The operand's registers, unpacked where the elements are not those of the instruction."""
+    """The operand's registers, unpacked if the elements are not those of the instruction."""
     fragment = tile.fragment_at(row)
     if tile.operand == "c" or tile.bits == bits:
         return fragment
