@@ -35,9 +35,9 @@ def devices() -> tuple[Device, ...]:
             raise DeviceError(f"Level Zero finds no Intel GPU, and {chosen.reason}; `triton-xe "
                               "doctor` says what is missing, TRITON_XE_DEVICE=sim simulates one")
         return found
-    from triton_xe.runtime.simulator.device import SimulatedDevice
+    from triton_xe.runtime.opening import simulated
 
-    made = tuple(SimulatedDevice(name, index) for index, name in enumerate(chosen.targets))
+    made = simulated(chosen)
     if knobs.exact_clock():
         from triton_xe.tools.exact import native_issue
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import Buffer, Device
-from triton_xe.runtime.selection import Machine, decide, select
+from triton_xe.runtime.selection import Machine, Selection, decide, select
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from triton_xe.runtime.simulator.device import SimulatedDevice
 
 
 def open_device(name: str = "") -> Device:
@@ -23,16 +25,24 @@ def open_device(name: str = "") -> Device:
     kind, _, number = name.partition(":")
     if kind == "gpu":
         if number and not number.isdigit():
-            raise DeviceError(f"{name!r} names no device; use gpu, gpu:1, sim or sim:bmg")
+            raise DeviceError(f"{name!r} names no device; use gpu, gpu:1, sim, sim:bmg or emu:bmg")
         return _gpu(int(number or 0))
     chosen = decide(name, Machine()) if name else select()
     if chosen.kind == "none":
         raise DeviceError(f"no device: {chosen.reason}")
     if chosen.kind == "gpu":
         return _gpu(0)
-    from triton_xe.runtime.simulator.device import SimulatedDevice
+    return simulated(chosen)[0]
 
-    return SimulatedDevice(chosen.targets[0], 0)
+
+def simulated(chosen: Selection) -> tuple[SimulatedDevice, ...]:
+    """The simulated or emulated devices of a selection."""
+    kind: type[SimulatedDevice]
+    if chosen.is_emulated:
+        from triton_xe.runtime.emulator.device import EmulatedDevice as kind
+    else:
+        from triton_xe.runtime.simulator.device import SimulatedDevice as kind
+    return tuple(kind(name, index) for index, name in enumerate(chosen.targets))
 
 
 def _gpu(index: int) -> Device:

@@ -57,6 +57,8 @@ class Selection:
     reason: str
     on_request: bool = False
     """True if kernels are left to another vendor's backend until `TRITON_XE_DEVICE` is set."""
+    is_emulated: bool = False
+    """True if simulated devices execute native code."""
 
     def __post_init__(self) -> None:
         if (self.kind == "sim") != bool(self.targets):
@@ -98,15 +100,16 @@ def _as_asked(request: str) -> Selection:
         raise DeviceError(
             f"TRITON_XE_DEVICE={request} names no device; TRITON_XE_DEVICE=gpu uses all Intel "
             "GPUs, and ZE_AFFINITY_MASK chooses among them")
-    if kind != "sim" or (colon and not names):
+    if kind not in ("sim", "emu") or (colon and not names):
         from triton_xe.hardware.target import TARGETS
 
         raise DeviceError(
-            f"TRITON_XE_DEVICE={request} names no device; use gpu, sim, or sim: and one or more "
-            f"of {', '.join(TARGETS)}, as in sim:bmg,pvc")
+            f"TRITON_XE_DEVICE={request} names no device; use gpu, sim, emu, or sim: or emu: and "
+            f"one or more of {', '.join(TARGETS)}, as in sim:bmg,pvc")
     targets = tuple(names.split(",")) if names else (DEFAULT_TARGET,)
     _check_targets(request, targets)
-    return Selection("sim", targets, f"TRITON_XE_DEVICE={request} asks for it")
+    return Selection(
+        "sim", targets, f"TRITON_XE_DEVICE={request} asks for it", is_emulated=kind == "emu")
 
 
 def _check_targets(request: str, targets: tuple[str, ...]) -> None:

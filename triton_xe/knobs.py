@@ -2,7 +2,7 @@
 
 | variable | meaning |
 |---|---|
-| `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: a GPU, else `sim:bmg` |
+| `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:bmg,pvc`, `emu:pvc`; default: a GPU, else `sim:bmg` |
 | `TRITON_XE_DEBUG` | compiles anew and prints: 1 plans, 2 remarks, 3 xetile and xegpu, 4 LLVM IR |
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
 | `TRITON_XE_CACHE_LIMIT` | bytes on disk for each kind of code kept there; default 2 GiB |

@@ -224,7 +224,7 @@ class SimulatedKernel:
         self.checked.clear()
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """What a launch is given."""
 
     grid: tuple[int, int, int]
@@ -330,7 +330,7 @@ class SimulatedDevice:
         if error is not None:
             made.trap(grid, list(struct.unpack("<16q", error)))
         assert cold is not None
-        self._run_cold(kernel, _Work(grid, args), cold)
+        self._run_cold(kernel, Work(grid, args), cold)
 
     def _compile(
         self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None, *,
@@ -364,7 +364,7 @@ class SimulatedDevice:
         plain = not (sanitize or cooperative or programs is not None)
         if plain and self._is_plain() and self._run_plainly(kernel, grid, args):
             return
-        work = _Work(grid, args, tensors, cooperative, programs)
+        work = Work(grid, args, tensors, cooperative, programs)
         around = surroundings.wanted() if surroundings.SURROUNDINGS else None
         if around is None:
             self._start(kernel, work, sanitize)
@@ -393,12 +393,12 @@ class SimulatedDevice:
         if not made.run(grid, args, cold):
             return False
         if cold is not None and 1 in cold:
-            self._run_cold(version, _Work(grid, args), cold)
+            self._run_cold(version, Work(grid, args), cold)
         if self.clock is not None:
             self.clock.note(version, grid, args)
         return True
 
-    def _run_cold(self, kernel: SimulatedKernel, work: _Work, cold: bytearray) -> None:
+    def _run_cold(self, kernel: SimulatedKernel, work: Work, cold: bytearray) -> None:
         """Run again, in the whole kernel, what came to code that was left out."""
         kernel.prefers_whole = cold.count(1) * 4 > len(cold)
         if kernel.prefers_whole and kernel.launch_state is not None:
@@ -407,7 +407,7 @@ class SimulatedDevice:
         each = work.groups * launch.host.sub_groups // len(cold)
         launcher.run_again(launch, bytearray(np.repeat(np.frombuffer(cold, np.uint8), each)))
 
-    def _start(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
+    def _start(self, kernel: SimulatedKernel, work: Work, sanitize: bool | None) -> None:
         """Run the version for these arguments."""
         args, grid = work.args, work.grid
         failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
@@ -424,7 +424,7 @@ class SimulatedDevice:
         if self.clock is not None:
             self.clock.note(kernel, grid, args)
 
-    def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
+    def _run(self, kernel: SimulatedKernel, work: Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
             from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
@@ -458,7 +458,7 @@ class SimulatedDevice:
         if 1 in cold:
             self._run_cold(kernel, work, cold)
 
-    def _suspects(self, kernel: SimulatedKernel, work: _Work) -> frozenset[int]:
+    def _suspects(self, kernel: SimulatedKernel, work: Work) -> frozenset[int]:
         """The arguments it loads from whose memory nothing has written in part."""
         torch_xpu.track_writes()
         if not self._blocks.has_maps():
@@ -466,7 +466,7 @@ class SimulatedDevice:
         pointers = kernel.pointer_arguments & kernel.source.read_arguments
         return frozenset(k for k in pointers if self._blocks.to_map(int(work.args[k])))
 
-    def _needs_fallback(self, kernel: SimulatedKernel, work: _Work) -> bool:
+    def _needs_fallback(self, kernel: SimulatedKernel, work: Work) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
 
         Guards that trap say nothing; the launch itself, checked as a whole, tells why.
@@ -485,7 +485,7 @@ class SimulatedDevice:
 
     @contextmanager
     def _checked(
-        self, kernel: SimulatedKernel, plan: Instrumentation, work: _Work,
+        self, kernel: SimulatedKernel, plan: Instrumentation, work: Work,
         tensors: Mapping[int, Tensor] | None = None,
     ) -> Iterator[tuple[SimulatedKernel, LaunchState]]:
         """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
@@ -514,7 +514,7 @@ class SimulatedDevice:
                 state.close()
 
     def _run_checked(
-        self, kernel: SimulatedKernel, state: LaunchState, work: _Work
+        self, kernel: SimulatedKernel, state: LaunchState, work: Work
     ) -> None:
         """Run with the checks; what stops the launch is a finding, too."""
         from triton_xe.runtime.simulator.sanitizer.state import Word
@@ -530,7 +530,7 @@ class SimulatedDevice:
             findings.note(findings.Launch(kernel.name, accesses))
 
     def _run_with_state(
-        self, kernel: SimulatedKernel, state: LaunchState, work: _Work
+        self, kernel: SimulatedKernel, state: LaunchState, work: Work
     ) -> None:
         seed = 0 if state.plan.trace else self._seed()
         launch = self._launch(kernel, work)._replace(state=state, seed=seed)
@@ -539,7 +539,7 @@ class SimulatedDevice:
         if 1 in cold:
             raise DeviceError(f"kernel {kernel.name}: the answers of its guards changed")
 
-    def _launch_traced(self, kernel: SimulatedKernel, work: _Work, path: str) -> None:
+    def _launch_traced(self, kernel: SimulatedKernel, work: Work, path: str) -> None:
         from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
         from triton_xe.runtime.simulator.sanitizer.state import Word
         from triton_xe.runtime.simulator.trace import tracing
@@ -555,7 +555,7 @@ class SimulatedDevice:
                 tracing.write(path, kernel.name, state.plan.sites, records[:count],
                               max(0, count - len(records)), traced.host.lanes, seconds)
 
-    def _seconds(self, kernel: SimulatedKernel, work: _Work, here: float) -> float:
+    def _seconds(self, kernel: SimulatedKernel, work: Work, here: float) -> float:
         """Time of a launch for its trace: predicted, or what it took `here` without a clock."""
         if self.clock is None:
             return here
@@ -580,7 +580,7 @@ class SimulatedDevice:
         return kernel.whole
 
     @staticmethod
-    def _launch(kernel: SimulatedKernel, work: _Work) -> launcher.Launch:
+    def _launch(kernel: SimulatedKernel, work: Work) -> launcher.Launch:
         types = kernel.host.argument_types
         arguments = launcher.pack_arguments(kernel.name, types, work.args)
         resident = kernel.resident if kernel.host.takes_turns else 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,19 +21,26 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
+from triton_xe.runtime.ocloc import (
+    INSTALL_HINT as INSTALL_HINT,
+)
+from triton_xe.runtime.ocloc import (
+    LIBRARIES,
+    run_ocloc,
+    through_loader,
+    tool,
+    toolchain_root,
+)
+from triton_xe.runtime.ocloc import (
+    IntelCompilerError as IntelCompilerError,
+)
+from triton_xe.runtime.ocloc import (
+    available as available,
+)
+from triton_xe.runtime.ocloc import (
+    ocloc_command as ocloc_command,
+)
 from triton_xe.tools.listings.undefined_registers import undefined_reads
-
-INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
-_COMPILE_SECONDS = 600
-
-
-class IntelCompilerError(DeviceError):
-    """Intel's compiler refused a module or crashed; `log` is its output."""
-
-    def __init__(self, message: str, log: str = "") -> None:
-        super().__init__(message)
-        self.log = log
 
 
 @dataclass(frozen=True)
@@ -82,24 +88,6 @@ class DriverSession:
         )
 
 
-def toolchain_root() -> Path | None:
-    """The folder of the project's own installation of Intel's tools, if it exists."""
-    root = knobs.toolchain()
-    return root.resolve() if _loader(root).exists() and (root / LIBRARIES).is_dir() else None
-
-
-def ocloc_command() -> tuple[str, ...] | None:
-    """The start of a command line that runs `ocloc`; None if it is not installed."""
-    return _tool("ocloc", knobs.ocloc())
-
-
-def available() -> str | None:
-    """None if Intel's compiler can be used, otherwise the reason: for skipping a test."""
-    if ocloc_command() is None:
-        return f"Intel's compiler (ocloc) is not installed; {INSTALL_HINT}"
-    return None
-
-
 def driver_available() -> str | None:
     """None if Intel's Level Zero driver can be started, otherwise the reason."""
     if platform.machine() != "x86_64":
@@ -124,21 +112,10 @@ def compile_spirv(
     an undefined function, or (with `dump_asm`) if its listing reads unwritten registers: the
     compiler accepts these, but running them is undefined.
     """
-    command = ocloc_command()
-    if command is None:
-        raise DeviceError(available() or "ocloc is missing")
     with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:
         folder = Path(name)
-        source = folder / "module.spv"
-        source.write_bytes(spv)
-        arguments = ["compile", "-spirv_input", "-file", str(source), "-device", device]
-        arguments += ["-output", "native", "-out_dir", str(folder)]
-        arguments += ["-options", options] if options else []
-        log = _run_compiler([*command, *arguments], device, folder, dump_asm)
-        built = sorted(folder.glob("native_*.bin"))
-        if not built:
-            raise IntelCompilerError(f"ocloc wrote no binary for {device}: {_last_line(log)}", log)
-        binary = built[0].read_bytes()
+        dump = {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": name} if dump_asm else {}
+        binary, log = run_ocloc(spv, device, options, folder, dump)
         facts = kernel_facts(binary)
         asm = _listings(folder, facts) if dump_asm else {}
     missing = undefined_symbols(binary)
@@ -156,7 +133,7 @@ def compile_spirv(
 
 def spirv_val(binary: bytes, *options: str) -> str | None:
     """None if the SPIR-V validator accepts the module, otherwise its message."""
-    command = _tool("spirv-val")
+    command = tool("spirv-val")
     if command is None:
         raise DeviceError(f"spirv-val is not installed; {INSTALL_HINT}")
     done = subprocess.run([*command, *options, "-"], input=binary, capture_output=True, check=False)
@@ -166,7 +143,7 @@ def spirv_val(binary: bytes, *options: str) -> str | None:
 
 def spirv_val_available() -> str | None:
     """None if the SPIR-V validator can be used, otherwise the reason."""
-    return None if _tool("spirv-val") else f"spirv-val is not installed; {INSTALL_HINT}"
+    return None if tool("spirv-val") else f"spirv-val is not installed; {INSTALL_HINT}"
 
 
 def compiler_version() -> str:
@@ -205,7 +182,7 @@ def level_zero_environment(device: str, *, real_gpu: bool = False) -> DriverSess
     libraries = root / LIBRARIES
     environment["ZE_ENABLE_ALT_DRIVERS"] = str(libraries / "libze_intel_gpu.so.1")
     environment["TRITON_XE_LEVEL_ZERO"] = str(libraries / "libze_loader.so.1")
-    return DriverSession(device, (*_through_loader(root, python), "-c", start), environment)
+    return DriverSession(device, (*through_loader(root, python), "-c", start), environment)
 
 
 def simulated_stream(device: str) -> dict[str, str]:
@@ -233,26 +210,6 @@ def without_recording() -> dict[str, str]:
     return {"AUBDumpSubCaptureMode": "2", "AUBDumpAllocsOnEnqueueReadOnly": "1"}
 
 
-def _run_compiler(command: list[str], device: str, folder: Path, dump_asm: bool) -> str:
-    environment = knobs.process_environment()
-    if dump_asm:
-        environment |= {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(folder)}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
-        timeout=_COMPILE_SECONDS, check=False,
-    )
-    log = (done.stdout + done.stderr).strip()
-    if done.returncode < 0:
-        raise IntelCompilerError(
-            f"ocloc was killed by signal {-done.returncode} while compiling for {device}", log
-        )
-    if done.returncode != 0:
-        raise IntelCompilerError(
-            f"ocloc failed for {device} (exit code {done.returncode}): {_first_error(log)}", log
-        )
-    return log
-
-
 def _listings(folder: Path, facts: Mapping[str, KernelFacts]) -> dict[str, str]:
     """The listing of each kernel; if the compiler tried several times, the one that it used."""
     tries: dict[str, list[tuple[int, str]]] = {}
@@ -273,43 +230,6 @@ def _listings(folder: Path, facts: Mapping[str, KernelFacts]) -> dict[str, str]:
 def _spills(listing: str) -> int:
     match = re.search(r"^//\.spill size (\d+)", listing, re.MULTILINE)
     return int(match[1]) if match else 0
-
-
-def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    for number, line in enumerate(lines):
-        if re.search(r"\berror\b", line, re.IGNORECASE):
-            follows = lines[number + 1] if line.endswith(":") and number + 1 < len(lines) else ""
-            return f"{line} {follows}".strip()
-    return lines[-1] if lines else "no message"
-
-
-def _last_line(log: str) -> str:
-    return log.splitlines()[-1] if log else "no message"
-
-
-def _tool(name: str, configured: str = "") -> tuple[str, ...] | None:
-    """Command of a tool: the configured path, or from PATH, or from the toolchain's root."""
-    if configured:
-        return (configured,) if Path(configured).exists() else None
-    found = shutil.which(name)
-    if found:
-        return (found,)
-    root = toolchain_root()
-    if root is None:
-        return None
-    folder = root / "usr/bin"
-    versions = sorted(folder.glob(f"{name}-[0-9]*"))
-    program = versions[-1] if versions else folder / name
-    return _through_loader(root, str(program)) if program.exists() else None
-
-
-def _through_loader(root: Path, program: str) -> tuple[str, ...]:
-    return (str(_loader(root)), "--library-path", str(root / LIBRARIES), program)
-
-
-def _loader(root: Path) -> Path:
-    return root / "lib64/ld-linux-x86-64.so.2"
 
 
 def on_system(library: str) -> bool:

@@ -341,7 +341,7 @@ def main() -> int:
     parser.add_argument("--in-step", action="store_true")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "xe-stores")
     given = parser.parse_args()
-    os.environ["TRITON_XE_DEVICE"] = f"sim:{given.device}"
+    os.environ["TRITON_XE_DEVICE"] = given.device if ":" in given.device else f"sim:{given.device}"
     given.keep.mkdir(parents=True, exist_ok=True)
     if given.in_step:
         from run_programs import run_in_step

@@ -29,7 +29,7 @@ FOLDER = Path(matmul.__file__).parent
 def translator() -> tuple[str, ...] | None:
     """The command of llvm-spirv, on PATH or in the toolchain's root."""
     names = ("llvm-spirv-22", "llvm-spirv")
-    return next((found for name in names if (found := intel._tool(name))), None)
+    return next((found for name in names if (found := intel.tool(name))), None)
 
 
 pytestmark = pytest.mark.skipif(translator() is None, reason="llvm-spirv is not installed")

@@ -333,9 +333,9 @@ def _trial(selection: Selection | None) -> dict[str, Any]:
 
 def _open(selection: Selection) -> Any:
     if selection.kind == "sim":
-        from triton_xe.runtime.simulator.device import SimulatedDevice
+        from triton_xe.runtime.opening import simulated
 
-        return SimulatedDevice(selection.targets[0])
+        return simulated(selection)[0]
     from triton_xe.errors import DeviceError
     from triton_xe.runtime.level_zero.device import open_devices
 

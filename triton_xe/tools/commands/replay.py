@@ -37,8 +37,8 @@ LEAST_SECONDS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="recorded launch, or several")
-    parser.add_argument("--device", default="", help="gpu, gpu:1, sim or sim:bmg; default: the "
-                        "simulated device that the kernel was compiled for")
+    parser.add_argument("--device", default="", help="gpu, gpu:1, sim, sim:bmg or "
+                        "emu:bmg; default: the simulated device that the kernel was compiled for")
     parser.add_argument("--sanitize", action="store_true", help="check every access (simulated)")
     parser.add_argument("--trace", metavar="FILE", default="",
                         help="write what each subgroup executed (simulated, without --sanitize)")

@@ -1,0 +1,122 @@
+"""Run each launch of an emulated device on the simulator too, and compare all memory.
+
+    TRITON_XE_DEVICE=emu:bmg pytest -p python.test.emulator.differential --sample 600 \\
+        python/test/language
+
+`--sample N` keeps N of the tests, drawn by `--sample-seed`.  A launch whose memory differs by more
+than the rounding of `math.*` fails its test.  `compare_launches` does the same in any program.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from triton_xe.runtime.emulator.device import EmulatedDevice
+from triton_xe.runtime.simulator.device import SimulatedDevice
+
+ROUNDING = {np.float64: 1e-12, np.float32: 4e-6, np.float16: 2e-3}
+"""Relative errors that hardware's functions may cause; those of bf16 are in `BF16`."""
+BF16 = 1.6e-2
+counts: Counter[str] = Counter()
+
+
+class Different(AssertionError):
+    """Native code left other memory than the simulator."""
+
+
+def compare_launches() -> None:
+    """From now on launches on emulated devices run twice."""
+    emulated = EmulatedDevice._run
+
+    def run(self: EmulatedDevice, kernel: Any, work: Any, sanitize: bool | None) -> None:
+        places = _places(self, kernel, work)
+        before = [memory.copy() for memory in places]
+        emulated(self, kernel, work, sanitize)
+        native = [memory.copy() for memory in places]
+        for memory, values in zip(places, before, strict=True):
+            memory[...] = values
+        SimulatedDevice._run(self, kernel, work, sanitize)
+        how = {_compared(kernel.name, x, memory.copy())
+               for x, memory in zip(native, places, strict=True)}
+        counts["rounded" if "rounded" in how else "equal"] += 1
+
+    EmulatedDevice._run = run  # type: ignore[method-assign]
+
+
+def _places(device: EmulatedDevice, kernel: Any, work: Any) -> list[np.ndarray]:
+    """The memory of all blocks that pointers of a launch point to."""
+    found = {}
+    for k in sorted(kernel.pointer_arguments):
+        block = device._blocks.find(int(work.args[k]))
+        if block is not None and block.high > block.low:
+            found[block.low] = _memory(block.low, block.high - block.low)
+    return list(found.values())
+
+
+def _memory(address: int, size: int) -> np.ndarray:
+    import ctypes
+
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _compared(name: str, native: np.ndarray, simulated: np.ndarray) -> str:
+    if np.array_equal(native, simulated):
+        return "equal"
+    if any(_is_close(native, simulated, kind, bound) for kind, bound in ROUNDING.items()) or (
+            _is_close_bf16(native, simulated)):
+        return "rounded"
+    wrong = np.flatnonzero(native != simulated)
+    raise Different(f"kernel {name}: {len(wrong)} bytes differ, the first at {wrong[0]}: native "
+                    f"code left {native[wrong[0]]}, the simulator {simulated[wrong[0]]}")
+
+
+def _is_close(native: np.ndarray, simulated: np.ndarray, kind: Any, bound: float) -> bool:
+    size = np.dtype(kind).itemsize
+    whole = len(native) // size * size
+    a, b = native[:whole].view(kind), simulated[:whole].view(kind)
+    differ = a.view(f"u{size}") != b.view(f"u{size}")
+    return _within(a[differ].astype(np.float64), b[differ].astype(np.float64), bound)
+
+
+def _is_close_bf16(native: np.ndarray, simulated: np.ndarray) -> bool:
+    whole = len(native) // 2 * 2
+    a, b = ((x[:whole].view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+            for x in (native, simulated))
+    differ = native[:whole].view(np.uint16) != simulated[:whole].view(np.uint16)
+    return _within(a[differ].astype(np.float64), b[differ].astype(np.float64), BF16)
+
+
+def _within(a: np.ndarray, b: np.ndarray, bound: float) -> bool:
+    """True if all are ordinary numbers, and close to each other, or both are NaN."""
+    with np.errstate(all="ignore"):
+        sizes = np.maximum(abs(a), abs(b))
+        close = (abs(a - b) <= bound * sizes + 1e-6) & (sizes > 1e-20) & (sizes < 1e20)
+    return bool((close | (np.isnan(a) & np.isnan(b))).all())
+
+
+# --- pytest -----------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--sample", type=int, default=0)
+    parser.addoption("--sample-seed", default="1")
+
+
+def pytest_configure(config: Any) -> None:
+    compare_launches()
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    count = config.getoption("--sample")
+    if 0 < count < len(items):
+        chosen = set(random.Random(config.getoption("--sample-seed")).sample(
+            range(len(items)), count))
+        items[:] = [item for k, item in enumerate(items) if k in chosen]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    terminalreporter.write_line(f"launches on both devices: {dict(counts)}")

@@ -1,0 +1,145 @@
+"""Kernels of Triton as native code on emulated devices, through the device protocol."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.emulator import device as emulated
+from triton_xe.runtime.emulator import iga
+from triton_xe.runtime.emulator.dispatch import Dispatch
+from triton_xe.runtime.emulator.memory import Fault
+from triton_xe.runtime.opening import open_device
+from triton_xe.runtime.selection import Machine, decide
+from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
+
+REPOSITORY = Path(__file__).parents[3]
+FUZZ = REPOSITORY / "python/test/fuzz"
+
+
+def test_emulated_devices_are_simulated_ones_that_run_native_code() -> None:
+    chosen = decide("emu:bmg,pvc", Machine())
+    assert (chosen.kind, chosen.targets, chosen.is_emulated) == ("sim", ("bmg", "pvc"), True)
+    assert decide("emu", Machine()).targets == ("bmg",)
+    assert not decide("sim:bmg", Machine()).is_emulated
+    with pytest.raises(DeviceError, match="emu:"):
+        decide("emu:", Machine())
+
+
+def test_a_device_without_a_decoder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iga, "PLATFORMS", {"bmg": (2, 0)})
+    monkeypatch.setattr(emulated.ocloc, "available", lambda: None)
+    with pytest.raises(DeviceError, match="no emulated pvc; use bmg"):
+        emulated.EmulatedDevice("pvc")
+
+
+def test_without_intels_compiler_the_device_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulated.ocloc, "ocloc_command", lambda: None)
+    with pytest.raises(DeviceError, match="triton-xe toolchain"):
+        emulated.EmulatedDevice("bmg")
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 7, 12, 24, 100])
+def test_the_parts_of_a_dispatch_have_all_groups_once(most: int) -> None:
+    found = []
+    for part in emulated.parts(Dispatch((4, 3, 2), 1, 16), most):
+        assert part.group_count <= most
+        found += [tuple(np.add(part.first_group, each)) for each in np.ndindex(part.groups)]
+    assert sorted(found) == sorted(np.ndindex(4, 3, 2))
+
+
+def test_memory_is_mapped_where_blocks_of_the_device_are() -> None:
+    memory = np.arange(64, dtype=np.uint32)
+    low = memory.ctypes.data
+    blocks = BlockMap()
+    blocks.borrow(Block(low, low + 64, 0))
+    space = emulated.HostSpace(blocks)
+    at = low + 4 * np.arange(16)
+    np.testing.assert_array_equal(space.read(at, np.uint32), np.arange(16))
+    with pytest.raises(Fault, match="in no allocation"):
+        space.read(at + 4, np.uint32)
+    space.lend(low)  # a block: nothing around it
+    with pytest.raises(Fault, match="in no allocation"):
+        space.read(at + 4, np.uint32)
+
+
+def test_memory_of_other_libraries_is_lent_by_pages() -> None:
+    memory = np.arange(64, dtype=np.uint32)
+    space = emulated.HostSpace(BlockMap())
+    space.lend(memory.ctypes.data)
+    np.testing.assert_array_equal(
+        space.read(memory.ctypes.data + 4 * np.arange(64), np.uint32), memory)
+    with pytest.raises(Fault, match="in no allocation"):
+        space.read(np.array([64]), np.uint32)
+
+
+PROGRAM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(a, o, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(a + at, at < n, other=0)
+    tl.store(o + at, x * 3 + tl.sum(x, 0), at < n)
+
+a = torch.arange(1000, dtype=torch.int32, device="xpu")
+o = torch.zeros_like(a)
+kernel[(8,)](a, o, 1000, 128, num_warps=2)
+want = torch.cat([x * 3 + x.sum() for x in a.cpu().split(128)])
+print(torch.xpu.get_device_name(), torch.equal(o.cpu(), want))
+kernel[(8,)](a, o, 1 << 20, 128, num_warps=2)
+"""
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+def test_a_program_with_torch_runs_native_code(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("True\n"), done.stderr
+    assert done.stderr.count("kernels run on an emulated GPU") == 1
+    assert "4 bytes at " in done.stderr
+    assert "in no allocation" in done.stderr
+    assert "(kernel kernel, send." in done.stderr
+
+
+@pytest.mark.intel_compiler
+def test_checks_are_left_to_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "emu:bmg")
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert "TRITON_XE_DEVICE=sim" in done.stderr
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(("device", "kernels"), [("bmg", 20), ("pvc", 12), ("dg2", 12)])
+def test_random_stores_leave_the_same_as_native_code(
+    device: str, kernels: int, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, FUZZ / "stores.py", "--seed", "native", "--device", f"emu:{device}",
+         "--kernels", str(kernels), "--draws", "3", "--keep", tmp_path],
+        capture_output=True, text=True, check=False)
+    assert f"{3 * kernels} draws right" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.intel_compiler
+def test_a_device_opens_by_name() -> None:
+    device = open_device("emu:bmg")
+    assert device.name.endswith("(emulated)")
+    assert device.is_simulated

@@ -1,0 +1,173 @@
+"""`EmulatedDevice`: the device protocol on native code, executed by the emulator.
+
+Intel's compiler builds each kernel, and the emulator executes its instructions: no driver is
+involved.  Memory is that of the simulated device: GPU addresses are host addresses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+import numpy as np
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.progress import progress
+from triton_xe.runtime import ocloc
+from triton_xe.runtime.device import Grid
+from triton_xe.runtime.emulator import iga
+from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
+from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
+from triton_xe.runtime.emulator.launch import Launch
+from triton_xe.runtime.emulator.memory import Addresses, AddressSpace
+from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.once import once
+from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel, Work
+from triton_xe.runtime.simulator.run.blocks import BlockMap
+from triton_xe.runtime.simulator.run.launch import pack_arguments
+
+MOST_THREADS = 8192
+"""Threads that run at once: more than the largest of these devices holds (4,096 on pvc)."""
+
+
+class EmulatedDevice(SimulatedDevice):
+    """One emulated GPU of the type `target_name`; see `runtime.device.Device`."""
+
+    def __init__(self, target_name: str = "bmg", index: int = 0) -> None:
+        reason = ocloc.available() or iga.unavailable()
+        if target_name not in iga.PLATFORMS:
+            reason = f"there is no emulated {target_name}; use {', '.join(iga.PLATFORMS)}"
+        if reason:
+            raise DeviceError(f"emu:{target_name} cannot run kernels: {reason}")
+        super().__init__(target_name, index)
+        self.name = f"{self.target.product or target_name} (emulated)"
+        self.executed: dict[str, NativeKernel] = {}
+        """The native code that ran, with counts of its instructions, by name of the kernel."""
+        say_once()
+
+    def _is_plain(self) -> bool:
+        return False
+
+    def _native_state(self, kernel: SimulatedKernel) -> None:
+        """Nothing: compiled code launches simulated kernels only."""
+
+    def _run(self, kernel: SimulatedKernel, work: Work, sanitize: bool | None) -> None:
+        if knobs.sanitize() if sanitize is None else sanitize:
+            raise _only_simulated("the checks of TRITON_XE_SANITIZE")
+        if knobs.trace():
+            raise _only_simulated("traces")
+        if work.programs is not None:
+            raise _only_simulated("launches of some programs")
+        native = self._native(kernel)
+        packed = pack_arguments(kernel.name, kernel.argument_types, work.args)
+        arguments = [int(x) if kind == "ptr" else packed[8 * k : 8 * k + 8]
+                     for k, (kind, x) in enumerate(zip(
+                         kernel.argument_types, work.args, strict=True))]
+        native.run(self._space(kernel, work), work.grid, arguments)
+        self.executed[kernel.name] = native
+
+    def _native(self, kernel: SimulatedKernel) -> NativeKernel:
+        if "native" not in kernel.__dict__:
+            with progress(f"building native code of kernel {kernel.name!r}"):
+                kernel.__dict__["native"] = NativeKernel(
+                    self.target.name, kernel.source.name, kernel.module, kernel.build_flags)
+        found: NativeKernel = kernel.__dict__["native"]
+        return found
+
+    def _space(self, kernel: SimulatedKernel, work: Work) -> HostSpace:
+        space = HostSpace(self._blocks)
+        for k in sorted(kernel.pointer_arguments):
+            space.lend(int(work.args[k]))
+        return space
+
+
+def _only_simulated(what: str) -> DeviceError:
+    return DeviceError(f"{what} exist on simulated devices only, not on emulated ones: set "
+                       "TRITON_XE_DEVICE=sim")
+
+
+@cache
+def say_once() -> None:
+    print("triton-xe: kernels run on an emulated GPU, instruction by instruction: this is some "
+          "hundred times slower than the simulator", file=sys.stderr)
+
+
+class NativeKernel:
+    """A kernel's native code, and how often its instructions ran."""
+
+    def __init__(self, device: str, entry: str, module: bytes, flags: str) -> None:
+        self.device, self.entry, self.flags = device, entry, flags
+        self.binary = ocloc.native_binary(module, device, flags)
+        self.executed = np.zeros(len(self.program.instructions), np.int64)
+        """Instructions of a thread, by position in the program, of all launches."""
+
+    @once
+    def program(self) -> Program:
+        return Program.from_zebin(self.device, self.binary, self.entry)
+
+    @once
+    def info(self) -> KernelInfo:
+        return kernel_info(self.binary, self.entry)
+
+    def run(self, space: AddressSpace, grid: Grid, arguments: list[int | bytes]) -> None:
+        """Execute a launch to its end, as many work-groups at once as a device may hold."""
+        whole = of_zebin(self.info, self.binary, space, grid, arguments)
+        for part in parts(whole, max(1, MOST_THREADS // whole.threads)):
+            self.executed += Launch(self.program, space, part).run().counters.executed
+
+
+def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:
+    """The dispatch in parts of at most so many work-groups, in their order.
+
+    >>> made = Dispatch((4, 3, 2), 1, 16)
+    >>> [(p.first_group, p.groups) for p in parts(made, 8)]
+    [((0, 0, 0), (4, 2, 1)), ((0, 2, 0), (4, 1, 1)), ((0, 0, 1), (4, 2, 1)), ((0, 2, 1), (4, 1, 1))]
+    """
+    x, y, z = whole.groups
+    sizes = (min(x, most), max(1, min(y, most // x)), max(1, min(z, most // (x * y))))
+    for k in range(0, z, sizes[2]):
+        for j in range(0, y, sizes[1]):
+            for i in range(0, x, sizes[0]):
+                first = (i, j, k)
+                groups = tuple(min(s, n - f) for s, n, f in zip(
+                    sizes, whole.groups, first, strict=True))
+                assert prod(groups) <= most
+                yield replace(whole, groups=groups, first_group=first)
+
+
+class HostSpace(AddressSpace):
+    """GPU addresses that are host addresses, within the live blocks of a device."""
+
+    def __init__(self, blocks: BlockMap) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def lend(self, address: int) -> None:
+        """Map memory that is no block of the device, such as a numpy array's: all pages with it."""
+        if address and self._blocks.find(address) is None:
+            low, high = _pages_around(address)
+            if low not in self._ranges and low < high:
+                self.map(low, low, high - low)
+
+    def _locate_each(self, addresses: Addresses, size: int) -> Addresses:
+        for address in np.unique(addresses).tolist():
+            if self.bytes_from(address) >= size:
+                continue
+            block = self._blocks.find(address)
+            if block is not None and block.low not in self._ranges:
+                self.map(block.low, block.low, block.high - block.low)
+        return super()._locate_each(addresses, size)
+
+
+def _pages_around(address: int) -> tuple[int, int]:
+    """The readable memory of this process around an address; nothing where there is none."""
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            low, high = (int(x, 16) for x in line.split(None, 1)[0].split("-"))
+            if low <= address < high and line.split()[1].startswith("rw"):
+                return low, high
+    return 0, 0
