@@ -44,7 +44,7 @@ def table() -> str:
 
 
 def write_table() -> None:
-    """Put the table in the place of the one in the README."""
+    """Replace the table in the README."""
     text = README.read_text()
     start = text.index("| torch | brings Triton")
     README.write_text(text[:start] + table() + text[text.index("\n\n", start) + 1:])

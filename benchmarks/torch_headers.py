@@ -33,12 +33,12 @@ from triton_xe.runtime.torch_xpu import compilation
 COMPILERS = ("g++", "g++-11", "g++-12", "g++-13", "g++-14", "clang++", "clang++-14")
 HEADERS = "torch/include/"
 PIECE = 4 << 20
-"""Bytes per request: a wheel's headers lie next to each other, and make three of them."""
+"""Bytes per request; a wheel's headers are adjacent and take three requests."""
 TIMEOUT = 60
 
 
 class RemoteFile(io.RawIOBase):
-    """A file behind an address, of which only the ranges are fetched that are read."""
+    """A file at an address, of which only the ranges that are read are fetched."""
 
     def __init__(self, address: str) -> None:
         self.address, self._at = address, 0

@@ -1,9 +1,9 @@
-"""Pass allocate-buffers: each buffer in shared local memory gets its place.
+"""Pass allocate-buffers: assign an offset to each buffer in shared local memory.
 
     ttg.local_alloc : ...  ->  ttg.local_alloc {allocation.offset = 4096 : i32} : ...
 
-Buffers of a kernel lie one after the other; those of a function that it calls behind them.  Where
-they are large together, one whose time begins when that of a larger one is over takes its place:
+Buffers of a kernel are consecutive; those of a function that it calls come after them.  If they are
+large in total, a buffer reuses the memory of a larger one whose lifetime has ended:
 
     ttg.local_alloc %x  ->  ttg.memdesc_reinterpret %larger ; ttg.local_store %x
 """
@@ -37,7 +37,7 @@ from triton_xe.plan.shared_view import SharedView, buffer_bytes, shared_view
 OFFSET = "allocation.offset"
 ALIGNMENT = 64
 APART_LIMIT = 32 * 1024
-"""Bytes up to which no place is used twice, which would cost a barrier."""
+"""Total bytes up to which no memory is reused, because reuse costs a barrier."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _place(
     function: FuncOp, start: int, known: dict[str, FuncOp], starts: dict[str, int],
     callers: tuple[str, ...],
 ) -> None:
-    """Let a function's buffers begin behind those of whoever calls it."""
+    """Place a function's buffers after those of its callers."""
     name = function.sym_name.data
     if name in callers or starts.get(name, -1) >= start:
         return
@@ -77,14 +77,14 @@ def _place(
 
 @dataclass
 class _Place:
-    """A buffer, and the number of the last operation that needs it or what lies there later."""
+    """A buffer, and the index of the last operation that uses its memory."""
 
     buffer: LocalAllocOp
     last: int
 
 
 def _share_places(function: FuncOp) -> None:
-    """Let buffers take the places of those that are over; times count in the function's block."""
+    """Reuse the memory of dead buffers; lifetimes are indices in the function's block."""
     buffers = all_of(function, LocalAllocOp)
     if sum(map(bytes_of, buffers)) <= APART_LIMIT or len(function.body.blocks) > 1:
         return
@@ -117,7 +117,7 @@ def _users(buffer: SSAValue) -> Iterator[Operation]:
 
 
 def _carried(op: Operation) -> Iterator[SSAValue]:
-    """What may be an operand of an operation again."""
+    """Results and block arguments that may alias an operand of an operation."""
     outer = op.parent_op() if isinstance(op, scf.YieldOp | scf.ConditionOp) else None
     for around in (op,) if outer is None else (op, outer):
         yield from around.results
@@ -138,7 +138,7 @@ def _take_place(buffer: LocalAllocOp, former: LocalAllocOp) -> None:
 
 
 def memory_of(kind: MemDescType) -> SharedView:
-    """How the memory behind a type is laid out."""
+    """The layout of the memory of a memory descriptor type."""
     encoding = kind.encoding.encoding  # type: ignore[attr-defined]
     if not isinstance(encoding, SharedEncoding):
         raise UnsupportedError(f"{encoding} is no layout of shared local memory")
@@ -154,7 +154,7 @@ def bytes_of(alloc: LocalAllocOp) -> int:
 
 
 def offset_of(alloc: Operation) -> int:
-    """Where a buffer begins."""
+    """Offset of a buffer in shared local memory."""
     held = alloc.attributes.get(OFFSET)
     if not isinstance(held, IntegerAttr):
         raise UnsupportedError(f"{alloc.name} without a place; run allocate-buffers before")

@@ -1,10 +1,10 @@
-"""Where the exchanges of a kernel lie in shared local memory, and which barriers they need.
+"""Allocate the exchanges of a kernel in shared local memory, and find the barriers that they need.
 
-An exchange writes its region, meets at a barrier, and reads.  Before it writes, nobody may still
-be reading what lies there: the emitter puts a barrier there too, and this module takes away those
-that are not needed, by following what was touched since the last barrier along every path.
-Exchanges take turns between two halves of the memory, so that mostly the barrier of the one in
-between is enough.
+An exchange writes its region, waits at a barrier, and reads.  Before it writes, all earlier reads
+of that memory must be complete.  The emitter therefore inserts a barrier before the write, too.
+This module removes the unnecessary ones, by following along every path which regions were accessed
+since the last barrier.  Exchanges alternate between two halves of the memory, so that usually the
+barrier of the exchange in between is enough.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SlmPlan:
         return removed
 
     def _safe(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> bool:
-        """Whether no region is written while one that overlaps it may still be in use."""
+        """True if no region is written while an overlapping one may still be in use."""
         incoming: dict[Any, frozenset[tuple[Region, bool]]] = {entry: frozenset()}
         waiting = [entry]
         while waiting:
@@ -136,9 +136,10 @@ class SlmPlan:
     def _through(
         self, block: Any, touched: frozenset[tuple[Region, bool]]
     ) -> frozenset[tuple[Region, bool]] | None:
-        """What was touched since the last barrier, and whether only read, after the block.
+        """The regions accessed since the last barrier after the block, each with a flag for reads
+        only.
 
-        None when a touch in the block clashes with what was touched before.
+        None if an access in the block clashes with an earlier one.
         """
         for event in self.events.get(block, ()):
             if isinstance(event, Meet):
@@ -155,7 +156,7 @@ class SlmPlan:
 
 
 def clash(region: Region, touched: Iterable[Region]) -> bool:
-    """Whether a region overlaps one of those."""
+    """True if a region overlaps one of those accessed."""
     return any(region.overlaps(other) for other in touched)
 
 

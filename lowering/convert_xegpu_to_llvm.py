@@ -102,7 +102,10 @@ def _most_for_small(state: ModuleState) -> int:
 
 
 def _counted(carried: int, kept: int, needed: int | None, built_for: int) -> str:
-    """What the register file was chosen by; `kept` of what a loop carries are no addresses."""
+    """Describe the register estimate that the choice is based on.
+
+    `kept` is the loop-carried part without addresses.
+    """
     more = "" if kept >= CARRIED_LIMIT else f" and {carried - kept} of addresses"
     what = f"a loop keeps {kept} registers{more}" if needed is None else (
         f"about {needed} registers are needed at once")
@@ -110,7 +113,7 @@ def _counted(carried: int, kept: int, needed: int | None, built_for: int) -> str
 
 
 def _rename_kernels(module: ModuleOp) -> None:
-    """Let nobody find a kernel by its name who does not know that it has conditions."""
+    """Rename kernels with conditions, so that only callers that test the conditions find them."""
     for function in functions(module):
         name = function.sym_name.data
         if function.is_kernel and not name.endswith(CONDITIONAL):

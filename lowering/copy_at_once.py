@@ -1,11 +1,11 @@
-"""Pass copy-at-once: asynchronous copies to shared local memory happen where they begin.
+"""Pass copy-at-once: make asynchronous copies to shared local memory synchronous at their start.
 
     %t = ttg.async_copy_global_to_local %p, %b mask %m  ->  %x = tt.load %p, %m
                                                             ttg.local_store %x, %b
     ttg.async_commit_group, ttg.async_wait              ->  nothing
 
-Xe GPUs have no such copies.  Who reads a buffer waits for the copy, so the barrier that other warps
-need stands between the store and the read like any other.
+Xe GPUs have no such copies.  A reader of the buffer waits for the copy in the source program, so
+there is a point between store and read for the barrier that other warps need.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CopyAtOncePass(ModulePass):
 
 
 def _copy(op: AsyncCopyGlobalToLocalOp) -> None:
-    """What the mask leaves out becomes zero, where nothing else is asked for."""
+    """Rewrite one copy; masked elements become zero unless the program gives another value."""
     other, fill = op.other, list[Operation]()
     if op.mask is not None and other is None:
         fill = [ConstantOp(splat_attr(pointee_type(op.src.type), 0))]

@@ -52,7 +52,9 @@ class DivideByRowsPass(TargetedPass):
 
 
 def _column(divisor: SSAValue) -> ExpandDimsOp | None:
-    """What makes a column of rows that live one in a lane, where a divisor of fp32 is one."""
+    """The `expand_dims` that creates an fp32 divisor from rows with one row per lane; None
+    otherwise.
+    """
     wide = divisor.owner
     column = wide.src.owner if isinstance(wide, BroadcastOp) else None
     if not isinstance(column, ExpandDimsOp) or not isinstance(column.src.owner, ConvertLayoutOp):

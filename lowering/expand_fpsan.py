@@ -1,13 +1,13 @@
-"""Pass expand-fpsan: the sanitizer's integers for floats, in integer arithmetic.
+"""Pass expand-fpsan: replace float arithmetic by the integer arithmetic of Triton's `fpsan`.
 
     %i = tti.experimental_fpsan_embed %x    ->  %b = tt.bitcast %x
                                                 %i = sign(%b) | (mix(%b * A) * B) mod 2^(w-1)
     %x = tti.experimental_fpsan_unembed %i  ->  the inverse, and tt.bitcast
+    mix(v) = v ^ (v mod 2^(w-1) >> m)       for floats of w bits with a mantissa of m bits
 
-Floats of w bits and a mantissa of m: mix(v) = v ^ (v mod 2^(w-1) >> m), A is one odd number, and B
-is chosen by the sign of %b so that 1.0 and -1.0 become 1 and -1.  Both directions keep the sign
-bit, and are one-to-one.  The formulas are those of libtriton 3.9.0, read from the LLVM IR that it
-writes for its own targets; other versions must give the same bits, or kernels would disagree.
+A is an odd constant, and B is chosen by the sign of %b so that 1.0 and -1.0 become 1 and -1.  Both
+directions preserve the sign bit, and are one-to-one.  The formulas are those of libtriton 3.9.0,
+taken from the LLVM IR for its own targets.  Other versions must give the same bits.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
 
 
 def format_of(kind: Attribute) -> Format:
-    """The format of a float; those of 8 bits are told apart by their mantissa."""
+    """The format of a float; 8-bit formats are distinguished by their mantissa."""
     known = {Float64Type: Format(64, 52), Float32Type: Format(32, 23),
              Float16Type: Format(16, 10), BFloat16Type: Format(16, 7)}
     found = known.get(type(kind))

@@ -8,8 +8,8 @@ from triton_xe.dialects.text.reader import read_verified_module
 
 
 def import_ttgir(text: str) -> ModuleOp:
-    """The verified module of a ttgir text; `op.location` holds each op's place in Python.
+    """Parse and verify ttgir text; `op.location` is each op's source location in Python.
 
-    Raises UnsupportedError for an operation that is not known here.
+    Raise `UnsupportedError` for an unknown operation.
     """
     return read_verified_module(text, name="ttgir")

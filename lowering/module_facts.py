@@ -1,8 +1,8 @@
-"""What a module says of itself: its device, its subgroups, and what earlier stages decided.
+"""Attributes of a module: its device, its subgroups, and decisions of earlier stages.
 
     ttg.target = "xpu:bmg"            the device
     "ttg.num-warps" = 4 : i32         subgroups of a work-group
-    "ttg.threads-per-warp" = 16       lanes of a subgroup; the device's own number without it
+    "ttg.threads-per-warp" = 16       lanes of a subgroup; default: the device's own number
     xe.options = {num_stages = 2, contract = true, grf_mode = "default"}
     xe.remarks = ["tt.dot (kernel.py:12): dpas 8x16x16 ..."]
     xe.plans = [{op = "load", width = 16, ...}]
@@ -34,17 +34,18 @@ GUARDS = ("launch", "kernel")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What a compilation may ask of the stages.
+    """Options of a compilation for the stages.
 
-    Loads are prefetched `num_stages - 1` iterations ahead.  With `contract`, products and sums may
-    be fused.  `grf_mode` is the register file asked for: "default", "auto" (Intel's compiler
-    chooses) or a number of registers.  `guards` says where is tested what fast code needs: in the
-    "kernel", which has slower code too, or as far as possible before the "launch".  With
-    `keeps_layouts` tensors have the layouts that the program states.  With `tests_promises` the
-    kernel compares what the program promises with what is, for the simulator's checks.
-    `split_barriers` keep the subgroups of large work-groups together in K loops.
-    With `locates_all` every LLVM instruction says its line.  With `short_rows` the module is the
-    version for rows that one subgroup takes, where a kernel has one.
+    - `num_stages`: loads are prefetched `num_stages - 1` iterations ahead.
+    - `contract`: products and sums may be fused.
+    - `grf_mode`: the register file: "default", "auto" (Intel's compiler chooses) or a number.
+    - `guards`: conditions of the fast version are tested in the "kernel", which then has a slower
+      version too, or as far as possible before the "launch".
+    - `keeps_layouts`: tensors have the layouts that the program specifies.
+    - `tests_promises`: the kernel tests the program's promises, for the simulator's checks.
+    - `split_barriers`: keep the subgroups of large work-groups together in K loops.
+    - `locates_all`: every LLVM instruction has its line.
+    - `short_rows`: the module is the version for rows that fit one subgroup, if a kernel has one.
     """
 
     num_stages: int = 2
@@ -128,12 +129,12 @@ def remark(op: Operation, text: str) -> None:
 
 
 def remarks_of(module: Operation) -> list[str]:
-    """What passes decided: one line per load, store or dot."""
+    """Decisions of passes: one line per load, store or dot."""
     return plain(module.attributes.get(REMARKS, ArrayAttr(())))
 
 
 def launch_conditions_of(module: Operation) -> str:
-    """What the module assumes of each launch, as a table's text; empty when nothing."""
+    """Conditions of the module on each launch, as a table's text; empty if there are none."""
     held = module.attributes.get(LAUNCH_CONDITIONS)
     return held.data if isinstance(held, StringAttr) else ""
 
@@ -164,7 +165,7 @@ def attribute_of(value: Any) -> Attribute:
 
 @lru_cache(maxsize=4096)
 def _plain_attribute(value: int | str, is_bool: bool) -> Attribute:
-    """Of one that is neither list nor dict, made once; True and 1 are two of them."""
+    """The attribute of a scalar, created once; `is_bool` distinguishes True from 1 in the cache."""
     if isinstance(value, str):
         return StringAttr(value)
     return IntegerAttr(int(value), i1 if is_bool else i64)

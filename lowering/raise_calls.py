@@ -112,7 +112,7 @@ def _call(op: InlineAsmOp, device: Target, num_warps: int) -> Call | None:
 
 
 def _named_layouts(calls: list[Call]) -> dict[Attribute, Encoding]:
-    """What the linear layouts of the products' operands and results are called."""
+    """The encodings of the linear layouts of products' operands and results."""
     named: dict[Attribute, Encoding] = {}
     for call in calls:
         if call.name != "dpas":
@@ -126,7 +126,7 @@ def _named_layouts(calls: list[Call]) -> dict[Attribute, Encoding]:
 
 
 def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
-    """Of A, B and C."""
+    """The layouts of A, B and C."""
     a, b = (DotOperandEncoding(i, parent, parent.expected_k_width(i)) for i in (0, 1))
     return a, b, parent
 

@@ -1,9 +1,9 @@
-"""What the passes of the compiler share.
+"""Base class of the compiler's passes.
 
     xdsl-opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
 
-A pass asks the module for its device (`ttg.target = "xpu:bmg"`) and its subgroups; the option
-`target` says it where the module does not.
+A pass reads the device (`ttg.target = "xpu:bmg"`) and the subgroups from the module.  The option
+`target` gives the device of a module without one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `xdsl-opt` finds through the entry point `xdsl.universe`: our dialects and passes."""
+"""Our dialects and passes, for `xdsl-opt`, through the entry point `xdsl.universe`."""
 
 from __future__ import annotations
 

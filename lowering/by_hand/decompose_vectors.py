@@ -149,7 +149,7 @@ def decompose_vectors(function: Operation, device: Target) -> None:
 
 
 def _flatten(op: Operation) -> None:
-    """An op that changes places of a tile's elements as one on vectors of one dimension."""
+    """Rewrite an op that permutes a tile's elements to one on vectors of one dimension."""
     before = _Before(op)
     if isinstance(op, PermuteOp):
         sources, origins = list(op.sources), list(op.origins.get_values())
@@ -172,7 +172,7 @@ def _flatten(op: Operation) -> None:
 
 
 def _composed(source: SSAValue, origins: list[int]) -> tuple[SSAValue, list[int]]:
-    """The same elements, of what the source is itself a permutation of."""
+    """Compose a permutation with that of the source, if the source is a permutation too."""
     made = source.owner
     while isinstance(made, ShapeCastOp) or (isinstance(made, PermuteOp) and len(made.sources) == 1):
         if isinstance(made, PermuteOp):
@@ -336,7 +336,7 @@ def _contract(op: ContractOp, device: Target, tiles: bool) -> None:
 def _as_product(
     before: _Before, op: ContractOp, device: Target, tiles: bool
 ) -> Operation | None:
-    """The same as one instruction, or one op of tiles."""
+    """Lower a contraction to one DPAS instruction, or to one op of tiles."""
     if tiles:
         return xetile.TileMmaOp(a=op.lhs, b=op.rhs, acc=op.acc)
     if vector_shape(op.rhs)[1] != device.dpas_execution_size or not _is_dpas(op):

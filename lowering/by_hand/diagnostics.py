@@ -23,7 +23,7 @@ from triton_xe.lowering.rewriting import below
 
 
 class LocatedReader(Reader):
-    """A reader whose ops say where they stand in the text, if the text says nothing else."""
+    """A reader that gives ops without a location their position in the text."""
 
     def __init__(self, text: str, name: str) -> None:
         self._file = StringAttr(name)
@@ -119,7 +119,9 @@ def _culprit(module: ModuleOp) -> Operation:
 
 
 def _verifies(op: Operation) -> bool:
-    """Whether it does; a verifier may fail with any error, which the caller has already caught."""
+    """True if the op verifies; a verifier may raise any error, which the caller has already
+    reported.
+    """
     try:
         op.verify()
     except Exception:
@@ -194,7 +196,7 @@ def _what(error: Exception) -> str:
 
 
 def _unfit(error: Exception) -> str:
-    """What is wrong with a text that its reader gave up on."""
+    """Describe the error of a text that its reader could not parse."""
     if _is_plain(error):
         return str(error)
     _show(error)

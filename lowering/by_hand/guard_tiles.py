@@ -1,11 +1,11 @@
-"""Pass guard-tiles: two versions of a function whose tiles 2D messages may or may not address.
+"""Pass guard-tiles: two versions of a function, with 2D messages and with gathers.
 
     body  ->  scf.if %legal { body } else { body with every tile marked xe.gather }
 
-`%legal` asks what messages demand of base, sizes, stride and offsets (`hardware.block_2d`), as far
-as the program's text does not prove it, and that every loop with tiles runs at least once, which
-spares the fast version the way around it.  A tile whose base or sizes are computed inside loops
-cannot be asked about and is always gathered; the message for that is in the summary of plans.
+`%legal` tests the rules of messages for base, sizes, stride and offsets (`hardware.block_2d`) that
+the program's text does not prove.  It also tests that every loop with tiles runs at least once,
+which simplifies the fast version.  A tile whose base or sizes are computed inside loops cannot be
+tested and is always gathered; the summary of plans says so.
 
 Source: the surface rules in `triton_xe.hardware.block_2d`.
 """

@@ -77,7 +77,7 @@ def repacked(before: Before, value: SSAValue) -> SSAValue:
 
 
 def compute_in_bytes(before: Before) -> SSAValue | None:
-    """What replaces an operation on packed elements; None where it is none."""
+    """Replace an operation on packed elements by one on bytes; None if it is no such operation."""
     op = before.op
     kinds = [v.type for v in (*op.operands, *op.results)]
     if len(op.results) != 1 or not any(map(is_packed, kinds)) or isinstance(op, _KEEP):
@@ -105,7 +105,7 @@ def compute_in_bytes(before: Before) -> SSAValue | None:
 
 
 def _picks_rows(op: Operation) -> bool:
-    """Whether an op of the dialect `vector` takes or puts vectors, not single elements."""
+    """True if an op of the dialect `vector` extracts or inserts vectors, not single elements."""
     moves = isinstance(op, vector.ExtractOp | vector.InsertOp)
     return moves and all(isinstance(v.type, VectorType) for v in (op.operands[0], *op.results))
 

@@ -1,7 +1,7 @@
-"""Lowering of tt.call: the callee is written at the place of the call.
+"""Lower tt.call by inlining the callee.
 
-Xe GPUs run calls through a stack in memory, and a barrier or an exchange through shared local
-memory inside a callee needs to be seen by the kernel's plan, so `noinline` is not followed.
+Xe GPUs run calls through a stack in memory, and the kernel's plan must see barriers and exchanges
+through shared local memory inside a callee.  Therefore `noinline` is ignored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Lowering of tl.device_print and tl.device_assert: records in a buffer that the launcher reads.
+"""Lower tl.device_print and tl.device_assert to records in a buffer that the launcher reads.
 
-The buffer is the kernel's last parameter, there only in kernels that report anything.  Its first
-two words of 32 bits are the number of records asked for and the number that fit; from byte 32 on
-each record has eight words: site, program id (3), element, unused, value (64 bits, low word first).
-A kernel goes on after a failed assertion: Intel GPUs have no instruction to end a program.
+The buffer is the last parameter of kernels that report anything.  Its first two 32-bit words are
+the number of records requested and the number that fit.  From byte 32 on each record has eight
+words: site, program id (3), element, unused, value (64 bits, low word first).  A kernel continues
+after a failed assertion, because Intel GPUs have no instruction to end a program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPORTING = (PrintOp, AssertOp)
 RECORD_BYTES = 32
 
 def uses_debug_buffer(module: Operation) -> bool:
-    """Whether kernels of this module report to the host."""
+    """True if kernels of this module report to the host."""
     return bool(all_of(module, *REPORTING))
 
 
@@ -41,10 +41,11 @@ def location_of(op: Operation) -> str:
 
 
 def _site(em: Emitter, **site: Any) -> int:
-    """The number of a new place that reports, as the host needs to know it.
+    """Register a source location that reports, with the information for the host; return its
+    number.
 
-    A JSON object: `what` ("print" or "assert"), `text`, `shape` (None for a scalar), `type`,
-    `signed`, `hex`, `operand` (None when it is the only one), `where`.
+    It is a JSON object: `what` ("print" or "assert"), `text`, `shape` (None for a scalar), `type`,
+    `signed`, `hex`, `operand` (None if it is the only one), `where`.
     """
     em.state.debug_sites.append(site)
     return len(em.state.debug_sites) - 1
@@ -59,7 +60,7 @@ def record(em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.V
 
 
 def _write_record(w: Writer, buffer: ir.Value, *words: ir.Value) -> None:
-    """Take a place in the buffer and, if there was one, fill it."""
+    """Reserve a record in the buffer and, if there was room, fill it."""
     *fields, bits, active = words
     b = w.b
 

@@ -1,11 +1,12 @@
-"""Fused multiplications and additions, chosen here and not by the compilers further down.
+"""Fuse multiplications and additions here, instead of in the compilers that follow.
 
-The emitter marks what may be fused with `contract`.  A product with one use, an addition or
-subtraction of its own block, becomes part of it:
+The emitter marks candidates with `contract`.  A product with one use, which is an addition or
+subtraction in its own block, becomes part of it:
 
     p = fmul contract a, b;  s = fadd contract p, c     ->    s = llvm.fma(a, b, c)
 
-The rest loses its marks: Intel's compiler and the simulator's round alike, for they fuse nothing.
+The remaining marks are removed, so that neither Intel's compiler nor the simulator's fuses
+anything, and both round equally.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def conditional(
     w: Writer, condition: ir.Value, write: Callable[[ir.Block], ir.Value | None],
     otherwise: ir.Value | None = None,
 ) -> ir.Value | None:
-    """What `write` makes where the condition holds, else `otherwise`.
+    """The value that `write` computes if the condition holds, `otherwise` if it does not.
 
-    `write` gets the block behind, to which it may branch itself.
+    `write` gets the block that follows, to which it may branch itself.
     """
     entry = w.b.block
     taken, done = (w.b.append_basic_block(name) for name in ("try", "done"))

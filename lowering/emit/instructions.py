@@ -133,10 +133,10 @@ repetition to the first, which takes it minutes in long code."""
 
 
 def _once(opname: str) -> Callable[..., Any]:
-    """The builder's method, which finds what it wrote before at the end of the same long block.
+    """The builder's method, which reuses an equal instruction at the end of the same long block.
 
-    Bits are always written: some are marked for the simulator's checks.  So are places in shared
-    local memory, whose offsets are filled in later.
+    Bit operations are always created, because some are marked for the simulator's checks.  So are
+    pointers to shared local memory, whose offsets are filled in later.
     """
     plain = getattr(Builder, opname)
 

@@ -1,10 +1,10 @@
-"""Accesses of single lanes to memory: masks, cache policies, volatile ones.
+"""Memory accesses of single lanes, with masks, cache policies or volatile.
 
-Intel's compiler reads a condition on `GenISA.Predicated*` only, and prints a cache policy on
-`GenISA.LSCLoad` and `LSCStore` only, whose last operand is the code of
-`hardware.block_2d.cache_code`; decorations of pointers (SPV_INTEL_cache_controls) are lost wherever
-a pointer is computed in bytes.  An access that needs both a condition and something else branches,
-in a helper that every lane runs on its own.
+Intel's compiler reads a condition only on `GenISA.Predicated*`.  It writes a cache policy only for
+`GenISA.LSCLoad` and `LSCStore`, whose last operand is the code of `hardware.block_2d.cache_code`.
+Decorations of pointers (SPV_INTEL_cache_controls) are lost if a pointer is computed in bytes.  An
+access that needs both a condition and one of the others branches, in a helper that every lane runs
+separately.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _heeded(where: Where, policy: str) -> tuple[bool, str]:
 def hinted_load(
     em: Writer, where: Where, kind: ir.Type, condition: ir.Value | None, policy: str
 ) -> ir.Value:
-    """What lies at a pointer, or zero where the condition does not hold."""
+    """The value at a pointer, or zero if the condition does not hold."""
     shared, policy = _heeded(where, policy)
     align, zero = _alignment(kind), ir.Constant(kind, None)
     if _never(condition):
@@ -257,7 +257,7 @@ def _count(kind: ir.Type) -> int:
 
 
 def _raw(kind: ir.Type) -> ir.Type:
-    """The same bits as integers."""
+    """The integer type with the same bits."""
     return shaped(kind, ir.IntType(bits_of(scalar_of(kind))))
 
 

@@ -56,7 +56,7 @@ COMBINE: dict[str, Callable[[Term, Term], Term]] = {
     "maximumf": _extremum(True, True), "minimumf": _extremum(False, True),
     "maxnumf": _extremum(True, False), "minnumf": _extremum(False, False),
 }
-"""What memory holds afterwards, from what it held and the value."""
+"""New value in memory, from the old value and the operand."""
 
 
 def rmw(
@@ -92,7 +92,10 @@ def _pointer(w: Writer, at: ir.Value) -> ir.Value:
 def _swapped(
     w: Writer, kind: str, at: ir.Value, value: ir.Value, scope: str, bf16: bool, done: ir.Block
 ) -> ir.Value:
-    """Read, combine, and swap the word if nobody else came between; a byte is part of a word."""
+    """Read, combine, and compare-and-swap the word until no other thread intervened.
+
+    A byte is a part of its word.
+    """
     held, bits = value.type, bits_of(value.type)
     word = I32 if bits == 8 else ir.IntType(bits)
     shift = Term(w, at)
@@ -153,7 +156,7 @@ def compare_and_exchange(
 def load(
     em: Writer, kind: ir.Type, address: ir.Value, active: ir.Value, scope: str
 ) -> ir.Value:
-    """What memory holds, as an integer."""
+    """The value in memory, as an integer."""
 
     def write(w: Writer, at: ir.Value, takes_part: ir.Value) -> ir.Value | None:
         return conditional(w, takes_part, lambda _: _read(w, kind, _pointer(w, at), scope),

@@ -1,9 +1,9 @@
-"""How many bytes of registers a kernel needs at once, estimated from the code as it was written.
+"""Estimate the bytes of registers that a kernel needs at once, from the emitted code.
 
-Each value lives from where it is written to its last use, in a loop that it is carried into to
-the end of the loop; private memory counts like the values that are kept in it, and what a function
-that is called needs itself counts where it is called.  What all lanes share takes the room of one
-lane.  Intel's compiler moves instructions about, so this is a guess.
+A value is live from its instruction to its last use; if a loop carries it, to the end of the loop.
+Private memory counts like the values stored in it.  The need of a called function counts at the
+call.  A value that all lanes share takes the space of one lane.  Intel's compiler reorders
+instructions, so this is an estimate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int])
 
 
 def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Where the value of each instruction, by number, begins and ends to live, loops aside."""
+    """Index of the first and last instruction of each value's lifetime, ignoring loops."""
     first = {n: n for n, i in enumerate(order) if i.opname != "alloca"}
     last = dict(first)
     for n, user in enumerate(order):
@@ -107,7 +107,7 @@ _MAY_VARY = frozenset(("load", "call", "alloca"))
 
 
 def _varies(i: Any) -> bool:
-    """Whether lanes differ in what a load or a call brings, whatever they are given."""
+    """True if the result of a load or a call may differ between lanes even for equal operands."""
     if i.opname == "alloca" or isinstance(i.type, ir.VectorType):
         return True
     return i.opname == "call" and (  # assembly may ask for the lane, too

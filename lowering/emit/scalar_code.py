@@ -27,7 +27,7 @@ RETURNS = (ReduceReturnOp, ScanReturnOp, MapElementwiseReturnOp)
 
 
 def branches(region: Region) -> bool:
-    """Whether the region has control flow."""
+    """True if the region has control flow."""
     return len(region.blocks) > 1 or any(
         op.regions or isinstance(op, CallOp) for block in region.blocks for op in block.ops
     )

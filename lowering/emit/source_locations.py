@@ -1,7 +1,7 @@
-"""Where in the user's Python the instructions come from, for reports of the simulator.
+"""Source locations of instructions in the user's Python, for reports of the simulator.
 
-Calls and memory accesses carry metadata `xe.at`: a node of file, line and column.  LLVM's own debug
-information would do the same, but also change what Intel's compiler makes of a kernel.
+Calls and memory accesses have metadata `xe.at`: a node of file, line and column.  LLVM's own debug
+information would contain the same, but it also changes the code of Intel's compiler.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LocatedBuilder(Builder):
 
     @property
     def location(self) -> ir.MDValue | None:
-        """Where instructions come from at the moment."""
+        """Source location of the instructions being created."""
         return self._location
 
     @contextmanager
@@ -115,4 +115,4 @@ class LocatedBuilder(Builder):
 
 
 def _nothing() -> None:
-    """What to do before a block ends, usually."""
+    """Default action before a block ends: none."""

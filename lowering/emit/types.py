@@ -93,7 +93,9 @@ def bits_of(kind: ir.Type) -> int:
 
 
 class _ByIdentity(dict[tuple[int, int], Any]):
-    """What was made of a type and a number: types are slow to hash, and made things know theirs."""
+    """Cache by identity of a type and a number, because types are slow to hash; values reference
+    the types.
+    """
 
     def __init__(self, make: Callable[[ir.Type, int], Any]) -> None:
         self._make = make

@@ -28,7 +28,7 @@ from triton_xe.lowering.emit.types import (
 
 @dataclass
 class ModuleState:
-    """What all functions of one LLVM module share."""
+    """State shared by all functions of one LLVM module."""
 
     llvm: ir.Module
     target: Target
@@ -51,7 +51,7 @@ class ModuleState:
     carried_bytes: int = 0
     """Size of the largest set of loop-carried vectors: it decides the register file."""
     kept_bytes: int = 0
-    """The same without addresses."""
+    """Loop-carried bytes without addresses."""
     _declared: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
 
     def declare(
@@ -106,7 +106,7 @@ class Writer:
     # -- scopes: a value written in a scope may be used there and in the scopes inside it ------
 
     def knows(self, key: Hashable) -> bool:
-        """Whether a value was written for `key` that is still visible."""
+        """True if a value for `key` was created that is still visible."""
         known = self._memory.get(key)
         return known is not None and known[0] in self._open
 

@@ -1,11 +1,12 @@
-"""Pass reduce-in-place: a reduction of all elements reads them where they are.
+"""Pass reduce-in-place: reduce all elements of a tensor in the layout of the operand.
 
     %y = tt.reshape %x allow_reorder : tensor<32x64xf32, #a> -> tensor<2048xf32, #b>
     tt.reduce %y {axis = 0}
+
  -> tt.reduce of %x in one dimension, each element in its lane
 
-`tl.sum(x)` and its kind flatten their operands first.  Triton gives the result of that a layout of
-its own, and where it is not the one that the elements have, they would go through shared memory.
+`tl.sum(x)` and similar functions flatten their operand first.  Triton gives the result a layout of
+its own.  If the operand has another one, the elements would go through shared memory.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _reductions(function: Operation) -> Iterator[tuple[ReduceOp, list[SSAValue]]
 
 
 def _before_reshape(value: SSAValue) -> SSAValue | None:
-    """What is flattened into a tensor, before it was laid out for that."""
+    """The tensor that is flattened, before its conversion to the layout of the result."""
     op = value.owner
     if not isinstance(op, ReshapeOp) or op.allow_reorder is None or len(shape_of(value)) != 1:
         return None

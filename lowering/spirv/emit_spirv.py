@@ -1,7 +1,8 @@
-"""LLVM IR text to a SPIR-V module, by LLVM's own SPIR-V target.
+"""Translate LLVM IR text to a SPIR-V module by LLVM's own SPIR-V target.
 
-LLVM ends the process on constructs that its target does not know, so the module is first checked
-against what is known to work (`legality`): the emitter's as it is written, others as they are read.
+LLVM ends the process on constructs that its target does not know.  Therefore the module is first
+checked against the constructs that work (`legality`): the emitter's modules while they are created,
+others when they are read.
 """
 
 from __future__ import annotations
@@ -73,12 +74,12 @@ def _in_visa(symbol: str) -> str:
 
 
 def written(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V as LLVM writes it, its ids checked.
+    """SPIR-V as LLVM writes it, with checked ids.
 
-    LLVM remembers the labels of a function by its address, for as long as the process lives, and
-    gives those of another function at the same address the same ids, whatever else has them by now.
-    The labels then get new ids; where they cannot be told apart, the module is written again, with
-    all memory taken that functions had before.
+    LLVM caches the labels of a function by its address for the life of the process.  A later
+    function at the same address gets the same label ids, even if other results have them.  In that
+    case the labels get new ids.  If they cannot be distinguished, the module is written again, with
+    the memory of earlier functions occupied.
     """
     effort = _effort(text)
     kept: list[Any] = []  # what lives keeps its address

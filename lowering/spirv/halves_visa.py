@@ -1,20 +1,20 @@
-"""vISA for the functions that turn bytes into fp16 (`triton_xe.lowering.emit.maths.halves`).
+"""vISA for the functions that convert bytes to fp16 (`triton_xe.lowering.emit.maths.halves`).
 
-Elements lie one behind the other, 16 lanes each; a register of 64 bytes has 32 halves, those of two
-elements: in `rows` they lie so too, in `pairs` they share a dword.  The bytes come as `bytes`, one
-element behind the other, or as the four `dwords`, or two `words`, of a lane.
+Elements are consecutive, with 16 lanes each.  A register of 64 bytes has 32 fp16 values, those of
+two elements: consecutive in `rows`, sharing dwords in `pairs`.  The operand is `bytes`, with
+consecutive elements, or the four `dwords`, or two `words`, of a lane.
 
 | from | first | then |
 |---|---|---|
-| s8 | integer 0x6480 + x, the bits of 1024 + 128 + x | less 1152 |
-| u8 | integer 0x6400 + x | less 1024 |
-| f8E5M2 | moved by 8 bits | |
-| f8E4M3FN | moved by 7 bits, the sign in bits 15 and 14 | (see below) times 256 |
-| e2m1 | moved to the upper 4 bits | back by 3 with copies of the sign, then one, times 2^14 |
+| s8 | integer 0x6480 + x, the bits of 1024 + 128 + x | minus 1152 |
+| u8 | integer 0x6400 + x | minus 1024 |
+| f8E5M2 | shifted by 8 bits | |
+| f8E4M3FN | shifted by 7 bits, the sign in bits 15 and 14 | (see below) times 256 |
+| e2m1 | shifted to the upper 4 bits | back by 3 with copies of the sign, then by one, times 2^14 |
 
-Bit 14 of f8E4M3FN belongs to fp16's exponent and must be 0, but 1 for NaN, the largest size.  The
-next greater integer has the sign there, but the opposite after NaN; xor with it leaves what is
-wanted.
+Bit 14 of f8E4M3FN is in fp16's exponent and must be 0, but 1 for NaN, the largest magnitude.  The
+next larger integer has the sign in that bit, but its inverse after NaN; xor with it gives the
+desired bit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _GIVEN = """.decl B{i} v_type=G type=B num_elts={size} alias=<${n},0>
 
 
 class _Conversion(NamedTuple):
-    """What a byte of type `source` becomes as an integer of type `into`, and then each register."""
+    """Integer of type `into` for a byte of type `source`, and the instructions for each
+    register.
+    """
 
     first: str
     into: str

@@ -1,6 +1,7 @@
-"""What must not reach LLVM's SPIR-V target: it ends the process on it, or drops it silently.
+"""Constructs that LLVM's SPIR-V target must not get, because it ends the process or drops them
+silently.
 
-The rules speak of llvmlite's types; a module that was read from text is brought into that form.
+The rules are about llvmlite's types; a module that was read from text is converted to these.
 """
 
 from __future__ import annotations
@@ -92,16 +93,18 @@ def check_parsed(module: llvm.ModuleRef) -> None:
 
 
 def _extended(value: llvm.ValueRef) -> str | None:
-    """Why a vector of integers cannot be zero-extended; see `LocatedBuilder.zext`.
+    """Reason why a vector of integers cannot be zero-extended; see `LocatedBuilder.zext`.
 
-    What an operand is made by llvmlite tells as text only.
+    llvmlite gives the operation of an operand only as text.
     """
     opcode = str(value).partition(" = ")[2].partition(" ")[0]
     return f"zext of a {opcode} of vectors (use a mask)" if opcode in ("trunc", "sext") else None
 
 
 def _as_ir(kind: llvm.TypeRef) -> Any:
-    """The same type as llvmlite writes it; one that it does not know is none of the target's."""
+    """The llvmlite type for a type of the binding; unknown types are not supported by the
+    target.
+    """
     if kind.type_kind is llvm.TypeKind.bfloat:
         _refuse("bfloat values")
     if kind.is_vector:
@@ -110,7 +113,7 @@ def _as_ir(kind: llvm.TypeRef) -> Any:
 
 
 def _predicate(compare: llvm.ValueRef) -> str:
-    """How a comparison compares, which llvmlite tells as text only."""
+    """The predicate of a comparison, which llvmlite gives only as text."""
     return str(compare).partition(" icmp ")[2].split()[0]
 
 

@@ -86,9 +86,9 @@ def _masked(r: int, bits: int, source: str) -> str:
 
 
 def _bits(kind: str, how: str) -> list[str]:
-    """Two words at a time; of the second the bits come to lie in the upper half.
+    """Convert two words at a time; the bits of the second move to the upper half.
 
-    Of `rows` lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
+    In `rows`, lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
     """
     given = [("A", 64), ("B", 64), ("S", 64)] if kind == "bits" else [("A", 16), ("S", 64)]
     lines = [_WORDS, *(_given(name, "UD", count, i + 1) for i, (name, count) in enumerate(given)),
@@ -105,10 +105,11 @@ def _bits(kind: str, how: str) -> list[str]:
 
 
 def _in_order(kind: str, how: str) -> list[str]:
-    """As `rows`, where lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper.
+    """Like `rows`, if lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper
+    half.
 
-    The halves of two rows are put side by side, so that both fields of a lane are had by one move,
-    which is as far for the upper halves as for the lower ones.
+    The halves of two rows are combined, so that one move extracts both fields of a lane; the
+    distance is equal for the upper and the lower halves.
     """
     lines = [_WORDS, _given("A", "UW", 32, 1), _given("S", "UD", 16, 2),
              ".decl D v_type=G type=UW num_elts=32 align=GRF",
@@ -119,10 +120,10 @@ def _in_order(kind: str, how: str) -> list[str]:
 
 
 def _in_turns(kind: str, how: str) -> list[str]:
-    """As `rows`, where even lanes have fields of the lower half, and odd ones of the upper.
+    """Like `rows`, if even lanes have fields of the lower half, and odd lanes of the upper half.
 
-    The halves of two rows are put side by side; those of even lanes are moved, and then go to
-    every other place, and so are those of odd lanes.
+    The halves of two rows are combined; those of even lanes are moved to every other position, then
+    those of odd lanes.
     """
     lines = [_WORDS, ".decl R v_type=G type=UD num_elts=64 alias=<$0,0>",
              _given("A", "UW", 32, 1), _given("S", "UD", 16, 2), _given("K", "UD", 16, 3),
@@ -137,7 +138,7 @@ def _in_turns(kind: str, how: str) -> list[str]:
 
 
 def _nibbles(kind: str, how: str) -> list[str]:
-    """A byte b is the nibbles of two neighbours: b and b << 12, which the mask takes apart."""
+    """Unpack a byte b to the nibbles of two neighbours: b and b << 12, separated by the mask."""
     lines = [_WORDS, ".decl D v_type=G type=UD num_elts=64 alias=<$0,0>",
              _given("B", "UB", 64, 1)]
     for r in range(4):

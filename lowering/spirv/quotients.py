@@ -1,18 +1,24 @@
-"""Quotients of whole numbers as products with the reciprocal of the divisor.
+"""Quotients of integers as products with the reciprocal of the divisor, in LLVM IR.
 
-The functions of `triton_xe.lowering.emit.maths.reciprocals.small_quotient`, in LLVM IR: Intel's
-compiler takes 12 instructions for it, and 36 and a branch for a division.  Those of
-`triton_xe.lowering.emit.maths.divisors`, which says why they are exact, have the factor.
+The functions are those of `triton_xe.lowering.emit.maths.reciprocals.small_quotient`.  Intel's
+compiler takes 12 instructions for one, and 36 and a branch for a division.  Functions of
+`triton_xe.lowering.emit.maths.divisors` take the factor of the divisor; that module shows why they
+are exact.
 
-The reciprocal (a unit in the last place off), its product and the number below one make an estimate
-that is less than the quotient, by less than 2^-20 of it, and so by less than one.  Cut, it is the
-quotient or one less, and the remainder, which a float holds, says which.
+Small quotients: the reciprocal is exact to a unit in the last place.  Its product with the number
+and with the largest float below one is less than the quotient by less than 2^-20 of it, so by
+less than one.  Truncated, it is the quotient or one less.  The remainder, which a float represents
+exactly, decides which.
 
-The factor of a divisor d is floor(n / d), n = 2^32 - 1.  The same estimate, cut, is f with
-n / d (1 - 2^-20) - 1 < f <= n / d, and r = n - f d is left: from 0 to below n 2^-20 + d.  Of r / d
-r f / 2^32 lacks r / d (1 - f d / 2^32), below (2^12 / d + 1) (2^-20 + (d + 1) / 2^32), and so below
-1 for d below 2^32 - 2^25: floor(r f / 2^32) is floor(r / d) or one less.  So it is for other d,
-where floor(n / d) is 1, and f is 0 or 1.
+Factor of a divisor d, with n = 2^32 - 1: floor(n / d).
+
+    f = the same estimate, truncated      n / d (1 - 2^-20) - 1 < f <= n / d
+    r = n - f d                           0 <= r < n 2^-20 + d
+    r / d - r f / 2^32  =  r / d (1 - f d / 2^32)
+                        <  (2^12 / d + 1) (2^-20 + (d + 1) / 2^32)  <  1   for d < 2^32 - 2^25
+
+Therefore floor(r f / 2^32) is floor(r / d) or one less.  For larger d, floor(n / d) is 1, and f is
+0 or 1, so that it holds too.
 """
 
 from __future__ import annotations
@@ -66,9 +72,9 @@ _OF = {"udiv": ("fadd float %low, 1.0", "%low"), "urem": ("fsub float %rest, %y"
 
 
 class _Division(NamedTuple):
-    """What the name of a function says: the operation, of how many elements, and of which.
+    """Properties in the name of a function: the operation, the number of elements, and their type.
 
-    Wide ones are of 64 bits, with a size that 32 bits hold; natural ones are not negative.
+    Wide ones have 64 bits, with a divisor that fits 32 bits; natural ones are not negative.
     """
 
     operation: str

@@ -21,7 +21,7 @@ EXTENSIONS = (
     "SPV_KHR_bit_instructions",
     "SPV_KHR_shader_clock",
 )
-"""What a module may use; one appears in it only where something needs it."""
+"""Extensions that a module may use; one is declared only if something needs it."""
 
 
 @cache

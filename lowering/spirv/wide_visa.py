@@ -1,6 +1,6 @@
 """vISA for the functions of 32-bit elements (`triton_xe.lowering.emit.maths.wide`).
 
-Four elements lie in four registers of 64 bytes, one behind the other; an instruction takes two.
+Four elements are in four consecutive registers of 64 bytes; an instruction takes two registers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from llvmlite.ir import instructions as kinds
 
 
 def module_text(module: ir.Module) -> str:
-    """The same as `str(module)`."""
+    """Text equal to `str(module)`, computed faster."""
     return "\n".join((
         f'; ModuleID = "{module.name}"',
         f'target triple = "{module.triple}"',
@@ -88,7 +88,7 @@ class _Speller:
         return f"<{self.listed(held)}>"
 
     def typed(self, value: Any) -> str:
-        """A value behind its type."""
+        """A value with its type before it."""
         found = self._typed.get(id(value))
         if found is None:
             found = f"{self.type(value.type)} {self.reference(value)}"

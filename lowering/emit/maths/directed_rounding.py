@@ -1,9 +1,10 @@
 """Arithmetic that rounds down (`rd`), up (`ru`) or toward zero (`rz`), for libdevice.
 
-The device rounds to nearest.  Each function here computes that result and the sign of what it
-lacks, which fused multiply-adds give exactly (Muller et al., Handbook of Floating-Point
-Arithmetic, 2nd ed., chapters 4 and 5), then steps to the neighbour on the asked side.  Where the
-lack could fall below the smallest number, operands are scaled by powers of two first.
+The device rounds to nearest.  Each function here computes that result and the sign of its error,
+which fused multiply-adds give exactly.  Then it steps to the neighbour on the requested side.  If
+the error could be below the smallest number, operands are scaled by powers of two first.
+
+Source: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 5.
 """
 
 from __future__ import annotations

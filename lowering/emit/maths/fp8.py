@@ -81,7 +81,7 @@ def to_half(name: str, x: Term, *, pairs: bool = False) -> Term:
 
 
 def _to_half(name: str, x: Term) -> Term:
-    """Moved into place, and scaled by the biases' difference."""
+    """Shift the bits to fp16's position, and scale by the difference of the biases."""
     kind = format_of(name)
     if kind.mantissa == 2:
         return (x.resized(I16) << 8).bitcast(HALF)

@@ -1,9 +1,9 @@
-"""Lowering of mathematical operations: LLVM intrinsics and OpenCL builtins.
+"""Lower mathematical operations to LLVM intrinsics and OpenCL builtins.
 
-half and bf16 are computed in float and rounded once.  exp and exp2 are the device's own
-instruction, as accurate as Triton promises them; the other functions are OpenCL builtins with the
-error bounds of the OpenCL C specification, section 7.4.  Functions are called on whole vectors,
-which Intel's compiler takes apart.
+fp16 and bf16 are computed in fp32 and rounded once.  exp and exp2 are the device's own instruction,
+as accurate as Triton promises them.  The other functions are OpenCL builtins with the error bounds
+of the OpenCL C specification, section 7.4.  Functions are called on whole vectors, which Intel's
+compiler splits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Bytes as fp16, two to a lane and instruction.
+"""Convert bytes to fp16, two per lane and instruction.
 
-A vector of 16-bit elements lies in whole registers of the hardware, where one instruction works on
-the elements of two lanes' worth; Intel's compiler writes one for each element.  What is made here
-is a function of the module: its body in LLVM IR says what it computes, and is what runs on the
-simulator; `triton_xe.lowering.spirv.halves_visa` gives it the same in vISA for the hardware.
+A vector of 16-bit elements occupies whole registers, in which one instruction works on two elements
+of each lane; Intel's compiler uses one instruction per element.  The conversions are therefore
+functions of the module.  Their body in LLVM IR is the definition, and runs on the simulator.
+`triton_xe.lowering.spirv.halves_visa` replaces it by equivalent vISA for the hardware.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ bits in LLVM's SPIR-V target."""
 
 
 def in_pairs(kind: Any) -> bool:
-    """Whether neighbouring elements share a dword where values of a type are used."""
+    """True if neighbouring elements share a dword in the uses of a type."""
     if isinstance(kind, VectorType):
         return kind.get_num_dims() > 1 and kind.get_shape()[-1] == 2
     held = encoding_of(kind) if isinstance(kind, TensorType) else None
@@ -37,7 +37,7 @@ def in_pairs(kind: Any) -> bool:
 
 
 def suits(state: ModuleState) -> bool:
-    """Whether the functions serve a module: subgroups of 16 lanes, and registers of 64 bytes."""
+    """True if a module can use the functions: subgroups of 16 lanes, and registers of 64 bytes."""
     return state.lanes == 16 and state.target.grf_bytes == 64
 
 
@@ -166,7 +166,7 @@ def function_of(
 
 
 def _arguments(em: Writer, whole: ir.Value, pairs: bool) -> tuple[str, list[ir.Value]]:
-    """What the bytes are given as: bytes one behind the other, four dwords, or two."""
+    """Form of the operand and its values: consecutive bytes, four dwords, or two."""
     if whole.type.count == 8:
         words = em.b.bitcast(whole, vector_of(I32, 2))
         return "words", [em.b.extract_element(words, I32(i)) for i in range(2)]

@@ -160,7 +160,7 @@ def _exponent(x: Term) -> Term:
 
 
 def _integer_logarithm(x: Term) -> Term:
-    """Of zero and NaN the least integer, of infinities the largest."""
+    """The least integer for zero and NaN, the largest for infinities."""
     found = _exponent(x).resized(I32)
     found = where(x.is_infinite(), 0x7FFFFFFF, found)
     return where(x.unordered(0.0, "=="), -(1 << 31), found)

@@ -40,14 +40,14 @@ def has_exact_range(divisor: SSAValue) -> bool:
 
 
 def _spread_from(value: SSAValue) -> SSAValue:
-    """What is the same for several elements of a value."""
+    """The value that is broadcast to several elements of a value."""
     while isinstance(value.owner, _SPREAD):
         value = value.owner.operands[0]
     return value
 
 
 def _sums_to_one_at_least(total: ReduceOp) -> bool:
-    """Whether it is the sum of e to the power of x less the largest x: e^0 and what is not more."""
+    """True if it is the sum of exp(x - max x), which is at least exp(0) = 1."""
     power = total.srcs[0].owner
     if not _combines(total, arith.AddfOp) or not isinstance(power, maths.ExpOp | maths.Exp2Op):
         return False
@@ -61,14 +61,14 @@ def _sums_to_one_at_least(total: ReduceOp) -> bool:
 
 
 def _combines(op: ReduceOp, *kinds: type[Operation]) -> bool:
-    """Whether a reduction of one tensor combines by one operation of these kinds."""
+    """True if a reduction of one tensor combines by one operation of these kinds."""
     first, *rest = op.combine.block.ops
     return len(op.srcs) == 1 and len(rest) == 1 and isinstance(first, kinds) and (
         set(first.operands) == set(op.combine.block.args))
 
 
 QUICK = "xe.quick"
-"""Of a division of scalars by a positive number: how it may be written, "unsigned" or "small"."""
+"""Attribute of a scalar division by a positive number: its lowering, "unsigned" or "small"."""
 MOST_DIVIDED = 1 << 20
 """Dividends below it have quotients that one correction makes exact."""
 

@@ -1,12 +1,15 @@
 """Special functions from Chebyshev series: Bessel functions, scaled and inverse error functions.
 
-Every function is split where its behaviour changes; each part is a factor known in closed form
-times a smooth one, whose series is in `chebyshev.SERIES`.  The argument of a series is mapped to
-[-1, 1].  Both parts are computed and one is selected, so that lanes stay together.
+Every function is split where its behaviour changes.  Each part is a factor in closed form times a
+smooth one, whose series is in `chebyshev.SERIES`.  The argument of a series is mapped to [-1, 1].
+Both parts are computed and one is selected, so that lanes do not diverge.
 
-Sources of the splits: Abramowitz and Stegun 9.1.13 (the logarithm in Y0 and Y1), 9.2.5 and 9.2.6
-(modulus and phase for large arguments), 9.7.1 (I0 and I1); Shepherd and Laframboise 1981 for the
-variable in which (1 + 2x) exp(x²) erfc(x) is smooth; Giles 2012 for log(1 - x²) in erfinv.
+Sources of the splits:
+
+- Abramowitz and Stegun 9.1.13: the logarithm in Y0 and Y1;
+- Abramowitz and Stegun 9.2.5 and 9.2.6: modulus and phase for large arguments; 9.7.1: I0 and I1;
+- Shepherd and Laframboise 1981: the variable in which (1 + 2x) exp(x²) erfc(x) is smooth;
+- Giles 2012: log(1 - x²) in erfinv.
 """
 
 from __future__ import annotations

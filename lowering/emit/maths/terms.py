@@ -115,7 +115,7 @@ class Term:
         return self.made(self.em.b.icmp_unsigned(sign, self.value, self.of(other).value))
 
     def unordered(self, other: Operand, sign: str = "uno") -> Term:
-        """Whether floats compare as `sign` says, or one of them is NaN."""
+        """True if floats compare as `sign` says, or one of them is NaN."""
         return self.made(self.em.b.fcmp_unordered(sign, self.value, self.of(other).value))
 
     def is_nan(self) -> Term:
@@ -143,7 +143,7 @@ class Term:
 
     @property
     def bits(self) -> Term:
-        """The same bits as an integer."""
+        """Reinterpret as an integer."""
         return self.bitcast(ir.IntType(self.width))
 
     def resized(self, kind: ir.Type, *, signed: bool = False) -> Term:

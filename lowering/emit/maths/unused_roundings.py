@@ -1,7 +1,7 @@
-"""Roundings to bf16 whose results nobody uses, which no compiler further down takes away.
+"""Remove roundings to bf16 without uses, which no later compiler removes.
 
-A value that is rounded and widened again is made by one function (`maths.floats.from_bf16`), and
-what was rounded for it alone is left over.
+A value that is rounded and widened again is computed by one function (`maths.floats.from_bf16`),
+which leaves the separate rounding unused.
 """
 
 from __future__ import annotations

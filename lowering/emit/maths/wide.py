@@ -1,8 +1,8 @@
-"""Operations on the 32-bit elements of a vector, two registers of the hardware at a time.
+"""Operations on the 32-bit elements of a vector, two registers at a time.
 
-A vector lies in whole registers; one instruction of the hardware takes two of them, and Intel's
-compiler writes one for each.  What is made here is, as in `halves`, a function of the module: its
-body in LLVM IR says what it computes, `triton_xe.lowering.spirv.wide_visa` has the same in vISA.
+A vector occupies whole registers.  One instruction of the hardware takes two of them, but Intel's
+compiler writes one for each.  As in `halves`, the operations are functions of the module.  Their
+body in LLVM IR is the definition, and `triton_xe.lowering.spirv.wide_visa` has the equivalent vISA.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ _PACKED_AS = {FLOAT: "<f", HALF: "<e"}
 _INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
 _BROADCAST = "_Z19sub_group_broadcast"
 _SHARED = ("bitcast", "fdiv", "fmul", "fadd", "fsub")
-"""What is the same in all lanes where its operands are."""
+"""Operations whose results are equal in all lanes if their operands are."""
 COMPUTED = ("fadd", "fsub", "fmul", "call")
-"""What makes a vector that a function can be given as it lies; parts of others are copied."""
+"""Operations whose vector can be passed to a function without a copy; parts of others are
+copied.
+"""
 
 
 def in_pairs_of_registers(
@@ -68,14 +70,14 @@ def _fours(em: Writer, value: ir.Value) -> list[ir.Value]:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a vector, or each of those it is put together from, is computed as it lies."""
+    """True if a vector, or each of those it is concatenated from, can be passed without a copy."""
     if isinstance(value, ir.ShuffleVector):
         return _is_put_together(value) and all(map(_is_computed, value.operands[:2]))
     return getattr(value, "opname", "") in COMPUTED
 
 
 def _lies(value: ir.Value) -> bool:
-    """Whether fours of a vector are registers one behind the other, also where they are loaded."""
+    """True if groups of four elements are in consecutive registers, including loaded ones."""
     if isinstance(value, ir.ShuffleVector):
         return _is_put_together(value) and all(map(_lies, value.operands[:2]))
     return isinstance(value, ir.LoadInstr) or _is_computed(value)
@@ -112,7 +114,9 @@ def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | No
 
 
 def _one_of_four(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
-    """What is inserted into all elements from `first` on that a function takes; None: several."""
+    """The value inserted into all elements from `first` on that a function takes; None if
+    several.
+    """
     positions = {one.constant for one in vector.operands[2].constant[first:first + AT_ONCE]}
     held = vector.operands[0]
     if len(positions) > 1 or max(positions) >= held.type.count:
@@ -125,7 +129,7 @@ def _one_of_four(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
 
 
 def stays_wide(op: Operation) -> bool:
-    """Whether nothing rounds a result to fewer bits; else it is computed where its pairs lie."""
+    """True if no user rounds a result to fewer bits; such results are computed in pairs instead."""
     return not any(isinstance(use.operation, TruncFOp | tt.FpToFpOp)
                    for result in op.results for use in result.uses)
 

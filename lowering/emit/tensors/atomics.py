@@ -131,7 +131,7 @@ def _scalar(
 
 
 def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
-    """The value that lane 0 of warp 0 has, in every lane.  Each warp has a place to write to."""
+    """The value of lane 0 of warp 0, in every lane; each warp has an address to write to."""
     value = uniform(em, value)
     if em.state.num_warps == 1:
         return value
@@ -199,7 +199,7 @@ def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
 
 @lowers(tt.AtomicStoreOp)
 def lower_atomic_store(em: Emitter, op: tt.AtomicStoreOp) -> None:
-    """An exchange whose result nobody wants."""
+    """Lower to an atomic exchange whose result is unused."""
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
         return lane_atomics.rmw(em, "exch", address, _integer(em, values[0]), active,

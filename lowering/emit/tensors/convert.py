@@ -91,7 +91,7 @@ def _is_stored(op: ttg.ConvertLayoutOp) -> bool:
 
 
 def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
-    """What the sums that a loop carries, and those that it begins, take in a subgroup."""
+    """Bytes of the accumulators that a loop carries or starts, in a subgroup."""
     sums = [v.type for v in loop.iter_args if isinstance(v.type, VectorType)]
     sums += [op.result.type for op in loop.body.block.ops if isinstance(op, DpasOp)
              and not isinstance(op.acc, BlockArgument)
@@ -135,7 +135,7 @@ def relaid(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False,
     again: Again | None = None,
 ) -> Registers:
-    """The same tensor in another layout; `pairs` as `halves.in_pairs` says.
+    """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`.
 
     With `again` block reads are repeated.
     """
@@ -202,7 +202,7 @@ def _swapped(em: Emitter, held: Scalars, swap: Swap) -> Scalars:
 
 
 def _applies(em: Emitter, swap: Swap) -> ir.Value:
-    """Whether a swap's condition holds in this lane: an odd number of the bits it names."""
+    """True if a swap's condition holds in this lane: an odd number of the bits it names is set."""
 
     def make() -> ir.Value:
         parts = [
@@ -219,7 +219,7 @@ def _applies(em: Emitter, swap: Swap) -> ir.Value:
 
 
 def _fetched(em: Emitter, held: Scalars, plan: LaneShuffle, turn: Round) -> ir.Value:
-    """What each lane receives in one round."""
+    """The value that each lane receives in one round."""
     candidates = [
         _shuffled(em, held[turn.source ^ _registers(plan.choices, number)], plan, turn)
         for number in range(1 << len(plan.choices))
@@ -395,7 +395,7 @@ def _may_hold(turns: Turns, turn: int, register: int) -> bool:
 def _of_turn(
     em: Emitter, turns: Turns, found: list[ir.Value | None], register: int
 ) -> ir.Value:
-    """What a register reads in its lane's turn, of what it reads in each."""
+    """The value that a register reads in its lane's turn, selected from the values of all turns."""
     for where in turns.where:
         pairs = list(zip(found[::2], found[1::2], strict=True))
         if (register & where.registers).bit_count() & 1:
@@ -412,10 +412,10 @@ def _is_run(group: tuple[int, ...]) -> bool:
 
 
 class ReadAtUse(Registers):
-    """Registers that are read from shared local memory when they are first asked for.
+    """Registers that are read from shared local memory when they are first used.
 
-    Operands of a matmul need not be in registers all at once that way.  What nobody has asked for
-    is read before the block ends, and before the memory is needed again.
+    Operands of a matmul then need not all be in registers at once.  Values without a use so far are
+    read before the block ends, and before the memory is reused.
     """
 
     def __init__(
@@ -459,7 +459,7 @@ class ReadAtUse(Registers):
             self._message_read(group)
 
     def _message_read(self, group: tuple[int, ...]) -> ir.Value:
-        """What a message brings; two elements of 16 bits in a word."""
+        """The result of a message; two 16-bit elements are in a word."""
         if group in self._words:
             return self._words[group]
         em, vector = self._em, self._trip.vector
@@ -547,7 +547,7 @@ def _itself(value: ir.Value) -> ir.Value:
 
 
 class _Addresses:
-    """Where the messages of one side of a trip lie."""
+    """Addresses of the messages of one side of a trip."""
 
     def __init__(self, em: Emitter, exchange: Exchange, access: Access, size: int) -> None:
         self._em, self._exchange, self._size = em, exchange, size

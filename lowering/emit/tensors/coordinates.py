@@ -1,4 +1,4 @@
-"""Where the elements of a tensor are: coordinates and row-major positions, per register."""
+"""Coordinates and row-major positions of the elements of a tensor, per register."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared local memory as a place where the subgroups of a work-group exchange values."""
+"""Exchange values between the subgroups of a work-group through shared local memory."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ def element_bytes(kind: ir.Type) -> int:
 
 
 OPEN_BYTES = 64 * 1024
-"""Shared memory that values may fill which are read where they are used; where the device has less
-than twice as much, half of what it has: regions that must lie apart leave gaps."""
+"""Shared memory for values that are read at their use.
+
+If the device has less than twice as much, the limit is half of what it has, because separate
+regions leave gaps.
+"""
 
 
 class Exchange:
@@ -72,9 +75,8 @@ class Exchange:
     def _make_room(self, nbytes: int) -> None:
         """Finish reads until the regions that are still to be read and the new one fit.
 
-        Other subgroups may write to global memory behind the barriers of an exchange, so nothing
-        is read from there later than the program says.  Small ones are first: they fill the fewest
-        registers.
+        Reads of global memory are finished first, because other subgroups may write there after the
+        barriers of an exchange.  Small regions come next, because they fill the fewest registers.
         """
         self.em.finish_reads(shared=False)
         waiting = self.em.open_reads
@@ -165,7 +167,9 @@ def read_vector(
 
 
 def kept_region(em: Emitter, nbytes: int = 0) -> ir.Value:
-    """Memory at the start of SLM that the program manages itself; exchanges lie behind it."""
+    """Memory at the start of SLM that the program manages itself; exchanges use the memory after
+    it.
+    """
     em.state.slm_kept = max(em.state.slm_kept, nbytes + -nbytes % 64)
     return _memory(em)
 

@@ -1,7 +1,7 @@
-"""What a program promises, tested by the kernel itself: for the simulator's checks.
+"""Test the program's promises in the kernel itself, for the simulator's checks.
 
-A load or store of several registers of a lane at once takes the address and the mask of the first,
-because the others follow from it: by proof, or by what the program says (`tl.max_contiguous`).
+A load or store of several registers of a lane uses the address and mask of the first, because the
+others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).
 """
 
 from __future__ import annotations

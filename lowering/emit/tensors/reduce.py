@@ -82,7 +82,7 @@ def narrowed_results(em: Emitter, op: FoldOp, scalars: Values, index: int) -> Va
 
 
 def vectorizable(op: FoldOp) -> bool:
-    """Whether the combine region may work on vectors: straight arithmetic only."""
+    """True if the combine region may work on vectors: straight-line arithmetic only."""
     return not branches(op.combine) and all(
         isinstance(inner, RETURNS) or type(inner) in _ARITHMETIC for inner in op.combine.block.ops
     )
@@ -188,7 +188,7 @@ def _tree(items: list[Values], combine: Combine) -> Values:
 def _across_lanes(
     em: Emitter, values: list[Values], steps: Sequence[LaneStep], combine: Combine
 ) -> list[Values]:
-    """What `plan_lane_reduction` says; one value per register of its layout is left."""
+    """Apply the steps of `plan_lane_reduction`; one value per register of its layout is left."""
     for step in steps:
         if not step.transposes:
             values = [
@@ -251,9 +251,9 @@ def _across_warps(
     em: Emitter, values: list[Values], view: View, axis: int, layout: LinearLayout,
     combine: Combine, whole: Callable[[list[Values]], list[Values]] | None,
 ) -> list[Values]:
-    """Rows that lie in `layout` put together over the warps along the axis.
+    """Combine rows with the layout `layout` over the warps along the axis.
 
-    Where there are as many warps as lanes, each lane takes one of them.
+    If there are as many warps as lanes, each lane reads one of them.
     """
     bits = [i for i, c in enumerate(view.warps) if c[axis]]
     if not bits:

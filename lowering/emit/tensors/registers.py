@@ -42,7 +42,7 @@ class Lazy(Protocol):
     """Values that are written when they are first used, by their numbers."""
 
     def needs(self, index: int) -> Iterable[Part]:
-        """What value `index` is made of, in this order."""
+        """Values that value `index` is computed from, in order."""
 
     def write(self, em: Writer, index: int) -> ir.Value:
         """The value, written now unless it is visible."""
@@ -76,9 +76,9 @@ class Registers:
     """
 
     location: ir.MDValue | None = None
-    """Where what is written late comes from, if it is not who first uses it that is to be named."""
+    """Source location of instructions that are created late; None: that of the first use."""
     spaced: Spaced | None = None
-    """What integers of 64 bits are the sum of, where that is known."""
+    """Sum of which 64-bit integers consist, if known."""
 
     def __init__(
         self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
@@ -142,7 +142,7 @@ class Registers:
         return em.b.bitcast(self.slice(em, start, length), words)
 
     def parts_of_words(self, start: int, length: int) -> list[Part]:
-        """What `words` reads."""
+        """Parts that `words` reads."""
         return self.parts_of(range(start, start + length))
 
 
@@ -296,10 +296,10 @@ class Below(Registers):
         return made
 
     def where(self, em: Writer, condition: Registers) -> Below:
-        """Whether a condition holds too: where it does not, nothing is below the limit.
+        """Add a condition: elements for which it is false compare as not below the limit.
 
         Intel's compiler joins conditions of lanes by two selections, a logic operation and moves of
-        flags; this is one comparison, and a selection for as much as the condition differs.
+        flags.  This is one comparison, and a selection per distinct value of the condition.
         """
         least = -(1 << (bits_of(self.limits.kind) - 1)) if self.signed else 0
 
@@ -319,10 +319,10 @@ class Below(Registers):
 
 
     def where_known(self, em: Writer, condition: Registers) -> Below:
-        """The same where condition and integers are known before a loop, but the limit is not.
+        """`where` for a condition and integers that are loop-invariant, and a limit that is not.
 
-        The integers are not negative.  Where the condition does not hold they become as large as
-        can be, for all passes.  A selection alone Intel's compiler would take apart again.
+        The integers are not negative.  If the condition is false they become the largest integer,
+        in all iterations.  Intel's compiler would split a plain selection again.
         """
         if not self.signed or self.count > MOST_KNOWN:
             return self.where(em, condition)
@@ -534,7 +534,7 @@ def concatenated(em: Writer, pieces: list[Any]) -> ir.Value:
 
 
 def regrouped(em: Writer, pieces: Registers, usual: int = CHUNK) -> Registers:
-    """The same registers in chunks of the usual width."""
+    """Regroup registers into chunks of the usual width."""
     width, size = min(pieces.count, usual), pieces.width
 
     def make(i: int) -> ir.Value:

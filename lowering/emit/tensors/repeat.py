@@ -85,7 +85,7 @@ class RowsInLanes(Registers):
         self._em, self._source, self._order = em, source, order
 
     def packed(self, index: int) -> ir.Value:
-        """What lanes have of the eight rows of a chunk."""
+        """The value that lanes have of the eight rows of a chunk."""
         return self._source.register(self._em, self._order[index])
 
     def _spread(self, index: int) -> ir.Value:

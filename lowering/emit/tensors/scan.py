@@ -1,15 +1,16 @@
-"""Lowering of tt.scan: blocks are combined from the smallest to the largest, and each element takes
-in once, at the end, what is before its run of registers.
+"""Lower tt.scan: combine blocks from the smallest to the largest.
 
-Bits of the position along the axis that follow each other, and are all of registers, lanes or
-subgroups, are one level.  At each level blocks of the level below, whose totals are known, get what
-is before them in their own block, and the block its total:
+At the end each element is combined once with everything before its run of registers.
 
-- a lane takes the totals in its registers one after the other;
-- lanes take in what lies before them by one shuffle for each bit, and hand it to the next lane;
-- subgroups leave their totals in shared local memory, and take those of up to four in order.
+Consecutive bits of the position along the axis that are all of registers, lanes or subgroups are
+one level.  At each level, blocks of the level below, whose totals are known, get the combination of
+everything before them in their own block, and the block gets its total:
 
-The lowest registers are no blocks: a lane combines them one after the other at the beginning.
+- a lane combines the totals in its registers in sequence;
+- lanes combine what is before them by one shuffle for each bit, and pass it to the next lane;
+- subgroups write their totals to shared local memory, and combine those of up to four in order.
+
+The lowest registers are no blocks: a lane combines them in sequence at the beginning.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ MOST_BITS_OF_WARPS = 2
 
 @dataclass(frozen=True)
 class Before:
-    """What is before a block; `known`: whether anything is, None where that is certain."""
+    """Prefix of a block; `known` is true if it is not empty, None if that is certain."""
 
     values: Values
     known: ir.Value | None
 
 
 Totals = Mapping[Coordinates, Values]
-"""Of blocks by their first register, the same in all lanes and subgroups of the block."""
+"""Totals of blocks by their first register, equal in all lanes and subgroups of the block."""
 Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]]
-"""What is before the blocks, and the totals of the larger ones."""
+"""Prefixes of the blocks, and a function for the totals of the larger blocks."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ class Scan:
         return next(n for n in range(last + 1) if first + n == last or first + n not in table)
 
     def _block(self, c: Coordinates, first: int) -> Coordinates:
-        """The first register of a register's block, in which the lowest bits of places differ."""
+        """The first register of a register's block, in which the lowest bits of positions
+        differ.
+        """
         return (*c[: self.axis], c[self.axis] >> first << first, *c[self.axis + 1 :])
 
     def _number(self, c: Coordinates, first: int, count: int) -> int:
@@ -169,7 +172,7 @@ class Scan:
                          for c in totals}
 
     def _shifted(self, chained: Totals, first: int, count: int) -> dict[Coordinates, Before]:
-        """What is before each block: what the one before it has taken in."""
+        """Prefix of each block: the running value of the previous block."""
         step = -(1 << first) if self.reverse else 1 << first
         found = {}
         for c, value in chained.items():
@@ -204,7 +207,7 @@ class Scan:
         return before, larger
 
     def _takes(self, lane_bit: int) -> ir.Value:
-        """Whether this lane is in the later of two blocks."""
+        """True if this lane is in the later of two blocks."""
         bit = self.em.b.and_(self.em.lane_id(), I32(lane_bit))
         return self.em.b.icmp_unsigned("==" if self.reverse else "!=", bit, I32(0))
 
@@ -223,7 +226,7 @@ class Scan:
     def _own_number(
         self, table: Mapping[int, int], own: ir.Value, length: int, first: int, count: int
     ) -> ir.Value:
-        """The block of this lane, or subgroup, in the order of places."""
+        """The block of this lane, or subgroup, in the order of positions."""
         bases = [0] * length
         for bit in range(count):
             bases[table[first + bit]] = 1 << bit
@@ -265,7 +268,7 @@ class Scan:
     # -- what is before ------------------------------------------------------------------------
 
     def _joined(self, outer: Before | None, inner: Before | None) -> Before | None:
-        """What is before a block in its level and in those below."""
+        """Combine the prefix of a block in its level with those of lower levels."""
         if outer is None or inner is None:
             return inner or outer
         both = self.combine(outer.values, inner.values)

@@ -122,7 +122,7 @@ def lower_join(em: Emitter, op: tt.JoinOp) -> None:
 
 
 def in_place(old: View, new: View, origin: Callable[[Coordinates], Coordinates]) -> bool:
-    """Whether every lane already holds what its registers of `new` need."""
+    """True if every lane already has the elements that its registers of `new` need."""
     return all(
         a == origin(b)
         for mine, theirs in ((old.lanes, new.lanes), (old.warps, new.warps))

@@ -82,13 +82,13 @@ class _Access:
 
     @cached_property
     def _threads(self) -> tuple[list[int], list[int]]:
-        """What each bit of lane and of warp adds to an offset."""
+        """Addend of each bit of lane and of warp to an offset."""
         view = self.tensor
         return [self._offset(c) for c in view.lanes], [self._offset(c) for c in view.warps]
 
     @cached_property
     def offsets(self) -> list[int]:
-        """What each register adds."""
+        """Addend of each register."""
         return [self._offset(c) for c in self.tensor.registers]
 
     @cached_property
@@ -132,7 +132,7 @@ class _Access:
         return em.b.gep(pointer, [I32(fixed)], source_etype=I8) if fixed else pointer
 
     def along_axis(self, value: ir.Value) -> ir.Value:
-        """What an element's coordinate along the axis adds to its offset."""
+        """Addend of an element's coordinate along the axis to its offset."""
         assert self.axis is not None
         at = Term(self.em, value).resized(I32).value
         part = self.em.bits_to_coordinate(at, self.columns[self.axis], ("along", at))
@@ -170,7 +170,7 @@ def lower_alloc(em: Emitter, op: ttg.LocalAllocOp) -> None:
 
 @lowers(ttg.LocalDeallocOp)
 def lower_dealloc(em: Emitter, op: ttg.LocalDeallocOp) -> None:
-    """Buffers have their places for the whole kernel."""
+    """Emit nothing, because buffers are allocated for the whole kernel."""
 
 
 @lowers(ttg.MemDescTransOp)

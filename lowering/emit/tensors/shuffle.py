@@ -44,8 +44,8 @@ def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
 def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     """The value of the given lane.
 
-    From a lane that is known, Intel's compiler reads a `sub_group_broadcast` where it is used, and
-    leaves a dead move behind for the general instruction.
+    For a known lane, Intel's compiler reads a `sub_group_broadcast` at its use; for the general
+    instruction it leaves a dead move.
     """
     if isinstance(lane, ir.Constant):
         moved = [em.call(opencl.BROADCAST, [p, lane]) for p in _pieces(em, value)]

@@ -79,7 +79,7 @@ def without_copies(layout: LinearLayout) -> LinearLayout:
 
 
 def consecutive(view: View, dim: int, count: int) -> bool:
-    """Whether each lane holds `count` elements in a row, from multiples of that on."""
+    """True if each lane has aligned runs of `count` consecutive elements."""
     first = view.registers[0]
     return all(
         view.registers[i] == (*first[:dim], first[dim] + i, *first[dim + 1:])

@@ -1,9 +1,9 @@
-"""Operands of DPAS that are read from shared memory as 64-bit elements.
+"""Read operands of DPAS from shared memory as 64-bit elements.
 
-A message brings a lane twice as many bytes in elements of 64 bits as in those of 32, or two
-operands that lie side by side, and DPAS takes the registers as they are, whatever elements they are
-said to hold.  Not on devices with 2D messages: there operands that come by shared memory are read
-again and again in crowded loops, which then spilled (3 KB in a block-scaled product, IGC 2.40).
+A message loads twice as many bytes per lane in elements of 64 bits as in elements of 32, or two
+adjacent operands, and DPAS takes the registers whatever their element type is.  This is not done on
+devices with 2D messages: there operands from shared memory are reloaded in crowded loops, which
+then spilled (3 KB in a block-scaled product, IGC 2.40).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from triton_xe.lowering.emit.types import I8, I64, SLM, bits_of, numbers, scalar
 from triton_xe.lowering.emit.writer import ModuleState
 
 NARROW, WIDE = 4, 8
-"""As many registers as a message of elements of 32, and of 64 bits fills."""
+"""Registers that a message of 32-bit and of 64-bit elements fills."""
 ACCUMULATOR = 1
-"""Where a call of DPAS has it, behind the function; A and B follow."""
+"""Operand index of the accumulator in a call of DPAS, after the function; A and B follow."""
 _ATOMICS = frozenset(("atomicrmw", "cmpxchg", "fence"))
 _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
@@ -39,7 +39,7 @@ class _Operand:
 
     @property
     def bytes(self) -> int:
-        """Of a lane."""
+        """Bytes per lane."""
         kind = self.read.type
         return bits_of(scalar_of(kind)) * getattr(kind, "count", 1) // 8
 
@@ -52,7 +52,7 @@ class _Operand:
 
 
 class _Place(NamedTuple):
-    """Byte `offset` behind a number of elements from the base, both known by their identity."""
+    """Byte `offset` after a number of elements from the base, both identified by identity."""
 
     base: int
     elements: int
@@ -94,7 +94,7 @@ def _widen_block(state: ModuleState, block: ir.Block, operands: dict[int, _Opera
 
 
 def _operand(i: Any, uses: dict[int, list[Any]]) -> _Operand | None:
-    """What reads whole 64-bit elements for DPAS alone, in its own block."""
+    """The read of whole 64-bit elements that only DPAS in the same block uses; None otherwise."""
     if _row(i) is not genisa.SIMD_BLOCK_READ:
         return None
     found = _Operand(i, *_followed(i, uses))
@@ -106,7 +106,7 @@ def _operand(i: Any, uses: dict[int, list[Any]]) -> _Operand | None:
 
 
 def _followed(read: Any, uses: dict[int, list[Any]]) -> tuple[list[Any], list[Any]]:
-    """What only gives a value another type, and what uses it in one of them."""
+    """Casts of a value, and the users of the value and its casts."""
     casts: list[Any] = []
     users: list[Any] = []
     waiting = [read]
@@ -123,7 +123,7 @@ def _followed(read: Any, uses: dict[int, list[Any]]) -> tuple[list[Any], list[An
 def _pairs(
     block: ir.Block, operands: dict[int, _Operand], lanes: int, most: int
 ) -> dict[int, _Operand]:
-    """The operand behind another in memory, which is read later with nothing written between."""
+    """The operand that is adjacent in memory and read later, without a store in between."""
     waiting: dict[_Place, Any] = {}
     found: dict[int, _Operand] = {}
     for i in block.instructions:
@@ -142,7 +142,7 @@ def _pairs(
 
 
 def _place(pointer: Any) -> _Place | None:
-    """Where `Exchange.pointer` says that something lies."""
+    """The address that `Exchange.pointer` computes, as base and offset."""
     if not isinstance(pointer, ir.GEPInstr) or pointer.source_etype != I8:
         return None
     index, size, offset = pointer.indices[0], 1, 0
@@ -160,7 +160,7 @@ def _has_constant(value: Any, opname: str) -> bool:
 
 
 def _writes(i: Any) -> bool:
-    """Whether shared memory may have other contents afterwards."""
+    """True if shared memory may have other contents afterwards."""
     if isinstance(i, ir.CallInstr):
         return bool(_BETWEEN & find(getattr(i.callee, "name", "")).effects)
     if isinstance(i, ir.StoreInstr):
@@ -171,7 +171,7 @@ def _writes(i: Any) -> bool:
 def _read_both(
     state: ModuleState, block: ir.Block, first: _Operand, second: _Operand
 ) -> list[Any]:
-    """Read two operands where the first is read; returns what takes them apart."""
+    """Read two operands where the first is read; return the instructions that separate them."""
     count = first.bytes // 8
     _become(state, first.read, genisa.SIMD_BLOCK_READ, vector_of(I64, 2 * count))
     made = []

@@ -1,8 +1,8 @@
-"""Blocks of XeGPU programs: 2D messages where they are legal, else accesses of single lanes.
+"""Blocks of XeGPU programs: 2D messages if they are legal, otherwise accesses of single lanes.
 
-A block that no message can serve (the device has none, `xe.gather` says so, or the surface is
-known to be too small or badly aligned) is moved by gathers whose masks do what the hardware's
-bounds do: outside of the base tensor, loads give zero and stores are dropped.
+Gathers move a block that no message can: the device has none, it is marked `xe.gather`, or the
+surface is known to be too small or misaligned.  Their masks implement the hardware's bounds:
+outside of the base tensor, loads return zero and stores are dropped.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def check_bytes(op: Operation, kind: TensorDescType, amounts: Iterable[SSAValue 
 
 
 def known_illegal(op: CreateNdTdescOp) -> bool:
-    """Whether the numbers in the op already say that no 2D message can address the surface."""
+    """True if constants in the op already show that no 2D message can address the surface."""
     kind = op.desc_type
     bits = max(kind.element_bits, 8)
     size = kind.element_bits / 8
@@ -357,7 +357,7 @@ def _load_1d(
 
 
 def _in_turn(table: Table, count: int, lanes: int) -> bool:
-    """Whether register r of lane l is element r * lanes + l, all of them."""
+    """True if register r of lane l is element r * lanes + l, for all elements."""
     return len(table) == count * lanes and all(
         element[2] == register * lanes + lane for (register, lane), element in table.items()
     )
@@ -482,7 +482,7 @@ def _address(
     em: Emitter, block: Block, bits: int, row: int, x: ir.Value,
     parts: Sequence[ir.Value | None],
 ) -> Where:
-    """The lanes' own part, the same for all places, and what all of them share."""
+    """The part of an address per lane, equal for all blocks, and the part that all lanes share."""
     assert block.pitch is not None
     pitch = block.pitch
     strides = (None, pitch) if block.transposed else (pitch, None)

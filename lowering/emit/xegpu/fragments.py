@@ -21,13 +21,19 @@ from triton_xe.lowering.emit.writer import Writer
 MAX_VECTOR = 16
 """Most elements of a vector that LLVM's SPIR-V target computes with."""
 BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
-"""Element and part of each row of an operand that is taken apart by halves of its four dwords."""
+"""Element and part of each row of an operand that is unpacked from the halves of its four
+dwords.
+"""
 
 BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
-"""The same of a row in two registers side by side, of which each half of the words is a row."""
+"""Element and part of each row in two adjacent registers, of which each half of the words is
+a row.
+"""
 
 BY_BYTES = tuple((i % 2, i // 2) for i in range(16))
-"""The same of a row of bytes in two halves of a register, of which each byte of a lane is a row."""
+"""Element and part of each row in two halves of a register, of which each byte of a lane is a
+row.
+"""
 
 
 class FragmentValue:
@@ -38,12 +44,12 @@ class FragmentValue:
 
     @property
     def value(self) -> ir.Value:
-        """The LLVM value, at the current place."""
+        """The LLVM value, at the current position."""
         return self._value
 
     @property
     def parts(self) -> list[Part]:
-        """What must be written before the value."""
+        """Instructions that must be created before the value."""
         return []
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
@@ -54,7 +60,7 @@ class LazyFragment(FragmentValue):
     """A fragment that is put together where it is used."""
 
     location: ir.MDValue | None = None
-    """As of `Registers`."""
+    """Source location, as in `Registers`."""
 
     def __init__(
         self, em: Emitter, make: Callable[[], ir.Value], needs: Sequence[Part] = ()
@@ -147,7 +153,7 @@ def triples(fragment: FragmentOp) -> list[tuple[int, ...]]:
 
 
 def composed(fragment: FragmentOp) -> tuple[list[SSAValue], list[tuple[int, ...]]]:
-    """What a fragment is read from, through fragments that it picks from, and its triples."""
+    """The loads that a fragment reads, through fragments that it reads from, and its triples."""
     loads: dict[SSAValue, int] = {}
     found: list[tuple[int, ...]] = []
     for load, element, part in triples(fragment):
@@ -161,7 +167,7 @@ def composed(fragment: FragmentOp) -> tuple[list[SSAValue], list[tuple[int, ...]
 
 
 def follow(sources: Sequence[tuple[int, ...]], order: Sequence[tuple[int, int]]) -> bool:
-    """Whether values are the elements and parts in an order, of one load from some element on."""
+    """True if values are the elements and parts in an order, of one load from some element on."""
     load, first, _ = sources[0]
     return list(sources) == [(load, first + element, part) for element, part in order]
 

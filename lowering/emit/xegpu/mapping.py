@@ -27,10 +27,10 @@ Table = Mapping[Slot, Element]
 
 @dataclass(frozen=True)
 class Spread:
-    """How a vector lies over the lanes of a subgroup: units of `unit` elements, dealt round-robin.
+    """Distribution of a vector over the lanes of a subgroup: units of `unit` elements, round-robin.
 
-    Element p is in unit q = p // unit, which lane q % lanes keeps as its q // lanes-th.  With
-    `own`, each lane has a whole vector (a fragment) of its own.
+    Element p is in unit q = p // unit, which is unit q // lanes of lane q % lanes.  With `own`,
+    each lane has a whole vector (a fragment).
 
     >>> Spread(16, 2).slot(35)
     (3, 1)
@@ -143,7 +143,7 @@ def _grid(desc: TensorDescType, lanes: SgMapAttr) -> tuple[tuple[int, int], tupl
 
 @lru_cache(maxsize=1024)
 def delivered(shape: BlockShape, element_bits: int, register_bits: int) -> Table:
-    """What a 2D message brings, declared with vector elements of `register_bits`.
+    """Elements that a 2D message delivers, declared with vector elements of `register_bits`.
 
     Registers are counted in tensor elements: part s of vector element i is i * parts + s.
     """
@@ -245,7 +245,7 @@ def _shapes(access: Access, vnni: bool) -> list[BlockShape]:
 
 @lru_cache(maxsize=512)
 def choose_store(access: Access, spread: Spread) -> Choice | None:
-    """The message that stores a block held as it is given."""
+    """The message that stores a block in its current distribution."""
     desc = access.desc
     height, width = desc.get_shape()
     bits = desc.element_bits
@@ -261,9 +261,9 @@ def choose_store(access: Access, spread: Spread) -> Choice | None:
 
 
 def lane_parts(table: Table, lanes: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """What each bit of the lane number adds to row and column, the same for all registers.
+    """Addend of each bit of the lane number to row and column, equal for all registers.
 
-    None where lanes do not simply add.  Lanes that hold nothing are not looked at.
+    None if lanes do not simply add.  Lanes without elements are ignored.
     """
     origin = {register: element for (register, lane), element in table.items() if lane == 0}
     bits = [1 << i for i in range(lanes.bit_length() - 1)]

@@ -127,7 +127,7 @@ class Loaded:
 
     @property
     def memory(self) -> ir.Value:
-        """Where the elements lie, loaded."""
+        """Memory of the elements, loaded."""
         self.finish()
         return self._memory
 
@@ -283,10 +283,10 @@ def _write_held(em: Emitter) -> None:
 
 
 def _waits(em: Emitter, op: StoreNdOp) -> bool:
-    """Whether a store is written with the next one, when the values of both have been made.
+    """True if a store is emitted with the next one, when the values of both are computed.
 
-    On Xe-HPC registers that a message reads are costly to write again.  Values that are rounded to
-    half their size do not need more registers for it.
+    On Xe-HPC it is expensive to overwrite registers that a message reads.  Values that are rounded
+    to half their size do not need more registers for it.
     """
     following = op.next_op
     while isinstance(following, xe.FragmentOp) or (
@@ -363,12 +363,12 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
 
 
 def used_here(op: Operation) -> bool:
-    """Whether only operations of the same block use what the operation makes."""
+    """True if only operations of the same block use the results."""
     return all(use.operation.parent is op.parent for r in op.results for use in r.uses)
 
 
 def used_once(op: Operation) -> bool:
-    """Whether only operations of the same block or of branches in it use what this one makes."""
+    """True if only operations of the same block, or of branches in it, use the results."""
     for user in (use.operation for result in op.results for use in result.uses):
         block = user.parent
         while block is not None and block is not op.parent:
@@ -445,12 +445,12 @@ def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
 
 
 def _serves_tensors(value: SSAValue) -> bool:
-    """Whether all uses take the values of a fragment apart."""
+    """True if all uses take the values of a fragment as a tensor."""
     return all(isinstance(use.operation, xe.FromFragmentsOp) for use in value.uses)
 
 
 def _serves_raw(value: SSAValue) -> bool:
-    """Whether all uses take a fragment as integers: factors of DPAS, stores, tensors."""
+    """True if all uses take a fragment as integers: factors of DPAS, stores, tensors."""
     return all(
         isinstance(use.operation, StoreNdOp | xe.FromFragmentsOp | xe.FragmentOp)
         or (isinstance(use.operation, DpasOp) and use.index < 2)
@@ -468,9 +468,9 @@ def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
 
 
 def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Value:
-    """`count` values of `bits` from element `first`, of which an element has one or several.
+    """`count` values of `bits` from element `first`; an element has one or several values.
 
-    Elements are taken apart 16 values at a time: operands share the moves that this takes.
+    Elements are unpacked 16 values at a time, because operands share the moves for this.
     """
     per = held.bits // bits
     if per == 1:
@@ -555,7 +555,7 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
 
 
 def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
-    """Whether a loop's fragments leave no room: IGC 2.40 then spills more beside whole words."""
+    """True if a loop's fragments leave no room; IGC 2.40 then spills more next to whole words."""
     kinds = [v.type for v in loop.body.block.args] if isinstance(loop, scf.ForOp) else []
     held = sum(prod(kind.get_shape()) * bits_of(scalar_type(kind.element_type)) // 8
                for kind in kinds if isinstance(kind, VectorType))

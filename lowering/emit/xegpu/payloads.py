@@ -66,7 +66,7 @@ class Payload:
 
     @property
     def place(self) -> tuple[ir.Value, int, int]:
-        """What a message is given: a register, and by how much it begins further, x before y."""
+        """Operand of a message: a payload, and the immediate offset, x before y."""
         copy = self.copies.get((self.y, self.x))
         return (self.pointer, self.x, self.y) if copy is None else (copy, 0, 0)
 
@@ -92,10 +92,10 @@ def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
 def moved_to_base(
     em: Emitter, op: CreateNdTdescOp, shape: BlockShape, base: ir.Value
 ) -> Payload | None:
-    """The payload of sent messages to the same place of a surface with another base, moved there.
+    """Reuse the payload of earlier messages at the same offsets of a surface with another base.
 
-    None where there is none.  That is a copy's: it stores where it loads, in another matrix.  For
-    analyses it is a payload of its own, for Intel's compiler the same register.
+    None if there is no such payload.  It exists in copies, which store at the same offsets in
+    another matrix.  For analyses it is a new payload; for Intel's compiler it is the same register.
     """
     like = op.prev_op
     while like is not None and not like.regions:
@@ -112,7 +112,7 @@ def moved_to_base(
 
 
 def _differ_in_base(first: CreateNdTdescOp, second: CreateNdTdescOp) -> bool:
-    """Whether two descriptors have the same place in surfaces of the same form."""
+    """True if two descriptors have equal offsets in surfaces of equal shape."""
     aligned = all(op.base_alignment is not None
                   and op.base_alignment.value.data % BASE_ALIGNMENT == 0 for op in (first, second))
     return (aligned and first.desc_type == second.desc_type
@@ -121,7 +121,7 @@ def _differ_in_base(first: CreateNdTdescOp, second: CreateNdTdescOp) -> bool:
 
 
 def _is_same(a: SSAValue, b: SSAValue, depth: int = 8) -> bool:
-    """Whether two scalars are the same value, or computed alike."""
+    """True if two scalars are the same value, or computed equally."""
     if a is b:
         return True
     x, y = a.owner, b.owner
@@ -142,7 +142,9 @@ def _is_done(op: CreateNdTdescOp, before: Operation) -> bool:
 
 
 def stored_soon(op: CreateNdTdescOp) -> bool:
-    """Whether all uses are stores soon after the descriptor is made: copies take registers."""
+    """True if all uses are stores soon after the descriptor is created, because copies take
+    registers.
+    """
     messages = [message for message, _ in _messages(op.desc)]
     if not _stays(op) or any(not isinstance(m, StoreNdOp) for m in messages):
         return False
@@ -154,7 +156,7 @@ def stored_soon(op: CreateNdTdescOp) -> bool:
 
 
 def _places(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
-    """Where messages begin, apart from the first place."""
+    """Offsets of messages other than the first one."""
     bits = op.desc_type.element_bits
     moved = [made.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
     return {(p.y, p.x) for p in moved} - {(0, 0)}
@@ -217,7 +219,7 @@ def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
 
 
 def in_reach(payload: Payload) -> bool:
-    """Whether the offsets of a payload's messages are immediates."""
+    """True if the offsets of a payload's messages fit immediates."""
     return _in_reach((payload.y, payload.x))
 
 
@@ -290,7 +292,7 @@ def _messages(desc: SSAValue) -> Iterator[tuple[Message, tuple[int, int]]]:
 
 
 def _stays(op: CreateNdTdescOp) -> bool:
-    """Whether all uses are messages where the descriptor was made."""
+    """True if all uses are messages in the block of the descriptor."""
     return all(
         isinstance(use.operation, Message)
         or (isinstance(use.operation, UpdateNdOffsetOp) and step_of(use.operation) is not None)
@@ -298,7 +300,7 @@ def _stays(op: CreateNdTdescOp) -> bool:
 
 
 def _moves_in_order(op: CreateNdTdescOp) -> bool:
-    """Whether one loop alone uses a descriptor, and moves it when all its messages are sent."""
+    """True if one loop alone uses a descriptor, and moves it after all its messages."""
     uses = list(op.desc.uses)
     loop = uses[0].operation
     if len(uses) > 1 or not isinstance(loop, scf.ForOp) or loop.parent is not op.parent:
@@ -318,7 +320,9 @@ def _moves_in_order(op: CreateNdTdescOp) -> bool:
 
 
 def _precedes(op: Operation, last: Operation) -> bool:
-    """Whether an operation, or what it stands in, comes before `last` in the block of `last`."""
+    """True if an operation, or the one that contains it, comes before `last` in the block of
+    `last`.
+    """
     block = last.parent
     assert block is not None
     first = block.find_ancestor_op_in_block(op)
@@ -328,7 +332,7 @@ def _precedes(op: Operation, last: Operation) -> bool:
 
 
 def _only_prefetches(value: SSAValue) -> bool:
-    """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
+    """True if a descriptor, including its moves, is only used by prefetches, in sequence."""
     return can_follow(value, _moved_by)
 
 

@@ -1,8 +1,8 @@
-"""Where the vectors of XeGPU programs written by hand lie.
+"""Distribution of the vectors of XeGPU programs written by hand.
 
-A whole vector is spread over the lanes of its subgroup, a fragment belongs to one work-item; which
-of the two a value is, and by how many elements lanes take turns, follows from the ops it meets:
-descriptors, DPAS operands, and through element-wise ops and loops whatever those meet.
+A whole vector is distributed over the lanes of its subgroup; a fragment belongs to one work-item.
+The kind of a value, and its unit of distribution, follow from the ops that use it: descriptors,
+DPAS operands, and through elementwise ops and loops their other operands.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ _PER_LANE: dict[type[Operation], str] = {
 
 @dataclass(frozen=True)
 class _Demand:
-    """What an op wants of a vector: a fragment or a whole vector, its unit unless any serves."""
+    """Requirement of an op on a vector: a fragment or a whole vector, and its unit unless any is
+    allowed.
+    """
 
     value: SSAValue
     own: bool
@@ -58,14 +60,14 @@ class _Demand:
 
 @dataclass(frozen=True)
 class _Place:
-    """How a vector lies; None while nothing says it."""
+    """Distribution of a vector; None while it is unknown."""
 
     own: bool | None = None
     unit: Fraction = Fraction(1)
 
 
 class Spreads:
-    """How every vector of a function lies, found once."""
+    """Distribution of every vector of a function, computed once."""
 
     def __init__(self, function: Operation, lanes: int) -> None:
         self.lanes = lanes
@@ -81,7 +83,7 @@ class Spreads:
                 self._solve(self._reached(value))
 
     def of(self, value: SSAValue) -> Spread:
-        """Where the elements of a vector are."""
+        """Distribution of the elements of a vector."""
         place = self._places.get(value, _Place())
         if place.own:
             return Spread(self.lanes, own=True)
@@ -203,7 +205,9 @@ def _flavour(demand: _Demand) -> str:
 
 
 def _unit(op: Operation, desc: TensorDescType) -> int | None:
-    """Chunks stay together in a lane unless they are transposed; blocks lie as they are used."""
+    """Unit of an op's vector: a lane has whole chunks unless they are transposed; None for
+    blocks.
+    """
     if not desc.scattered:
         return None
     transposed = isinstance(op, LoadGatherOp | StoreScatterOp) and op.transpose is not None
@@ -224,5 +228,5 @@ def _bits(value: SSAValue) -> int:
 
 
 def spread_of(em: Emitter, value: SSAValue) -> Spread:
-    """Where the elements of a vector are."""
+    """Distribution of the elements of a vector."""
     return em.analysis(Spreads).of(value)

@@ -38,7 +38,7 @@ from triton_xe.lowering.emit.xegpu.vectors import from_list, pick
 
 @dataclass(frozen=True)
 class Stack:
-    """The block at outer position 0, and where in the outer dimensions of its tensor it lies."""
+    """The block at outer position 0, and its position in the outer dimensions of its tensor."""
 
     block: Block
     op: CreateNdTdescOp
@@ -54,7 +54,7 @@ class Stack:
         return replace(self, offsets=tuple(outer), block=replace(self.block, y=y, x=x))
 
     def at(self, em: Emitter, by: Sequence[SSAValue | int]) -> Stack:
-        """The same moved by some elements in each dimension."""
+        """The stack moved by some elements in each dimension."""
         here = [*self.offsets, self.block.y, self.block.x]
         moved = zip(here, by, strict=True)
         return self._with([a if b == 0 else em.b.add(a, index_value(em, b)) for a, b in moved])
@@ -80,7 +80,7 @@ class Stack:
 
 
 def create_stack(em: Emitter, op: CreateNdTdescOp, block: Block) -> Stack:
-    """What a descriptor of more than two dimensions is."""
+    """The stack of a descriptor with more than two dimensions."""
     outer = [tuple(index_value(em, v) for v in values[:-2])
              for values in (op.shape, op.strides, op.offsets)]
     return Stack(block, op, *outer)

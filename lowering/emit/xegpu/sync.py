@@ -108,7 +108,7 @@ def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
 
 @lowers(xe.BarrierArriveOp)
 def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
-    """What was written before becomes visible: a release of shared local and global memory."""
+    """Lower to a release of shared local and global memory: earlier writes become visible."""
     if op.number is not None:
         _fence_all(em, RELEASE_ALL)
         subgroups = I8(em.state.num_warps)
@@ -122,7 +122,7 @@ def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
 
 @lowers(xe.BarrierWaitOp)
 def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
-    """What the others wrote before they arrived is visible: an acquire."""
+    """Lower to an acquire: writes of the other subgroups before their arrival are visible."""
     if op.number is not None:
         em.call(genisa.NAMED_BARRIER_WAIT, [I8(op.number.value.data)])
         _fence_all(em, ACQUIRE_ALL)

@@ -36,7 +36,7 @@ from triton_xe.lowering.emit.xegpu.spreads import spread_of
 
 
 def in_fragments(em: Emitter) -> bool:
-    """Whether the function holds its tiles as operands of instructions (from XeTile)."""
+    """True if the function has its tiles as operands of instructions (from XeTile)."""
     return FRAGMENTS in em.source.attributes
 
 
@@ -144,7 +144,7 @@ def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) ->
 
 
 def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
-    """The same bits in registers of another type."""
+    """Reinterpret registers as another type."""
     if source.kind == kind:
         return source
     if bits_of(source.kind) == bits_of(kind):
@@ -154,7 +154,7 @@ def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
 
 
 def in_memory(em: Emitter, source: Registers, kind: ir.Type) -> Image:
-    """The same bits in private memory, which registers of any type are read from."""
+    """Copy to private memory, from which registers of any type are read."""
     have, want = bits_of(source.kind), bits_of(kind)
     total = source.count * have // want
     memory = em.alloca(source.kind, source.count)
@@ -466,7 +466,7 @@ def lower_fma(em: Emitter, op: vector.FMAOp) -> None:
 
 
 def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
-    """What lane `lane` holds, for every lane."""
+    """The value of lane `lane`, in every lane."""
     bits = bits_of(value.type)
     raw = _cast(em, value, ir.IntType(bits))
     if bits == 1:

@@ -48,11 +48,12 @@ def test_documents_of_assigned_names_are_read():
 
 
 def test_clean_rooms_stay_clean():
+    """If this fails for text of yours: `python python/dev/prose.py PATH` lists what to rewrite."""
     clean = [path for path in prose.files()
-             if path.relative_to(prose.ROOT).as_posix().startswith(prose.CLEAN)]
-    assert clean
+             if not path.relative_to(prose.ROOT).as_posix().startswith(prose.NOT_YET)]
+    assert len(clean) > 300
     assert [str(finding) for path in clean for finding in prose.findings_of(path)] == []
 
 
-def test_clean_names_files_that_there_are():
-    assert [name for name in prose.CLEAN if not list(prose.ROOT.glob(f"{name}*"))] == []
+def test_rooms_that_are_not_yet_clean_exist():
+    assert [name for name in prose.NOT_YET if not list(prose.ROOT.glob(f"{name}*"))] == []
