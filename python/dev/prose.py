@@ -64,7 +64,8 @@ WORDS = {
     r"\b(no|some)body\b": "name the pass, thread or operation",
     r"^Who\b": "name the pass, thread or operation",
     r"\bloaded places?\b": "gathered, indirect addresses",
-    r"\b(?<!in )(?<!in-)(?<!take )(?<!takes )(?<!last )places?\b": "address, position, source location",
+    r"\b(?<!in )(?<!in-)(?<!take )(?<!takes )(?<!last )places?\b":
+        "address, position, source location",
     r"\b(lies?|lay)\b": "is stored at, is",
     r"\bstands?\b(?! for|-)": "is at, is written",
     r"\bheld\b": "live, cached, retained",

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a Python file with @perf_report functions")
     parser.add_argument("--devices", default="bmg", help=f"some of {','.join(TARGETS)}")
     parser.add_argument("--exact", action="store_true",
-                        help="predict by the instructions that Intel's compiler writes")
+                        help="predict from the instructions of Intel's compiler")
     parser.add_argument("-o", "--output", type=Path, help="also write a page with plots")
 
 

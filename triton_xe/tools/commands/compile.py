@@ -61,15 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE), help="stage")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
-    where.add_argument("--out", type=Path, metavar="DIR", help="folder for use without triton")
+    where.add_argument("--out", type=Path, metavar="DIR", help="folder to write, for launches without triton")
     parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
     parser.add_argument("--num-stages", type=int, default=2,
-                        help="loads of a loop are prefetched one less than this ahead")
+                        help="a loop prefetches its loads one iteration less than this ahead")
     parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
     parser.add_argument(
         "--guards", choices=("launch", "kernel"),
-        help="where is tested what fast code needs of arguments; binaries, which any program may "
-             "launch, do it in the kernel")
+        help="where to check the conditions of the fast version: before each launch, or inside the "
+             "kernel (default for binaries)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="FROM", help="layout attribute, as in a ttgir file")
-    parser.add_argument("result", metavar="TO", help="the other one")
+    parser.add_argument("result", metavar="TO", help="layout attribute to convert to")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<256x32xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases may be used")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")

@@ -26,11 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
     parser.add_argument("--hw-view", action="store_true",
                         help="by warp, lane and register instead of by element")  # fmt: skip
-    parser.add_argument("--bases", action="store_true", help="the linear layout itself")
+    parser.add_argument("--bases", action="store_true", help="print the linear layout itself")
     parser.add_argument("--warp", type=int, action="append",
                         help="with --hw-view: only this warp (may be repeated)")  # fmt: skip
     parser.add_argument("--svg", type=Path, help="draw into this file")
-    parser.add_argument("--html", type=Path, help="write a page that tells the owner on hover")
+    parser.add_argument("--html", type=Path, help="write a page that shows the owner on hover")
 
 
 def run(arguments: argparse.Namespace) -> int:

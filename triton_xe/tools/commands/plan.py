@@ -38,23 +38,23 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("encoding", metavar="ATTR",
-                        help="layout attribute, as in a ttgir file; or MxNxK, for the subgroup"
-                        " tiles that a product asks for")
+                        help="layout attribute, as in a ttgir file; or MxNxK, for the best"
+                        " subgroup tiles of a product")
     parser.add_argument("-t", "--type", required=True,
-                        help="tensor type: tensor<32x256xf16>; of a product f16, bf16, i8 or f32")
+                        help="tensor type: tensor<32x256xf16>; for a product: f16, bf16, i8 or f32")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--transposed", action="store_true",
-                        help="the tensor is the transpose of what lies in memory")  # fmt: skip
+                        help="the tensor is the transpose of the matrix in memory")  # fmt: skip
     parser.add_argument("--store", action="store_true", help="plan a store, not a load")
     parser.add_argument("--objective", default=Objective.MESSAGES.value,
                         choices=[one.value for one in Objective],
-                        help="what to have least of (default: messages)")  # fmt: skip
+                        help="quantity to minimise (default: messages)")  # fmt: skip
     parser.add_argument("--pitch", type=int, help="bytes from one memory row to the next")
     parser.add_argument("--width", type=int, help="bytes of a memory row")
     parser.add_argument("--height", type=int, help="memory rows")
     parser.add_argument("--alignment", type=int, default=1, help="bytes that divide the base")
-    parser.add_argument("--in-bounds", action="store_true", help="no element lies outside")
+    parser.add_argument("--in-bounds", action="store_true", help="no element is outside")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--svg", type=Path, help="also draw the plan into this file")
 

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--programs", type=_numbers, metavar="N,...",
                         help="run only these programs of the grid (simulated)")
     parser.add_argument("--shrink", action="store_true",
-                        help="find the fewest programs that still go wrong (simulated)")
+                        help="find the fewest programs that show the error (simulated)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="module with the function")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG",
                         help="arguments of the function, see below")
-    parser.add_argument("--kernel", help="function to run, where the module has several")
+    parser.add_argument("--kernel", help="function to run, if the module has several")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--grid", default="1,1,1", help="work-groups: x,y,z")
     parser.add_argument("--out", type=Path, help="folder for the arrays after the run")

@@ -16,10 +16,10 @@ HELP = "make stock Triton whole where another package has overwritten it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print the steps, and stop")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
-        "--undo", action="store_true", help="bring back what torch asks for, as it was before")
+        "--undo", action="store_true", help="restore the Triton that torch requires")
 
 
 def run(arguments: argparse.Namespace) -> int:
