@@ -33,14 +33,16 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow", type=Path, metavar="FILE", help="list of known findings")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings to this file")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help="also write the findings to this file")
     parser.add_argument("--finite", action="store_true", help="also find infinities and NaN")
     parser.add_argument("--storage", action="store_true",
                         help="kernels may access the whole storage of a tensor, beyond their view")
     parser.add_argument("--shuffle", type=int, default=0, metavar="SEED",
                         help="run programs in another order; each seed gives another one")
     parser.add_argument("--strict", action="store_true",
-                        help="also report races that only barriers prevent which this compiler adds")
+                        help="also report races that only barriers prevent which this "
+                             "compiler adds")
     parser.add_argument("program", nargs="+", metavar="COMMAND",
                         help="the program and its arguments, after --")
 

@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE), help="stage")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
-    where.add_argument("--out", type=Path, metavar="DIR", help="folder to write, for launches without triton")
+    where.add_argument("--out", type=Path, metavar="DIR",
+                        help="folder to write, for launches without triton")
     parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
     parser.add_argument("--num-stages", type=int, default=2,
                         help="a loop prefetches its loads one iteration less than this ahead")

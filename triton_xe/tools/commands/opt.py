@@ -21,7 +21,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="module to read; - is standard input")
     parser.add_argument("-p", "--passes", default="", help="pass,pass{option=value}")
-    parser.add_argument("--target", choices=list(TARGETS), help="device of a module that names none")
+    parser.add_argument("--target", choices=list(TARGETS),
+                        help="device of a module that names none")
     parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
     parser.add_argument("--generic", action="store_true", help="print every op in generic form")
     parser.add_argument("--list", action="store_true", help="list the passes and stop")

@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
     parser.add_argument("--grid", help="programs of the launch, such as 16,16")
     parser.add_argument("--values", default="", help="values of integer arguments: M=4096 N=4096")
-    parser.add_argument("--script", metavar="'FILE ARGUMENT ...'", help="program to take the launch from")
+    parser.add_argument("--script", metavar="'FILE ARGUMENT ...'",
+                        help="program to take the launch from")
     parser.add_argument("--sanitize", action="store_true",
                         help="also run the script under the checks, and show the findings")
     parser.add_argument("--exact", action="store_true",
