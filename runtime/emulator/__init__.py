@@ -16,7 +16,8 @@ threads, the offset of the arguments in memory (r0.0), inline data, hardware's l
 local memory, scratch and the mask of each group's last thread.  `Fault` (a `SimulatorTrap`) is
 raised for accesses out of bounds, misaligned ones that hardware refuses, and hangs;
 `UnsupportedError` for an instruction or message without definition.  Either names the kernel, the
-instruction and its address, and has it as `error.pc`.
+instruction and its address, and has it as `error.pc`.  `program.lines = source_lines(listing,
+program.instructions)` adds source lines, if the compiler was given them.
 
 Order of the modules: `iga` (decoder), `instruction`, `registers` (state of the threads),
 `numbers` (rounding), `operands`, `channels` (masks and flags), `operations`, `macros`, `dpas`,
@@ -31,13 +32,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from triton_xe.runtime.emulator.dispatch import Dispatch, LocalIds
     from triton_xe.runtime.emulator.launch import Launch
+    from triton_xe.runtime.emulator.listing import source_lines
     from triton_xe.runtime.emulator.memory import AddressSpace, Fault
     from triton_xe.runtime.emulator.program import Program
 
 _HOMES = {"AddressSpace": "memory", "Dispatch": "dispatch", "Fault": "memory",
-          "Launch": "launch", "LocalIds": "dispatch", "Program": "program"}
+          "Launch": "launch", "LocalIds": "dispatch", "Program": "program",
+          "source_lines": "listing"}
 
-__all__ = ["AddressSpace", "Dispatch", "Fault", "Launch", "LocalIds", "Program"]
+__all__ = ["AddressSpace", "Dispatch", "Fault", "Launch", "LocalIds", "Program", "source_lines"]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,6 +61,8 @@ class Program:
         if not self.instructions:
             raise DeviceError(f"kernel {name} has no instructions")
         self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
+        self.lines: Mapping[int, str] = {}
+        """Program counter -> `file:line` in the kernel's source (`source_lines`), if known."""
         self._steps: list[Step] | None = None
 
     @classmethod
@@ -98,7 +100,7 @@ class Program:
 
     def line_of(self, pc: int) -> str:
         """The source location, `file:line`, of an instruction; "" if it is not known."""
-        return ""
+        return self.lines.get(pc, "")
 
     def _step(self, number: int) -> Step:
         instruction = self.instructions[number]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from benchmarks import loop_kernels, loops
 from python.test.emulator.assembled import END, code
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.emulator import AddressSpace, Program, iga
+from triton_xe.runtime.emulator import AddressSpace, Fault, Launch, Program, iga, source_lines
+from triton_xe.tools import intel
+from triton_xe.tools.report.native_lines import with_lines
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -63,3 +68,24 @@ def test_memory_is_mapped_and_unmapped():
     with pytest.raises(DeviceError, match="in no allocation"):
         space.read(at, np.uint32)
     assert space.bytes_from(0x6004) == 12
+
+
+def test_faults_name_the_source_line():
+    """An argument out of bounds: the error says where the kernel loads from it."""
+    kernel = loops.compiled("row sum", "bmg")
+    (name,) = intel.compile_spirv(kernel.asm["spv"], "bmg", dump_asm=False).kernels
+    marked = with_lines(kernel.asm["spv"], name, loop_kernels.__file__)
+    native = intel.compile_spirv(marked, "bmg", kernel.metadata.build_flags)
+    program = Program.from_zebin("bmg", native.binary)
+    program.lines = source_lines(native.asm[name], program.instructions)
+    space = AddressSpace()
+    output = space.put(np.zeros(4096, np.float16))
+    launch = Launch.from_zebin(program, native.binary, space, (1, 1, 1), [64, output, 1024, 1024])
+    with pytest.raises(Fault, match=r"in no allocation") as caught:
+        launch.run()
+    found = re.fullmatch(r"(.*):(\d+)", caught.value.location)
+    assert found, caught.value
+    assert found[1] == loop_kernels.__file__
+    text = open(loop_kernels.__file__).read().splitlines()[int(found[2]) - 1]
+    assert "tl.load" in text
+    assert not source_lines("mov (1) r1 r2\n", program.instructions)

@@ -1,0 +1,35 @@
+"""Source lines of a program's instructions, from the listing that Intel's compiler wrote with it.
+
+Native binaries of this project have no debug information; the listing (`IGC_ShaderDumpEnable`)
+has the instructions in the same order, with comments `// File: NAME` and `// Line N:` between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from triton_xe.runtime.emulator.instruction import Instruction
+
+_SAID = re.compile(r"^\s*//\s*(?:File: (?P<file>.*?)|Line (?P<line>\d+)\b.*)\s*$")
+_CODE = re.compile(r"^\s*(?:\([^)]*\)\s*)?(?P<opcode>[a-z]\w*)\b")
+
+
+def source_lines(listing: str, instructions: Sequence[Instruction]) -> Mapping[int, str]:
+    """Program counter -> `file:line`; nothing if the listing is of another program."""
+    found = list(_instructions(listing))
+    if [opcode for opcode, _ in found] != [each.op for each in instructions]:
+        return {}
+    return {each.pc: line for each, (_, line) in zip(instructions, found, strict=True) if line}
+
+
+def _instructions(listing: str) -> Iterator[tuple[str, str]]:
+    """Opcode and source line of each instruction; messages are listed as loads and stores."""
+    file = line = ""
+    for text in listing.splitlines():
+        if said := _SAID.match(text):
+            file, line = said["file"] or file, said["line"] or line
+        elif (code := _CODE.match(text)) and not text.rstrip().endswith(":"):
+            opcode = code["opcode"]
+            is_message = re.match(r"load|store|atomic|fence|send", opcode)
+            yield "send" if is_message else opcode, f"{file}:{line}" if line else ""
