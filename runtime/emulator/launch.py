@@ -10,7 +10,7 @@ import numpy as np
 
 from triton_xe.runtime.emulator.dispatch import Dispatch, Triple, of_zebin
 from triton_xe.runtime.emulator.kernel_info import kernel_info
-from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Memories, Undefined
+from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Lines, Memories, Undefined
 from triton_xe.runtime.emulator.messages.gateway import Barriers
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import Threads
@@ -97,6 +97,21 @@ class Launch:
     def bytes_moved(self) -> Counter[int]:
         """Bytes that messages asked for, by program counter."""
         return self.threads.memories.bytes_moved
+
+    def watch_prefetches(self) -> Launch:
+        """Note which cache lines are prefetched and loaded, for `unused_prefetches`."""
+        self.threads.memories.lines = Lines()
+        return self
+
+    def unused_prefetches(self) -> dict[int, float]:
+        """Program counter of each prefetch -> share of its cache lines that nothing loads."""
+        lines = self.threads.memories.lines
+        return {} if lines is None else lines.unused()
+
+    @property
+    def findings(self) -> Counter[tuple[int, str]]:
+        """Program counter and what a 2D block message does that no hardware table allows."""
+        return self.threads.memories.findings
 
     @property
     def misaligned(self) -> Counter[str]:

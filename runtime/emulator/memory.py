@@ -232,6 +232,33 @@ SCRATCH_HANDLE = 0x400
 """Offset of the scratch surface in r0.5, [31:10]; a message names it shifted right by 4."""
 
 
+_LINE_BITS = 6
+"""Log2 of the bytes of a cache line."""
+
+
+class Lines:
+    """Cache lines of global memory that a launch prefetches, and those that it loads."""
+
+    def __init__(self) -> None:
+        self._prefetched: dict[int, list[Array]] = {}
+        self._loaded: list[Array] = []
+
+    def prefetch(self, pc: int, addresses: Array) -> None:
+        self._prefetched.setdefault(pc, []).append(np.unique(addresses >> _LINE_BITS))
+
+    def load(self, addresses: Array) -> None:
+        self._loaded.append(np.unique(addresses >> _LINE_BITS))
+
+    def unused(self) -> dict[int, float]:
+        """Program counter of each prefetch -> share of its lines that nothing loads."""
+        loaded = np.unique(np.concatenate([np.zeros(0, np.int64), *self._loaded]))
+        found = {}
+        for pc, parts in self._prefetched.items():
+            lines = np.unique(np.concatenate(parts))
+            found[pc] = float(1 - np.isin(lines, loaded).mean()) if len(lines) else 0.0
+        return found
+
+
 @dataclass
 class Memories:
     """The memories that the threads of a launch reach."""
@@ -251,6 +278,10 @@ class Memories:
     """Bytes that each instruction's messages asked for, by program counter."""
     pc: int = 0
     """Program counter of the instruction that runs."""
+    lines: Lines | None = None
+    """Lines that are prefetched and loaded, if a check asks for them."""
+    findings: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Program counter and what a message does that the hardware's tables do not allow."""
 
     def read(self, where: Place, addresses: Array, chosen: Bools | None, dtype: Any) -> Array:
         """Elements at the addresses of chosen channels, zeros in the others."""
@@ -264,6 +295,8 @@ class Memories:
     def _load(self, where: Place, addresses: Array, owners: Any, dtype: Any) -> Array:
         self.bytes_moved[self.pc] += addresses.size * np.dtype(dtype).itemsize
         if where.bank is None:
+            if self.lines is not None:
+                self.lines.load(addresses)
             return self.space.read(addresses, dtype)
         return where.bank.read(addresses, owners, dtype)
 

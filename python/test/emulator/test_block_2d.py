@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from python.test.emulator.assembled import register, run
+from python.test.emulator.assembled import launch, register, run
 from triton_xe.hardware.block_2d import BlockShape, legal_shapes, result_bits
 from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator import AddressSpace, Fault
@@ -141,3 +141,34 @@ def test_a_message_of_a_thread_that_is_off_does_nothing():
             f"0x{descriptor('load', shape) | 1 << 20:08X}")
     done = run("bmg", text, {4: payload(3, shape, 0, 0)}, space=space)
     assert not register(done, 20, np.uint8, 256).any()
+
+
+@pytest.mark.parametrize(("words", "shape", "sentence"), [
+    ({2: 32 - 1}, BlockShape(16, 16, 8), "the width is less than 64 bytes"),
+    ({5: 1}, BlockShape(16, 16, 8), "x is no multiple of 4 bytes"),
+    ({2: 190 - 1}, BlockShape(16, 16, 8), "the width is no multiple of 4 bytes"),
+    ({}, BlockShape(16, 16, 8, blocks=4),
+     "d16 16x8 v4: a row of 128 bytes is over the limit of 64"),
+    ({}, BlockShape(16, 16, 8), None),
+])
+def test_what_the_hardware_table_does_not_allow_is_found(words, shape, sentence):
+    space = AddressSpace()
+    payload_words = payload(space.put(SURFACE), shape, 0, 0)
+    for number, value in words.items():
+        payload_words[number] = value
+    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    done = run("bmg", text, {4: payload_words}, space=space)
+    assert dict(done.findings) == ({} if sentence is None else {(0, sentence): 1})
+
+
+@pytest.mark.parametrize(("ahead", "share"), [(0, 0.0), (32, 1.0), (4, 0.5)])
+def test_prefetches_that_no_load_follows(ahead, share):
+    """Eight rows are loaded; the prefetch is of rows further down."""
+    space = AddressSpace()
+    base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
+    code = descriptor("load", shape)
+    text = (f"send.ugm (1|M0) null r5 null:0 0x0 0x{code:08X}\n"
+            f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{code | 1 << 20:08X}")
+    done = launch("bmg", text, {4: payload(base, shape, 0, 0), 5: payload(base, shape, 0, ahead)},
+                  space=space).watch_prefetches().run()
+    assert done.unused_prefetches() == {0: share}

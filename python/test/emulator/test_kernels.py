@@ -70,6 +70,7 @@ def test_native_code_equals_the_simulator(row, device):
         bound = BOUND.get(a.dtype, 0.0) if row.startswith(APPROXIMATE) else 0.0
         assert differences(a, b) <= bound, name
     assert not launch.misaligned
+    assert not launch.findings
     check_text(kernel)
 
 

@@ -6,12 +6,22 @@ surfaces are those of `triton_xe.hardware.block_2d`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from triton_xe.hardware.block_2d import (
+    MIN_SURFACE_BYTES,
+    OFFSET_BYTES,
+    BlockShape,
+    check_load,
+    check_prefetch,
+    check_store,
+)
+from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.memory import Place, fault
 from triton_xe.runtime.emulator.messages.lsc import Lsc, field
@@ -75,7 +85,10 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
             rows = np.flatnonzero(active & (surface.shape == shape))
             part = surface.of(rows)
             _check(part, multiple)
-            move(threads, rows, part, _block(message, int(shape)))
+            block = _block(message, int(shape))
+            for sentence in _findings(message, part, block):
+                threads.memories.findings[threads.memories.pc, sentence] += 1
+            move(threads, rows, part, block)
 
     return run
 
@@ -97,7 +110,7 @@ def _surface(message: Lsc, threads: Threads) -> Surface:
 
 
 def _check(surface: Surface, pitch_multiple: int) -> None:
-    """Faults that every device has; narrower rules are checks of the strict mode."""
+    """Faults that every device has; `_findings` has the narrower rules."""
     broken = {
         "the base is not aligned to 64 bytes": surface.base % _BASE_ALIGNMENT != 0,
         f"the pitch is no multiple of {pitch_multiple} bytes": surface.pitch % pitch_multiple != 0,
@@ -112,6 +125,34 @@ def _check(surface: Surface, pitch_multiple: int) -> None:
                 f"{surface.pitch[at]} bytes)"))
 
 
+def _findings(message: Lsc, surface: Surface, block: Block) -> Iterator[str]:
+    """What the hardware's tables do not allow, although other software does it."""
+    reason = _shape_reason(message, block)
+    if reason is not None:
+        yield reason
+    if (surface.width < MIN_SURFACE_BYTES).any():
+        yield f"the width is less than {MIN_SURFACE_BYTES} bytes"
+    if (surface.width % OFFSET_BYTES).any():
+        yield f"the width is no multiple of {OFFSET_BYTES} bytes"
+    if (surface.x * block.element_bytes % OFFSET_BYTES).any():
+        yield f"x is no multiple of {OFFSET_BYTES} bytes"
+
+
+_CHECKS = {"load": check_load, "store": check_store, "prefetch": check_prefetch}
+
+
+@cache
+def _shape_reason(message: Lsc, block: Block) -> str | None:
+    kind = "store" if message.operation == "store_block2d" else (
+        "prefetch" if message.result_at is None else "load")
+    is_load = kind == "load"
+    shape = BlockShape(
+        8 * block.element_bytes, block.width, block.height, block.count,
+        is_load and message.is_transposed,
+        is_load and bool(field(message.descriptor, "vnni")))
+    return _CHECKS[kind](shape, target("bmg" if message.is_xe2 else "pvc"))
+
+
 Move = Callable[[Threads, Array, Surface, Block], None]
 
 
@@ -124,9 +165,10 @@ def _move(message: Lsc) -> Move:
 
 
 def _prefetch(threads: Threads, rows: Array, surface: Surface, block: Block) -> None:
-    inside = _inside(surface, block)
-    threads.memories.bytes_moved[threads.memories.pc] += (
-        int(np.count_nonzero(inside)) * block.element_bytes)
+    memories, inside = threads.memories, _inside(surface, block)
+    memories.bytes_moved[memories.pc] += int(np.count_nonzero(inside)) * block.element_bytes
+    if memories.lines is not None:
+        memories.lines.prefetch(memories.pc, _addresses(surface, block)[inside])
 
 
 def _elements(surface: Surface, block: Block) -> tuple[Array, Array]:

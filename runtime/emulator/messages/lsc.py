@@ -327,6 +327,11 @@ def _mover(
 
     def prefetch(threads: Threads, running: Running) -> None:
         """A load without result: its addresses may lie anywhere."""
+        _, at, chosen = places(threads, running)
+        at, memories = at if chosen is None else at[chosen], threads.memories
+        memories.bytes_moved[memories.pc] += at.size * message.memory_bytes
+        if memories.lines is not None:
+            memories.lines.prefetch(memories.pc, at)
 
     if message.operation.startswith("store"):
         return store
