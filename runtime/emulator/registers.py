@@ -32,7 +32,8 @@ UNSIGNED: Mapping[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.ui
 CHANNELS = 32
 WIDE_ELEMENTS = 64
 
-GENERAL_BYTES = 256 * 64
+GENERAL_REGISTERS = 256
+GENERAL_BYTES = GENERAL_REGISTERS * 64
 STAGING_REGISTERS = 64
 _ARCHITECTURE: Mapping[str, tuple[int, int]] = {
     "acc": (0, 1024), "a": (1024, 64), "f": (1088, 32), "cr": (1120, 32), "sr": (1152, 32),

@@ -172,3 +172,11 @@ def test_prefetches_that_no_load_follows(ahead, share):
     done = launch("bmg", text, {4: payload(base, shape, 0, 0), 5: payload(base, shape, 0, ahead)},
                   space=space).watch_prefetches().run()
     assert done.unused_prefetches() == {0: share}
+
+
+def test_a_block_behind_the_last_register_is_a_fault():
+    space = AddressSpace()
+    shape = BlockShape(16, 16, 32)
+    text = f"send.ugm (1|M0) r250 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    with pytest.raises(Fault, match="1024 bytes does not fit into the registers from r250"):
+        run("bmg", text, {4: payload(space.put(SURFACE), shape, 0, 0)}, space=space)

@@ -25,7 +25,13 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.memory import Place, fault
 from triton_xe.runtime.emulator.messages.lsc import Lsc, field
-from triton_xe.runtime.emulator.registers import UNSIGNED, Array, Bools, Threads
+from triton_xe.runtime.emulator.registers import (
+    GENERAL_REGISTERS,
+    UNSIGNED,
+    Array,
+    Bools,
+    Threads,
+)
 
 Step = Callable[[Threads, Running], Any]
 _BASE_ALIGNMENT = 64
@@ -86,6 +92,7 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
             part = surface.of(rows)
             _check(part, multiple)
             block = _block(message, int(shape))
+            _check_registers(message, block)
             for sentence in _findings(message, part, block):
                 threads.memories.findings[threads.memories.pc, sentence] += 1
             move(threads, rows, part, block)
@@ -123,6 +130,18 @@ def _check(surface: Surface, pitch_multiple: int) -> None:
                 f"a 2D block message breaks a rule: {sentence} (base {int(surface.base[at]):#x}, "
                 f"width {surface.width[at]}, height {surface.height[at]}, pitch "
                 f"{surface.pitch[at]} bytes)"))
+
+
+def _check_registers(message: Lsc, block: Block) -> None:
+    position = message.result_at if message.data_at is None else message.data_at
+    if position is None:
+        return
+    rows, columns = block.height, block.width
+    rows, columns = (columns, rows) if message.is_transposed else (rows, columns)
+    size = block.count * block.stored_bytes(rows, columns, message.grf_bytes)
+    if position + size > GENERAL_REGISTERS * message.grf_bytes:
+        raise fault("payload", f"a 2D block of {size} bytes does not fit into the registers from "
+                               f"r{position // message.grf_bytes} on")
 
 
 def _findings(message: Lsc, surface: Surface, block: Block) -> Iterator[str]:

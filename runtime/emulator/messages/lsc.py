@@ -18,6 +18,7 @@ from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, Place, fault, local_addresses
 from triton_xe.runtime.emulator.registers import (
     ADDRESSES,
+    GENERAL_REGISTERS,
     STAGING,
     UNSIGNED,
     Array,
@@ -179,6 +180,9 @@ def check_lengths(message: Lsc) -> None:
     if message.result_at is not None:
         lengths["results"] = (min(field(message.descriptor, "response"), 31),
                               min(message.data_registers, 31))
+    first = message.data_at if message.data_at is not None else message.result_at or 0
+    if first // message.grf_bytes + message.data_registers > GENERAL_REGISTERS:
+        raise fault("payload", f"{message.operation} has data behind the last register")
     for name, (given, needed) in lengths.items():
         if given != needed:
             raise fault("payload", f"{message.operation} has {given} registers of {name}, but "
