@@ -2,6 +2,7 @@
 
 from benchmarks import (
     compile_time,
+    first_launch,
     launch_cost,
     loops,
     matmul,
@@ -13,6 +14,7 @@ from benchmarks import (
 
 def main() -> None:
     compile_time.main([])
+    first_launch.main([])
     loops.main([])
     launch_cost.main([])
     matmul.main()
