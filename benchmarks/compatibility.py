@@ -24,8 +24,8 @@ FILE = Path(__file__).with_suffix(".json")
 PRODUCT, FUSED = 0.05, 1e-5
 """Error bounds: sums up to 128 that are rounded to half precision, and a softmax."""
 README = Path(__file__).parents[1] / "README.md"
-HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile | compiles with | commit "
-        "|\n"
+HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile | "
+        "compiles with | commit |\n"
         "|---|---|---|---|---|---|---|\n")
 
 
