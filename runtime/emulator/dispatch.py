@@ -61,7 +61,6 @@ class Dispatch:
     last_thread_mask: int = 0xFFFFFFFF
     """Channels of the last thread of each work-group that are enabled."""
     surfaces: Surfaces | None = None
-    barriers: int = 32
 
     def __post_init__(self) -> None:
         if min(*self.groups, self.threads, self.simd) < 1:

@@ -28,7 +28,6 @@ _ELEMENT = '\n    {"kind":'
 """How each element begins in the JSON."""
 _SYNTAX_EXTENSIONS = 3
 _SCOREBOARDS = 16
-_ERROR_SIZE = 256
 
 
 class _ContextOptions(ctypes.Structure):

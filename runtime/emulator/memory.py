@@ -23,7 +23,6 @@ from triton_xe.errors import SimulatorTrap, UnsupportedError
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Addresses = NDArray[np.int64]
-ADDRESS_BITS = 48
 _FIRST = 4096
 _LAST = (1 << 47) - _FIRST
 _GAP = 4096

@@ -9,8 +9,8 @@ starve the one that answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,6 @@ class Counters:
     limit: int
     """Most instructions of the launch, counted by thread."""
     total: int = 0
-    watchers: list[Callable[[Threads, int, Running], None]] = field(default_factory=list)
-    """Called before each instruction with its position."""
 
     def add(self, position: int, threads: int) -> None:
         self.executed[position] += threads
@@ -142,8 +140,6 @@ class Front:
         counters, threads = self.counters, self.threads
         counters.add(position, count)
         threads.memories.pc = self._pcs[position]
-        for watch in counters.watchers:
-            watch(threads, position, running)
         try:
             return self.program.steps[position](threads, running)
         except XeError as error:
