@@ -66,8 +66,8 @@ def _rounded(signs: str, step: int) -> Callable[[IntegerWriter, Any], Results]:
         zero = w.constant(0, op.lhs.type)
         quotient = w.do(arith.DivSIOp, op.lhs, op.rhs)
         inexact = _compared(w, w.do(arith.MuliOp, quotient, op.rhs), op.lhs, "ne")
-        negative = [_compared(w, x, zero, "slt") for x in (op.lhs, op.rhs)]
-        moves = w.do(arith.AndIOp, inexact, _compared(w, *negative, signs))
+        a, b = (_compared(w, x, zero, "slt") for x in (op.lhs, op.rhs))
+        moves = w.do(arith.AndIOp, inexact, _compared(w, a, b, signs))
         return [w.put(SelectOp(moves, w.do(arith.AddiOp, quotient, step), quotient))]
 
     return expand
