@@ -49,7 +49,8 @@ class KernelNamer:
 
         def wrapped(source: Any, metadata: dict[str, Any]) -> Any:
             try:
-                with progress(f"compiling {metadata.get('name', 'a kernel')} to {stage}"):
+                name = str(metadata.get("name", ""))
+                with progress(f"compiling {name or 'a kernel'} to {stage}", name):
                     return run(source, metadata)
             except XeError as error:
                 raise self._named(error, source) from error

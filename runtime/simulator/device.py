@@ -116,7 +116,7 @@ class SimulatedKernel:
 
     @once
     def host(self) -> HostKernel:
-        with progress(f"translating kernel {self.source.name!r} for the simulator"), (
+        with progress(f"translating kernel {self.name!r} for the simulator", self.name), (
                 paused_collector()):
             return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
 
@@ -136,7 +136,8 @@ class SimulatedKernel:
     @once
     def loaded(self) -> tuple[NativeCode, int]:
         """Its code, and where that begins; while the code is held it stays."""
-        with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
+        with progress(f"building kernel {self.name!r} for the simulator", self.name), (
+                paused_collector()):
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             kind += IN_PIECES if self.host.in_pieces else ""
             runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
@@ -156,7 +157,8 @@ class SimulatedKernel:
         if not self.host.has_barrier:
             return None
         made = SimulatedKernel(self.name, self.source, self.part, max_threads=self.max_threads)
-        with progress(f"translating kernel {self.name!r} for many programs"), paused_collector():
+        with progress(f"translating kernel {self.name!r} for many programs", self.name), (
+                paused_collector()):
             made.host = self.source.translated(
                 self.part, in_step=True, arguments=self._integers(self.arguments))
         return made if made.host.in_step else None

@@ -24,3 +24,15 @@ def test_a_line_after_a_while_on_a_terminal_only(stream, seconds, said, monkeypa
         time.sleep(seconds)
     time.sleep(0.1)
     assert sys.stderr.getvalue() == said
+
+
+def test_steps_for_one_kernel_are_one_wait(monkeypatch):
+    """Each of them is short; together they last, and say so once, and so do those of another."""
+    monkeypatch.setattr(progress, "SECONDS", 0.3)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    for kernel in ("one", "other"):
+        for step in range(6):
+            with progress.progress(f"step {step} of {kernel}", kernel):
+                time.sleep(0.1)
+    lines = sys.stderr.getvalue().splitlines()
+    assert [line.rsplit(" of ")[1] for line in lines] == ["one ...", "other ..."]
