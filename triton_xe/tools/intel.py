@@ -25,11 +25,7 @@ from triton_xe.runtime.ocloc import (
     INSTALL_HINT as INSTALL_HINT,
 )
 from triton_xe.runtime.ocloc import (
-    LIBRARIES,
-    run_ocloc,
-    through_loader,
-    tool,
-    toolchain_root,
+    LIBRARIES as LIBRARIES,
 )
 from triton_xe.runtime.ocloc import (
     IntelCompilerError as IntelCompilerError,
@@ -39,6 +35,14 @@ from triton_xe.runtime.ocloc import (
 )
 from triton_xe.runtime.ocloc import (
     ocloc_command as ocloc_command,
+)
+from triton_xe.runtime.ocloc import (
+    run_ocloc,
+    through_loader,
+    tool,
+)
+from triton_xe.runtime.ocloc import (
+    toolchain_root as toolchain_root,
 )
 from triton_xe.tools.listings.undefined_registers import undefined_reads
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from triton_xe import knobs
 from triton_xe.tools import cli, gpu_checks
 from triton_xe.tools.gpu_checks import machine
+from triton_xe.tools.gpu_checks.bench import Check
 
 ON_A_GPU = """\
 # On a GPU
@@ -60,7 +61,7 @@ def on_a_gpu() -> str:
     return ON_A_GPU.format(rows="\n".join(map(_check, gpu_checks.checks())))
 
 
-def _check(check: gpu_checks.Check) -> str:
+def _check(check: Check) -> str:
     simulator = "no" if check.needs in machine.NEEDS_DRIVER else "yes"
     emulated = "not decided" if check.only_silicon else "yes"
     return f"| `{check.name}` | {check.fact} | {simulator} | {emulated} | no |"
