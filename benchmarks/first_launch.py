@@ -39,7 +39,7 @@ START, PER_INSTRUCTION = 2.5, 0.25e-3
 """Seconds that a launch may take, and those for each instruction of the device's LLVM IR."""
 GROWTH = 2.2
 SIZE, BYTES = 64, 1 << 22
-"""Of integers, and of the memory at each pointer."""
+"""Value of integer arguments, and bytes of memory at each pointer argument."""
 STAGES = ("Triton", "lowering", "SPIR-V", "rewriting", "LLVM passes", "code generation", "other")
 _STAGE = {"ttir": "Triton", "ttgir": "Triton", "spv": "SPIR-V"}
 
@@ -256,7 +256,7 @@ class Stages:
         setattr(owner, attribute, self.timed(name, getattr(owner, attribute)))
 
     def watch_compiler(self, backend: Any) -> None:
-        """Of the stages that Triton asks the backend for."""
+        """Measure the stages that Triton asks the backend for."""
         add = backend.add_stages
 
         def add_stages(self_: Any, stages: dict[str, Any], *others: Any) -> None:
@@ -284,7 +284,7 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
     counts, canonical = [0], kernel_module.canonical
 
     def counted(text: str) -> str:
-        """Of several versions of the kernel the largest one counts."""
+        """Count instructions of one version of the kernel, and return its text."""
         made = canonical(text)
         counts.append(sum(line.startswith("  ") for line in made.splitlines()))
         return made
