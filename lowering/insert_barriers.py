@@ -49,7 +49,7 @@ from triton_xe.dialects.xe import (
     BlockStoreOp,
     CursorOp,
 )
-from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.analysis import proven_range
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
@@ -375,7 +375,7 @@ def is_of_one_pass(address: SSAValue) -> bool:
             owner = part.owner if isinstance(part.owner, Operation) else part.owner.parent_op()
             if owner is None or loop.is_ancestor(owner):
                 return False
-            low, high = integer_range(part) if isinstance(part.type, TensorType) else (0, 0)
+            low, high = proven_range(part) if isinstance(part.type, TensorType) else (0, 0)
             spread += high - low
     return spread < step
 

@@ -29,7 +29,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.insert_barriers import BEFORE_STORES, base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
@@ -73,7 +73,7 @@ def _exchanges(function: Operation, target: Target) -> Iterator[ConvertLayoutOp]
     """The conversions of rows that may be loaded again, and are worth it."""
     writes: list[Operation] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
     written = {base_of(op.operands[0]) for op in writes}
-    facts = AxisAnalysis()
+    facts = Facts()
     for op in all_of(function, ConvertLayoutOp):
         load = _row(op.src)
         if load is None or not {base_of(load.ptr), None}.isdisjoint(written):
@@ -99,7 +99,7 @@ def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
     return old != new and plan_conversion(old, new, bits, target).shared is not None
 
 
-def _messages(load: LoadOp, op: ConvertLayoutOp, facts: AxisAnalysis) -> int:
+def _messages(load: LoadOp, op: ConvertLayoutOp, facts: Facts) -> int:
     """With how many messages a row is loaded in the layout that a conversion gives."""
     encoding: Any = layout_held(op.result)
     value = op.src

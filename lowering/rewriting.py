@@ -31,9 +31,9 @@ from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.facts.affine import Iteration, Remainder
+from triton_xe.lowering.facts.affine import Iteration, LastIteration, Remainder
 from triton_xe.lowering.facts.poly import Poly, Symbol
-from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
+from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 
 def detach(op: Operation) -> None:

@@ -39,7 +39,7 @@ from triton_xe.lowering.emit.tensors.memory import (
 )
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import pointee_bytes, shape_of
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -80,7 +80,7 @@ class GatherOperandsPass(TargetedPass):
         if not self.device(op).has_block_2d:
             return
         for function in functions(op):
-            facts, affine, elsewhere = AxisAnalysis(), Affine(), _Elsewhere()
+            facts, affine, elsewhere = Facts(), Affine(), _Elsewhere()
             for conversion in all_of(function, ConvertLayoutOp):
                 load = conversion.src.owner
                 if isinstance(load, LoadOp) and fits_operand(load, conversion.result.type, facts):
@@ -145,7 +145,7 @@ def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
     return made
 
 
-def fits_operand(load: LoadOp, kind: Attribute, facts: AxisAnalysis) -> bool:
+def fits_operand(load: LoadOp, kind: Attribute, facts: Facts) -> bool:
     """Whether a load brings operand B in its layout, with messages that are as wide as can be."""
     held = encoding_of(kind)
     if not isinstance(held, DotOperandEncoding) or held.op_idx != 1 or not isinstance(

@@ -21,9 +21,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.values import Unknown, constant_of
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import all_of, conjuncts, erase_dead, functions, locate
-from triton_xe.lowering.surfaces.surfaces import nonnegative
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
@@ -92,12 +91,7 @@ def _is_behind(op: object, apart: arith.SubiOp) -> bool:
 
 def _is_position(value: SSAValue, affine: Affine) -> bool:
     """Whether a tensor of integers is certainly not negative; positions do not wrap around."""
-    try:
-        index = affine.index(value)
-    except Unknown:
-        return False
-    return not index.conditions and not index.wraps and all(
-        nonnegative(poly) for poly in (index.start, *index.strides))
+    return affine.facts.range(value)[0] >= 0
 
 
 def _bound(value: SSAValue) -> SSAValue | int | None:

@@ -43,7 +43,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
 from triton_xe.lowering.accesses.gather_operands import FEWEST_BYTES
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.assign_dpas import SWAPPED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
@@ -75,7 +75,7 @@ class SwapProductsPass(TargetedPass):
         if target is None or not target.has_block_2d:
             return
         for function in functions(op):
-            facts, affine = AxisAnalysis(), Affine()
+            facts, affine = Facts(), Affine()
             dots = all_of(function, DotOp)
             if dots and all(is_better_swapped(d, facts, affine, target) for d in dots):
                 swapped = _Transposed()
@@ -87,7 +87,7 @@ class SwapProductsPass(TargetedPass):
                 erase_dead(function)
 
 
-def is_better_swapped(dot: DotOp, facts: AxisAnalysis, affine: Affine, target: Target) -> bool:
+def is_better_swapped(dot: DotOp, facts: Facts, affine: Affine, target: Target) -> bool:
     """Whether A comes in rows from loaded places, and B by blocks of its columns."""
     if not isinstance(encoding_of(dot.d.type), BlockedEncoding) or len(shape_of(dot.d)) != 2:
         return False
@@ -107,13 +107,13 @@ def _is_alone(load: LoadOp) -> bool:
         encoding_of(load.result.type), BlockedEncoding)
 
 
-def _along(load: LoadOp, dim: int, facts: AxisAnalysis) -> bool:
+def _along(load: LoadOp, dim: int, facts: Facts) -> bool:
     """Whether a column of operand B lies in one piece along a dimension, and has one mask."""
     if pointee_bytes(load.ptr) < FEWEST_BYTES:
         return False
     count = COLUMN_BYTES // pointee_bytes(load.ptr)
-    masked = count if load.mask is None else facts.info(load.mask).constancy[dim]
-    return min(facts.info(load.ptr).contiguity[dim], masked) >= count
+    masked = count if load.mask is None else facts.of(load.mask).constancy[dim]
+    return min(facts.of(load.ptr).contiguity[dim], masked) >= count
 
 
 def _is_affine(load: LoadOp, affine: Affine) -> bool:

@@ -69,7 +69,6 @@ from triton_xe.lowering.emit.types import (
     shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
-from triton_xe.lowering.facts.integer_range import integer_range
 from triton_xe.spirv import RANGE_NODE
 
 Write = Callable[..., ir.Value]
@@ -170,7 +169,7 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
         for tested, known in (op.operands, op.operands[::-1]):
             limited, condition = em.get(tested), em.get(known)
             if isinstance(limited, Below) and isinstance(condition, Below | Picked | Splat):
-                is_known = _stays(known, op) and _compares_what_stays(tested, op)
+                is_known = _stays(known, op) and _compares_what_stays(em, tested, op)
                 join = limited.where_known if is_known else limited.where
                 em.bind(op.result, join(em, condition))
                 return
@@ -209,7 +208,7 @@ def lower_division(em: Emitter, op: Operation) -> None:
     name, known = _DIVISIONS[type(op)], em.divisors.get(op)
     if known is not None:
         divided = known.quotient if name.endswith("div") else known.remainder
-        natural = divisors.is_natural(op.operands[0])
+        natural = em.proven.range(op.operands[0])[0] >= 0
         em.bind(op.results[0], divided(em, em.scalar(op.operands[0]), natural=natural))
         return
     how = op.attributes.get(QUICK)
@@ -219,22 +218,22 @@ def lower_division(em: Emitter, op: Operation) -> None:
     if _divides_by_scalar(em, op):
         return
     write, is_signed = getattr(em.b, name), name[0] == "s"
-    if _fits_words(op, is_signed):
-        below_zero = integer_range(op.results[0])[0] < 0
+    if _fits_words(em, op, is_signed):
+        below_zero = em.proven.range(op.results[0])[0] < 0
         elementwise(em, op, lambda a, b: _in_words(em, write, below_zero, a, b))
         return
     elementwise(em, op, lambda a, b: through_i8(em, write, is_signed, a, b) if is_bit(a)
                 else write(a, b))
 
 
-def _fits_words(op: Operation, signed: bool) -> bool:
+def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
     """Whether 64-bit operands of a division, and so its result, are numbers of 32 bits.
 
     Intel's compiler asks them, and has a division of 64 bits for where they are not.
     """
     if element(op.results[0].type) != i64:
         return False
-    (low, high), (least, most) = map(integer_range, op.operands)
+    (low, high), (least, most) = map(em.proven.range, op.operands)
     if not signed:
         return min(low, least) >= 0 and max(high, most) < 1 << 32
     overflows = low == -(1 << 31) and least <= -1 <= most
@@ -253,7 +252,7 @@ def _in_words(
 def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
     """Bind the result of dividing the elements of a tensor by a scalar, where this is shorter."""
     name, kind = _DIVISIONS[type(op)], op.results[0].type
-    if not isinstance(kind, TensorType) or not divisors.fits(op):
+    if not isinstance(kind, TensorType) or not divisors.fits(op, em.proven):
         return False
     elements, by = (spread(em, v, kind) for v in op.operands)
     if isinstance(elements, Splat) or not isinstance(by, Splat) or isinstance(
@@ -264,7 +263,7 @@ def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
             and not divisors.is_known(em, by.scalar, is_signed)):
         return False
     divisor = divisors.SharedDivisor.of(em, by.scalar, is_signed)
-    natural = is_signed and divisors.is_natural(op.operands[0])
+    natural = is_signed and em.proven.range(op.operands[0])[0] >= 0
     em.bind(op.results[0], mapped(
         em, elements.kind, [elements], divisor.divides(em, name, natural=natural)))
     return True
@@ -393,7 +392,7 @@ def _same_in_groups(em: Emitter, value: SSAValue) -> int:
     if not em.target.has_block_2d:  # whole products with masks were not measured elsewhere
         return 1
     view = em.view(value)
-    constancy = em.proven.info(value).constancy
+    constancy = em.proven.of(value).constancy
     groups = (group for group in (CHUNK, CHUNK // 2) if len(view.registers) >= CHUNK and any(
         size >= group and consecutive(view, dim, group) for dim, size in enumerate(constancy)))
     return next(groups, 1)
@@ -406,14 +405,14 @@ def _stays(value: SSAValue, op: Operation) -> bool:
     return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
 
 
-def _compares_what_stays(value: SSAValue, op: Operation) -> bool:
+def _compares_what_stays(em: Emitter, value: SSAValue, op: Operation) -> bool:
     """Whether a comparison is of natural numbers that stay the same in the loop; not its limit."""
     while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.src
     made = value.owner
     if not isinstance(made, arith_ext.CmpiOp) or _stays(made.rhs, op):
         return False
-    bounds = integer_range(made.lhs)
+    bounds = em.proven.range(made.lhs)
     return _stays(made.lhs, op) and bounds[0] >= 0
 
 
@@ -492,18 +491,18 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
 @lowers(*_INTEGER_CASTS)
 def lower_integer_cast(em: Emitter, op: Operation) -> None:
     into, signed = scalar_type(op.results[0].type), _INTEGER_CASTS[type(op)]
-    if _is_natural(op):  # a product of 64 bits then takes three instructions less
+    if _is_natural(em, op):  # a product of 64 bits then takes three instructions less
         signed = False
     elementwise(em, op, lambda a: Term(em, a).resized(into, signed=signed).value)
     if into == I64 and isinstance(held := em.get(op.operands[0]), Shifted) and (
-            integer_range(op.operands[0])[0] >= 0):
+            em.proven.range(op.operands[0])[0] >= 0):
         em.registers(op.results[0]).spaced = Spaced(None, held.base, held.offsets)
 
 
-def _is_natural(op: Operation) -> bool:
+def _is_natural(em: Emitter, op: Operation) -> bool:
     """Whether a scalar that becomes larger is known not to be negative."""
     return (isinstance(op, arith_ext.ExtSIOp) and not isinstance(op.result.type, TensorType)
-            and integer_range(op.input)[0] >= 0)
+            and em.proven.range(op.input)[0] >= 0)
 
 
 @lowers(arith_ext.ExtFOp, arith_ext.TruncFOp, tt.FpToFpOp)
@@ -540,7 +539,7 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
         em.bind(op.result, paired)
         return
     through = DOUBLE if scalar_type(target) == DOUBLE else FLOAT
-    low, high = integer_range(op.input)
+    low, high = em.proven.range(op.input)
     is_small = (scalar_type(target) == HALF and bits_of(scalar_type(op.input.type)) == 32
                 and high - low < 1024 and -1024 <= low and high <= 2048 and (signed or low >= 0))
 

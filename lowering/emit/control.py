@@ -268,7 +268,7 @@ def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
     kind, value = op.results[0].type, op.operands[1]
     if not isinstance(kind, TensorType):
         return value if kind == i32 and pays(em.target) else None
-    if not fits(op):
+    if not fits(op, em.proven):
         return None
     while isinstance(value.owner, _SPREADING):
         value = value.owner.operands[0]

@@ -20,7 +20,7 @@ from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import states_facts
 from triton_xe.lowering.rewriting import orders_memory
 
@@ -67,7 +67,7 @@ class Emitter(Writer):
         self.held_stores: list[Callable[[], None]] = []
         """Of values that have been made, which are written together."""
         self.values: dict[SSAValue, Any] = {}
-        self.axis, self.proven = AxisAnalysis(), AxisAnalysis(trusting=False)
+        self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0
         self.divisors: dict[Operation, Divisor] = {}
         """Of divisions in loops that do not change what they divide by."""

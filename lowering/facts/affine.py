@@ -1,19 +1,27 @@
-"""What a tensor of integers, pointers or masks is, as a formula over block positions.
+"""Formulas of integers, pointers and masks over the positions in a block.
 
-Read from ttgir (any layout: only the arithmetic counts):
+They are read from ttgir; layouts do not count, only the arithmetic:
 
     index    = start + sum over dims of  stride[d] * position[d]
     pointers = base + index (in elements)
     mask     = and of  low[d] <= position[d] < high[d]
 
-`position[d]` runs over 0 .. shape[d]-1 inside the block.  Where no formula exists,
-`Unknown` is raised with the reason; nothing is guessed.
+`position[d]` runs over 0 .. shape[d]-1 inside the block.  Where no formula exists, `Unknown` is
+raised with the reason.
+
+A formula is one of integers of mathematics, and a kernel computes with some bits.  Sums,
+differences and products agree with it modulo 2^bits.  What extends, compares or divides a number,
+or adds it to a pointer, needs the number itself: `Affine.exact` adds the conditions under which
+the formula has room in the bits, unless the ranges of its symbols prove them.  A formula holds
+wherever all of its conditions do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd, inf, prod
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
@@ -38,11 +46,15 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.fact import Range, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
+from triton_xe.lowering.facts.rules import Result
 from triton_xe.lowering.facts.values import (
     Carried,
     Reshape,
     Unknown,
+    bits_of,
     carried,
     constant_of,
     dimension_map,
@@ -68,6 +80,13 @@ class Remainder:
 @dataclass(frozen=True)
 class Iteration:
     """The symbol "how many times this loop has run": 0 in the first iteration."""
+
+    loop: Operation
+
+
+@dataclass(frozen=True)
+class LastIteration:
+    """The symbol: index of the last iteration of a loop, which runs at least once."""
 
     loop: Operation
 
@@ -107,6 +126,21 @@ class Index:
             wraps={d: w for d, w in self.wraps.items() if d != dim},
         )
 
+    def under(self, conditions: Iterable[Guard]) -> Index:
+        """The index under more conditions."""
+        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, *conditions))))
+
+    def plus(self, other: Index, sign: int = 1) -> Index:
+        """The sum with another index, or the difference."""
+        strides = tuple(
+            a + b * sign for a, b in zip(self.strides, other.strides, strict=True))
+        return Index(self.start + other.start * sign, strides, self.conditions,
+                     _all_wraps(self, other)).under(other.conditions)
+
+    def times(self, by: Poly) -> Index:
+        """The product with a number that is the same at all positions."""
+        return replace(self, start=self.start * by, strides=tuple(s * by for s in self.strides))
+
     @property
     def varying(self) -> tuple[int, ...]:
         return tuple(d for d, s in enumerate(self.strides) if s.as_constant != 0)
@@ -129,16 +163,18 @@ class Mask:
     conditions: tuple[Guard, ...] = ()
 
 
-Arithmetic = arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.RemSIOp | arith.RemUIOp
+Arithmetic = arith.AddiOp | arith.SubiOp | arith.MuliOp
 
 
 _MOVED = (ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp, TransOp)
-_SUMMED = operands_of(
-    arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, ExtSIOp, IndexCastOp)
+_RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+"""Operations whose results modulo 2^bits follow from their operands modulo 2^bits."""
 _INDEXED = operands_of(
-    *_MOVED, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp,
-    arith.RemSIOp, arith.RemUIOp)
+    *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp)
 _BOUNDED = operands_of(*_MOVED, arith.AndIOp)
+_NEVER_WRAPS = operands_of(*_MOVED, *_RING, SplatOp)
+_ENDLESS: Any = (-inf, inf)
+NOT_NEGATIVE = "offsets are not negative"
 Formula = TypeVar("Formula")
 
 
@@ -149,10 +185,12 @@ def _pointed(op: Operation) -> Sequence[SSAValue]:
 def _remembered(
     known: dict[SSAValue, Formula | Unknown], value: SSAValue,
     through: Callable[[Operation], Iterable[SSAValue]], find: Callable[[SSAValue], Formula],
+    before: Callable[[SSAValue], Formula | Unknown] = lambda _: Unknown(
+        "a loop makes the value from itself"),
 ) -> Formula:
     """The formula of a value, or `Unknown` again, after those of what it is computed from."""
     for needed in operands_first(value, known, through):
-        known[needed] = Unknown("a loop makes the value from itself")
+        known[needed] = before(needed)
         try:
             known[needed] = find(needed)
         except Unknown as reason:
@@ -163,59 +201,172 @@ def _remembered(
     return found
 
 
+def _of_itself(value: SSAValue) -> Index | Unknown:
+    """The formula of a value while a loop makes it from itself."""
+    if shape_of(value):
+        return Unknown("a loop makes the value from itself")
+    return Index(Poly.symbol(value), ())
+
+
 class Affine:
     """Formulas of the values of one function; answers are remembered."""
 
     def __init__(self) -> None:
-        self._scalars: dict[SSAValue, Poly] = {}
+        self.facts = Facts(trusting=False)
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
         """What accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}
         self._pointers: dict[SSAValue, Pointers | Unknown] = {}
         self._masks: dict[SSAValue, Mask | Unknown] = {}
+        self._exact: dict[SSAValue, Index] = {}
+        self._stays_exact: dict[SSAValue, bool] = {}
+
+    # -- what is known of polynomials --------------------------------------------------------------
+
+    def bounds(self, poly: Poly) -> Range:
+        """The least and the greatest number that a polynomial can be."""
+        return bounds(poly, self.facts)
+
+    def nonnegative(
+        self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
+    ) -> bool:
+        """True if a polynomial is certainly not negative, with assumed ranges of symbols."""
+        return bounds(poly, self.facts, assumed)[0] >= 0
+
+    # -- integers ----------------------------------------------------------------------------------
 
     def scalar(self, value: SSAValue) -> Poly:
-        """A scalar integer as a polynomial; what is not arithmetic is a symbol of its own."""
-        for needed in operands_first(value, self._scalars, _SUMMED):
-            self._scalars[needed] = Poly.symbol(needed)  # to what a loop makes of it from itself
-            found = self._scalar(needed)
-            if found.is_small:
-                self._scalars[needed] = found
-        return self._scalars[value]
+        """A scalar integer as a polynomial that is always right; maybe a symbol of its own."""
+        found = self.exact(value)
+        return Poly.symbol(value) if found.conditions else found.start
 
-    def _scalar(self, value: SSAValue) -> Poly:
+    def index(self, value: SSAValue) -> Index:
+        """A scalar or a tensor of integers as a formula, modulo 2^bits."""
+        return _remembered(self._indices, value, _INDEXED, self._small_index, _of_itself)
+
+    def exact(self, value: SSAValue) -> Index:
+        """The formula of integers, with the conditions under which it has room in their bits."""
+        if value not in self._exact:
+            found = self.index(value)
+            self._exact[value] = (
+                found if self._never_wraps(value) else self._fitting(found, value))
+        return self._exact[value]
+
+    def _exact_if_known(self, value: SSAValue) -> Index | None:
+        try:
+            return self.exact(value)
+        except Unknown:
+            return None
+
+    def _never_wraps(self, value: SSAValue) -> bool:
+        """True if a formula and its parts have room in their bits, by proof or as assumed."""
+        for needed in operands_first(value, self._stays_exact, _NEVER_WRAPS):
+            op = needed.owner
+            self._stays_exact[needed] = not isinstance(op, Block | TruncIOp) and (
+                not isinstance(op, _RING) or not Result.of(op).wraps) and all(
+                self._stays_exact[v] for v in _NEVER_WRAPS(op))
+        return self._stays_exact[value]
+
+    def _fitting(self, found: Index, value: SSAValue) -> Index:
+        """The formula under the conditions that its least and greatest element have room."""
+        bits = bits_of(value)
+        (least, most), what = full(bits), f"numbers of {bits} bits do not wrap around"
+        low = high = found.start
+        needs: list[Guard] = []
+        for stride, size in zip(found.strides, shape_of(value), strict=True):
+            end, (lowest, highest) = stride * (size - 1), self.bounds(stride)
+            if highest <= 0:
+                low = low + end
+            else:
+                high = high + end
+                if lowest < 0:
+                    needs.append(at_least(stride, Poly({}), NOT_NEGATIVE))
+        assumed = implied(needs)
+        if bounds(low, self.facts, assumed)[0] < least:
+            needs.append(at_least(low, Poly.constant(least), what))
+        if bounds(high, self.facts, assumed)[1] > most:
+            needs.append(at_least(Poly.constant(most), high, what))
+        return found.under(needs)
+
+    def _small_index(self, value: SSAValue) -> Index:
+        found = self._index(value)
+        if all(poly.is_small for poly in (found.start, *found.strides)):
+            return found
+        if shape_of(value):
+            raise Unknown("the formula of the index is too long")
+        return Index(Poly.symbol(value), ())
+
+    def _index(self, value: SSAValue) -> Index:
+        zero = (Poly({}),) * len(shape_of(value))
         constant = constant_of(value)
         if constant is not None:
-            return Poly.constant(constant)
+            return Index(Poly.constant(signed(constant, bits_of(value))), zero)
         match value.owner:
             case Block():
                 return self._block_argument(value)
-            case arith.AddiOp(lhs=left, rhs=right):
-                return self.scalar(left) + self.scalar(right)
-            case arith.SubiOp(lhs=left, rhs=right):
-                return self.scalar(left) - self.scalar(right)
-            case arith.MuliOp(lhs=left, rhs=right):
-                return self.scalar(left) * self.scalar(right)
-            case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None:
-                return self.scalar(left) * (1 << bits)
+            case ConvertLayoutOp(src=source):
+                return self.index(source)
             case ExtSIOp(input=source) | IndexCastOp(input=source):
-                return self.scalar(source)
-        return Poly.symbol(value)
+                return self.exact(source)
+            case ExtUIOp(input=source):
+                return self._natural(self.exact(source))
+            case MakeRangeOp(start=start):
+                return Index(Poly.constant(start.value.data), (Poly.constant(1),))
+            case SplatOp(src=source):
+                return replace(self.index(source), strides=zero)
+            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
+                return reshape_index(self.index(op.src), op)
+            case arith.AddiOp() | arith.SubiOp() | arith.MuliOp() as op:
+                return self._arithmetic(op)
+            case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None and (
+                    0 <= bits < bits_of(value)):
+                return self.index(left).times(Poly.constant(1 << bits))
+        if not shape_of(value):
+            return Index(Poly.symbol(value), ())
+        match value.owner:
+            case TruncIOp(input=source):
+                return self.index(source)
+            case arith.RemSIOp() | arith.RemUIOp() as op:
+                return self._wrapped(self.exact(op.lhs), self.exact(op.rhs), shape_of(value))
+            case SelectOp() as op:
+                return self._selected(op)
+        raise Unknown(f"{value.owner.name} has no affine form")
 
-    def _block_argument(self, value: SSAValue) -> Poly:
+    def _natural(self, found: Index) -> Index:
+        """The formula under the condition that no element is negative."""
+        if any(self.bounds(stride)[0] < 0 for stride in found.strides):
+            raise Unknown("an unsigned number that falls along a dimension")
+        if self.nonnegative(found.start):
+            return found
+        return found.under([at_least(found.start, Poly({}), NOT_NEGATIVE)])
+
+    def _arithmetic(self, op: Arithmetic) -> Index:
+        left, right = self.index(op.lhs), self.index(op.rhs)
+        if isinstance(op, arith.MuliOp):
+            if left.varying and right.varying:
+                raise Unknown("a product of two block positions is not affine")
+            vary, by = (left, right) if left.varying else (right, left)
+            return vary.times(by.start).under(by.conditions)
+        sign = 1 if isinstance(op, arith.AddiOp) else -1
+        return left.plus(right, sign)
+
+    def _block_argument(self, value: SSAValue) -> Index:
         found = carried(value)
+        if found is not None and shape_of(value):
+            return self._advance(value, found, self.index(found.start))
         if found is not None:
             growth = self._induction_step(value, found)
-            if growth is None:
-                return Poly.symbol(value)
-            return self.scalar(found.start) + growth * Poly.symbol(Iteration(found.loop))
+            if growth is not None:
+                passed = Index(growth * Poly.symbol(Iteration(found.loop)), ())
+                return self.index(found.start).plus(passed)
         loop = value.owner.parent_op()
-        if not isinstance(loop, scf.ForOp):
-            return Poly.symbol(value)
-        step = constant_of(loop.step)
-        if step is None:
-            return Poly.symbol(value)
-        return Poly.symbol(Iteration(loop)) * step + self.scalar(loop.lb)
+        if isinstance(loop, scf.ForOp) and found is None:
+            step = constant_of(loop.step)
+            if step is not None:
+                return Index(Poly.symbol(Iteration(loop)) * step + self.scalar(loop.lb), ())
+        if shape_of(value):
+            raise Unknown("a block argument that is not carried by a for loop")
+        return Index(Poly.symbol(value), ())
 
     def _induction_step(self, value: SSAValue, found: Carried) -> Poly | None:
         """The invariant amount by which a loop-carried scalar grows in each iteration."""
@@ -230,55 +381,13 @@ class Affine:
             grown = grown.owner.lhs
         return total
 
-    def index(self, value: SSAValue) -> Index:
-        """A tensor of integers as a formula over block positions."""
-        return _remembered(self._indices, value, _INDEXED, self._small_index)
-
-    def _small_index(self, value: SSAValue) -> Index:
-        found = self._index(value)
-        if not all(poly.is_small for poly in (found.start, *found.strides)):
-            raise Unknown("the formula of the index is too long")
-        return found
-
-    def _index_if_known(self, value: SSAValue) -> Index | None:
-        try:
-            return self.index(value)
-        except Unknown:
-            return None
-
-    def _index(self, value: SSAValue) -> Index:
-        zero = (Poly({}),) * len(shape_of(value))
-        constant = constant_of(value)
-        if constant is not None:
-            return Index(Poly.constant(constant), zero)
-        match value.owner:
-            case Block():
-                return self._carried_index(value)
-            case ConvertLayoutOp(src=source):
-                return self.index(source)
-            case (ExtSIOp(input=source) | ExtUIOp(input=source) | IndexCastOp(input=source)
-                  | TruncIOp(input=source)):
-                return self.index(source)
-            case MakeRangeOp(start=start):
-                return Index(Poly.constant(start.value.data), (Poly.constant(1),))
-            case SplatOp(src=source):
-                return Index(self.scalar(source), zero)
-            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
-                return reshape_index(self.index(op.src), op)
-            case (arith.AddiOp() | arith.SubiOp() | arith.MuliOp() | arith.RemSIOp()
-                  | arith.RemUIOp()) as op:
-                return self._arithmetic(op)
-            case SelectOp() as op:
-                return self._selected(op)
-        raise Unknown(f"{value.owner.name} has no affine form")
-
     def _selected(self, op: SelectOp) -> Index:
         """`where(x < bound, x, y)`: x, as long as the whole block is below the bound."""
         compare = op.cond.owner
         if not isinstance(compare, CmpiOp):
             raise Unknown("a choice of positions by something else than a comparison")
-        chosen, left = self.index(op.lhs), self.index(compare.lhs)
-        bound = self._index_if_known(compare.rhs)
+        chosen, left = self.index(op.lhs), self.exact(compare.lhs)
+        bound = self._exact_if_known(compare.rhs)
         if compare.comparison != "slt" or bound is None:
             raise Unknown("a choice of positions by another comparison than x < bound")
         strides = [s.as_constant for s in left.strides]
@@ -290,55 +399,46 @@ class Affine:
         below = at_least(bound.start, last + 1, "the whole block is below the bound")
         varying = [d for d, s in enumerate(strides) if s]
         wraps = dict(chosen.wraps)
-        if chosen == left and len(varying) == 1 and strides[varying[0]] == 1:
+        if chosen == self.index(compare.lhs) and len(varying) == 1 and strides[varying[0]] == 1:
             wraps[varying[0]] = Wrap(left.start, bound.start, below)
-        return replace(
-            chosen, conditions=(*chosen.conditions, *left.conditions, below), wraps=wraps)
-
-    def _arithmetic(self, op: Arithmetic) -> Index:
-        left, right = self.index(op.lhs), self.index(op.rhs)
-        conditions = left.conditions + right.conditions
-        if isinstance(op, arith.AddiOp | arith.SubiOp):
-            sign = 1 if isinstance(op, arith.AddiOp) else -1
-            strides = tuple(
-                a + b * sign for a, b in zip(left.strides, right.strides, strict=True)
-            )
-            return Index(left.start + right.start * sign, strides, conditions,
-                         _all_wraps(left, right))
-        if isinstance(op, arith.MuliOp):
-            if left.varying and right.varying:
-                raise Unknown("a product of two block positions is not affine")
-            vary, by = (left, right.start) if left.varying else (right, left.start)
-            return Index(vary.start * by, tuple(s * by for s in vary.strides), conditions,
-                         vary.wraps)
-        return _wrapped(left, right, shape_of(op.result), conditions)
-
-    def _carried_index(self, value: SSAValue) -> Index:
-        found = carried(value)
-        if found is None:
-            raise Unknown("a block argument that is not carried by a for loop")
-        return self._advance(value, found, self.index(found.start))
+        return replace(chosen, wraps=wraps).under(
+            [*left.conditions, *bound.conditions, below])
 
     def _advance(self, value: SSAValue, found: Carried, start: Index) -> Index:
         """`start` plus the loop-carried growth, which must be one scalar step."""
         step = self._growth(found.end, value)
-        if not invariant_in(step, found.loop):
+        if not invariant_in(step.start, found.loop):
             raise Unknown("the step of a loop-carried tensor changes in the loop")
-        return replace(start, start=start.start + step * Poly.symbol(Iteration(found.loop)))
+        passed = step.times(Poly.symbol(Iteration(found.loop)))
+        return start.plus(replace(passed, strides=(Poly({}),) * len(start.strides)))
 
-    def _growth(self, value: SSAValue, start: SSAValue) -> Poly:
-        total = Poly({})
+    def _growth(self, value: SSAValue, start: SSAValue) -> Index:
+        total = Index(Poly({}), ())
         while value is not start:
             match value.owner:
-                case AddPtrOp(ptr=before, offset=step) | arith.AddiOp(lhs=before, rhs=step):
-                    by = self._index_if_known(step)
+                case AddPtrOp(ptr=before, offset=step):
+                    advanced = self._offset
+                case arith.AddiOp(lhs=before, rhs=step):
+                    advanced = self.index
                 case _:
                     raise Unknown("a loop-carried tensor is not advanced by additions alone")
+            try:
+                by = advanced(step)
+            except Unknown:
+                by = None
             if by is None or by.varying:
                 raise Unknown("a loop-carried tensor is advanced by different steps")
-            total += by.start
+            total = total.plus(Index(by.start, (), by.conditions))
             value = before
         return total
+
+    def moved(self, offset: SSAValue, rank: int) -> Index:
+        """What a scalar offset of a pointer adds to an index of some dimensions."""
+        return replace(self._offset(offset), strides=(Poly({}),) * rank)
+
+    def _offset(self, value: SSAValue) -> Index:
+        """What is added to a pointer: a signed number, or one modulo 2^64 as addresses are."""
+        return self.index(value) if bits_of(value) == 64 else self.exact(value)
 
     def pointers(self, value: SSAValue) -> Pointers:
         """A tensor of pointers as one base and a formula in elements."""
@@ -360,11 +460,8 @@ class Affine:
         raise Unknown(f"pointers come from {value.owner.name}")
 
     def _added(self, op: AddPtrOp) -> Pointers:
-        source, by = self.pointers(op.ptr), self.index(op.offset)
-        strides = tuple(a + b for a, b in zip(source.index.strides, by.strides, strict=True))
-        conditions = source.index.conditions + by.conditions
-        start, wraps = source.index.start + by.start, _all_wraps(source.index, by)
-        return Pointers(source.base, Index(start, strides, conditions, wraps))
+        source = self.pointers(op.ptr)
+        return Pointers(source.base, source.index.plus(self._offset(op.offset)))
 
     def _carried_pointers(self, value: SSAValue) -> Pointers:
         found = carried(value)
@@ -396,7 +493,7 @@ class Affine:
         raise Unknown(f"the mask comes from {value.owner.name}")
 
     def _bound(self, op: CmpiOp) -> Mask:
-        left, right = self._index_if_known(op.lhs), self._index_if_known(op.rhs)
+        left, right = self._exact_if_known(op.lhs), self._exact_if_known(op.rhs)
         if left is None or right is None:
             raise Unknown("the mask compares values without an affine form")
         kind = op.comparison
@@ -415,6 +512,89 @@ class Affine:
         if sign == 1:
             return Mask(high={dim: room}, conditions=conditions)
         return Mask(low={dim: -room + 1}, conditions=conditions)
+
+
+    def _wrapped(self, left: Index, right: Index, shape: tuple[int, ...]) -> Index:
+        """(start + position) % modulus, contiguous as long as the block does not wrap."""
+        if right.varying or len(left.varying) != 1:
+            raise Unknown("a remainder of more than one block position")
+        (dim,) = left.varying
+        if left.strides[dim].as_constant != 1:
+            raise Unknown("a remainder of a strided position")
+        symbol = Remainder(left.start, right.start)
+        if symbol.depth > MAX_DEGREE:
+            raise Unknown("a remainder of too many remainders")
+        start = Poly.symbol(symbol)
+        natural = self._natural(left)
+        inside = at_least(right.start, start + shape[dim], "the block does not wrap around")
+        wraps = {**left.wraps, dim: Wrap(left.start, right.start, inside, symbol)}
+        return Index(start, left.strides, natural.conditions, wraps).under(
+            [*right.conditions, inside])
+
+
+def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
+    """The ranges of single symbols that conditions of the form a >= b imply.
+
+    >>> needs = [at_least(Poly.symbol("n") * 2, Poly.constant(5), "long enough")]
+    >>> implied(needs)["n"][0]
+    3
+    """
+    found: dict[Symbol, Range] = {}
+    for need in needs:
+        gap = need.amount - need.bound
+        symbols, rest = gap.symbols, gap.constant_part
+        factor = sum((gap - rest).terms.values())
+        if len(symbols) != 1 or not factor or gap - rest != Poly.symbol(*symbols) * factor:
+            continue
+        low, high = found.get(*symbols, _ENDLESS)
+        if factor > 0:
+            low = max(low, -(rest // factor))
+        else:
+            high = min(high, rest // -factor)
+        found[next(iter(symbols))] = low, high
+    return found
+
+
+def bounds(
+    poly: Poly, facts: Facts, assumed: Mapping[Symbol, Range] = MappingProxyType({})
+) -> Range:
+    """The least and the greatest number that a polynomial can be, with assumed ranges of symbols.
+    """
+    low = high = 0
+    for monomial, coefficient in poly.terms.items():
+        ends = (coefficient, coefficient)
+        for symbol in monomial:
+            least, most = _symbol_range(symbol, facts)
+            if symbol in assumed:
+                least, most = max(least, assumed[symbol][0]), min(most, assumed[symbol][1])
+            corners = [x * y for x in ends for y in (least, most)]
+            ends = min(corners), max(corners)
+        low, high = low + ends[0], high + ends[1]
+    return low, high
+
+
+def _symbol_range(symbol: Symbol, facts: Facts) -> Range:
+    if isinstance(symbol, SSAValue):
+        return facts.range(symbol)
+    if isinstance(symbol, Remainder):
+        return 0, max(bounds(symbol.modulus, facts)[1] - 1, 0)
+    assert isinstance(symbol, Iteration | LastIteration)
+    low, high, step = (facts.range(v) for v in symbol.loop.operands[:3])
+    return 0, max((high[1] - low[0] - 1) // max(step[0], 1), 0)
+
+
+def multiple_of(poly: Poly, facts: Facts) -> int:
+    """A number that certainly divides the value of a polynomial; 0 if the value is 0."""
+    out = 0
+    for monomial, coefficient in poly.terms.items():
+        out = gcd(out, coefficient * prod(_symbol_multiple(s, facts) for s in monomial))
+    return out
+
+
+def _symbol_multiple(symbol: Symbol, facts: Facts) -> int:
+    if isinstance(symbol, Remainder):
+        return gcd(multiple_of(symbol.value, facts), multiple_of(symbol.modulus, facts)) or 1
+    return facts.of(symbol).divisor if isinstance(symbol, SSAValue) else 1
 
 
 def invariant_in(poly: Poly, loop: Operation) -> bool:
@@ -468,22 +648,3 @@ def _all_wraps(left: Index, right: Index) -> dict[int, Wrap]:
     """The wraps of a sum, without those of dimensions along which both sides wrap."""
     both = left.wraps.keys() & right.wraps.keys()
     return {d: w for d, w in {**left.wraps, **right.wraps}.items() if d not in both}
-
-
-def _wrapped(
-    left: Index, right: Index, shape: tuple[int, ...], conditions: tuple[Guard, ...]
-) -> Index:
-    """(start + position) % modulus, contiguous as long as the block does not wrap."""
-    if right.varying or len(left.varying) != 1:
-        raise Unknown("a remainder of more than one block position")
-    (dim,) = left.varying
-    if left.strides[dim].as_constant != 1:
-        raise Unknown("a remainder of a strided position")
-    symbol = Remainder(left.start, right.start)
-    if symbol.depth > MAX_DEGREE:
-        raise Unknown("a remainder of too many remainders")
-    start = Poly.symbol(symbol)
-    positive = at_least(left.start, Poly({}), "the wrapped index is not negative")
-    inside = at_least(right.start, start + shape[dim], "the block does not wrap around")
-    wraps = {**left.wraps, dim: Wrap(left.start, right.start, inside, symbol)}
-    return Index(start, left.strides, (*conditions, positive, inside), wraps)

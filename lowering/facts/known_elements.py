@@ -18,7 +18,7 @@ from triton_xe.dialects.tt.ops import (
     TransOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, shape_of
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
@@ -64,7 +64,7 @@ def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
     if known is not None:
         return known % by
     if isinstance(op, SplatOp):
-        facts = AxisAnalysis(trusting=False).info(op.src)
+        facts = Facts(trusting=False).of(op.src)
         return None if facts.divisibility[0] % by else np.zeros(shape_of(value), np.int64)
     if not isinstance(op, arith.AddiOp | BroadcastOp | ExpandDimsOp | ConvertLayoutOp) or not depth:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     TensorType,
@@ -16,6 +17,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.errors import UnsupportedError
 
 
@@ -139,3 +141,16 @@ def states_facts(op: Operation) -> bool:
     Of control flow they may be about any of its results, also one that is gone by now.
     """
     return len(op.results) == 1 and type(op) not in (scf.ForOp, scf.IfOp, scf.WhileOp)
+
+
+def pointee_bytes_or_1(value: SSAValue) -> int:
+    """Bytes from one element to the next of what a pointer points to; 1 of an integer."""
+    return pointee_bytes(value) if isinstance(element_of(value), PointerType) else 1
+
+
+def bits_of(value: SSAValue) -> int:
+    """Bits of an integer, an index or a pointer, or of each one of a tensor; 0 of others."""
+    kind = element_of(value)
+    if isinstance(kind, IntegerType):
+        return kind.width.data
+    return 64 if isinstance(kind, IndexType | PointerType) else 0

@@ -28,7 +28,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -140,7 +140,7 @@ def rebuild_pointers(function: Operation) -> None:
 
     What is added to the scalars stays the same, and half as large.
     """
-    facts = AxisAnalysis(trusting=False)
+    facts = Facts(trusting=False)
     for loop in all_of(function, scf.ForOp):
         loads = [load for pointer in loop.body.block.args[1:] for load in _only_loads(pointer)]
         if sum(_addresses(p, facts) for p in {load.ptr for load in loads}) >= MANY_POINTERS:
@@ -165,9 +165,9 @@ def _only_loads(pointer: SSAValue) -> list[LoadOp]:
     return loads if alone and is_cheap(first) and _has_base(first) else []
 
 
-def _addresses(pointers: SSAValue, facts: AxisAnalysis) -> int:
+def _addresses(pointers: SSAValue, facts: Facts) -> int:
     """How many addresses a lane needs: one for each message that is known to be aligned."""
-    info, size = facts.info(pointers), pointee_bytes(pointers)
+    info, size = facts.of(pointers), pointee_bytes(pointers)
     run = max(min(run, max(divisor // size, 1))
               for run, divisor in zip(info.contiguity, info.divisibility, strict=True))
     held = layout_of(pointers.type).in_dims["register"]

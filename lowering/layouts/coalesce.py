@@ -23,7 +23,7 @@ from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.layout import BlockedEncoding
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import pointee_bits, pointee_bytes, shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.rematerialize import (
@@ -55,7 +55,7 @@ def coalesce(module: ModuleOp) -> None:
 
 def chosen_layouts(function: Operation) -> Iterator[Chosen]:
     """What each access of tensors of pointers is to be laid out as."""
-    facts = AxisAnalysis()
+    facts = Facts()
     found: Iterable[Access] = all_of(function, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp)
     accesses = [a for a in found if isinstance(a.ptr.type, TensorType)]
     own = {a: _vector(a, facts) for a in accesses}
@@ -92,15 +92,15 @@ def spread(
     return BlockedEncoding(tuple(sizes), tuple(in_lanes), tuple(in_warps), tuple(order))
 
 
-def _order(access: Access, facts: AxisAnalysis) -> tuple[int, ...]:
+def _order(access: Access, facts: Facts) -> tuple[int, ...]:
     """The dims, longest runs of addresses first; the last of equal ones."""
-    runs = facts.info(access.ptr).contiguity
+    runs = facts.of(access.ptr).contiguity
     return tuple(sorted(reversed(range(len(runs))), key=lambda d: -runs[d]))
 
 
-def _vector(access: Access, facts: AxisAnalysis) -> int:
+def _vector(access: Access, facts: Facts) -> int:
     """How many elements of the fastest dim one message of a lane may move."""
-    info, dim = facts.info(access.ptr), _order(access, facts)[0]
+    info, dim = facts.of(access.ptr), _order(access, facts)[0]
     aligned = max(info.divisibility[dim] // pointee_bytes(access.ptr), 1)
     run = min(info.contiguity[dim], shape_of(access.ptr)[dim])
     return min(aligned, run, max(WIDEST_BITS // pointee_bits(access.ptr), 1))

@@ -30,7 +30,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import LinearEncoding, LinearLayout
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions
@@ -85,8 +85,8 @@ def repeats_of(load: LoadOp) -> Runs | None:
     if not isinstance(kind, TensorType) or len(shape_of(load.result)) != 2:
         return None
     rows, times = shape_of(load.result)[0], TIMES.get(bit_width(kind.element_type), 1)
-    facts = AxisAnalysis(trusting=False)
-    infos = [facts.info(v) for v in load.operands]
+    facts = Facts(trusting=False)
+    infos = [facts.of(v) for v in load.operands]
     groups = min(rows, *(info.constancy[0] for info in infos))
     some = Runs(0, groups if groups >= LANES else 1)
     for runs in (Runs(0, rows), some, Runs(1, times), Runs(0, times)):
@@ -161,7 +161,7 @@ def _divided(value: SSAValue, by: int, at: InsertPoint) -> SSAValue | None:
     new: Operation | None = None
     if known is not None:
         new = None if known % by else _splat(value.type, known // by)
-    elif isinstance(op, SplatOp) and AxisAnalysis(trusting=False).info(
+    elif isinstance(op, SplatOp) and Facts(trusting=False).of(
             op.src).divisibility[0] % by == 0:
         return _divided_scalar(op, by, at)
     elif isinstance(op, arith.MuliOp) and constant_of(op.rhs) == by:

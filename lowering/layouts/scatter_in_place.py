@@ -29,7 +29,7 @@ from xdsl.rewriter import InsertPoint
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import View, view_of
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
@@ -54,21 +54,21 @@ class ScatterInPlacePass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for scatter, encoding in list(_scatters(function, AxisAnalysis())):
+            for scatter, encoding in list(_scatters(function, Facts())):
                 _move(scatter, encoding)
-            for store, encoding in list(_converted_stores(function, AxisAnalysis())):
+            for store, encoding in list(_converted_stores(function, Facts())):
                 _move(store, encoding)
             erase_dead(function)
 
 
-def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operation, Attribute]]:
+def _scatters(function: Operation, facts: Facts) -> Iterator[tuple[Operation, Attribute]]:
     """Stores and atomics with the layout that their addresses come from, if all can have it."""
     scatters: list[Scatter] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
     for op in scatters:
         addresses = before_conversions(op.ptr)
         if addresses is op.ptr or is_cheap(addresses):
             continue
-        if any(run > 1 for run in facts.info(addresses).contiguity):
+        if any(run > 1 for run in facts.of(addresses).contiguity):
             continue
         encoding = layout_held(addresses)
         if layout_of(addresses.type).is_injective and all(_has(v, encoding) for v in op.operands):
@@ -76,7 +76,7 @@ def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operat
 
 
 def _converted_stores(
-    function: Operation, facts: AxisAnalysis
+    function: Operation, facts: Facts
 ) -> Iterator[tuple[Operation, Attribute]]:
     """Stores of converted values, with the layout of the value if that takes no more messages."""
     loaded = {base_of(load.ptr) for load in all_of(function, LoadOp)}
@@ -96,10 +96,10 @@ def _converted_stores(
             yield op, encoding
 
 
-def _messages(op: StoreOp, facts: AxisAnalysis, view: View) -> int | None:
+def _messages(op: StoreOp, facts: Facts, view: View) -> int | None:
     """With how many messages a store works, if neighbouring lanes are neighbours in memory."""
     width, _ = vector_width(facts, op.ptr, needed_mask(op.mask), view)
-    runs = facts.info(op.ptr).contiguity
+    runs = facts.of(op.ptr).contiguity
     step = [(d, c) for d, c in enumerate(view.lanes[0]) if c]
     adjacent = len(step) == 1 and step[0][1] == width and runs[step[0][0]] > width
     return len(view.registers) // width if adjacent else None

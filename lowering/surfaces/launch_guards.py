@@ -20,7 +20,7 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.facts.affine import Affine, Iteration, Remainder
+from triton_xe.lowering.facts.affine import Affine, Iteration, LastIteration, Remainder
 from triton_xe.lowering.facts.poly import Poly, Symbol
 from triton_xe.lowering.facts.values import Unknown, attribute, constant_of, pointee_bytes
 from triton_xe.lowering.module_facts import (
@@ -29,7 +29,7 @@ from triton_xe.lowering.module_facts import (
     module_of,
     options_of,
 )
-from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
+from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 _BINARY: dict[type[Operation], str] = {
     arith.AddiOp: "add", arith.SubiOp: "subtract", arith.MuliOp: "multiply",

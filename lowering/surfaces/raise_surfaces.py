@@ -35,7 +35,13 @@ from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.facts.affine import Affine, Iteration, Remainder, invariant_in
+from triton_xe.lowering.facts.affine import (
+    Affine,
+    Iteration,
+    LastIteration,
+    Remainder,
+    invariant_in,
+)
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.layouts.at_operand import UNPACKED
@@ -58,10 +64,8 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.surfaces import (
-    LastIteration,
     Misalignment,
     Surface,
-    nonnegative,
     surface_access,
 )
 from triton_xe.lowering.surfaces.weights_by_blocks import weights_by_blocks
@@ -320,9 +324,10 @@ def _version(sites: list[Site]) -> None:
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
-    runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop)}
+    affine = Affine()
+    runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop, affine)}
     if len(loops) == 1 and not runs:
-        low, high = (Affine().scalar(v) for v in (loops[0].lb, loops[0].ub))
+        low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
         runs = set(loops)
     for site in sites:
@@ -346,10 +351,10 @@ def _version(sites: list[Site]) -> None:
         _place_cursors(first, loop, accesses)
 
 
-def _runs(loop: scf.ForOp) -> bool:
-    """Whether a loop certainly runs at least once."""
-    low, high = (Affine().scalar(v) for v in (loop.lb, loop.ub))
-    return nonnegative(high - low - 1)
+def _runs(loop: scf.ForOp, affine: Affine) -> bool:
+    """True if a loop certainly runs at least once."""
+    low, high = (affine.scalar(v) for v in (loop.lb, loop.ub))
+    return affine.nonnegative(high - low - 1)
 
 
 def _stays_inside(anchor: Operation) -> bool:

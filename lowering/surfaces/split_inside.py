@@ -29,7 +29,6 @@ from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import Scalars, below, functions, hoist
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
-from triton_xe.lowering.surfaces.surfaces import nonnegative
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_OPERATIONS = 200
@@ -105,7 +104,8 @@ def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
     shape = shape_of(conditions)
     room = [high - shape[dim] for dim, high in mask.high.items()]
     room += [Poly.constant(0) - low for low in mask.low.values()]
-    tested = [at_least(r, Poly.constant(0), "inside") for r in room if not nonnegative(r)]
+    tested = [at_least(r, Poly.constant(0), "inside") for r in room
+              if not affine.nonnegative(r)]
     return [*mask.conditions, *tested]
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from triton_xe.dialects.arith_ext import ExtSIOp, SelectOp
+from triton_xe.dialects.arith_ext import SelectOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
-from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, SplatOp
+from triton_xe.dialects.tt.ops import AddPtrOp, SplatOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
@@ -25,19 +24,19 @@ from triton_xe.lowering.facts.affine import (
     Affine,
     Index,
     Iteration,
+    LastIteration,
     Mask,
     Pointers,
-    Remainder,
+    implied,
     invariant_in,
     made_inside,
+    multiple_of,
 )
 from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
 from triton_xe.lowering.facts.values import (
     Unknown,
     constant_of,
-    declared_multiple,
     pointee_bits,
-    pointee_bytes,
     shape_of,
 )
 from triton_xe.lowering.module_facts import module_of, options_of
@@ -95,7 +94,7 @@ def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
         raise Unknown("what fills masked elements changes in the loop")
     if isinstance(op, LoadOp):
         pointers, mask = _without_unobserved(op, pointers, mask, affine)
-    surface = _surface(pointers, mask, op.ptr, loop)
+    surface = _surface(pointers, mask, op.ptr, loop, affine)
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
@@ -105,7 +104,7 @@ def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> 
     while loop is not None and made_inside(base, loop):
         if not isinstance(base.owner, AddPtrOp):
             raise Unknown("the base address changes in the loop")
-        index = replace(index, start=index.start + affine.scalar(base.owner.offset))
+        index = index.plus(affine.moved(base.owner.offset, len(index.strides)))
         base = base.owner.ptr
     return Pointers(base, index)
 
@@ -144,7 +143,7 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _surface(
-    pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None
+    pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None, affine: Affine
 ) -> Surface:
     bits = pointee_bits(pointer)
     if bits not in block_2d.ELEMENT_BITS or bits == 64:  # a row of 16 is two messages wide
@@ -154,11 +153,11 @@ def _surface(
         raise Unknown("no dimension is contiguous")
     other = 1 - unit
     pitch = index.strides[other]
-    if not invariant_in_maybe(pitch, loop) or nonnegative(-pitch):
+    if not invariant_in_maybe(pitch, loop) or affine.nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
     return _bounded(_Draft(pointers.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
-                    index.conditions + mask.conditions)
+                    index.conditions + mask.conditions, affine)
 
 
 @dataclass(frozen=True)
@@ -178,10 +177,11 @@ def _bounded(
     loop: Operation | None,
     guards: list[Guard],
     conditions: tuple[Guard, ...],
+    affine: Affine,
 ) -> Surface:
     size, unit, other = draft.bits // 8, draft.unit, 1 - draft.unit
     rows, columns = shape_of(pointer)[other], shape_of(pointer)[unit]
-    needs = list(conditions)
+    needs: list[Guard] = []
     width, height = draft.pitch, Poly.constant(MANY_ROWS)
     if unit in mask.high:
         width = draft.x + mask.high[unit]
@@ -209,11 +209,12 @@ def _bounded(
     for value in (width, height):
         if not invariant_in_maybe(value, loop):
             raise Unknown("the bounds of the surface change in the loop")
-    resolved = _resolve(needs, loop)
+    needs = _unproved(list(conditions), needs, affine)
+    resolved = _resolve(needs, loop, affine)
     guards = guards + resolved
     word = block_2d.OFFSET_BYTES
     moving, still = draft.x.split(lambda s: loop is not None and not _known_before(s, loop))
-    if multiple_of(moving * size) % word:
+    if multiple_of(moving * size, affine.facts) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
         ("the pitch", draft.pitch * size, block_2d.PITCH_MULTIPLE),
@@ -224,9 +225,9 @@ def _bounded(
         known = amount.as_constant
         if known is not None and known % of:
             raise Unknown(f"{need.what}: not so here ({known})")
-        if multiple_of(amount) % of:
+        if multiple_of(amount, affine.facts) % of:
             guards.append(need)
-    alignment = base_multiple(draft.base)
+    alignment = affine.facts.of(draft.base).divisor
     needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(draft.base) else word
     if alignment % needed:
         what = f"the base address is a multiple of {needed} bytes"
@@ -269,6 +270,9 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
     changed = replace(
         index, start=index.start.substitute(one),
         strides=tuple(s.substitute(one) for s in index.strides),
+        conditions=tuple(
+            replace(c, amount=c.amount.substitute(one), bound=c.bound.substitute(one))
+            for c in index.conditions),
     )
     what = "the inner stride is 1"
     return changed, 1, [
@@ -286,16 +290,20 @@ def _known_before(symbol: Symbol, loop: Operation) -> bool:
     return invariant_in(Poly.symbol(symbol), loop)
 
 
-@dataclass(frozen=True)
-class LastIteration:
-    """The symbol: index of the last iteration of a loop, which runs at least once."""
+def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> list[Guard]:
+    """All requirements but the conditions that the others imply."""
+    kept = list(dict.fromkeys(conditions))
+    for condition in tuple(kept):
+        others = [need for need in (*kept, *needs) if need != condition]
+        if affine.nonnegative(condition.amount - condition.bound, implied(others)):
+            kept.remove(condition)
+    return [*kept, *needs]
 
-    loop: Operation
 
-
-def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard]:
+def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list[Guard]:
     """Requirements as guards that can be tested before the loop; proven ones are left out."""
     guards: list[Guard] = []
+    assumed = implied(needs)
     for need in needs:
         gap = need.amount - need.bound
         moving, still = gap.split(lambda s: loop is not None and not _known_before(s, loop))
@@ -303,8 +311,8 @@ def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard]:
         if moving.terms:
             if loop is None:
                 raise Unknown("no loop")
-            falling = not nonnegative(moving)
-            if falling and not nonnegative(-moving):
+            falling = not affine.nonnegative(moving, assumed)
+            if falling and not affine.nonnegative(-moving, assumed):
                 raise Unknown(f"cannot tell for every iteration whether {need.what}")
             if moving.symbols and any(
                 not isinstance(s, Iteration) and not _known_before(s, loop) for s in moving.symbols
@@ -315,7 +323,7 @@ def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard]:
         value = worst.as_constant
         if value is not None and value < 0:
             raise Unknown(f"it is never so that {need.what}")
-        if not nonnegative(worst):
+        if not affine.nonnegative(worst):
             guards.append(at_least(worst, _ZERO, need.what))
     return guards
 
@@ -331,62 +339,3 @@ def _last_of(loop: Operation) -> Callable[[Symbol], Poly | None]:
         return Poly.constant(max(0, (high - low - 1) // step))
 
     return last
-
-
-def nonnegative(poly: Poly) -> bool:
-    """Whether a polynomial is certainly not negative."""
-    return all(c >= 0 and all(_symbol_nonnegative(s) for s in m) for m, c in poly.terms.items())
-
-
-def _symbol_nonnegative(symbol: Symbol) -> bool:
-    if isinstance(symbol, (Iteration, Remainder, LastIteration)):
-        return True
-    return isinstance(symbol, SSAValue) and _value_nonnegative(symbol, 8)
-
-
-def _value_nonnegative(value: SSAValue, depth: int) -> bool:
-    constant = constant_of(value)
-    if constant is not None:
-        return constant >= 0
-    if depth == 0:
-        return False
-
-    def of(*values: SSAValue) -> bool:
-        return all(_value_nonnegative(v, depth - 1) for v in values)
-
-    match value.owner:
-        case GetProgramIdOp() | GetNumProgramsOp():
-            return True
-        case arith.RemSIOp(lhs=source) | ExtSIOp(input=source):
-            return of(source)
-        case arith.DivSIOp() | arith.MinSIOp() | arith.AddiOp() | arith.MuliOp() | SelectOp() as op:
-            return of(op.lhs, op.rhs)
-        case arith.MaxSIOp(lhs=left, rhs=right):
-            return of(left) or of(right)
-    return False
-
-
-def multiple_of(poly: Poly) -> int:
-    """A number that certainly divides the value of a polynomial (0: the value is 0)."""
-    out = 0
-    for monomial, coefficient in poly.terms.items():
-        factor = abs(coefficient)
-        for symbol in monomial:
-            factor *= _symbol_multiple(symbol)
-        out = gcd(out, factor)
-    return out
-
-
-def _symbol_multiple(symbol: Symbol) -> int:
-    if isinstance(symbol, Remainder):
-        return gcd(multiple_of(symbol.value), multiple_of(symbol.modulus)) or 1
-    return declared_multiple(symbol) if isinstance(symbol, SSAValue) else 1
-
-
-def base_multiple(base: SSAValue) -> int:
-    """A number of bytes that certainly divides a scalar pointer."""
-    affine, steps = Affine(), 0
-    while isinstance(base.owner, AddPtrOp):
-        steps = gcd(steps, multiple_of(affine.scalar(base.owner.offset)) * pointee_bytes(base))
-        base = base.owner.ptr
-    return gcd(steps, declared_multiple(base))

@@ -21,7 +21,7 @@ from triton_xe.dialects.tt.ops import BroadcastOp, DotOp, ExpandDimsOp, SplatOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import declared_multiple, shape_of
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
@@ -56,7 +56,7 @@ class WholeGroupsPass(TargetedPass):
 
 def _vouch(function: FuncOp, dots: list[DotOp]) -> None:
     """Conditions for the sizes of groups of the operands' loads, and what they tell."""
-    facts = AxisAnalysis(trusting=False)
+    facts = Facts(trusting=False)
     wanted: dict[BlockArgument, tuple[int, Division]] = {}
     for division, size in _divisions(dots):
         rows = _rows_in_a_row(division, facts)
@@ -95,9 +95,9 @@ def _splatted(value: SSAValue) -> SSAValue | None:
     return value.owner.src if isinstance(value.owner, SplatOp) else None
 
 
-def _rows_in_a_row(division: Division, facts: AxisAnalysis) -> int:
+def _rows_in_a_row(division: Division, facts: Facts) -> int:
     """How many neighbours along the rows would have the same quotient, were the divisor large."""
-    info = facts.info(division.lhs)
+    info = facts.of(division.lhs)
     return min(info.contiguity[0], info.divisibility[0])
 
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.hardware.target import Target
@@ -26,7 +26,7 @@ from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.types import I32, scalar_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.spirv import QUOTIENT
 
 FEWEST = 2
@@ -87,18 +87,6 @@ def _size(x: Term) -> tuple[Term, Term]:
     """A signed integer without its sign, as an unsigned one, and the sign in all bits."""
     sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
     return (x ^ sign) - sign, sign
-
-
-def is_natural(value: SSAValue) -> bool:
-    """Whether a scalar or all elements are known not to be negative.
-
-    Also the counter of a loop that starts at no negative number: its step is positive.
-    """
-    owner = value.owner
-    loop = owner.parent_op() if isinstance(owner, Block) else None
-    if isinstance(loop, scf.ForOp) and value is loop.body.block.args[0]:
-        return is_natural(loop.lb)
-    return integer_range(value)[0] >= 0
 
 
 # -- elements of tensors ---------------------------------------------------------------------------
@@ -188,13 +176,13 @@ def _function(
     return function
 
 
-def fits(op: Operation) -> bool:
-    """Whether elements are of 32 bits, or of 64 bits with a size below the largest of 32 bits.
+def fits(op: Operation, facts: Facts) -> bool:
+    """True if elements are of 32 bits, or of 64 bits with a size below the largest of 32 bits.
 
     Divisors from that size on are as one of that size, so that all quotients are 0.
     """
     kind = get_element_type_or_self(op.results[0].type)
     if kind != i64:
         return bool(kind == i32)
-    low, high = integer_range(op.operands[0])
+    low, high = facts.range(op.operands[0])
     return high < MOST and low > (-MOST if isinstance(op, SIGNED) else -1)

@@ -30,7 +30,6 @@ from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Regis
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
 from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.facts.integer_range import integer_range
 from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.facts.values import constant_of
 
@@ -204,13 +203,13 @@ def _field_of(value: SSAValue) -> _Field | None:
 
 def from_integer(em: Emitter, value: SSAValue, kind: Attribute) -> Registers | None:
     """fp16 of integers, in pairs; None where they are not made of bits of words."""
-    if not serves(em, kind) or _bias(value) is None:
+    if not serves(em, kind) or _bias(em, value) is None:
         return None
     made, bias = _biased(em, value)
     return plus(em, made, -bias) if bias else made
 
 
-def _bias(value: SSAValue) -> int | None:
+def _bias(em: Emitter, value: SSAValue) -> int | None:
     """How much larger than an integer its fp16 is at first; None where it is not made of fields.
 
     None also where fp16 would have to hold what it cannot.
@@ -220,12 +219,12 @@ def _bias(value: SSAValue) -> int | None:
         return None
     if not isinstance(op, arith.AddiOp | arith.SubiOp):
         return BIAS if _field_of(value) is not None else 0 if _is_byte(op) else None
-    sides = [_bias(v) for v in op.operands]
-    if sides == [None, None] or any(map(_beyond, op.operands, (0, 0))):
+    sides = [_bias(em, v) for v in op.operands]
+    if sides == [None, None] or any(_beyond(em, v, 0) for v in op.operands):
         return None
     found = _sum(op, *sides)
-    return None if _beyond(value, found) or _beyond(op.rhs, found) or (
-        _beyond(op.rhs, -found)) else found
+    return None if _beyond(em, value, found) or _beyond(em, op.rhs, found) or (
+        _beyond(em, op.rhs, -found)) else found
 
 
 def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -> int:
@@ -235,9 +234,9 @@ def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -
     return (left or 0) + (other if isinstance(op, arith.AddiOp) else -other)
 
 
-def _beyond(value: SSAValue, bias: int) -> bool:
+def _beyond(em: Emitter, value: SSAValue, bias: int) -> bool:
     """Whether fp16 does not hold all that an integer can be, and the bias."""
-    low, high = integer_range(value)
+    low, high = em.proven.range(value)
     return low + bias < -2 * BIAS or high + bias > 2 * BIAS
 
 
@@ -248,7 +247,7 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
         return _of_bytes(em, op), 0
     if field is not None and _is_single(em, field):
         return mapped(em, HALF, [em.registers(value)], partial(_biased_field, em)), BIAS
-    if _bias(value) is None or _is_byte(op):
+    if _bias(em, value) is None or _is_byte(op):
         return mapped(em, HALF, [em.registers(value)], lambda v: Term(em, v).to_float(
             FLOAT).resized(HALF).value), 0
     if field is not None:
@@ -369,7 +368,7 @@ def _stays_inside(em: Emitter, field: _Field) -> bool:
     """Whether bits that are wanted never lie beyond a word: the shift is by multiples of them."""
     if field.shift is None:
         return True
-    return all(d % field.bits == 0 for d in em.proven.info(field.shift).divisibility) and (
+    return em.proven.of(field.shift).divisor % field.bits == 0 and (
         32 % field.bits == 0)
 
 

@@ -53,7 +53,7 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, pointee_bytes
 from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
@@ -161,7 +161,7 @@ def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
 
 
 def vector_width(
-    axis: AxisAnalysis, pointer: SSAValue, mask: SSAValue | None, view: View,
+    axis: Facts, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int = MAX_LANE_BYTES,
 ) -> tuple[int, int]:
     """How many registers one access of a lane can cover, and what divides its address in bytes.
@@ -169,7 +169,7 @@ def vector_width(
     They are contiguous and equally masked.  A message takes words of 32 bits and more wherever one
     element of them may stand; smaller elements must fill aligned words.
     """
-    info = axis.info(pointer)
+    info = axis.of(pointer)
     size = pointee_bytes(pointer)
     best, divisor = 1, size
     for dim in range(len(view.shape)):
@@ -182,7 +182,7 @@ def vector_width(
                 run * size, size, info.divisibility[dim])):
             run //= 2
         if mask is not None:
-            run = min(run, axis.info(mask).constancy[dim])
+            run = min(run, axis.of(mask).constancy[dim])
         if run > best:
             best, divisor = run, max(gcd(info.divisibility[dim], run * size), size)
     return best, divisor

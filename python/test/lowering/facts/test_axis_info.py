@@ -3,7 +3,7 @@
 import pytest
 
 from triton_xe.dialects.tt.structure import ReturnOp
-from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.rewriting import all_of
 
@@ -37,4 +37,4 @@ def test_a_chosen_number_is_divided_by_what_divides_all(made: str, kind: str, di
     """Elements of a run are no multiples of what its first one is a multiple of."""
     module = import_ttgir(MODULE.replace("MADE", made).replace("TYPE", kind))
     (end,) = all_of(module, ReturnOp)
-    assert AxisAnalysis().info(end.operands[0]).divisibility == (divides,)
+    assert Facts().of(end.operands[0]).divisibility == (divides,)

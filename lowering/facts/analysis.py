@@ -1,0 +1,276 @@
+"""The one analysis of integers, pointers and masks: facts that hold for every launch.
+
+    >>> from triton_xe.lowering.import_ttgir import import_ttgir
+    >>> module = import_ttgir('''tt.func @f(%n: i32) {
+    ...   %c = arith.constant 16 : i32
+    ...   %m = arith.remui %n, %c : i32
+    ...   tt.return }''')
+    >>> Facts().range(list(module.walk())[3].results[0])
+    (0, 15)
+
+A fact is solved when it is asked for: the values that it depends on are visited once, those of
+loops until nothing changes.  Values keep their facts, so an analysis must be made anew after
+a change of the code.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from triton_xe.dialects.arith_ext import CmpiOp
+from triton_xe.dialects.llvm_ext import AssumeOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.lowering.facts.fact import (
+    Fact,
+    Range,
+    full,
+    join,
+    power_of_two_divisor,
+    rounded,
+    signed,
+    unknown,
+)
+from triton_xe.lowering.facts.rules import RULES, Result
+from triton_xe.lowering.facts.values import (
+    bits_of,
+    carried,
+    constant_of,
+    declared_multiple,
+    pointee_bytes_or_1,
+    shape_of,
+    states_facts,
+)
+
+PATIENCE = 3
+"""Changes of a range in a loop after which its ends are taken as unbounded."""
+_HINTS = ("tt.contiguity", "tt.constancy", "tt.divisibility")
+
+
+class Facts:
+    """Facts about the values of one function.
+
+    With `trusting`, what the program states is taken as true: `tl.multiple_of` and its kin,
+    `tl.assume`.  Without it, only what the operations prove.
+    """
+
+    def __init__(self, *, trusting: bool = True) -> None:
+        self.trusting = trusting
+        self._known: dict[SSAValue, Fact] = {}
+
+    def of(self, value: SSAValue) -> Fact:
+        """The fact of a value."""
+        found = self._known.get(value)
+        return self._solve(value) if found is None else found
+
+    def range(self, value: SSAValue) -> Range:
+        """The least and the greatest number that elements can be, as signed numbers."""
+        return self.of(value).range
+
+    def _solve(self, value: SSAValue) -> Fact:
+        order = self._slice(value)
+        users: dict[SSAValue, list[SSAValue]] = {}
+        for made in order:
+            for source in _sources(made):
+                users.setdefault(source, []).append(made)
+        found: dict[SSAValue, Fact] = {}
+        changes: dict[SSAValue, int] = {}
+        waiting = deque(order)
+        while waiting:
+            at = waiting.popleft()
+            new, old = self._evaluated(at, found), found.get(at)
+            if old is not None:
+                if new == old:
+                    continue
+                changes[at] = changes.get(at, 0) + 1
+                new = _weakened(at, old, new, changes[at])
+                if new == old:
+                    continue
+            found[at] = new
+            waiting += [user for user in users.get(at, ()) if user in found]
+        self._known |= found
+        return found[value]
+
+    def _slice(self, value: SSAValue) -> list[SSAValue]:
+        """The values without facts that a value depends on, each after its sources.
+
+        What a loop carries stands after its start, and before what the loop makes of it.
+        """
+        order: dict[SSAValue, None] = {}
+        entered: set[SSAValue] = set()
+        handed_back = deque([value])
+        while handed_back:
+            waiting = [(handed_back.popleft(), False)]
+            while waiting:
+                at, is_ready = waiting.pop()
+                if is_ready:
+                    order[at] = None
+                elif at not in self._known and at not in entered:
+                    entered.add(at)
+                    first, later = _ordered_sources(at)
+                    handed_back += later
+                    waiting.append((at, True))
+                    waiting += [(v, False) for v in first]
+        return list(order)
+
+    def _evaluated(self, value: SSAValue, found: dict[SSAValue, Fact]) -> Fact:
+        given = [fact for source in _sources(value)
+                 if (fact := found.get(source) or self._known.get(source)) is not None]
+        return self._stated(value, rounded(_computed(value, given)))
+
+    def _stated(self, value: SSAValue, fact: Fact) -> Fact:
+        """What is known with what the program states."""
+        if not self.trusting:
+            return fact
+        op = value.owner
+        if isinstance(op, Operation) and op.attributes and states_facts(op):
+            fact = _hinted(op, fact)
+        return fact if shape_of(value) else _assumed(value, fact)
+
+
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    first, later = _ordered_sources(value)
+    return (*first, *later)
+
+
+def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
+    """The values that a fact comes from, and those that only a loop hands back."""
+    op = value.owner
+    if isinstance(op, Block):
+        held = carried(value)
+        if held is not None:
+            return (held.start,), (held.end,)
+        loop = op.parent_op()
+        return (tuple(loop.operands[:3]), ()) if isinstance(loop, scf.ForOp) else ((), ())
+    if type(op) in RULES:
+        return op.operands, ()
+    if isinstance(op, scf.ForOp):
+        return (op.body.block.args[op.results.index(value) + 1],), ()
+    if isinstance(op, scf.IfOp):
+        place = op.results.index(value)
+        return [region.block.last_op.operands[place] for region in op.regions], ()  # type: ignore[union-attr]
+    return (), ()
+
+
+def _computed(value: SSAValue, given: Sequence[Fact]) -> Fact:
+    """A value's fact from those of its sources; of those that a loop hands back maybe not yet."""
+    op, constant = value.owner, constant_of(value)
+    if constant is not None:
+        return _constant(value, constant)
+    if isinstance(op, Block):
+        return _block_argument(value, given)
+    if type(op) in RULES and len(given) == len(op.operands):
+        return RULES[type(op)](Result.of(op), given)
+    if isinstance(op, arith.ConstantOp):
+        return _listed(op)
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return _joined(value, given)
+    return unknown(bits_of(value), len(shape_of(value)))
+
+
+def _constant(value: SSAValue, number: int) -> Fact:
+    shape = shape_of(value)
+    ones = (1,) * max(len(shape), 1)
+    number = signed(number, bits_of(value) or 64)
+    return Fact(number, number, ones, shape or (1,), (power_of_two_divisor(number),) * len(ones))
+
+
+def _listed(op: arith.ConstantOp) -> Fact:
+    """The range of a tensor of several numbers."""
+    bits, rank = bits_of(op.result), len(shape_of(op.result))
+    fact = unknown(bits, rank)
+    if not bits or not isinstance(op.value, DenseIntOrFPElementsAttr):
+        return fact
+    numbers = [signed(int(x), bits) for x in op.value.get_values()]
+    return fact._replace(low=min(numbers), high=max(numbers))
+
+
+def _joined(value: SSAValue, given: Sequence[Fact]) -> Fact:
+    if not given:
+        return unknown(bits_of(value), len(shape_of(value)))
+    fact = given[0]
+    for other in given[1:]:
+        fact = join(fact, other, pointee_bytes_or_1(value))
+    return fact
+
+
+def _block_argument(value: SSAValue, given: Sequence[Fact]) -> Fact:
+    assert isinstance(value, BlockArgument)
+    if carried(value) is not None:
+        return _joined(value, given)
+    bits, rank = bits_of(value), len(shape_of(value))
+    fact, parent = unknown(bits, rank), value.block.parent_op()
+    if isinstance(parent, FuncOp):
+        return fact._replace(divisibility=(power_of_two_divisor(declared_multiple(value)),))
+    if isinstance(parent, scf.ForOp) and not value.index and len(given) == 3:
+        return _counter(parent, fact, given)
+    return fact
+
+
+def _counter(loop: scf.ForOp, fact: Fact, given: Sequence[Fact]) -> Fact:
+    """low, low + step, ... below high: `scf.for` ends before its counter could wrap."""
+    low, high, step = given
+    fact = fact._replace(divisibility=(min(low.divisibility[0], step.divisibility[0]),))
+    if "unsignedCmp" in loop.properties and min(low.low, high.low) < 0:
+        return fact
+    return fact._replace(low=low.low, high=max(high.high - 1, low.low))
+
+
+def _weakened(value: SSAValue, old: Fact, new: Fact, changes: int) -> Fact:
+    """What holds for a value in each pass of a loop; the range of what it carries soon has no end.
+    """
+    fact = join(old, new, pointee_bytes_or_1(value))
+    if changes < PATIENCE or carried(value) is None:
+        return fact
+    least, most = full(bits_of(value))
+    low = old.low if fact.low == old.low else 0 if fact.low >= 0 else least
+    return fact._replace(low=low, high=old.high if fact.high == old.high else most)
+
+
+def _hinted(op: Operation, fact: Fact) -> Fact:
+    """Facts that the program states of a value (`tl.multiple_of` and its kin)."""
+    fields = []
+    for name, have in zip(_HINTS, fact[2:], strict=True):
+        held = op.attributes.get(name)
+        stated = [int(v) for v in getattr(held, "get_values", tuple)()]
+        fields.append(tuple(map(max, have, stated)) if len(stated) == len(have) else have)
+    return Fact(fact.low, fact.high, *fields)
+
+
+def proven_range(value: SSAValue) -> Range:
+    """The least and the greatest number that elements are proved to be, by an analysis of its own.
+
+    Passes that ask for many values keep one `Facts`.
+    """
+    return Facts(trusting=False).range(value)
+
+
+_BELOW = {"slt": 1, "sle": 0}
+_ABOVE = {"sgt": 1, "sge": 0}
+
+
+def _assumed(value: SSAValue, fact: Fact) -> Fact:
+    """Bounds that `tl.assume` states of a scalar, where it is computed."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, CmpiOp) and use.index == 0 and any(
+                isinstance(u.operation, AssumeOp) and _is_reached(u.operation, value)
+                for u in op.result.uses):
+            bound = constant_of(op.rhs)
+            if bound is None:
+                continue
+            if op.comparison in _BELOW:
+                fact = fact._replace(high=min(fact.high, bound - _BELOW[op.comparison]))
+            elif op.comparison in _ABOVE:
+                fact = fact._replace(low=max(fact.low, bound + _ABOVE[op.comparison]))
+    return fact
+
+
+def _is_reached(op: Operation, value: SSAValue) -> bool:
+    """True if an operation is executed whenever a value is computed."""
+    owner = value.owner
+    return op.parent is (owner if isinstance(owner, Block) else owner.parent)
