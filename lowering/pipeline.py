@@ -55,6 +55,7 @@ from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
+from triton_xe.lowering.surfaces.assume_no_wrap import AssumeNoWrapPass
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
 from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
@@ -86,6 +87,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ExpandDescriptorsPass,
         CopyAtOncePass,
         DecomposeScaledDotsPass,
+        AssumeNoWrapPass,
         SwapPairsPass,
         ShortenRowsPass,
         WholeGroupsPass,

@@ -49,7 +49,6 @@ from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
-from triton_xe.lowering.facts.rules import Result
 from triton_xe.lowering.facts.values import (
     Carried,
     Reshape,
@@ -263,7 +262,7 @@ class Affine:
         for needed in operands_first(value, self._stays_exact, _NEVER_WRAPS):
             op = needed.owner
             self._stays_exact[needed] = not isinstance(op, Block | TruncIOp) and (
-                not isinstance(op, _RING) or not Result.of(op).wraps) and all(
+                not isinstance(op, _RING) or not self.facts.wraps(op)) and all(
                 self._stays_exact[v] for v in _NEVER_WRAPS(op))
         return self._stays_exact[value]
 

@@ -28,6 +28,7 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.lowering.facts.fact import (
     Fact,
     Range,
+    fitting,
     full,
     join,
     power_of_two_divisor,
@@ -35,7 +36,7 @@ from triton_xe.lowering.facts.fact import (
     signed,
     unknown,
 )
-from triton_xe.lowering.facts.rules import RULES, Result
+from triton_xe.lowering.facts.rules import RULES, Result, exact_range
 from triton_xe.lowering.facts.values import (
     bits_of,
     carried,
@@ -55,11 +56,12 @@ class Facts:
     """Facts about the values of one function.
 
     With `trusting`, what the program states is taken as true: `tl.multiple_of` and its kin,
-    `tl.assume`.  Without it, only what the operations prove.
+    `tl.assume`.  Without it, only what the operations prove.  `ideal` facts are those of a program
+    where nothing wraps around and no dividend is negative: good for choices of what is fast.
     """
 
-    def __init__(self, *, trusting: bool = True) -> None:
-        self.trusting = trusting
+    def __init__(self, *, trusting: bool = True, ideal: bool = False) -> None:
+        self.trusting, self.ideal = trusting, ideal
         self._known: dict[SSAValue, Fact] = {}
 
     def of(self, value: SSAValue) -> Fact:
@@ -70,6 +72,12 @@ class Facts:
     def range(self, value: SSAValue) -> Range:
         """The least and the greatest number that elements can be, as signed numbers."""
         return self.of(value).range
+
+    def wraps(self, op: Operation) -> bool:
+        """True if a sum, difference, product or left shift may not have room in its bits."""
+        result = Result.of(op, ideal=self.ideal)
+        exact = exact_range(op, *map(self.of, op.operands))
+        return result.wraps and (exact is None or fitting(exact, result.bits) != exact)
 
     def _solve(self, value: SSAValue) -> Fact:
         order = self._slice(value)
@@ -120,7 +128,22 @@ class Facts:
     def _evaluated(self, value: SSAValue, found: dict[SSAValue, Fact]) -> Fact:
         given = [fact for source in _sources(value)
                  if (fact := found.get(source) or self._known.get(source)) is not None]
-        return self._stated(value, rounded(_computed(value, given)))
+        return self._stated(value, rounded(self._computed(value, given)))
+
+    def _computed(self, value: SSAValue, given: Sequence[Fact]) -> Fact:
+        """A value's fact from those of its sources, as far as a loop has handed them back."""
+        op, constant = value.owner, constant_of(value)
+        if constant is not None:
+            return _constant(value, constant)
+        if isinstance(op, Block):
+            return _block_argument(value, given)
+        if type(op) in RULES and len(given) == len(op.operands):
+            return RULES[type(op)](Result.of(op, ideal=self.ideal), given)
+        if isinstance(op, arith.ConstantOp):
+            return _listed(op)
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            return _joined(value, given)
+        return unknown(bits_of(value), len(shape_of(value)))
 
     def _stated(self, value: SSAValue, fact: Fact) -> Fact:
         """What is known with what the program states."""
@@ -154,22 +177,6 @@ def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAV
         place = op.results.index(value)
         return [region.block.last_op.operands[place] for region in op.regions], ()  # type: ignore[union-attr]
     return (), ()
-
-
-def _computed(value: SSAValue, given: Sequence[Fact]) -> Fact:
-    """A value's fact from those of its sources; of those that a loop hands back maybe not yet."""
-    op, constant = value.owner, constant_of(value)
-    if constant is not None:
-        return _constant(value, constant)
-    if isinstance(op, Block):
-        return _block_argument(value, given)
-    if type(op) in RULES and len(given) == len(op.operands):
-        return RULES[type(op)](Result.of(op), given)
-    if isinstance(op, arith.ConstantOp):
-        return _listed(op)
-    if isinstance(op, scf.ForOp | scf.IfOp):
-        return _joined(value, given)
-    return unknown(bits_of(value), len(shape_of(value)))
 
 
 def _constant(value: SSAValue, number: int) -> Fact:

@@ -69,9 +69,12 @@ class Fact(NamedTuple):
         divisibility = tuple(self.first(d, run) for d, run in enumerate(kept))
         return self._replace(contiguity=kept, divisibility=divisibility)
 
-    def aligned(self) -> Fact:
-        """The same with runs that begin at multiples of their length."""
-        return self.cut(self.divisibility)
+    def aligned(self, bits: int) -> Fact:
+        """The same with runs that begin at multiples of their length.
+
+        No such run of numbers of so many bits passes the largest one, or 0.
+        """
+        return self.cut(min(x, 1 << bits - 1) for x in self.divisibility)
 
 
 def full(bits: int) -> Range:

@@ -19,7 +19,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import constant_of, shape_of
+from triton_xe.lowering.facts.values import bits_of, constant_of, shape_of
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 DEPTH = 16
@@ -34,7 +34,7 @@ _ARITHMETIC: dict[type[Operation], Callable[[Elements, Elements], Elements]] = {
 def known_elements(
     value: SSAValue, depth: int = DEPTH, *, as_shifts: bool = False
 ) -> Elements | None:
-    """The elements, none of which is negative or needs more than 31 bits; None if not known.
+    """The elements, all of which are natural numbers below 2^31 that do not wrap; else None.
 
     `as_shifts` remainders of what is only known up to a multiple count as never negative: by a
     negative number nothing can be shifted.
@@ -54,7 +54,8 @@ def known_elements(
     if any(side is None for side in sides):
         return None
     made = _made(op, *sides)
-    return made if made is not None and 0 <= made.min() and made.max() < 1 << 31 else None
+    most = 1 << min(bits_of(value) - 1, 31)
+    return made if made is not None and 0 <= made.min() and made.max() < most else None
 
 
 def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:

@@ -8,8 +8,8 @@ numbers.  Rules take and give `Fact`s; `RULES` has them by the class of the oper
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowFlag
@@ -60,18 +60,21 @@ Rule = Callable[["Result", Sequence[Fact]], Fact]
 RULES: dict[type[Operation], Rule] = {}
 
 
-@dataclass(frozen=True)
-class Result:
-    """The one result of an operation: its bits and shape."""
+class Result(NamedTuple):
+    """The one result of an operation: its bits and shape.
+
+    An `ideal` one is made as if nothing wrapped around and no dividend were negative.
+    """
 
     op: Operation
     bits: int
     shape: tuple[int, ...]
+    ideal: bool = False
 
     @staticmethod
-    def of(op: Operation) -> Result:
+    def of(op: Operation, *, ideal: bool = False) -> Result:
         (value,) = op.results
-        return Result(op, bits_of(value), shape_of(value))
+        return Result(op, bits_of(value), shape_of(value), ideal)
 
     @property
     def rank(self) -> int:
@@ -80,13 +83,17 @@ class Result:
 
     @property
     def wraps(self) -> bool:
-        """False if the operation is known not to pass the largest or the smallest number."""
+        """False if the operation is assumed not to pass the largest or the smallest number."""
+        if self.ideal:
+            return False
         flags = self.op.properties.get("overflowFlags")
         return not (isinstance(flags, arith.IntegerOverflowAttr)
                     and IntegerOverflowFlag.NSW in flags.data)
 
-    def ranged(self, exact: Range) -> tuple[Range, bool]:
-        """The range of a result of integers of mathematics, and whether it may wrap around."""
+    def ranged(self, a: Fact, b: Fact) -> tuple[Range, bool]:
+        """The range of a sum or product, and True if it may wrap around."""
+        exact = exact_range(self.op, a, b)
+        assert exact is not None
         if not self.wraps:
             return clamped(exact, self.bits), False
         found = fitting(exact, self.bits)
@@ -187,10 +194,11 @@ def _zero_extended(to: Result, given: Sequence[Fact]) -> Fact:
     source = given[0]
     if source.low >= 0:
         return source
-    size = 1 << bits_of(to.op.operands[0])
+    bits = bits_of(to.op.operands[0])
+    size = 1 << bits
     below = source.high < 0
     found = (source.low + size, source.high + size) if below else (0, size - 1)
-    return (source if below else source.aligned())._replace(low=found[0], high=found[1])
+    return (source if below else source.aligned(bits))._replace(low=found[0], high=found[1])
 
 
 @rule(TruncIOp)
@@ -198,24 +206,36 @@ def _truncated(to: Result, given: Sequence[Fact]) -> Fact:
     """x modulo 2^bits"""
     source = given[0]
     low, high = fitting(source.range, to.bits)
-    kept = source if (low, high) == source.range else source.aligned()
+    kept = source if (low, high) == source.range else source.aligned(to.bits)
     return kept._replace(low=low, high=high)
 
 
 # -- sums and products -----------------------------------------------------------------------------
 
 
-def _summed(to: Result, a: Fact, b: Fact, runs: Sequence[int], exact: Range) -> Fact:
+def exact_range(op: Operation, a: Fact, b: Fact) -> Range | None:
+    """The range of a sum, difference, product or left shift in integers of mathematics."""
+    if isinstance(op, arith.AddiOp):
+        return a.low + b.low, a.high + b.high
+    if isinstance(op, arith.SubiOp):
+        return a.low - b.high, a.high - b.low
+    if isinstance(op, arith.MuliOp):
+        return _corners(int.__mul__, a.range, b.range)
+    amounts = _shift_amounts(bits_of(op.results[0]), b) if isinstance(op, arith.ShLIOp) else None
+    return amounts and _corners(int.__lshift__, a.range, amounts)
+
+
+def _summed(to: Result, a: Fact, b: Fact, runs: Sequence[int]) -> Fact:
     """A sum or difference whose exact elements count up in runs.
 
     Numbers of 64 bits may wrap inside a run: they are added to addresses, modulo 2^64 as well, or
     used in aligned runs.
     """
-    found, wraps = to.ranged(exact)
+    found, wraps = to.ranged(a, b)
     made = to.fact(
         found, contiguity=runs, constancy=list(map(min, a.constancy, b.constancy)),
         divisibility=[min(a.first(d, run), b.first(d, run)) for d, run in enumerate(runs)])
-    return made.aligned() if wraps and to.bits < 64 else made
+    return made.aligned(to.bits) if wraps and to.bits < 64 else made
 
 
 @rule(arith.AddiOp)
@@ -224,15 +244,14 @@ def _added(to: Result, given: Sequence[Fact]) -> Fact:
     a, b = given
     runs = [max(min(a.contiguity[d], b.constancy[d]), min(a.constancy[d], b.contiguity[d]))
             for d in range(to.rank)]
-    return _summed(to, a, b, runs, (a.low + b.low, a.high + b.high))
+    return _summed(to, a, b, runs)
 
 
 @rule(arith.SubiOp)
 def _subtracted(to: Result, given: Sequence[Fact]) -> Fact:
     """x - y: x alone makes runs"""
     a, b = given
-    return _summed(to, a, b, list(map(min, a.contiguity, b.constancy)),
-                   (a.low - b.high, a.high - b.low))
+    return _summed(to, a, b, list(map(min, a.contiguity, b.constancy)))
 
 
 @rule(AddPtrOp)
@@ -255,7 +274,7 @@ def _multiplied(to: Result, given: Sequence[Fact]) -> Fact:
     for one, other in ((a, b), (b, a)):
         if one.range == (1, 1):
             return other
-    found, _ = to.ranged(_corners(int.__mul__, a.range, b.range))
+    found, _ = to.ranged(a, b)
     return to.fact(
         found, constancy=list(map(min, a.constancy, b.constancy)),
         divisibility=[a.every(d) * b.every(d) for d in range(to.rank)])
@@ -269,20 +288,20 @@ def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
 # -- shifts ----------------------------------------------------------------------------------------
 
 
-def _shift_amounts(to: Result, by: Fact) -> Range | None:
+def _shift_amounts(bits: int, by: Fact) -> Range | None:
     """The bits that elements are shifted by; None if that may be all of them or more."""
-    return by.range if 0 <= by.low and by.high < to.bits else None
+    return by.range if 0 <= by.low and by.high < bits else None
 
 
 @rule(arith.ShLIOp)
 def _shifted_left(to: Result, given: Sequence[Fact]) -> Fact:
     """x * 2^y"""
     a, by = given
-    amounts = _shift_amounts(to, by)
+    amounts = _shift_amounts(to.bits, by)
     constancy = list(map(min, a.constancy, by.constancy))
     if amounts is None:
         return to.fact(constancy=constancy)
-    found, _ = to.ranged(_corners(int.__lshift__, a.range, amounts))
+    found, _ = to.ranged(a, by)
     return to.fact(found, constancy=constancy,
                    divisibility=[a.every(d) << min(amounts[0], 30) for d in range(to.rank)])
 
@@ -291,7 +310,7 @@ def _shifted_left(to: Result, given: Sequence[Fact]) -> Fact:
 def _shifted_right(to: Result, given: Sequence[Fact]) -> Fact:
     """x / 2^y, rounded down"""
     a, by = given
-    amounts = _shift_amounts(to, by)
+    amounts = _shift_amounts(to.bits, by)
     constancy = list(map(min, a.constancy, by.constancy))
     if amounts is None:
         return to.fact(constancy=constancy)
@@ -325,7 +344,7 @@ def _equal_quotients(to: Result, a: Fact, b: Fact, divisor: int) -> list[int]:
 
 def _rounds_down(to: Result, a: Fact) -> bool:
     """True if the quotients are rounded down: unsigned ones, and those of natural numbers."""
-    return isinstance(to.op, arith.DivUIOp | arith.RemUIOp) or a.low >= 0
+    return to.ideal or isinstance(to.op, arith.DivUIOp | arith.RemUIOp) or a.low >= 0
 
 
 @rule(arith.DivSIOp, arith.DivUIOp)

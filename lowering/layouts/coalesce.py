@@ -55,7 +55,7 @@ def coalesce(module: ModuleOp) -> None:
 
 def chosen_layouts(function: Operation) -> Iterator[Chosen]:
     """What each access of tensors of pointers is to be laid out as."""
-    facts = Facts()
+    facts = Facts(ideal=True)
     found: Iterable[Access] = all_of(function, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp)
     accesses = [a for a in found if isinstance(a.ptr.type, TensorType)]
     own = {a: _vector(a, facts) for a in accesses}

@@ -136,7 +136,9 @@ def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValu
         Rewriter.insert_op([numbers, by, scaled, first, last], at)
         return last.result
     if isinstance(op, arith.DivSIOp | arith.DivUIOp) and constant_of(op.rhs) == runs.times:
-        exact = _divided(shrunk(op.lhs, runs, made), runs.times, at)
+        lhs, facts = shrunk(op.lhs, runs, made), Facts(trusting=False)
+        natural = isinstance(op, arith.DivSIOp) or facts.range(lhs)[0] >= 0
+        exact = _divided(lhs, runs.times, at, facts) if natural else None
         if exact is not None:
             return exact
     properties = dict(op.properties)
@@ -152,25 +154,26 @@ def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValu
     return copy.results[0]
 
 
-def _divided(value: SSAValue, by: int, at: InsertPoint) -> SSAValue | None:
-    """The quotient of numbers whose parts are all multiples; None where that is not known.
+def _divided(value: SSAValue, by: int, at: InsertPoint, facts: Facts) -> SSAValue | None:
+    """The signed quotient of numbers whose parts are all multiples; None where that is not known.
 
     What is a sum with the same known numbers in all lanes then stays one.
     """
     op, known = value.owner, constant_of(value)
     new: Operation | None = None
+    if isinstance(op, arith.AddiOp | arith.MuliOp) and facts.wraps(op):
+        return None
     if known is not None:
         new = None if known % by else _splat(value.type, known // by)
-    elif isinstance(op, SplatOp) and Facts(trusting=False).of(
-            op.src).divisibility[0] % by == 0:
+    elif isinstance(op, SplatOp) and facts.of(op.src).divisor % by == 0:
         return _divided_scalar(op, by, at)
     elif isinstance(op, arith.MuliOp) and constant_of(op.rhs) == by:
         return op.lhs
     elif isinstance(op, arith.AddiOp):
-        left, right = (_divided(v, by, at) for v in op.operands)
+        left, right = (_divided(v, by, at, facts) for v in op.operands)
         new = None if left is None or right is None else arith.AddiOp(left, right)
     elif isinstance(op, ExpandDimsOp | BroadcastOp | ConvertLayoutOp):
-        inner = _divided(op.operands[0], by, at)
+        inner = _divided(op.operands[0], by, at, facts)
         new = None if inner is None else type(op).create(
             operands=[inner], result_types=[value.type], properties=dict(op.properties))
     if new is None:

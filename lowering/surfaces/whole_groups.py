@@ -96,9 +96,13 @@ def _splatted(value: SSAValue) -> SSAValue | None:
 
 
 def _rows_in_a_row(division: Division, facts: Facts) -> int:
-    """How many neighbours along the rows would have the same quotient, were the divisor large."""
-    info = facts.of(division.lhs)
-    return min(info.contiguity[0], info.divisibility[0])
+    """Neighbours along the rows that would have the same quotient by a large divisor.
+
+    Quotients of negative numbers are cut towards zero: there groups are not of one length.
+    """
+    rows = facts.of(division.lhs)
+    natural = isinstance(division, arith.DivUIOp) or rows.low >= 0
+    return min(rows.contiguity[0], rows.divisibility[0]) if natural else 1
 
 
 def _declare(function: FuncOp, index: int, multiple: int) -> None:

@@ -1,0 +1,162 @@
+"""Pass assume-no-wrap: index arithmetic of 32 bits is assumed not to wrap, checked at launch.
+
+    %at = arith.addi %start, %range          -> arith.addi %start, %range overflow<nsw>
+    %q = arith.divsi %at, %size              -> arith.divui %at, %size
+                                                condition: 2^31 - 1 is at least %start + 127, ...
+
+Sums of 32 bits may wrap around, and quotients of negative numbers are cut towards zero.  Both are
+rare, and both take away what wide messages need: addresses that count up, elements that are equal.
+So a launch checks what the accesses of its kernel gain from, and others take the general version.
+Accesses that gain nothing get no condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from triton_xe.dialects.tt.memory import AtomicOp, LoadOp, StoreOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.fact import Fact
+from triton_xe.lowering.facts.poly import Poly, at_least
+from triton_xe.lowering.facts.rules import RULES
+from triton_xe.lowering.facts.values import Unknown, shape_of
+from triton_xe.lowering.facts.walks import operands_first
+from triton_xe.lowering.module_facts import options_of, remark
+from triton_xe.lowering.rewriting import all_of, functions, locate
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+_UNSIGNED: dict[type[Operation], type[Operation]] = {
+    arith.DivSIOp: arith.DivUIOp, arith.RemSIOp: arith.RemUIOp,
+}
+
+
+@dataclass(frozen=True)
+class AssumeNoWrapPass(TargetedPass):
+    """Index arithmetic is assumed not to wrap where accesses gain from it, checked at launch."""
+
+    name: ClassVar = "assume-no-wrap"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.device(op)
+        if options_of(op).guards == "kernel":
+            return
+        for function in functions(op):
+            if function.is_kernel:
+                _assume(function)
+
+
+def _assume(function: FuncOp) -> None:
+    proved, ideal = Facts(), Facts(ideal=True)
+    roots = [value for value in _used(function) if _gains(proved.of(value), ideal.of(value))]
+    order: dict[SSAValue, None] = {}
+    for root in roots:
+        for value in operands_first(root, order, _through):
+            order[value] = None
+    needs = _conditions(order, Affine(), proved)
+    met = _decidable(order, needs)
+    if not met:
+        return
+    assume(dict.fromkeys(guard for op in met for guard in needs[op] or ()), met[0])
+    remark(met[0], "index arithmetic is assumed not to wrap around, checked at launch")
+    for op in met:
+        _mark(op)
+
+
+def _used(function: FuncOp) -> Iterator[SSAValue]:
+    """The pointers and masks of a function's accesses to tensors of pointers."""
+    for access in all_of(function, LoadOp, StoreOp, AtomicOp):
+        if shape_of(access.operands[0]):
+            yield access.operands[0]
+            mask = getattr(access, "mask", None)
+            if mask is not None:
+                yield mask
+
+
+def _gains(proved: Fact, ideal: Fact) -> bool:
+    """True if accesses could be wider under the ideal facts."""
+    return proved[2:] != ideal[2:]
+
+
+Needs = dict[Operation, list[Guard] | None]
+"""What must hold so that operations do not wrap or divide negative numbers; None if unknown."""
+
+
+def _conditions(values: Iterable[SSAValue], affine: Affine, facts: Facts) -> Needs:
+    found: Needs = {}
+    for op in (value.owner for value in values):
+        try:
+            if isinstance(op, RING) and facts.wraps(op):
+                found[op] = None
+                found[op] = list(affine.exact(op.result).conditions)
+            elif isinstance(op, tuple(_UNSIGNED)) and facts.range(op.operands[0])[0] < 0:
+                found[op] = None
+                found[op] = _natural(op, affine)
+        except Unknown:
+            continue
+    return found
+
+
+def _decidable(values: Iterable[SSAValue], needs: Needs) -> list[Operation]:
+    """The operations whose conditions a launch can check, and those of all that they use."""
+    every = dict.fromkeys(guard for guards in needs.values() for guard in guards or ())
+    left: set[Guard] = set()
+    if every:
+        left = set(tested_in_kernel(every, next(iter(needs))))
+    met, unmet = [], set[SSAValue]()
+    for value in values:
+        op = value.owner
+        if not isinstance(op, Operation):
+            continue
+        guards = needs.get(op, [])
+        if guards is None or left & set(guards):
+            unmet.add(value)
+        elif isinstance(op, RING) and unmet & set(op.operands):
+            unmet.add(value)
+        elif op in needs:
+            met.append(op)
+        elif unmet & set(_through(op)):
+            unmet.add(value)
+    return met
+
+
+def _through(op: Operation) -> list[SSAValue]:
+    return list(op.operands) if type(op) in RULES else []
+
+
+def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
+    """What must hold so that operands of a division of tensors are not negative."""
+    if not shape_of(op.results[0]):
+        return None
+    needs: list[Guard] = []
+    for value in op.operands:
+        index = affine.exact(value)
+        if any(affine.bounds(stride)[0] < 0 for stride in index.strides):
+            return None
+        needs += index.conditions
+        if not affine.nonnegative(index.start):
+            needs.append(at_least(index.start, Poly({}), "divided numbers are not negative"))
+    return needs
+
+
+def _mark(op: Operation) -> None:
+    unsigned = _UNSIGNED.get(type(op))
+    if unsigned is None:
+        op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
+        return
+    made = unsigned(*op.operands)  # type: ignore[call-arg]
+    locate(op, made)
+    Rewriter.replace_op(op, made)
