@@ -31,8 +31,10 @@ from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.facts.affine import Iteration, LastIteration, Remainder
-from triton_xe.lowering.facts.poly import Poly, Symbol
+from triton_xe.lowering.facts.affine import Iteration, LastIteration, Remainder, bounds
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.fact import fitting, full
+from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
 from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 
@@ -170,7 +172,8 @@ class Scalars:
     def all_hold(self, guards: Iterable[Guard]) -> SSAValue | None:
         """One i1 that says whether all guards hold; None when there are none."""
         holds: SSAValue | None = None
-        for guard in guards:
+        guards = list(guards)
+        for guard in dict.fromkeys((*_room(guards), *guards)):
             test = self._holds(guard)
             holds = test if holds is None else self.insert(_binary(arith.AndIOp, holds, test))
         return holds
@@ -202,6 +205,36 @@ class Scalars:
         if key not in self._known:
             self._known[key] = self.insert(PtrToIntOp(operands=[base], result_types=[i64]))
         return self._known[key]
+
+
+def _room(guards: Iterable[Guard]) -> list[Guard]:
+    """What must hold so that amounts and bounds that are compared have room in 64 bits.
+
+    Sums have it mostly by the ranges of their symbols; products of three only if these are small.
+    """
+    facts, needs = Facts(trusting=False), list[Guard]()
+    sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
+             for side in (guard.amount, guard.bound) if isinstance(side, Poly)]
+    for poly in (part for side in sides for part in _parts(side)):
+        limit = 1 << 62
+        while fitting(bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit))), 63) == (
+                full(63)):
+            limit >>= 1
+        for symbol in poly.symbols if limit < 1 << 62 else ():
+            alone, most = Poly.symbol(symbol), Poly.constant(limit)
+            low, high = bounds(alone, facts)
+            needs += [at_least(most, alone, "numbers have room in 64 bits")] * (high > limit)
+            needs += [at_least(alone, -most, "numbers have room in 64 bits")] * (low < -limit)
+    return needs
+
+
+def _parts(poly: Poly) -> Iterator[Poly]:
+    """A polynomial after those that its remainders are taken of."""
+    for symbol in poly.symbols:
+        if isinstance(symbol, Remainder):
+            yield from _parts(symbol.value)
+            yield from _parts(symbol.modulus)
+    yield poly
 
 
 def retyped(value: Attribute, encoding: Attribute | None) -> TensorType[Attribute]:

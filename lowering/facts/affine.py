@@ -350,7 +350,16 @@ class Affine:
         return left.plus(right, sign)
 
     def _block_argument(self, value: SSAValue) -> Index:
-        found = carried(value)
+        found, loop = carried(value), value.owner.parent_op()
+        made = self._in_loop(value, found, loop)
+        unsigned = isinstance(loop, scf.ForOp) and "unsignedCmp" in loop.properties
+        if not unsigned or made == Index(Poly.symbol(value), ()):
+            return made
+        ends = [self.scalar(end) for end in loop.operands[:2]]  # type: ignore[union-attr]
+        return made.under([at_least(end, Poly({}), "a loop counts natural numbers")
+                           for end in ends if not self.nonnegative(end)])
+
+    def _in_loop(self, value: SSAValue, found: Carried | None, loop: Operation | None) -> Index:
         if found is not None and shape_of(value):
             return self._advance(value, found, self.index(found.start))
         if found is not None:
@@ -358,7 +367,6 @@ class Affine:
             if growth is not None:
                 passed = Index(growth * Poly.symbol(Iteration(found.loop)), ())
                 return self.index(found.start).plus(passed)
-        loop = value.owner.parent_op()
         if isinstance(loop, scf.ForOp) and found is None:
             step = constant_of(loop.step)
             if step is not None:

@@ -47,7 +47,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.structure import CallOp, ReduceOp, ReduceReturnOp, ReturnOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.facts.values import constant_of, shape_of
+from triton_xe.lowering.facts.values import bits_of, constant_of, shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 
 Tail = frozenset[float]
@@ -316,7 +316,8 @@ class RowEnds:
                 left, right = total.operands
                 divisor, added = constant_of(by), constant_of(right)
                 return (step == 1 and self._is(left) is self.size and divisor is not None
-                        and added is not None and 0 <= self.short + added < 2 * divisor)
+                        and added is not None and added >= 0
+                        and self.short + added < 2 * divisor)
         return False
 
 
@@ -428,7 +429,11 @@ def _evaluated(op: Operation, known: dict[SSAValue, float]) -> float | None:
     if isinstance(op, _QUOTIENTS):
         return _quotient(*given)
     compute = _EXACT.get(type(op))
-    return None if compute is None else _number(compute(*given))
+    if compute is None:
+        return None
+    made = _number(compute(*given))
+    bits = bits_of(op.results[0])
+    return None if bits and abs(made) >= 1 << bits - 1 else made
 
 
 def _quotient(one: float, other: float) -> float:
@@ -453,8 +458,8 @@ def _chosen(op: Operation, known: dict[SSAValue, float], sources: int) -> float 
 
 
 def _compared(op: CmpiOp | CmpfOp, one: float, other: float) -> bool | None:
-    order = _ORDERS.get(op.comparison[-2:])
-    if order is None:
+    order, natural = _ORDERS.get(op.comparison[-2:]), min(one, other) >= 0
+    if order is None or (isinstance(op, CmpiOp) and op.comparison[0] == "u" and not natural):
         return None
     if math.isnan(one) or math.isnan(other):
         return op.comparison[0] == "u"
