@@ -3,8 +3,9 @@
     %a = cmpi sge, %i, %j ; %b = cmpi slt, (subi %i, %j), %window ; andi %a, %b
  -> cmpi ult, (subi %i, %j), %window                   or with the larger of %window and 0
 
-The positions are not negative, so that their difference fits; where %j is behind %i it is negative,
-which as an unsigned number is above all windows.
+The positions are not negative, so that their difference fits: by proof, or assumed at launch and
+checked by a guard.  If %j is greater than %i, the difference is negative, which as an unsigned
+number is above all windows.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.tt.ops import SplatOp
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.rewriting import all_of, conjuncts, erase_dead, functions, locate
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
@@ -56,6 +59,9 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
     windows = [(at, near) for at in terms if (near := _window(at, terms, affine)) is not None]
     if not windows:
         return False
+    needs = [guard for at, _ in windows for value in at.owner.lhs.owner.operands  # type: ignore[union-attr]
+             for guard in _position_if(value, affine) or ()]
+    assume(dict.fromkeys(needs), end)
     gone = {term for pair in windows for term in pair}
     kept = [term for term in terms if term not in gone]
     made = [_one_comparison(at.owner, end) for at, _ in windows]
@@ -76,7 +82,8 @@ def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue 
     apart = test.lhs.owner
     if not isinstance(apart, arith.SubiOp) or _bound(test.rhs) is None:
         return None
-    if not all(_is_position(v, affine) for v in apart.operands):
+    needs = [_position_if(v, affine) for v in apart.operands]
+    if None in needs or tested_in_kernel([g for guards in needs for g in guards or ()], apart):
         return None
     return next((term for term in terms if _is_behind(term.owner, apart)), None)
 
@@ -89,9 +96,15 @@ def _is_behind(op: object, apart: arith.SubiOp) -> bool:
     return ordered.get(op.predicate.value.data) == (apart.lhs, apart.rhs)
 
 
-def _is_position(value: SSAValue, affine: Affine) -> bool:
-    """Whether a tensor of integers is certainly not negative; positions do not wrap around."""
-    return affine.facts.range(value)[0] >= 0
+def _position_if(value: SSAValue, affine: Affine) -> list[Guard] | None:
+    """What must hold so that no element of a tensor is negative; None if that is not known."""
+    if affine.facts.range(value)[0] >= 0:
+        return []
+    try:
+        index = affine.natural(value)
+    except Unknown:
+        return None
+    return None if index.wraps else list(index.conditions)
 
 
 def _bound(value: SSAValue) -> SSAValue | int | None:

@@ -37,6 +37,7 @@ from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
+    NSW,
     Below,
     Halves,
     Multiples,
@@ -122,6 +123,7 @@ _BINARY: dict[type[Operation], str] = {
     arith.AddiOp: "add", arith.SubiOp: "sub", arith.MuliOp: "mul", arith.AndIOp: "and_",
     arith.OrIOp: "or_", arith.XOrIOp: "xor",
 }
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _OF_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
 """The same on i1, which SPIR-V's arithmetic does not take."""
 _DIVISIONS: dict[type[Operation], str] = {
@@ -151,12 +153,13 @@ def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.V
 def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
     on_bits = _OF_BITS.get(name, name)
+    flags = NSW if isinstance(op, _SUMS) and not em.proven.wraps(op) else ()
     if isinstance(op, arith.AddiOp) and isinstance(op.result.type, TensorType):
         one, other = (spread(em, v, op.result.type) for v in op.operands)
         if isinstance(other, Shifted):
             one, other = other, one
         if isinstance(one, Shifted) and isinstance(other, Splat):
-            em.bind(op.result, one.plus(other.scalar))
+            em.bind(op.result, one.plus(other.scalar, flags))
             return
         if isinstance(one, Splat):
             one, other = other, one
@@ -176,7 +179,8 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
     if isinstance(op, arith.MuliOp) and (made := _multiples(em, op)) is not None:
         em.bind(op.result, made)
         return
-    elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
+    elementwise(em, op, lambda a, b: getattr(em.b, on_bits)(a, b) if is_bit(a)
+                else getattr(em.b, name)(a, b, flags=flags))
 
 
 def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:

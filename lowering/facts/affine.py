@@ -308,7 +308,7 @@ class Affine:
             case ExtSIOp(input=source) | IndexCastOp(input=source):
                 return self.exact(source)
             case ExtUIOp(input=source):
-                return self._natural(self.exact(source))
+                return self.natural(source)
             case MakeRangeOp(start=start):
                 return Index(Poly.constant(start.value.data), (Poly.constant(1),))
             case SplatOp(src=source):
@@ -326,13 +326,15 @@ class Affine:
             case TruncIOp(input=source):
                 return self.index(source)
             case arith.RemSIOp() | arith.RemUIOp() as op:
-                return self._wrapped(self.exact(op.lhs), self.exact(op.rhs), shape_of(value))
+                return self._wrapped(op, shape_of(value))
             case SelectOp() as op:
                 return self._selected(op)
         raise Unknown(f"{value.owner.name} has no affine form")
 
-    def _natural(self, found: Index) -> Index:
-        """The formula under the condition that no element is negative."""
+    def natural(self, value: SSAValue) -> Index:
+        """The formula of integers, under the conditions that they have room and none is negative.
+        """
+        found = self.exact(value)
         if any(self.bounds(stride)[0] < 0 for stride in found.strides):
             raise Unknown("an unsigned number that falls along a dimension")
         if self.nonnegative(found.start):
@@ -521,8 +523,9 @@ class Affine:
         return Mask(low={dim: -room + 1}, conditions=conditions)
 
 
-    def _wrapped(self, left: Index, right: Index, shape: tuple[int, ...]) -> Index:
+    def _wrapped(self, op: arith.RemSIOp | arith.RemUIOp, shape: tuple[int, ...]) -> Index:
         """(start + position) % modulus, contiguous as long as the block does not wrap."""
+        left, right = self.exact(op.lhs), self.exact(op.rhs)
         if right.varying or len(left.varying) != 1:
             raise Unknown("a remainder of more than one block position")
         (dim,) = left.varying
@@ -532,7 +535,7 @@ class Affine:
         if symbol.depth > MAX_DEGREE:
             raise Unknown("a remainder of too many remainders")
         start = Poly.symbol(symbol)
-        natural = self._natural(left)
+        natural = self.natural(op.lhs)
         inside = at_least(right.start, start + shape[dim], "the block does not wrap around")
         wraps = {**left.wraps, dim: Wrap(left.start, right.start, inside, symbol)}
         return Index(start, left.strides, natural.conditions, wraps).under(

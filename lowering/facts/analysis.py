@@ -16,7 +16,7 @@ a change of the code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
@@ -80,7 +80,7 @@ class Facts:
         return result.wraps and (exact is None or fitting(exact, result.bits) != exact)
 
     def _solve(self, value: SSAValue) -> Fact:
-        order = self._slice(value)
+        order = self.unsolved([value])
         users: dict[SSAValue, list[SSAValue]] = {}
         for made in order:
             for source in _sources(made):
@@ -103,14 +103,14 @@ class Facts:
         self._known |= found
         return found[value]
 
-    def _slice(self, value: SSAValue) -> list[SSAValue]:
-        """The values without facts that a value depends on, each after its sources.
+    def unsolved(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """The values without facts that some values depend on, each after its sources.
 
         What a loop carries stands after its start, and before what the loop makes of it.
         """
         order: dict[SSAValue, None] = {}
         entered: set[SSAValue] = set()
-        handed_back = deque([value])
+        handed_back = deque(values)
         while handed_back:
             waiting = [(handed_back.popleft(), False)]
             while waiting:

@@ -29,10 +29,8 @@ from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Fact
-from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.rules import RULES
 from triton_xe.lowering.facts.values import Unknown, shape_of
-from triton_xe.lowering.facts.walks import operands_first
 from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import all_of, functions, locate
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
@@ -62,10 +60,7 @@ class AssumeNoWrapPass(TargetedPass):
 def _assume(function: FuncOp) -> None:
     proved, ideal = Facts(), Facts(ideal=True)
     roots = [value for value in _used(function) if _gains(proved.of(value), ideal.of(value))]
-    order: dict[SSAValue, None] = {}
-    for root in roots:
-        for value in operands_first(root, order, _through):
-            order[value] = None
+    order = Facts().unsolved(roots)
     needs = _conditions(order, Affine(), proved)
     met = _decidable(order, needs)
     if not met:
@@ -73,7 +68,12 @@ def _assume(function: FuncOp) -> None:
     assume(dict.fromkeys(guard for op in met for guard in needs[op] or ()), met[0])
     remark(met[0], "index arithmetic is assumed not to wrap around, checked at launch")
     for op in met:
-        _mark(op)
+        if isinstance(op, RING):
+            op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
+    proved = Facts()
+    for op in met:
+        if type(op) in _UNSIGNED and proved.range(op.operands[0])[0] < 0:
+            _make_unsigned(op)
 
 
 def _used(function: FuncOp) -> Iterator[SSAValue]:
@@ -141,22 +141,13 @@ def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
     """What must hold so that operands of a division of tensors are not negative."""
     if not shape_of(op.results[0]):
         return None
-    needs: list[Guard] = []
-    for value in op.operands:
-        index = affine.exact(value)
-        if any(affine.bounds(stride)[0] < 0 for stride in index.strides):
-            return None
-        needs += index.conditions
-        if not affine.nonnegative(index.start):
-            needs.append(at_least(index.start, Poly({}), "divided numbers are not negative"))
-    return needs
+    try:
+        return [guard for value in op.operands for guard in affine.natural(value).conditions]
+    except Unknown:
+        return None
 
 
-def _mark(op: Operation) -> None:
-    unsigned = _UNSIGNED.get(type(op))
-    if unsigned is None:
-        op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
-        return
-    made = unsigned(*op.operands)  # type: ignore[call-arg]
+def _make_unsigned(op: Operation) -> None:
+    made = _UNSIGNED[type(op)](*op.operands)  # type: ignore[call-arg]
     locate(op, made)
     Rewriter.replace_op(op, made)

@@ -135,7 +135,8 @@ class _Steps:
             if not isinstance(pointer.owner, AddPtrOp):
                 raise
             self.forget(length)
-        moved = Affine().scalar(pointer.owner.offset) * pointee_bytes(pointer)
+        # casts and sums keep the lowest bits, whatever wraps around
+        moved = Affine().index(pointer.owner.offset).start * pointee_bytes(pointer)
         total = self.base(pointer.owner.ptr)
         for symbols, factor in moved.terms.items():
             known, unknown = self._known_factors(symbols)

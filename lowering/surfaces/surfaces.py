@@ -40,7 +40,7 @@ from triton_xe.lowering.facts.values import (
     shape_of,
 )
 from triton_xe.lowering.module_facts import module_of, options_of
-from triton_xe.lowering.surfaces.unobserved import is_unobserved
+from triton_xe.lowering.surfaces.unobserved import unobserved_if
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1
 _ZERO = Poly({})
@@ -114,8 +114,9 @@ def _without_unobserved(
 ) -> tuple[Pointers, Mask]:
     """Rows and columns that wrap, and that nobody sees, as if a mask left them out."""
     for dim, wrap in pointers.index.wraps.items():
-        if dim not in mask.high and is_unobserved(op.result, dim, wrap, affine):
-            pointers = replace(pointers, index=pointers.index.without_wrap(dim))
+        needs = None if dim in mask.high else unobserved_if(op.result, dim, wrap, affine)
+        if needs is not None:
+            pointers = replace(pointers, index=pointers.index.without_wrap(dim).under(needs))
             mask = replace(mask, high={**mask.high, dim: wrap.end - wrap.start})
     return pointers, mask
 

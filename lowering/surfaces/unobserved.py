@@ -9,7 +9,7 @@ that a mask leaves out of a load, and again of all stores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
@@ -31,6 +31,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import RoundTf32Op
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
@@ -60,22 +61,30 @@ class _Wrapped:
 
     wrap: Wrap
     affine: Affine
+    needs: dict[Guard, None] = field(default_factory=dict)
+    """The conditions of the masks that hide the positions."""
 
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
         try:
             bounds = self.affine.mask(mask)
         except Unknown:
             return False
-        end = self.wrap.end - self.wrap.start
-        return not bounds.conditions and bounds.high.get(dim) == end
+        if bounds.high.get(dim) != self.wrap.end - self.wrap.start:
+            return False
+        self.needs.update(dict.fromkeys(bounds.conditions))
+        return True
 
     def stays(self, loop: scf.ForOp) -> bool:
         return invariant_in(self.wrap.start, loop) and invariant_in(self.wrap.end, loop)
 
 
-def is_unobserved(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> bool:
-    """Whether nothing that is stored depends on a tensor's positions that a wrap replaces."""
-    return is_hidden_along(value, dim, _Wrapped(wrap, affine))
+def unobserved_if(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> list[Guard] | None:
+    """The conditions under which no store depends on a tensor's positions that a wrap replaces.
+
+    None if a store may depend on them.
+    """
+    hidden = _Wrapped(wrap, affine)
+    return list(hidden.needs) if is_hidden_along(value, dim, hidden) else None
 
 
 def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
@@ -163,4 +172,4 @@ def keeps_positions(op: Operation) -> bool:
         and len(op.results) == 1 and not op.regions)
 
 
-__all__ = ["Hidden", "is_hidden", "is_hidden_along", "is_unobserved", "keeps_positions"]
+__all__ = ["Hidden", "is_hidden", "is_hidden_along", "keeps_positions", "unobserved_if"]

@@ -187,12 +187,22 @@ class Splat(Registers):
         return em.splat(self.scalar, length)
 
 
-class Shifted(Registers):
-    """Registers that are an i32 `base`, which lanes do not share, and a known number each."""
+NSW = ("nsw",)
+"""The flag of LLVM's sums, differences and products that do not wrap around as signed numbers."""
 
-    def __init__(self, em: Writer, base: ir.Value, offsets: Sequence[int]) -> None:
+
+class Shifted(Registers):
+    """Registers that are an i32 `base`, which lanes do not share, and a known number each.
+
+    `flags` are those of the sums: nsw if none wraps around.
+    """
+
+    def __init__(
+        self, em: Writer, base: ir.Value, offsets: Sequence[int], flags: tuple[str, ...] = NSW
+    ) -> None:
         super().__init__(len(offsets), base.type, self._sum)
         self._em, self.base, self.offsets = em, base, tuple(offsets)
+        self.flags = flags if 0 in self.offsets else ()
 
     def numbers(self, index: int) -> ir.Constant:
         """The known numbers of chunk `index`."""
@@ -202,11 +212,12 @@ class Shifted(Registers):
     def _sum(self, index: int) -> ir.Value:
         base, mine = self._em.splat(self.base, self.width), self.numbers(index)
         zero = not any(self.offsets[index * self.width : (index + 1) * self.width])
-        return base if zero else self._em.b.add(base, mine)
+        return base if zero else self._em.b.add(base, mine, flags=self.flags)
 
-    def plus(self, scalar: ir.Value) -> Shifted:
+    def plus(self, scalar: ir.Value, flags: tuple[str, ...]) -> Shifted:
         """The sum with what every lane shares."""
-        return Shifted(self._em, self._em.b.add(scalar, self.base), self.offsets)
+        base = self._em.b.add(scalar, self.base, flags=flags if 0 in self.offsets else ())
+        return Shifted(self._em, base, self.offsets, flags)
 
 
 class Multiples(Registers):

@@ -2,8 +2,9 @@
 
 A value is *uniform* (one value for all lanes), *tabled* (a uniform base plus constants known per
 lane: `base + table[element][lane]`), or *wide* (anything).  Tables make contiguous accesses
-visible and keep index arithmetic scalar.  Values are assumed not to wrap around between the
-lanes of one subgroup when they are extended (`sext`, `zext`) or shifted right.
+visible and keep index arithmetic scalar.  Sums agree with them modulo 2^bits.  A value that is
+extended (`sext`, `zext`) or shifted right stays tabled only if no lane's sum wraps around: because
+it was added without (`nsw`), or because the bits of the base leave room for the table.
 
 The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved optimistically.
 """
@@ -40,6 +41,8 @@ class Shape:
     uniform: bool
     table: Table | None = None
     bits: int = -1
+    exact: bool = False
+    """True if no lane's sum wraps around as a signed number."""
 
     @property
     def wide(self) -> bool:
@@ -56,7 +59,7 @@ class Shape:
         return self.bits == 0 and self.table is not None
 
     def same(self, other: Shape) -> bool:
-        if self.uniform != other.uniform or self.bits != other.bits:
+        if (self.uniform, self.bits, self.exact) != (other.uniform, other.bits, other.exact):
             return False
         if self.table is None or other.table is None:
             return self.table is other.table
@@ -75,14 +78,31 @@ def mask_of(t: Type) -> int:
     return (1 << t.scalar.bits) - 1
 
 
-def tabled(table: Table, bits: int, t: Type) -> Shape:
+def tabled(table: Table, bits: int, t: Type, exact: bool = False) -> Shape:
     """A tabled value, or a uniform one when the table is all zero and the base is not."""
     bits &= mask_of(t)
     if bits and not table.any():
         return Shape(True, None, bits)
     if bits and _constant(table):
         return WIDE  # a uniform value hidden in a sum: correct, and too rare to treat
-    return Shape(False, table, bits)
+    return Shape(False, table, bits, exact)
+
+
+def never_wraps(shapes: Sequence[Shape]) -> bool:
+    """True if the values are known, the same in all lanes, or exact sums."""
+    return all(s.exact or s.uniform or s.pure for s in shapes)
+
+
+def has_room(table: Table, bits: int, t: Type, *, signed: bool) -> bool:
+    """True if the sums of a base with these bits and a table do not wrap around.
+
+    Either no bit is carried out of the table, or the largest sum is below the largest number.
+    """
+    half, most = 1 << (t.scalar.bits - 1), int(table.max())
+    natural = int(table.min()) >= 0
+    if natural and (not bits or most < bits & -bits):
+        return True
+    return (natural or signed) and bits < half and bits + most < half
 
 
 class ShapeAnalysis:
@@ -194,7 +214,8 @@ class ShapeAnalysis:
         if old is not None and visits > 1 and found.bits != old.bits:
             bits = (found.bits | old.bits) & mask_of(i.type) if is_integral(i.type) else -1
             low = (bits & -bits) if bits else 0
-            found = Shape(found.uniform, found.table, mask_of(i.type) & ~(low - 1) if low else 0)
+            found = Shape(found.uniform, found.table, mask_of(i.type) & ~(low - 1) if low else 0,
+                          found.exact)
         return found
 
     def _call(self, i: Instruction, shapes: list[Shape]) -> Shape | None:
@@ -263,7 +284,9 @@ def join(a: Shape, b: Shape, t: Type) -> Shape:
     if not np.array_equal(ta, tb):
         return WIDE
     bits = (bits_a | bits_b) & mask_of(t)
-    return Shape(False, ta, bits) if ta.any() else Shape(True, None, bits)
+    if not ta.any():
+        return Shape(True, None, bits)
+    return Shape(False, ta, bits, never_wraps((a, b)))
 
 
 def _parts(shape: Shape, t: Type, lanes: int) -> tuple[Table, int]:
@@ -369,15 +392,15 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         result = fold_binary(i.opcode, left, right, t)
         return WIDE if result is None else Shape(False, result, 0)
     (ta, bits_a), (tb, bits_b) = (_parts(s, t, lanes) for s in shapes)
-    op = i.opcode
+    op, exact = i.opcode, "nsw" in i.flags and never_wraps(shapes)
     if op == "or" and "disjoint" in i.flags:
         op = "add"
     if op == "add":
-        return tabled(normalise(ta + tb, t), _carry_bits(bits_a, bits_b, t), t)
+        return tabled(normalise(ta + tb, t), _carry_bits(bits_a, bits_b, t), t, exact)
     if op == "sub":
         low = (bits_a | bits_b) & -(bits_a | bits_b)
         bits = mask_of(t) & ~(low - 1) if bits_b else bits_a
-        return tabled(normalise(ta - tb, t), bits, t)
+        return tabled(normalise(ta - tb, t), bits, t, exact)
     if op in ("or", "xor"):
         if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
             return _bits_by_constant(op, ta, bits_a, _const_of(b), t) or _all_uniform(shapes)
@@ -387,7 +410,7 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     constant = _const_of(b)
     if constant is None:
         return _all_uniform(shapes)
-    return _by_constant(op, ta, bits_a, constant, t, shapes)
+    return _by_constant(op, ta, bits_a, constant, t, shapes, exact=exact)
 
 
 def _bits_by_constant(
@@ -401,7 +424,7 @@ def _bits_by_constant(
 
 
 def _by_constant(
-    op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape]
+    op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape], *, exact: bool
 ) -> Shape:
     low = (bits & -bits) if bits else 0
     if op == "and":
@@ -409,11 +432,11 @@ def _by_constant(
             return _all_uniform(shapes)
         return tabled(normalise(table & constant, t), bits & constant, t)
     if op == "shl" and 0 <= constant < t.scalar.bits:
-        return tabled(normalise(table << constant, t), bits << constant, t)
+        return tabled(normalise(table << constant, t), bits << constant, t, exact)
     if op == "mul":
         span = (1 << (bits.bit_length() + abs(constant).bit_length())) - 1 if constant > 0 else -1
         step = low * (constant & -constant)
-        return tabled(normalise(table * constant, t), span & ~(step - 1) if step else 0, t)
+        return tabled(normalise(table * constant, t), span & ~(step - 1) if step else 0, t, exact)
     return _divide_by_constant(op, table, bits, constant, t, shapes)
 
 
@@ -434,7 +457,7 @@ def _divide_by_constant(
         if bits & _or_bits(table, t):
             return _all_uniform(shapes)
         return tabled(table & below, bits & below, t)
-    if bits & below and table.any():
+    if table.any() and (bits & below or not has_room(table, bits, t, signed=False)):
         return _all_uniform(shapes)
     return tabled(table >> shift, bits >> shift, t)
 
@@ -506,14 +529,20 @@ def _extension(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         elif i.opcode == "sext" and source.scalar.bits == 1:
             table = -table
         return Shape(False, normalise(table, target), 0)
-    table, bits = _parts(shape, source, lanes)
+    table, given = _parts(shape, source, lanes)
+    bits = given
     if source.scalar.bits == 1 or (i.opcode == "zext" and (table < 0).any()):
         return _all_uniform(shapes)
     if i.opcode == "sext" and bits >> (source.scalar.bits - 1):
         bits |= mask_of(target) & ~mask_of(source)
     if i.opcode == "trunc" and target.scalar.bits == 1:
         return _all_uniform(shapes)
-    return tabled(normalise(table, target), bits & mask_of(target), target)
+    exact = never_wraps(shapes) and (i.opcode == "sext" or "nneg" in i.flags)
+    if table.any() and i.opcode != "trunc" and not exact and not has_room(
+            table, given, source, signed=i.opcode == "sext"):
+        return _all_uniform(shapes)
+    return tabled(normalise(table, target), bits & mask_of(target), target,
+                  i.opcode != "trunc")
 
 
 def _same(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
@@ -527,7 +556,11 @@ def _pointer_step(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         return _all_uniform(shapes)
     table = _parts(shapes[0], i.type, lanes)[0]
     for k, scale in gep_steps(i)[1]:
-        table = table + _parts(shapes[k], i.operands[k].type, lanes)[0] * scale
+        step, bits = _parts(shapes[k], i.operands[k].type, lanes)
+        if step.any() and i.operands[k].type.scalar.bits < 64 and not (
+                never_wraps([shapes[k]]) or has_room(step, bits, i.operands[k].type, signed=True)):
+            return _all_uniform(shapes)
+        table = table + step * scale
     return tabled(table, mask_of(i.type), i.type)
 
 
@@ -562,7 +595,7 @@ def _extract(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if index is None:
         return _all_uniform(shapes)
     (table,), bits = _pieces(i.operands[:1], shapes[:1], lanes)
-    return tabled(table[index : index + 1], bits, i.type)
+    return tabled(table[index : index + 1], bits, i.type, never_wraps(shapes[:1]))
 
 
 def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
@@ -573,12 +606,13 @@ def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     (table, row), bits = _pieces(i.operands[:2], [vector, shapes[1]], lanes)
     table = table.copy()
     table[index] = row[0]
-    return tabled(table, bits, i.type)
+    return tabled(table, bits, i.type, never_wraps((vector, shapes[1])))
 
 
 def _shuffle(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     tables, bits = _pieces(i.operands, shapes, lanes)
-    return tabled(np.concatenate(tables)[[max(0, k) for k in i.indices]], bits, i.type)
+    table = np.concatenate(tables)[[max(0, k) for k in i.indices]]
+    return tabled(table, bits, i.type, never_wraps(shapes))
 
 
 _RULES = {
