@@ -77,7 +77,8 @@ class Facts:
         """True if a sum, difference, product or left shift may not have room in its bits."""
         result = Result.of(op, ideal=self.ideal)
         exact = exact_range(op, *map(self.of, op.operands))
-        return result.wraps and (exact is None or fitting(exact, result.bits) != exact)
+        has_room = exact is not None and fitting(exact, result.bits) == exact
+        return not result.bits or (result.wraps and not has_room)
 
     def _solve(self, value: SSAValue) -> Fact:
         order = self.unsolved([value])

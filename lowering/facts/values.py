@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
@@ -149,8 +150,8 @@ def pointee_bytes_or_1(value: SSAValue) -> int:
 
 
 def bits_of(value: SSAValue) -> int:
-    """Bits of an integer, an index or a pointer, or of each one of a tensor; 0 of others."""
-    kind = element_of(value)
+    """Bits of an integer, an index or a pointer, or of each element; 0 of others."""
+    kind = get_element_type_or_self(value.type)
     if isinstance(kind, IntegerType):
         return kind.width.data
     return 64 if isinstance(kind, IndexType | PointerType) else 0

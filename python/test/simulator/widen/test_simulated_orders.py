@@ -91,7 +91,7 @@ loop:
   %sum = phi <4 x float> [ zeroinitializer, %0 ], [ %more, %loop ]
   %first = mul i32 %k, 64
   %mine = shl i32 %lane, 2
-  %i = add i32 %first, %mine
+  %i = add nsw i32 %first, %mine
   %pa = getelementptr float, {P} %a, i32 %i
   %m = icmp slt i32 %i, %n
   %x = call <4 x float> @{callee}({P} %pa, i64 16, i1 %m, <4 x float> {FILL})
@@ -102,7 +102,7 @@ loop:
   %is = icmp eq <4 x i32> %odd, zeroinitializer
   %y = select <4 x i1> %is, <4 x float> %x, <4 x float> {OTHER}
   %more = fadd <4 x float> %sum, %y
-  %k1 = add i32 %k, 1
+  %k1 = add nsw i32 %k, 1
   %go = icmp slt i32 %k1, 3
   br i1 %go, label %loop, label %end
 end:
@@ -133,9 +133,9 @@ NORM = LANE + GROUP + """
   %sg = call i32 @_Z16get_sub_group_idv()
   %mine = shl i32 %lane, 2
   %own = shl i32 %sg, 6
-  %i = add i32 %mine, %own
+  %i = add nsw i32 %mine, %own
   %row = mul i32 %g, %n
-  %at = add i32 %row, %i
+  %at = add nsw i32 %row, %i
   %pa = getelementptr float, {P} %a, i32 %at
   %pb = getelementptr float, {P} %b, i32 %at
   %x = load <4 x float>, {P} %pa
@@ -203,7 +203,7 @@ def test_programs_ask_for_what_the_next_one_accesses(
 ) -> None:
     body = LANE + GROUP + f"""
   %row = {row}
-  %i = add i32 %row, %lane
+  %i = add nsw i32 %row, %lane
   %pa = getelementptr float, {P} %a, i32 %i
   %pb = getelementptr float, {P} %b, i32 %i
   %x = load float, {P} %pa
@@ -220,7 +220,7 @@ def test_lines_of_the_next_store_stay_in_the_second_level(
     monkeypatch.setattr(ahead, "host_cpu", lambda: HostCpu("x86_64-linux", cpu, ""))
     body = LANE + GROUP + f"""
   %row = mul i32 %g, %n
-  %i = add i32 %row, %lane
+  %i = add nsw i32 %row, %lane
   %pa = getelementptr float, {P} %a, i32 %i
   store float 0.0, {P} %pa"""
     text = host_text(kernel(f"{P} %a, i32 %n", body))
@@ -233,9 +233,9 @@ def test_runs_of_lanes_ask_for_each_line_of_the_next_program(run: Run, kernel: T
     body = LANE + GROUP + f"""
   %row = mul i32 %g, 128
   %own = mul i32 %lane, 8
-  %i = add i32 %row, %own
+  %i = add nsw i32 %row, %own
   %pa = getelementptr float, {P} %a, i32 %i
-  %j = add i32 %i, 4
+  %j = add nsw i32 %i, 4
   %pb = getelementptr float, {P} %b, i32 %j
   %x = load <4 x float>, {P} %pa, align 16
   store <4 x float> %x, {P} %pb, align 16"""
@@ -282,7 +282,7 @@ def test_parts_of_a_mask_are_made_in_the_order_of_memory(run: Run, kernel: Text)
 
 
 def test_nothing_is_asked_for_at_addresses_of_loops_and_of_long_sums(kernel: Text) -> None:
-    steps = "".join(f"  %s{k + 1} = add i32 %s{k}, %g\n" for k in range(2000))
+    steps = "".join(f"  %s{k + 1} = add nsw i32 %s{k}, %g\n" for k in range(2000))
     body = LANE + GROUP + f"""
   br label %first
 first:
@@ -294,7 +294,7 @@ again:
   br i1 %c, label %again, label %end
 end:
   %x = load float, {P} %pa
-  %s0 = add i32 %g, %lane
+  %s0 = add nsw i32 %g, %lane
 {steps}  %pb = getelementptr float, {P} %b, i32 %s2000
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
@@ -312,14 +312,14 @@ def test_loops_ask_for_what_the_next_program_accesses(
   br label %again
 again:
   %k = phi i32 [ {first}, %0 ], [ %more, %again ]
-  %in = add i32 %row, %k
-  %i = add i32 %in, %lane
+  %in = add nsw i32 %row, %k
+  %i = add nsw i32 %in, %lane
   %pa = getelementptr float, {P} %a, i32 %i
   %pb = getelementptr float, {P} %b, i32 %i
   %x = load float, {P} %pa
   %y = fadd float %x, 1.0
   store float %y, {P} %pb
-  %more = add i32 {step}
+  %more = add nsw i32 {step}
   %c = icmp slt i32 %more, 48
   br i1 %c, label %again, label %end
 end:"""
@@ -340,17 +340,17 @@ def test_columns_do_not_ask_for_what_the_next_program_reads(
     """It is 16 numbers further on, and so far apart that other reads would wait for it."""
     body = LANE + GROUP + f"""
   %column = mul i32 %g, 16
-  %mine = add i32 %column, %lane
+  %mine = add nsw i32 %column, %lane
   br label %again
 again:
   %k = phi i32 [ 0, %0 ], [ %more, %again ]
   %sum = phi float [ 0.0, %0 ], [ %y, %again ]
   %row = {place}
-  %i = add i32 %row, %mine
+  %i = add nsw i32 %row, %mine
   %pa = getelementptr float, {P} %a, i32 %i
   %x = load float, {P} %pa
   %y = fadd float %x, %sum
-  %more = add i32 %k, 2
+  %more = add nsw i32 %k, 2
   %c = icmp slt i32 %more, 4
   br i1 %c, label %again, label %end
 end:

@@ -15,7 +15,7 @@ tt.func public @window(%x: !tt.ptr<i32>, %n: i32, %w: i32) {
   %row = tt.get_program_id x : i32
   %j = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #blocked>
   %rows = tt.splat %row : i32 -> tensor<64xi32, #blocked>
-  %i = arith.addi %rows, %j : tensor<64xi32, #blocked>
+  %i = arith.addi %rows, %j overflow<nsw> : tensor<64xi32, #blocked>
   %ns = tt.splat %n : i32 -> tensor<64xi32, #blocked>
   %ws = tt.splat %w : i32 -> tensor<64xi32, #blocked>
   %inside = arith.cmpi slt, %j, %ns : tensor<64xi32, #blocked>
