@@ -28,11 +28,14 @@ from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import Scalars, below, functions, hoist
+from triton_xe.lowering.surfaces.launch_guards import assume
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_OPERATIONS = 200
 """A kernel of more operations gains little, and twice its code takes long to compile."""
+INSIDE = "inside"
+"""What a guard means that holds for some programs of a launch: that their block is inside."""
 Masked = LoadOp | StoreOp
 
 
@@ -65,7 +68,9 @@ def _split(block: Block) -> None:
     values = set().union(*(values_of(a) for g in guards for a in (g.amount, g.bound)))
     if not hoist(values, anchor):
         return
-    condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
+    inside = [guard for guard in guards if guard.what == INSIDE]
+    tested = [*assume([guard for guard in guards if guard.what != INSIDE], anchor), *inside]
+    condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
     remark(anchor, "without masks" + (", if the block lies inside" if guards else ""))
     copies: dict[Operation, Operation] = {op: op for op in bounds}
     if condition is not None:
@@ -104,7 +109,7 @@ def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
     shape = shape_of(conditions)
     room = [high - shape[dim] for dim, high in mask.high.items()]
     room += [Poly.constant(0) - low for low in mask.low.values()]
-    tested = [at_least(r, Poly.constant(0), "inside") for r in room
+    tested = [at_least(r, Poly.constant(0), INSIDE) for r in room
               if not affine.nonnegative(r)]
     return [*mask.conditions, *tested]
 
