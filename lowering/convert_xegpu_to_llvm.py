@@ -48,6 +48,13 @@ LLVM_IR = "xe.llvm_ir"
 """Attribute of a module that was converted: the text of the LLVM module."""
 REMEDY = "use smaller blocks or more warps"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+APART = "-igc_opts 'VectorizerAllowFPTRUNC=0'"
+"""Keep IGC from converting two doubles of a lane to fp32 at once.
+
+IGC 2.40's vectorizer joins such conversions, also of separate scalars, and its emitter then takes
+the second double from the register of a second float: `mov V(1,0) W(1,0)`, where doubles of 16
+lanes fill two registers.
+"""
 
 
 @dataclass
@@ -145,7 +152,8 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
         full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
         remark(module, _counted(carried, kept, needed, registers.registers or SMALL)
                + (f", it may spill; {REMEDY}" if full else ""))
-    flags = (registers.flag, EXACT_DIVISION if state.precise else "")
+    flags = (registers.flag, EXACT_DIVISION if state.precise else "",
+             APART if state.narrows_doubles else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,

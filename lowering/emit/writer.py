@@ -46,6 +46,8 @@ class ModuleState:
     debug_sites: list[dict[str, Any]] = field(default_factory=list)
     precise: bool = False
     """fp32 divisions and roots must be correctly rounded."""
+    narrows_doubles: bool = False
+    """fp64 values become fp32 values."""
     dpas: int = 0
     block_loads: int = 0
     carried_bytes: int = 0

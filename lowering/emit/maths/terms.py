@@ -151,6 +151,8 @@ class Term:
         wider = self.width < bits_of(kind)
         if self.is_integer:
             return self._cast(("sext" if signed else "zext") if wider else "trunc", kind)
+        if self.kind == DOUBLE and kind == FLOAT:
+            self.em.state.narrows_doubles = True
         return self._cast("fpext" if wider else "fptrunc", kind)
 
     def to_integer(self, kind: ir.Type, *, signed: bool = True) -> Term:

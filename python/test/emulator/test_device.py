@@ -114,6 +114,37 @@ def test_a_program_with_torch_runs_native_code(
     assert "(kernel kernel, send." in done.stderr
 
 
+DOUBLES = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(a, o, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(o + at, tl.load(a + at).to(o.dtype.element_ty))
+
+for n in (16, 32, 64):
+    for kind in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64):
+        for source, target in ((torch.float64, kind), (kind, torch.float64)):
+            given, o = torch.arange(n).to(source), torch.zeros(n, dtype=target, device="xpu")
+            kernel[(1,)](given.to("xpu"), o, n, num_warps=1)
+            if not torch.equal(o.cpu(), given.to(target)):
+                print(n, source, target, o.cpu())
+"""
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_doubles_of_a_lane_are_converted_each(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intel's compiler takes the second of two from a wrong register, unless it is told not to."""
+    monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
+    path = tmp_path / "program.py"
+    path.write_text(DOUBLES)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 @pytest.mark.intel_compiler
 def test_checks_are_left_to_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
