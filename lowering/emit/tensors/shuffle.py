@@ -8,6 +8,8 @@ from triton_xe.intrinsics import genisa, opencl
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, I64, bits_of
 
+_MOST_LANES_OF_XOR = 16
+
 
 def _pieces(em: Emitter, value: ir.Value) -> list[ir.Value]:
     """A scalar as i32 pieces, low one first."""
@@ -36,7 +38,13 @@ def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
 
 
 def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
-    """The value of lane (own lane ^ mask)."""
+    """The value of lane (own lane ^ mask).
+
+    For 32 lanes and a mask of 16 and more IGC 2.40 emits nothing for `simdShuffleXor`: the result
+    is a register that nothing wrote.
+    """
+    if mask >= _MOST_LANES_OF_XOR:
+        return shuffle_index(em, value, em.b.xor(em.lane_id(), I32(mask)))
     moved = [em.call(genisa.SIMD_SHUFFLE_XOR, [p, I32(mask)]) for p in _pieces(em, value)]
     return _whole(em, moved, value.type)
 

@@ -145,6 +145,38 @@ def test_doubles_of_a_lane_are_converted_each(
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+LANES = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(a, o, p, R: tl.constexpr, C: tl.constexpr):
+    x = tl.load(a + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :])
+    tl.store(o + tl.arange(0, C), tl.sum(x, 0))
+    tl.store(p + tl.arange(0, R), tl.argmax(x, 1))
+
+for rows, columns, warps in ((4, 64, 1), (4, 32, 4), (1, 512, 4), (64, 16, 4)):
+    a = torch.randperm(rows * columns).to(torch.int32).view(rows, columns)
+    for lanes in (16, 32):
+        o, p = (torch.zeros(n, dtype=torch.int32, device="xpu") for n in (columns, rows))
+        kernel[(1,)](a.to("xpu"), o, p, rows, columns, num_warps=warps, warp_size=lanes)
+        if not (torch.equal(o.cpu(), a.sum(0).int()) and torch.equal(p.cpu(), a.argmax(1).int())):
+            print(rows, columns, warps, lanes)
+"""
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_values_move_between_both_halves_of_32_lanes(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intel's compiler writes no instruction for `simdShuffleXor` by 16 lanes."""
+    monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
+    path = tmp_path / "program.py"
+    path.write_text(LANES)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 @pytest.mark.intel_compiler
 def test_checks_are_left_to_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
