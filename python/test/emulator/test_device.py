@@ -206,3 +206,20 @@ def test_a_device_opens_by_name() -> None:
     device = open_device("emu:bmg")
     assert device.name.endswith("(emulated)")
     assert device.is_simulated
+
+
+@pytest.mark.intel_compiler
+def test_a_recorded_launch_is_replayed_as_native_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim:bmg")
+    path, launches = tmp_path / "program.py", tmp_path / "launches"
+    path.write_text(PROGRAM.rpartition("kernel[(8,)]")[0])
+    with monkeypatch.context() as recording:
+        recording.setenv("TRITON_XE_RECORD", str(launches))
+        subprocess.run([sys.executable, path], check=True)
+    command = [sys.executable, "-m", "triton_xe.tools.cli", "replay", launches, "--compare"]
+    done = subprocess.run([*command, "--device", "emu:bmg"], capture_output=True, text=True,
+                          check=False)
+    assert "replayed on Arc B580 (emulated)" in done.stdout, done.stderr
+    assert "to the bit" in done.stdout
