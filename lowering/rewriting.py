@@ -31,10 +31,16 @@ from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.facts.affine import Iteration, LastIteration, Remainder, bounds
+from triton_xe.lowering.facts.affine import (
+    Iteration,
+    LastIteration,
+    Remainder,
+    bounds,
+    small_symbols,
+)
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.fact import fitting, full
-from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
+from triton_xe.lowering.facts.fact import fitting
+from triton_xe.lowering.facts.poly import Poly, Symbol
 from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 
@@ -216,15 +222,9 @@ def _room(guards: Iterable[Guard]) -> list[Guard]:
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
              for side in (guard.amount, guard.bound) if isinstance(side, Poly)]
     for poly in (part for side in sides for part in _parts(side)):
-        limit = 1 << 62
-        while fitting(bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit))), 63) == (
-                full(63)):
-            limit >>= 1
-        for symbol in poly.symbols if limit < 1 << 62 else ():
-            alone, most = Poly.symbol(symbol), Poly.constant(limit)
-            low, high = bounds(alone, facts)
-            needs += [at_least(most, alone, "numbers have room in 64 bits")] * (high > limit)
-            needs += [at_least(alone, -most, "numbers have room in 64 bits")] * (low < -limit)
+        ends = bounds(poly, facts)
+        if fitting(ends, 63) != ends:
+            needs += small_symbols([poly], facts)
     return needs
 
 

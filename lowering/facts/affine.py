@@ -47,7 +47,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.fact import Range, full, signed
+from triton_xe.lowering.facts.fact import Range, fitting, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
 from triton_xe.lowering.facts.values import (
     Carried,
@@ -281,6 +281,10 @@ class Affine:
                 if lowest < 0:
                     needs.append(at_least(stride, Poly({}), NOT_NEGATIVE))
         assumed = implied(needs)
+        if bits == 64 and not all(
+                fitting(bounds(end, self.facts, assumed), bits) == bounds(end, self.facts, assumed)
+                for end in (low, high)):
+            return found.under([*needs, *small_symbols((low, high), self.facts)])
         if bounds(low, self.facts, assumed)[0] < least:
             needs.append(at_least(low, Poly.constant(least), what))
         if bounds(high, self.facts, assumed)[1] > most:
@@ -563,6 +567,32 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
             high = min(high, rest // -factor)
         found[next(iter(symbols))] = low, high
     return found
+
+
+def small_symbols(polys: Iterable[Poly], facts: Facts) -> list[Guard]:
+    """The conditions on single symbols under which polynomials have room in 64 bits.
+
+    Each can be tested with 64 bits; `Unknown` if no size of the symbols is enough.
+    """
+    every, limit = list(polys), 1 << 62
+
+    def has_room() -> bool:
+        found = [bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit)))
+                 for poly in every]
+        return all(fitting(ends, 63) == ends for ends in found)
+
+    while not has_room():
+        limit >>= 1
+        if not limit:
+            raise Unknown("a number has no room in 64 bits")
+    what, most, needs = "numbers have room in 64 bits", Poly.constant(limit), list[Guard]()
+    for symbol in dict.fromkeys(s for poly in every for s in poly.symbols):
+        low, high = _symbol_range(symbol, facts)
+        if high > limit:
+            needs.append(at_least(most, Poly.symbol(symbol), what))
+        if low < -limit:
+            needs.append(at_least(Poly.symbol(symbol), -most, what))
+    return needs
 
 
 def bounds(

@@ -190,6 +190,8 @@ class _Steps:
 
     def _term(self, symbols: tuple[Symbol, ...], factor: int) -> int:
         parts = [self.symbol(symbol) for symbol in symbols]
+        if not -(1 << 63) <= factor < 1 << 63:
+            raise Unknown("a number has no room in 64 bits")
         if factor != 1 or not parts:
             parts.append(self.table.constant(factor))
         return self._fold("multiply", parts)
