@@ -110,8 +110,9 @@ def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
 
 def format_of(kind: Attribute) -> Format:
     """The format of a float; 8-bit formats are distinguished by their mantissa."""
-    known = {Float64Type: Format(64, 52), Float32Type: Format(32, 23),
-             Float16Type: Format(16, 10), BFloat16Type: Format(16, 7)}
+    known: dict[type[Attribute], Format] = {
+        Float64Type: Format(64, 52), Float32Type: Format(32, 23),
+        Float16Type: Format(16, 10), BFloat16Type: Format(16, 7)}
     found = known.get(type(kind))
     return found or Format(8, 2 if "E5M2" in str(kind) else 3)
 

@@ -329,10 +329,10 @@ class Affine:
         match value.owner:
             case TruncIOp(input=source):
                 return self.index(source)
-            case arith.RemSIOp() | arith.RemUIOp() as op:
-                return self._wrapped(op, shape_of(value))
-            case SelectOp() as op:
-                return self._selected(op)
+            case arith.RemSIOp() | arith.RemUIOp() as remainder:
+                return self._wrapped(remainder, shape_of(value))
+            case SelectOp() as choice:
+                return self._selected(choice)
         raise Unknown(f"{value.owner.name} has no affine form")
 
     def natural(self, value: SSAValue) -> Index:
@@ -560,12 +560,13 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
         factor = sum((gap - rest).terms.values())
         if len(symbols) != 1 or not factor or gap - rest != Poly.symbol(*symbols) * factor:
             continue
-        low, high = found.get(*symbols, _ENDLESS)
+        (symbol,) = symbols
+        low, high = found.get(symbol, _ENDLESS)
         if factor > 0:
             low = max(low, -(rest // factor))
         else:
             high = min(high, rest // -factor)
-        found[next(iter(symbols))] = low, high
+        found[symbol] = low, high
     return found
 
 

@@ -98,6 +98,8 @@ Needs = dict[Operation, list[Guard] | None]
 def _conditions(values: Iterable[SSAValue], affine: Affine, facts: Facts) -> Needs:
     found: Needs = {}
     for op in (value.owner for value in values):
+        if not isinstance(op, Operation):
+            continue
         try:
             if isinstance(op, RING) and facts.wraps(op):
                 found[op] = None
@@ -148,6 +150,6 @@ def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
 
 
 def _make_unsigned(op: Operation) -> None:
-    made = _UNSIGNED[type(op)](*op.operands)  # type: ignore[call-arg]
+    made = _UNSIGNED[type(op)](*op.operands)
     locate(op, made)
     Rewriter.replace_op(op, made)

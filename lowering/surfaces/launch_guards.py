@@ -250,7 +250,8 @@ class _Steps:
         match op:
             case ExtUIOp(input=source):
                 return self._unsigned(source)
-            case arith.ShRUIOp(lhs=source) if (by := constant_of(op.rhs)) in range(bits):
+            case arith.ShRUIOp(lhs=source) if (
+                    (by := constant_of(op.rhs)) is not None and 0 <= by < bits):
                 power = self.table.constant(1 << by)
                 return self.table.step("divide", self._unsigned(source), power, bits)
             case arith.AndIOp(lhs=source) if (power := _power_above(constant_of(op.rhs))):

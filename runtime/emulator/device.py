@@ -133,8 +133,9 @@ def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:
         for j in range(0, y, sizes[1]):
             for i in range(0, x, sizes[0]):
                 first = (i, j, k)
-                groups = tuple(min(s, n - f) for s, n, f in zip(
+                gx, gy, gz = (min(s, n - f) for s, n, f in zip(
                     sizes, whole.groups, first, strict=True))
+                groups = gx, gy, gz
                 assert prod(groups) <= most
                 yield replace(whole, groups=groups, first_group=first)
 
