@@ -473,7 +473,7 @@ class SimulatedDevice:
 
         Guards that trap say nothing; the launch itself, checked as a whole, tells why.
         """
-        if kernel.host.is_whole or not kernel.source.has_known_guards:
+        if not kernel.source.has_known_guards or kernel.host.is_whole:
             return False
         if kernel.guards is None:
             kernel.guards = self._compile(kernel.source, Part.GUARDS)

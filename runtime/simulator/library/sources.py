@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.runtime.simulator.ir import Function, undefined_calls
+from triton_xe.runtime.simulator.ir import Function, Global, undefined_calls
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.library import (
     blocks,
@@ -23,6 +23,9 @@ from triton_xe.runtime.simulator.library import (
     together,
 )
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
+from triton_xe.runtime.simulator.pieces.costs import HostCosts
+from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
+from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer import functions as sanitizer
 from triton_xe.runtime.simulator.trace import library as trace
@@ -61,14 +64,21 @@ _FAMILIES: dict[str, Callable[..., list[Function]]] = {
 def source(name: str, host: HostCpu) -> Source:
     """The module that defines `name`."""
     if name in half.NAMED_BY_LLVM:
-        return _printed(half.NAMED_BY_LLVM[name](host))
+        return _printed(half.NAMED_BY_LLVM[name](host), host)
     family, parameters = parts(name)
     if not is_symbol(name) or family not in _FAMILIES:
         raise UnsupportedError(f"the simulator has no library function {name}")
-    return _printed(_FAMILIES[family](host, *parameters))
+    return _printed(_FAMILIES[family](host, *parameters), host)
 
 
-def _printed(functions: list[Function]) -> Source:
+def _printed(written: list[Function], host: HostCpu) -> Source:
+    costs = HostCosts.of(host, [])
+    functions, constants = list[Function](), list[Global]()
+    for function in written:
+        apart = ([function], []) if not is_large(function, costs) else (
+            once_per_shape(function, costs))
+        functions += map(flags_in_memory, apart[0])
+        constants += apart[1]
     called = undefined_calls(functions)
     helpers = tuple(name for name in sorted(called) if is_symbol(name))
-    return Source(print_module(functions), helpers)
+    return Source(print_module(functions, constants), helpers)
