@@ -39,7 +39,6 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmv
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import ELEMENTS, MISS, NOTE, ROOM
-from triton_xe.runtime.simulator.widen import accesses, dpas_groups, function, maths, widener
 from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
@@ -47,6 +46,15 @@ from triton_xe.spirv import attached_llvm_ir
 needs_avx2 = pytest.mark.skipif(
     platform.machine() != "x86_64" or not host_cpu().has("avx2"), reason="needs a CPU with AVX2"
 )
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, host: HostCpu) -> None:
+    """Make code for another CPU in all modules of the simulator."""
+    users = [m for name, m in sys.modules.items() if name.startswith("triton_xe.runtime.simulator")
+             and getattr(m, "host_cpu", None) is host_cpu]
+    assert len(users) > 5
+    for module in users:
+        monkeypatch.setattr(module, "host_cpu", lambda: host)
 
 
 # --- x86-64 without AVX-512 -----------------------------------------------------------------------
@@ -132,8 +140,7 @@ def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
     llvm.initialize_all_asmprinters()
     host = HostCpu("x86_64-unknown-linux-gnu", "icelake-server",
                    "+avx512f,+avx512bw,+avx512vl,+avx512dq,-prefer-256-bit")
-    for module in (jit, dpas_groups, accesses, function, maths, widener):
-        monkeypatch.setattr(module, "host_cpu", lambda: host)
+    pretend(monkeypatch, host)
     monkeypatch.setattr(once_per_shape, "LARGE", 1 << 60)
     text = host_of("rows", BLOCK=1 << 13).text
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
@@ -223,8 +230,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for module in (jit, dpas_groups, accesses, function, maths, widener):
-        monkeypatch.setattr(module, "host_cpu", lambda: ARM)
+    pretend(monkeypatch, ARM)
     jit._target_machine.cache_clear()
 
     def undefined(text: str) -> list[str]:

@@ -23,6 +23,7 @@ import triton
 
 from examples import softmax, vector_add
 from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.runtime.versions import entry_name
 
 RUNNER = Path(__file__).with_name("opencl_runner.py")
 # LLVM keeps names that begin with "llvm." for itself: both modules call these functions "xlvm."
@@ -102,7 +103,7 @@ pytestmark = pytest.mark.skipif(
 def run(folder: Path, compiled: Any, grid: int, arguments: Sequence[Any]) -> list[Any]:
     """Launch a compiled kernel there; returns its tensor arguments afterwards."""
     found, maths, _ = libraries()
-    name = compiled.metadata.name
+    name = entry_name(compiled.asm["spv"], compiled.metadata.name)
     warps, lanes = compiled.metadata.num_warps, compiled.metadata.warp_size
     (folder / "kernel.spv").write_bytes(compiled.asm["spv"].replace(b"llvm.genx", b"xlvm.genx"))
     (folder / "helpers.spv").write_bytes(written(HELPERS))
