@@ -1,16 +1,16 @@
-"""What a launch must satisfy for a kernel that was compiled for the usual launch.
+"""Conditions that a launch must satisfy to run the fast version of a kernel.
 
-A kernel may assume of its arguments and its grid what its fast version needs: alignment, pitches,
-sizes.  The assumptions are a table of steps that the runtime evaluates before each launch; when
-they do not hold it launches the general version of the kernel instead.
+The fast version may assume facts about its arguments and its grid: alignment, pitches, sizes.  The
+assumptions are a table of steps that the runtime evaluates before each launch.  If they do not
+hold, it launches the general version of the kernel instead.
 
-A step is a signed integer of `bits` bits, as the kernel computes it: its exact value is that of
-the kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
-value outside of `bits` bits, or a divisor that is not positive.  Unsigned operations are those on
-what `rest` gives of their operands.
+A step is a signed integer of `bits` bits, as the kernel computes it: its exact value is that of the
+kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
+value outside of `bits` bits, or a divisor that is not positive.  Unsigned operations are expressed
+by applying `rest` to their operands.
 
 Each step has the range of its values over all programs of the launch, and a power of two that
-divides them all.  That is exact for arguments, and errs to the safe side for what differs between
+divides them all.  That is exact for arguments, and conservative for values that differ between
 programs.
 
     >>> table = Table()
@@ -31,29 +31,30 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ALIGNMENT = 64
-"""Of an address only the rest by this number counts."""
+"""Bytes: a step of the kind `address` is the remainder of an address by this number."""
 MANY_ZEROS = 62
 WIDTHS = (8, 16, 32, 64)
 SHORT_ROWS = "rows have more elements than one subgroup takes"
-"""What a kernel that reduces rows may assume; others run in a version for short rows."""
+"""Assumption of a kernel that reduces rows; if it fails, the version for short rows is launched."""
 MOST_ARGUMENTS = 256
 OPS = (
     "constant", "argument", "address", "program", "programs", "add", "subtract", "multiply",
     "divide", "remainder", "minimum", "maximum", "either", "span", "rest", "at_least",
     "multiple",
 )
-"""What a step does with its operands; the place in this list is its number in a packed table.
+"""Operations of steps; the index in this list is the operation's number in a packed table.
 
-`constant`: the number `a`.  `argument`, `address`: parameter `a`, as a number or as the rest of its
-address by ALIGNMENT.  `program`, `programs`: the number of a program and of programs along `a`.
-`divide` and `remainder` round toward zero.  `either`: one of both.  `span`: what lies from step `a`
-up to before step `b`, which includes the beginning.  `rest`: step `a` modulo 2**b, which is not
-negative: an integer of b bits without its sign.  The last two are conditions: step `a` is at least
-step `b`, step `a` is a multiple of 2**b."""
+`constant`: the number `a`.  `argument`, `address`: parameter `a`, as a number or as its address
+modulo ALIGNMENT.  `program`, `programs`: the program id and the number of programs along axis `a`.
+`divide` and `remainder` round toward zero.  `either`: one of the two operands.  `span`: the values
+from step `a` (inclusive) to step `b` (exclusive).  `rest`: step `a` modulo 2**b, not negative,
+which is an integer of b bits read as unsigned.  The last two are conditions: step `a` is at least
+step `b`, step `a` is a multiple of 2**b.
+"""
 _INPUTS = ("constant", "argument", "address", "program", "programs")
 _CONDITIONS = ("at_least", "multiple")
 _SMALL = ("rest", "multiple")
-"""Their `b` is a number of bits."""
+"""Operations whose `b` is a number of bits."""
 _PACKED = struct.Struct("<qHBBxxxx")
 
 
@@ -75,19 +76,19 @@ class Range(NamedTuple):
 
 
 class _Unsafe(Exception):
-    """A step may overflow, or divide by something else than a positive number."""
+    """A step may overflow, or its divisor may be zero or negative."""
 
 
 @dataclass
 class Table:
-    """Steps in order, and what each condition means, by its number."""
+    """Steps in order, and the meaning of each condition by the number of its step."""
 
     steps: list[Step] = field(default_factory=list)
     meanings: dict[int, str] = field(default_factory=dict)
     _known: dict[Step, int] = field(default_factory=dict, repr=False)
 
     def step(self, op: str, a: int = 0, b: int = 0, bits: int = 64) -> int:
-        """The number of a step, which is written once."""
+        """Return the number of a step; equal steps are stored once."""
         made = Step(op, a, b, bits)
         if made not in self._known:
             self._known[made] = len(self.steps)
@@ -95,7 +96,7 @@ class Table:
         return self._known[made]
 
     def shorten(self, length: int) -> None:
-        """Forget the last steps, which no condition needs."""
+        """Drop all steps from number `length` on, which no condition needs."""
         for step in self.steps[length:]:
             del self._known[step]
         del self.steps[length:]
@@ -108,7 +109,7 @@ class Table:
         self.meanings.setdefault(self.step(op, a, b), what)
 
     def failing(self, arguments: Sequence[int], grid: Sequence[int]) -> str:
-        """The first condition that does not hold for a launch; empty when all do."""
+        """Return the first condition that a launch does not satisfy, in words; "" if all hold."""
         ranges: list[Range] = []
         if 0 in grid:
             return ""
@@ -123,19 +124,19 @@ class Table:
 
     @property
     def short_rows(self) -> int:
-        """The step that says whether rows are long; -1 where all are alike."""
+        """Number of the step that is true if rows are long; -1 without a version for short rows."""
         return next((n for n, what in self.meanings.items() if what == SHORT_ROWS), -1)
 
     def _needed_by(self, number: int) -> str:
-        """The first condition from a step on."""
+        """Return the meaning of the first condition from step `number` on."""
         return next(what for at, what in sorted(self.meanings.items()) if at >= number)
 
     def packed(self) -> bytes:
-        """For `launch.c`: of each step a, b, the number of its op, and its bits."""
+        """Pack the table for `launch.c`: `a`, `b`, the op's number and the bits of each step."""
         return b"".join(_PACKED.pack(s.a, s.b, OPS.index(s.op), s.bits) for s in self.steps)
 
     def text(self) -> str:
-        """A line per step; `read` reads it back."""
+        """Format the table, a line per step; `read` is the inverse."""
         return "\n".join(
             f"{s.op} {s.a} {s.b} {s.bits} {self.meanings.get(n, '')}".rstrip()
             for n, s in enumerate(self.steps)
@@ -155,7 +156,7 @@ class Table:
 
 
 def _is_sound(step: Step, number: int) -> bool:
-    """Whether a step has operands, and these come before it."""
+    """True if the operands of a step come before it."""
     op, a, b, bits = step
     if op not in OPS or bits not in WIDTHS:
         return False

@@ -40,13 +40,14 @@ from functools import cache
 from pathlib import Path
 
 _RAW = vars(os.environ).get("_data", {})
-"""The variables as the process has them, where CPython keeps them: `os.environ` takes a microsecond
-for each, of which a launch asks for several."""
+"""The process's variables as CPython stores them.  Reading `os.environ` takes a microsecond each,
+and a launch reads several.
+"""
 _encoded = cache(os.fsencode)
 
 
 def _text(name: str) -> str:
-    """A variable; "" where it is not set."""
+    """Return the value of a variable; "" if it is not set."""
     return "" if _RAW and _encoded(name) not in _RAW else os.environ.get(name, "")
 
 
@@ -55,9 +56,11 @@ def device() -> str:
 
 
 def prefer_this_backend() -> None:
-    """Let Triton take this backend where `TRITON_XE_DEVICE` asks for it and another one is active.
+    """Let Triton choose this backend if `TRITON_XE_DEVICE` is set and another backend is active
+    too.
 
-    Triton refuses to choose between two active drivers; who names an Intel device has chosen.
+    Triton refuses to choose between two active drivers; a user who names an Intel device has
+    chosen.
     """
     if device():
         os.environ.setdefault("TRITON_DEFAULT_BACKEND", "intel")
@@ -68,7 +71,7 @@ def debug() -> int:
 
 
 def _number(name: str, default: float, least: float = 0) -> float:
-    """The number in a variable; the default, with a warning, where it is none or too small."""
+    """Parse the number in a variable; if it is none or too small, warn and return the default."""
     text = _text(name)
     if not text:
         return default
@@ -80,7 +83,7 @@ def _number(name: str, default: float, least: float = 0) -> float:
 
 @cache
 def _warn(sentence: str) -> None:
-    """Once per process."""
+    """Warn, once per process."""
     import warnings
 
     warnings.warn(sentence, RuntimeWarning, stacklevel=4)
@@ -129,13 +132,16 @@ _UNUSUAL = tuple(f"TRITON_XE_{name}".encode() for name in ("SANITIZE", "TRACE", 
 
 
 def plain_launches() -> bool:
-    """Whether simulated kernels just run, as far as variables tell; false where that is unknown."""
+    """True if no variable asks for checks, traces or other orders; False if unknown."""
     return bool(_RAW) and _RAW.keys().isdisjoint(_UNUSUAL)
 
 
 def launch_limits() -> tuple[dict[bytes, bytes], tuple[bytes, ...], int, float]:
-    """For launches in compiled code: the variables as the process has them, of which those of the
-    two limits, then those that ask for more; the number of threads (0: cores) and of seconds."""
+    """Return what compiled launch code reads of the environment.
+
+    These are the process's variables, the names of those that matter (two limits first, then those
+    that enable checks), the number of threads (0: one per core), and the time limit in seconds.
+    """
     names = b"TRITON_XE_THREADS", b"TRITON_XE_TIME_LIMIT", *_UNUSUAL
     return _RAW, names, int(_number("TRITON_XE_THREADS", 0, least=1)), time_limit()
 
@@ -145,7 +151,7 @@ def sanitize() -> bool:
 
 
 def _checks() -> frozenset[str]:
-    """The words of `TRITON_XE_SANITIZE`."""
+    """Return the words of `TRITON_XE_SANITIZE`."""
     words = frozenset(_text("TRITON_XE_SANITIZE").split(","))
     for word in words - {"", "0", "1", "finite", "storage", "strict"}:
         _warn(f"TRITON_XE_SANITIZE={word} means nothing more than 1; what does is finite, storage "
@@ -154,12 +160,12 @@ def _checks() -> frozenset[str]:
 
 
 def whole_storage() -> bool:
-    """Whether a kernel may use all of a tensor's storage, not only the view it was given."""
+    """True if a kernel may access all of a tensor's storage, not only the view passed to it."""
     return "storage" in _checks()
 
 
 def strict_barriers() -> bool:
-    """Whether barriers that the compiler added count for nothing in the checks."""
+    """True if the checks ignore the barriers that the compiler inserted."""
     return "strict" in _checks()
 
 
@@ -168,7 +174,7 @@ def findings() -> str:
 
 
 def running_test() -> str:
-    """The test that pytest runs in this process."""
+    """Return the id of the test that pytest runs in this process."""
     return _text("PYTEST_CURRENT_TEST")
 
 
@@ -193,12 +199,12 @@ def time_limit() -> float:
 
 
 def device_clock() -> bool:
-    """Whether simulated devices have a clock of their own."""
+    """True if simulated devices have a clock of their own."""
     return _word("TRITON_XE_CLOCK", ("host", "exact")) != "host"
 
 
 def _word(name: str, known: tuple[str, ...]) -> str:
-    """The word in a variable; a warning where it is none that means anything."""
+    """Return the word in a variable; warn if it is not one of `known`."""
     text = _text(name)
     if text not in ("", *known):
         _warn(f"{name}={text} means nothing; what does is {', '.join(known)}")
@@ -206,7 +212,7 @@ def _word(name: str, known: tuple[str, ...]) -> str:
 
 
 def exact_clock() -> bool:
-    """Whether that clock counts the instructions of native code."""
+    """True if the device clock counts the instructions of native code."""
     return _text("TRITON_XE_CLOCK") == "exact"
 
 
@@ -219,7 +225,7 @@ def record() -> str:
 
 
 def record_torch_too() -> None:
-    """Let Inductor launch through Triton's launcher: its own one never comes by here."""
+    """Make Inductor launch through Triton's launcher, because its own is not recorded."""
     if record():
         os.environ.setdefault("TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER", "0")
 
@@ -238,7 +244,7 @@ def record_after() -> bool:
 
 @contextmanager
 def changed(name: str, value: str) -> Iterator[None]:
-    """Give a variable another value for a while; an empty one leaves it as it is."""
+    """Set a variable temporarily; an empty value leaves it as it is."""
     before = os.environ.get(name)
     os.environ.update({name: value} if value else {})
     try:
@@ -251,12 +257,12 @@ def changed(name: str, value: str) -> Iterator[None]:
 
 
 def no_color() -> bool:
-    """Also where the terminal says that it has no colours."""
+    """True if `NO_COLOR` is set."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def process_environment() -> dict[str, str]:
-    """A copy of this process's environment, for starting another program."""
+    """Return a copy of this process's environment, to start another program with."""
     return dict(os.environ)
 
 

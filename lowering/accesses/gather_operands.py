@@ -1,11 +1,11 @@
-"""Pass gather-operands: rows at loaded places are loaded in the layout of operand B.
+"""Pass gather-operands: load gathered rows of operand B in the layout of operand B.
 
     %b = tt.load %p : #blocked ; cvt %b -> #dot_op<1>
  -> %b' = tt.load %p' : #dot_op<1>
 
-A lane of operand B holds a column of it.  Where that lies in memory in one piece, each lane loads
-its own with whole messages, wherever its place is, and nothing is exchanged through shared local
-memory, with its barriers in each pass of the loop.
+A lane of operand B has one column of it.  If that column is contiguous in memory, each lane loads
+its own with the widest messages, at whatever address it is.  So nothing is exchanged through shared
+local memory, which would take two barriers in each iteration of the loop.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from triton_xe.lowering.surfaces.split_inside import what_makes_true
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FEWEST_BYTES = 2
-"""Of an element: vectors of 32 bytes are none of SPIR-V's."""
+"""Smallest element, in bytes: SPIR-V has no vectors of 32 elements, as bytes would need."""
 _STEPS = (AddPtrOp, BroadcastOp, ConvertLayoutOp, ExpandDimsOp, SplatOp)
 
 
@@ -85,7 +85,7 @@ class GatherOperandsPass(TargetedPass):
                 load = conversion.src.owner
                 if isinstance(load, LoadOp) and fits_operand(load, conversion.result.type, facts):
                     if function.is_kernel:
-                        _vouch(load, affine)
+                        _assume_inside(load, affine)
                     _gather(conversion, load, elsewhere)
             if elsewhere.made:
                 erase_dead(function)
@@ -101,12 +101,13 @@ def _gather(conversion: ConvertLayoutOp, load: LoadOp, elsewhere: _Elsewhere) ->
     conversion.result.replace_all_uses_with(again.results[0])
 
 
-def _vouch(load: LoadOp, affine: Affine) -> None:
-    """Have a launch vouch for the parts of a mask that say how far columns reach.
+def _assume_inside(load: LoadOp, affine: Affine) -> None:
+    """Assume that blocks are inside the depth of the product, and drop that part of the mask.
 
-    A load with a mask needs its registers filled beforehand; without these parts the mask is often
-    the same in each pass of a loop, and what it leaves out is never seen.  Blocks divide the depth
-    of a product more often than the number of its columns.
+    A guard checks it at launch.  A load with a mask needs its registers filled beforehand.  Without
+    the parts that bound the depth, the mask is often the same in each iteration of a loop, and the
+    elements that it excludes are never used.  Bounds of the columns stay in the mask, because
+    blocks divide the number of columns less often than the depth.
     """
     if load.mask is None or not isinstance(load.parent_op(), scf.ForOp):
         return
@@ -146,7 +147,7 @@ def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
 
 
 def fits_operand(load: LoadOp, kind: Attribute, facts: Facts) -> bool:
-    """Whether a load brings operand B in its layout, with messages that are as wide as can be."""
+    """True if a load can load operand B in its layout with messages of the greatest width."""
     held = encoding_of(kind)
     if not isinstance(held, DotOperandEncoding) or held.op_idx != 1 or not isinstance(
             held.parent, DpasEncoding):
@@ -161,7 +162,7 @@ def fits_operand(load: LoadOp, kind: Attribute, facts: Facts) -> bool:
 
 
 def _can_move(value: SSAValue) -> bool:
-    """Whether a tensor can be had in another layout, of which but rows are converted."""
+    """True if a tensor can be recomputed in another layout such that only rows are converted."""
     work, seen = [value], set[SSAValue]()
     while work:
         here = work.pop()
@@ -185,7 +186,7 @@ def _is_step(value: SSAValue) -> bool:
 
 
 def _is_row(value: SSAValue) -> bool:
-    """Whether no more than one dimension of a tensor is larger than 1."""
+    """True if at most one dimension of a tensor is larger than 1."""
     return isinstance(value.owner, Operation) and sum(n > 1 for n in shape_of(value)) <= 1
 
 
@@ -198,7 +199,7 @@ class _Elsewhere(Elsewhere):
             converted(value, encoding, InsertPoint.after(op)))
 
     def _carried(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        """What a loop carries, carried in another layout besides."""
+        """Carry a loop-carried value in another layout as well, and return that copy."""
         assert isinstance(value, BlockArgument)
         body, index = value.block, value.index - 1
         loop = body.parent_op()

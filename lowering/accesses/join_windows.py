@@ -1,4 +1,4 @@
-"""Pass join-windows: whether a position lies in a window before another takes one comparison.
+"""Pass join-windows: fuse the two comparisons of a range check into one.
 
     %a = cmpi sge, %i, %j ; %b = cmpi slt, (subi %i, %j), %window ; andi %a, %b
  -> cmpi ult, (subi %i, %j), %window                   or with the larger of %window and 0
@@ -48,13 +48,13 @@ class JoinWindowsPass(TargetedPass):
 
 
 def _conjunctions(function: Operation) -> list[arith.AndIOp]:
-    """The last operation of each chain of conditions that must all hold."""
+    """List the last operation of each chain of `andi`."""
     return [op for op in all_of(function, arith.AndIOp) if isinstance(op.result.type, TensorType)
             and not all(type(use.operation) is arith.AndIOp for use in op.result.uses)]
 
 
 def _join(end: arith.AndIOp, affine: Affine) -> bool:
-    """Have a chain test each window by one comparison."""
+    """Replace the pairs of comparisons in a chain by one comparison each; True if there was one."""
     terms = list(conjuncts(end.result))
     windows = [(at, near) for at in terms if (near := _window(at, terms, affine)) is not None]
     if not windows:
@@ -75,7 +75,8 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
 
 
 def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue | None:
-    """The condition that the difference which `value` compares is not negative, if there is one."""
+    """Return the condition that the difference compared by `value` is not negative, if there is
+    one."""
     test = value.owner
     if not isinstance(test, CmpiOp) or test.predicate.value.data != _LESS:
         return None
@@ -89,7 +90,7 @@ def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue 
 
 
 def _is_behind(op: object, apart: arith.SubiOp) -> bool:
-    """Whether an operation compares the operands of a difference, which is not negative then."""
+    """True if `op` tests that the difference `apart` is not negative."""
     if not isinstance(op, CmpiOp):
         return False
     ordered = {_NOT_LESS: (op.lhs, op.rhs), _NOT_MORE: (op.rhs, op.lhs)}
@@ -97,7 +98,7 @@ def _is_behind(op: object, apart: arith.SubiOp) -> bool:
 
 
 def _position_if(value: SSAValue, affine: Affine) -> list[Guard] | None:
-    """What must hold so that no element of a tensor is negative; None if that is not known."""
+    """Return the guards under which no element of a tensor is negative; None if unknown."""
     if affine.facts.range(value)[0] >= 0:
         return []
     try:
@@ -108,7 +109,7 @@ def _position_if(value: SSAValue, affine: Affine) -> list[Guard] | None:
 
 
 def _bound(value: SSAValue) -> SSAValue | int | None:
-    """The one number in all elements of a tensor."""
+    """Return the number that all elements of a tensor equal, or None."""
     known = constant_of(value)
     if known is not None:
         return known if known >= 0 else None

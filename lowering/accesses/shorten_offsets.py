@@ -1,13 +1,14 @@
-"""Pass shorten-offsets: versions with gathers compute positions of 64 bits in fewer instructions.
+"""Pass shorten-offsets: strength-reduce 64-bit offsets in versions with gathers.
 
     tt.addptr (splat %base), (broadcast (%rows * %stride)) + broadcast (splat %k + %columns)
  -> tt.addptr (broadcast (tt.addptr (splat (%base + %k)), %columns)), broadcast (%rows * %stride)
 
     cmpi slt, splat %x + extsi %range, splat %y  ->  cmpi slt, %range, splat (trunci (%y - %x))
 
-So for offsets of 64 bits, as descriptors have them: sums and products of these are the same in any
-order, and a difference beyond all numbers of the range is as good as one next to it.  A position
-that must be from 0 on and before an end is compared once.
+Descriptors have offsets of 64 bits.  Sums and products of these may be reordered, because they wrap
+in any order to the same result.  In a comparison, a difference outside the range's values may be
+clamped to the value next to the range.  A position that must be at least 0 and below an end takes
+one comparison.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 _LESS, _NOT_LESS, _BELOW = "slt", "sge", "ult"
 _SHAPES = (ExpandDimsOp, BroadcastOp, ReshapeOp)
 SMALL, LARGE = 1 << 29, 1 << 61
-"""Bounds of what is compared in 32 bits, and of what is subtracted in 64."""
+"""Bounds of values that are compared in 32 bits, and of values that are subtracted in 64."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,12 @@ class Parts(NamedTuple):
 
 
 class _Splitter:
-    """Writes the parts of tensors of integers of 64 bits, each where the tensor was computed."""
+    """Write the scalar and tensor parts of 64-bit integer tensors, each next to the original."""
 
     def __init__(self) -> None:
         self._known: dict[SSAValue, Parts] = {}
         self.compared: dict[SSAValue, SSAValue] = {}
-        """Comparisons and their conjunctions, and what takes their place."""
+        """Comparisons and their conjunctions, with their replacements."""
 
     def of(self, value: SSAValue) -> Parts:
         if value not in self._known:
@@ -110,7 +111,7 @@ class _Splitter:
         return Parts(None, value)
 
     def _product(self, op: arith.MuliOp) -> Parts:
-        """Of scalars; in others what is the same for all lanes stays, which takes no more there."""
+        """Split a product of two scalars; leave others, which would take no fewer instructions."""
         (left, x), (right, y) = self.of(op.lhs), self.of(op.rhs)
         if x or y or left is None or right is None:
             return Parts(None, op.result)
@@ -123,7 +124,7 @@ def _put(op: Operation, before: Operation) -> SSAValue:
 
 
 def number(value: int, before: Operation) -> SSAValue:
-    """A constant of 64 bits."""
+    """Create a constant of 64 bits."""
     return _put(arith.ConstantOp(IntegerAttr(value, i64)), before)
 
 
@@ -132,7 +133,7 @@ def _sum(left: SSAValue | None, right: SSAValue | None, op: Operation) -> SSAVal
 
 
 def reshaped(op: Operation, source: SSAValue) -> SSAValue:
-    """What `op` makes of another tensor of the same shape and layout."""
+    """Apply the operation `op` to another tensor of the same shape and layout."""
     old = op.results[0].type
     assert isinstance(old, TensorType)
     assert isinstance(source.type, TensorType)
@@ -150,7 +151,7 @@ def _element(kind: Attribute) -> Attribute | None:
 
 
 def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
-    """The same addresses, in fewer instructions if that is known how."""
+    """Compute the same addresses in fewer instructions, if the form of `pointer` allows it."""
     moved = pointer.owner
     if not isinstance(moved, AddPtrOp) or not isinstance(moved.ptr.owner, SplatOp) or (
             _element(moved.offset.type) != i64):
@@ -165,7 +166,7 @@ def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
 
 
 def _addends(rest: SSAValue) -> list[SSAValue]:
-    """What is added up, each as small as it is before it is broadcast, few registers first."""
+    """List the addends of a tensor before they are broadcast, fewest registers first."""
     op = rest.owner
     if isinstance(op, arith.AddiOp) and all(isinstance(v.owner, BroadcastOp) for v in op.operands):
         return sorted((v.owner.src for v in op.operands), key=_registers)  # type: ignore[union-attr]
@@ -177,7 +178,7 @@ def _registers(value: SSAValue) -> int:
 
 
 def _pointer(base: SSAValue, addends: Iterable[SSAValue], moved: AddPtrOp) -> SSAValue:
-    """Addresses of the shape of those that `moved` makes."""
+    """Add `addends` to a base, to addresses of the shape that `moved` has."""
     made: SSAValue | None = None
     whole: Any = moved.result.type
     for addend in addends:
@@ -202,14 +203,14 @@ def _broadcast(value: SSAValue, kind: TensorType[Any], at: Operation) -> SSAValu
 
 
 class _Comparison(NamedTuple):
-    """Numbers of 32 bits, and the number of 64 bits that they are compared with."""
+    """A comparison of 32-bit numbers with a 64-bit number."""
 
     op: CmpiOp
     numbers: SSAValue
     limit: SSAValue
 
     def bounded(self) -> SSAValue:
-        """The limit, or what is as good as it, in 32 bits."""
+        """Clamp the limit to 32 bits such that the comparison has the same result."""
         least, most = proven_range(self.numbers)
         limit = _put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
         limit = _put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
@@ -217,7 +218,7 @@ class _Comparison(NamedTuple):
 
 
 def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
-    """Put comparisons of 32 bits in the place of those that a mask consists of."""
+    """Replace the comparisons of a mask by comparisons of 32 bits."""
     if mask in parts.compared:
         return parts.compared[mask]
     made, op = mask, mask.owner
@@ -240,7 +241,7 @@ def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
 
 
 def _comparison(op: Operation | Any, parts: _Splitter) -> _Comparison | None:
-    """`op` as a comparison of 32 bits."""
+    """Return `op` as a comparison of 32-bit numbers; None if it is none."""
     if not isinstance(op, CmpiOp) or _element(op.lhs.type) != i64 or (
             _predicate(op) not in (_LESS, _NOT_LESS)):
         return None
@@ -265,7 +266,7 @@ def _is_within(value: SSAValue, bound: int) -> bool:
 
 
 def _narrow(value: SSAValue) -> SSAValue | None:
-    """The numbers of 32 bits that were made larger."""
+    """Return the 32-bit numbers that `value` extends; None if it extends none."""
     op = value.owner
     if isinstance(op, ExtSIOp):
         return op.input if _element(op.input.type) == i32 else None
@@ -288,7 +289,7 @@ def _compared(found: _Comparison) -> SSAValue:
 
 
 def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
-    """Numbers from a limit on and before another, compared once."""
+    """Compare numbers with a lower and an upper limit at once; None if `op` is no such test."""
     owners = [value.owner for value in op.operands]
     if not all(isinstance(o, CmpiOp) for o in owners) or owners[0].lhs is not owners[1].lhs:  # type: ignore[union-attr]
         return None

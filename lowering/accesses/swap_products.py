@@ -1,11 +1,12 @@
-"""Pass swap-products: where rows of A lie at loaded places, a product is computed transposed.
+"""Pass swap-products: transpose products whose rows of A are gathered.
 
     %d = tt.dot %a, %b, %c  ->  %d' = tt.dot (trans %b), (trans %a), (trans %c)
 
-Messages of lanes bring columns of operand B from wherever they lie (`gather-operands`), but
-operand A only through shared local memory, with two barriers in each pass of a loop.  So where B
-lies transposed in memory, its blocks come as operand A without further ado.  What leads to loads
-and stores is written again, transposed down to rows: nothing moves between lanes for it.
+Each lane can load its column of operand B from any address (`gather-operands`).  Rows of operand A
+that are gathered go through shared local memory, with two barriers in each iteration of a loop.
+Therefore, if B is stored transposed in memory, the product is transposed: B's blocks are then
+loaded as operand A by 2D messages.  The operations that compute addresses and stored values are
+cloned for the transposed layout, down to rows, so that nothing moves between lanes.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class SwapProductsPass(TargetedPass):
 
 
 def is_better_swapped(dot: DotOp, facts: Facts, affine: Affine, target: Target) -> bool:
-    """Whether A comes in rows from loaded places, and B by blocks of its columns."""
+    """True if rows of A are gathered, and B is loaded as blocks that are stored by columns."""
     if not isinstance(encoding_of(dot.d.type), BlockedEncoding) or len(shape_of(dot.d)) != 2:
         return False
     if not isinstance(dot.parent_op(), scf.ForOp) or isinstance(instruction_of(dot, target), str):
@@ -108,7 +109,7 @@ def _is_alone(load: LoadOp) -> bool:
 
 
 def _along(load: LoadOp, dim: int, facts: Facts) -> bool:
-    """Whether a column of operand B lies in one piece along a dimension, and has one mask."""
+    """True if a column of operand B is contiguous along a dimension, under a single mask."""
     if pointee_bytes(load.ptr) < FEWEST_BYTES:
         return False
     count = COLUMN_BYTES // pointee_bytes(load.ptr)
@@ -125,7 +126,7 @@ def _is_affine(load: LoadOp, affine: Affine) -> bool:
 
 
 def transposed_type(kind: Attribute) -> TensorType[Any] | None:
-    """The type of a matrix's transpose in a blocked layout; None for other types."""
+    """Return the type of a matrix's transpose in a blocked layout; None for other types."""
     if not isinstance(kind, TensorType) or len(kind.get_shape()) != 2:
         return None
     held = encoding_of(kind)
@@ -145,7 +146,7 @@ def _blocked(kind: TensorType[Any]) -> BlockedEncoding:
 
 
 def _is_step(value: SSAValue) -> bool:
-    """Whether the transpose of a tensor is made as it was, of the transposes of operands."""
+    """True if the transpose of a tensor is the same operation on transposed operands."""
     op = value.owner
     if isinstance(op, LoadOp):
         return _is_alone(op)
@@ -154,13 +155,13 @@ def _is_step(value: SSAValue) -> bool:
 
 @dataclass
 class _Transposed:
-    """Writes values again, transposed, each next to the original."""
+    """Writer of transposed copies of values, each next to the original."""
 
     made: dict[SSAValue, SSAValue] = field(default_factory=dict)
     carried: dict[tuple[Block, int], int] = field(default_factory=dict)
-    """By the number of what a loop carries, that of its transpose."""
+    """Index of a loop-carried value -> index of its transpose."""
     waiting: list[tuple[Block, int]] = field(default_factory=list)
-    """What is carried, but not handed on yet."""
+    """Loop-carried transposes whose `scf.yield` operand is still to be written."""
 
     def product(self, dot: DotOp) -> None:
         kind = transposed_type(dot.d.type)
@@ -181,14 +182,14 @@ class _Transposed:
         self._yield()
 
     def store(self, store: StoreOp) -> None:
-        """Store the transpose of what is made of products."""
+        """Store the transpose of values that are computed from products."""
         if self._reaches(store.value) and all(
                 transposed_type(v.type) is not None for v in store.operands):
             store.operands = [self.value(v) for v in store.operands]
             self._yield()
 
     def finish(self) -> None:
-        """What still needs a product as it was gets it, transposed back."""
+        """Replace other uses of the untransposed values by the transposes, transposed back."""
         for (body, index), place in self.carried.items():
             loop = body.parent_op()
             assert isinstance(loop, scf.ForOp)
@@ -199,7 +200,7 @@ class _Transposed:
                      InsertPoint.before(body.first_op))
 
     def _reaches(self, value: SSAValue) -> bool:
-        """Whether a value is computed from a product's result, element by element."""
+        """True if a value is computed from a product's result, element by element."""
         op = value.owner
         if value in self.made or (isinstance(op, scf.ForOp) and (
                 op.body.block, op.results.index(value)) in self.carried):
@@ -253,7 +254,7 @@ class _Transposed:
         return _put(op, made)
 
     def _carry(self, value: BlockArgument) -> SSAValue:
-        """What a loop carries, carried transposed besides."""
+        """Carry the transpose of a loop-carried value through the loop as well."""
         body, index = value.block, value.index - 1
         loop = body.parent_op()
         assert isinstance(loop, scf.ForOp)
@@ -265,7 +266,7 @@ class _Transposed:
         return again
 
     def _yield(self) -> None:
-        """Have loops hand on the transposes of what they hand on."""
+        """Write the `scf.yield` operands of the carried transposes."""
         while self.waiting:
             body, index = self.waiting.pop()
             last = last_of(body)
@@ -290,7 +291,7 @@ def _trans(value: SSAValue, kind: TensorType[Any]) -> SSAValue:
 
 
 def _replace(old: SSAValue, new: SSAValue, at: InsertPoint) -> None:
-    """Use a matrix's transpose, transposed back, in place of it."""
+    """Replace the uses of a matrix by its transpose, transposed back."""
     if old.first_use is None:
         return
     back = TransOp.create(

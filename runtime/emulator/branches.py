@@ -31,7 +31,7 @@ class Place:
     instruction: Instruction
     next: int
     targets: tuple[int | None, ...]
-    """Of each source; None for registers."""
+    """Program counter of each source that is a label; None for registers."""
     grf_bytes: int
 
     def first(self) -> int:
@@ -84,7 +84,7 @@ def _goto(place: Place) -> Branch:
 
 
 def _if(place: Place) -> Branch:
-    """Channels that fail go to the first label: behind `else`, or to `endif`."""
+    """Channels whose predicate fails go to the first label: after `else`, or to `endif`."""
     return _split(place, place.next, place.first())
 
 
@@ -103,7 +103,7 @@ def _meet(place: Place) -> Branch:
 
 
 def _jump(place: Place) -> Branch:
-    """A thread as a whole, by the predicate of its first channel.
+    """Move all channels of a thread, by the predicate of its first channel.
 
     Through a register: to the address of the jump plus the register's value (nGEN, `jmpi`).
     """

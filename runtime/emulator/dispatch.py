@@ -46,7 +46,7 @@ class Dispatch:
 
     groups: Triple
     threads: int
-    """Of each work-group."""
+    """Threads of each work-group."""
     simd: int
     first_group: Triple = (0, 0, 0)
     indirect_offset: int = 0
@@ -57,7 +57,7 @@ class Dispatch:
     local_ids: LocalIds | None = None
     slm_bytes: int = 0
     scratch_bytes: int = 0
-    """Of each thread."""
+    """Scratch memory of each thread."""
     last_thread_mask: int = 0xFFFFFFFF
     """Channels of the last thread of each work-group that are enabled."""
     surfaces: Surfaces | None = None

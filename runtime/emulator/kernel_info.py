@@ -1,4 +1,4 @@
-"""What a native binary says about a kernel's threads and arguments (`.ze_info`).
+"""Description of a kernel's threads and arguments in a native binary (`.ze_info`).
 
 Format: Intel compute runtime, `zebin/zeinfo.h`; IGC writes YAML in a fixed block style.
 """
@@ -40,7 +40,7 @@ class KernelInfo:
     barriers: int
     grf_count: int
     scratch_bytes: int
-    """Of each thread."""
+    """Scratch memory of each thread."""
     work_group: tuple[int, int, int] | None
     """Required size of a work-group in work-items."""
     arguments: tuple[Argument, ...]

@@ -201,10 +201,10 @@ class Banked:
         return addresses + owners * self._stride
 
     def read(self, addresses: Addresses, owners: Array, dtype: Any) -> Array:
-        """Elements; misaligned ones byte by byte.
+        """Load elements; misaligned ones byte by byte.
 
-        IGC 2.40 loads `<16 x i8>` at an odd address as `load.slm.d32 (4|M0)` of 4 addresses that
-        are 4 bytes apart: where it knows no alignment it avoids transposed messages only.
+        IGC 2.40 loads `<16 x i8>` at an odd address as `load.slm.d32 (4|M0)` of 4 addresses with a
+        stride of 4 bytes: if the alignment is unknown, IGC avoids transposed messages only.
         """
         size = np.dtype(dtype).itemsize
         places = self._places(addresses, owners, size)
@@ -320,7 +320,7 @@ class Memories:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a message's addresses point: global memory, or a bank of each owner."""
+    """Memory that a message addresses: global memory, or a bank of each owner."""
 
     bank: Banked | None = None
     owner: Array | None = None

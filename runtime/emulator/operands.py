@@ -147,7 +147,7 @@ def _element_offset(operand: Operand, grf_bytes: int) -> int:
 
 
 def positions(operand: Operand, channels: int, grf_bytes: int) -> Positions:
-    """Where a direct source's elements are in the view of its type: a slice if they allow one."""
+    """Positions of a direct source's elements in the view of its type: a slice if possible."""
     first = _element_offset(operand, grf_bytes)
     inside = elements(operand.region or (0, 1, 0), channels)
     if not inside.any():

@@ -1,7 +1,7 @@
-"""What the arithmetic and logic instructions compute: one definition for each.
+"""Arithmetic and logic instructions, one definition for each.
 
 Semantics: Intel PRM (Xe-HPG, Xe-HPC, Xe2), volume "3D and GPGPU Programs", "Instruction Set
-Reference"; the page has the instruction's name.  Where IGC's own sources say more, the definition
+Reference"; the page has the instruction's name.  If IGC's own sources say more, the definition
 names them.  `Operation` is one instruction with its operands; a definition returns the function
 that computes its result, and `_stored` writes it and sets the flags.
 """
@@ -554,9 +554,10 @@ def _multiply_high(operation: Operation) -> Step:
     """mach and macl: acc + src0 * (upper half of src1) << 16; its high or low half.
 
     The instruction before has left src0 * (lower half of src1) in the accumulator.  macl (Xe-HPC
-    and later) is the low half.  Registers of 32 bytes (Xe-HPG): mach without AccWrEn is the low
-    half of the product, with it the high half, and the low half goes to the accumulator (IGC,
-    visa/HWConformity.cpp); later devices always write the accumulator (nGEN, `mach`).
+    and later) is the low half.  With registers of 32 bytes (Xe-HPG), mach without AccWrEn is the
+    low half of the product.  With AccWrEn it is the high half, and the low half goes to the
+    accumulator (IGC, visa/HWConformity.cpp).  Later devices always write the accumulator (nGEN,
+    `mach`).
     """
     instruction, mask, write = operation.instruction, operation.mask, operation.write
     a, b = (each.integers() for each in operation.sources)

@@ -38,7 +38,7 @@ _PADDING = "illegal"
 
 @dataclass(frozen=True)
 class Wait:
-    """What the step of `sync.bar` returns: the barrier that each thread waits at."""
+    """Result of the step of `sync.bar`: the barrier that each thread waits at."""
 
     barriers: Any
 

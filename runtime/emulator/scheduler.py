@@ -1,10 +1,10 @@
 """The order in which threads run: in lockstep, or one after another between barriers.
 
-Channels are kept as groups, program counter -> channels of all threads.  A thread runs the lowest
-program counter of its channels, as hardware does for structured code.  In lockstep all threads
-at one program counter run at once, the lowest one first, so that they meet again; a thread that
-falls far behind the others in instructions goes first, so that one that spins on memory does not
-starve the one that answers.
+Channels are stored as groups: program counter -> channels of all threads.  A thread runs the lowest
+program counter of its channels, as hardware does for structured code.  In lockstep all threads at
+one program counter run at once, the lowest one first, so that they converge.  A thread that is many
+instructions late goes first, so that a thread that spins on memory does not starve the one that
+will write it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Blocked:
 
 @dataclass
 class Counters:
-    """What a launch executed."""
+    """Counts of the instructions that a launch executed, and their limit."""
 
     executed: NDArray[np.int64]
     """Instructions of one thread, by position in the program."""
@@ -79,7 +79,7 @@ class Front:
     # -- which threads run ------------------------------------------------------------------------
 
     def _choose(self) -> int:
-        """The lowest program counter, unless threads elsewhere are far behind."""
+        """The lowest program counter, unless other threads lag by more than `LAG` instructions."""
         lowest = min(self.groups)
         if len(self.groups) == 1:
             return lowest
@@ -185,7 +185,7 @@ class Front:
     # -- reports ----------------------------------------------------------------------------------
 
     def standing(self) -> str:
-        """Where the threads are, for a message about a hang."""
+        """Positions of the threads, for a message about a hang."""
         places = [(pc, channels, "") for pc, channels in sorted(self.groups.items())]
         places += [(each.pc, each.channels, self._barrier_text(each)) for each in self.blocked]
         return "; ".join(self._place_text(*place) for place in places) or "all threads have ended"

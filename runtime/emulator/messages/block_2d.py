@@ -145,7 +145,7 @@ def _check_registers(message: Lsc, block: Block) -> None:
 
 
 def _findings(message: Lsc, surface: Surface, block: Block) -> Iterator[str]:
-    """What the hardware's tables do not allow, although other software does it."""
+    """List the hardware rules that a message breaks but other software relies on."""
     reason = _shape_reason(message, block)
     if reason is not None:
         yield reason

@@ -19,7 +19,7 @@ from triton_xe.runtime.emulator.registers import Array, Bools, Threads, byte_off
 
 Step = Callable[[Threads, Running], Any]
 END = "end"
-"""What the step of the last instruction returns: its threads have ended."""
+"""Result of the last instruction's step: its threads have ended."""
 BARRIERS = 32
 _SIGNAL = 4
 _CONSUMER = 2

@@ -1,7 +1,7 @@
-"""LSC messages: what the bits of a descriptor mean, loads and stores per channel or transposed.
+"""LSC messages: decode descriptors, and execute loads and stores per channel or transposed.
 
 Layout of descriptors: IGC, visa/iga/IGALibrary/Backend/Messages/MessageDecoderLSC.cpp, and
-documentation/visa/instructions/LSC_UNTYPED.md.  `FIELDS` and the tables behind it are all of it.
+documentation/visa/instructions/LSC_UNTYPED.md.  `FIELDS` and the tables after it are all of it.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def check_lengths(message: Lsc) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the addresses of a message point in a launch."""
+    """Memory that a message addresses in a launch, and the base that its addresses count from."""
 
     place: Place
     base: int = 0
@@ -330,7 +330,7 @@ def _mover(
         threads.memories.write(where.place, at, chosen, values.astype(memory, copy=False))
 
     def prefetch(threads: Threads, running: Running) -> None:
-        """A load without result: its addresses may lie anywhere."""
+        """A load without result: its addresses need not be valid."""
         _, at, chosen = places(threads, running)
         at, memories = at if chosen is None else at[chosen], threads.memories
         memories.bytes_moved[memories.pc] += at.size * message.memory_bytes

@@ -1,4 +1,4 @@
-"""`send`: which unit a message goes to, and how it is executed there."""
+"""`send`: find the unit that a message goes to, and the function that executes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from triton_xe.runtime.emulator.registers import (
 
 Step = Callable[[Threads, Running], Any]
 _PITCH_MULTIPLE: Mapping[bool, int] = {True: 16, False: 8}
-"""Of 2D blocks, by `is_xe2`; oneDNN's kernels for Xe-HPC use multiples of 8 bytes."""
+"""Bytes that the pitch of a 2D block is a multiple of, by `is_xe2`; oneDNN's kernels for Xe-HPC use
+multiples of 8 bytes."""
 
 
 def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
