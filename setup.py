@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 OUTER = ("backend", "lowering", "runtime")
 HEADERS = "third_party/level_zero/include"
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
-"""Whether this Python has the limited API, for one wheel that serves every later Python too."""
+"""True if this Python has the limited API, for one wheel that serves every later Python too."""
 
 
 def packages() -> list[str]:

@@ -119,14 +119,14 @@ class InsertBarriersPass(ModulePass):
 
 
 def _is_shared(op: Operation) -> bool:
-    """Whether warps load what others of them store: operands of a dot, or what is transposed."""
+    """True if warps load what others of them store: operands of a dot, or what is transposed."""
     if type(op) is BlockLoadOp:
         return op.transposed is not None
     return type(op) is ops.DotOp and isinstance(op.d.type.encoding, DpasAttr)
 
 
 def _concerns(order: Order, function: Operation) -> bool:
-    """Whether a function may have accesses of both kinds."""
+    """True if a function may have accesses of both kinds."""
     found = below(function)
     return any(type(op) is CallOp for op in found) or (
         any(map(order.earlier, found)) and any(map(order.later, found)))
@@ -185,7 +185,7 @@ def _loaded_by_several(op: Operation) -> SSAValue | None:
 
 
 def _has_copies(value: SSAValue) -> bool:
-    """Whether several warps hold the same element; every warp holds a scalar."""
+    """True if several warps hold the same element; every warp holds a scalar."""
     if not isinstance(value.type, TensorType):
         return True
     return bool(layout_of(value.type).free_variable_masks().get("warp", 0))
@@ -200,7 +200,7 @@ class Order:
     spaces: tuple[str, ...] = ("global_read", "global_write")
 
     def is_kept_by(self, barrier: BarrierOp) -> bool:
-        """Whether a barrier is one between these accesses: any is for shared memory."""
+        """True if a barrier is one between these accesses: any is for shared memory."""
         return self.spaces == SHARED or barrier.spaces.data != "local"
 
 
@@ -254,7 +254,7 @@ class _Walk:
         return pending
 
     def since_arrival(self, wait: BarrierWaitOp) -> bool:
-        """Whether something was accessed between the halves of a barrier."""
+        """True if something was accessed between the halves of a barrier."""
         op = wait.prev_op
         while not isinstance(op, BarrierArriveOp) or op.number != wait.number:
             assert op is not None, "a wait has its arrival in its block"
@@ -350,13 +350,13 @@ def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
 
 
 def _is_fixed(address: SSAValue) -> bool:
-    """Whether a value is the same wherever it is used: it is not made anew by a loop."""
+    """True if a value is the same wherever it is used: it is not made anew by a loop."""
     block = address.owner if isinstance(address.owner, Block) else address.owner.parent
     return block is not None and isinstance(block.parent_op(), FuncOp)
 
 
 def is_of_one_pass(address: SSAValue) -> bool:
-    """Whether no other pass of a loop, which is in no other one, has an address in common.
+    """True if no other pass of a loop, which is in no other one, has an address in common.
 
     So it is where the counter is added to what stays the same for it, and to numbers that are
     less than a step apart.  The counter starts at no negative number: 32 bits tell passes apart.
@@ -393,7 +393,7 @@ def _summands(address: SSAValue) -> list[SSAValue]:
 
 
 def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
-    """Whether an operation may access one of the bases."""
+    """True if an operation may access one of the bases."""
     if not pending:
         return False
     if type(op) is CallOp:

@@ -93,7 +93,7 @@ def _row(value: SSAValue) -> LoadOp | None:
 
 
 def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
-    """Whether a layout changes through shared local memory."""
+    """True if a layout changes through shared local memory."""
     old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
     bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
     return old != new and plan_conversion(old, new, bits, target).shared is not None

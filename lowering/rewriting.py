@@ -254,7 +254,7 @@ def retype(value: SSAValue, kind: TensorType[Any]) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an operation can be dropped when nothing uses it: at most it reads."""
+    """True if an operation can be dropped when nothing uses it: at most it reads."""
     if isinstance(op, ExternElementwiseOp):
         return bool(op.pure.value.data)
     return _only_reads(type(op)) and not op.regions
@@ -262,7 +262,7 @@ def is_pure(op: Operation) -> bool:
 
 @cache
 def _only_reads(kind: type[Operation]) -> bool:
-    """Whether operations of a class say that they do no more; of an unknown one nothing is said."""
+    """True if operations of a class say that they do no more; of an unknown one nothing is said."""
     if kind is arith.RemUIOp:  # xDSL's says nothing
         return True
     effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
@@ -271,14 +271,14 @@ def _only_reads(kind: type[Operation]) -> bool:
 
 
 def orders_memory(op: Operation) -> bool:
-    """Whether a read must not move past an operation."""
+    """True if a read must not move past an operation."""
     if op.regions:
         return not _stays_in_warps(op)
     return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
 
 
 def _stays_in_warps(op: Operation) -> bool:
-    """Whether an operation only puts together what the lanes of a warp hold: it has no barrier."""
+    """True if an operation only puts together what the lanes of a warp hold: it has no barrier."""
     if not isinstance(op, ReduceOp):
         return False
     kind, axis = op.srcs[0].type, op.axis.value.data
@@ -293,7 +293,7 @@ _PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 
 def is_unused(op: Operation) -> bool:
-    """Whether nothing uses any result."""
+    """True if nothing uses any result."""
     for result in op.results:
         if result.first_use is not None:
             return False

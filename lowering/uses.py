@@ -11,7 +11,7 @@ T = TypeVar("T", bound=Hashable)
 def can_follow(
     start: T, reached: Callable[[T], Iterable[T] | None], most: int | None = None
 ) -> bool:
-    """Whether `reached` knows, of a value and of all that it reaches, what they reach.
+    """True if `reached` knows, of a value and of all that it reaches, what they reach.
 
     It says None where it does not.  With `most`, more values than that are too many.
 

@@ -37,7 +37,7 @@ class Before(Protocol):
 
 
 def is_packed(kind: Attribute) -> bool:
-    """Whether a type is a vector whose elements share bytes."""
+    """True if a type is a vector whose elements share bytes."""
     element = kind.element_type if isinstance(kind, VectorType) else None
     return isinstance(element, IntegerType) and element.bitwidth in (2, 4)
 

@@ -138,7 +138,7 @@ _FLOAT_BINARY: dict[type[Operation], str] = {
 
 
 def is_bit(value: ir.Value) -> bool:
-    """Whether the value is of i1."""
+    """True if the value is of i1."""
     return bool(scalar_of(value.type) == I1)
 
 
@@ -231,7 +231,7 @@ def lower_division(em: Emitter, op: Operation) -> None:
 
 
 def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
-    """Whether 64-bit operands of a division, and so its result, are numbers of 32 bits.
+    """True if 64-bit operands of a division, and so its result, are numbers of 32 bits.
 
     Intel's compiler asks them, and has a division of 64 bits for where they are not.
     """
@@ -303,7 +303,7 @@ def lower_shift(em: Emitter, op: Operation) -> None:
 
 
 def _all_below(value: ir.Value, limit: int) -> bool:
-    """Whether this is a constant whose elements are all below `limit`."""
+    """True if this is a constant whose elements are all below `limit`."""
     if not isinstance(value, ir.Constant):
         return False
     held = value.constant if isinstance(value.constant, (list, tuple)) else [value.constant]
@@ -333,7 +333,7 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
 
 
 def _is_product(value: ir.Value) -> bool:
-    """Whether a value may become part of what it is subtracted from."""
+    """True if a value may become part of what it is subtracted from."""
     return getattr(value, "opname", "") == "fmul"
 
 
@@ -385,7 +385,7 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
 
 
 def _selects(value: SSAValue) -> bool:
-    """Whether elements are selected by a condition; accesses ask for one of each group only."""
+    """True if elements are selected by a condition; accesses ask for one of each group only."""
     users = [use.operation for use in value.uses]
     return any(isinstance(user, arith_ext.SelectOp) or (
         isinstance(user, arith.AndIOp) and _selects(user.result)) for user in users)
@@ -403,14 +403,14 @@ def _same_in_groups(em: Emitter, value: SSAValue) -> int:
 
 
 def _stays(value: SSAValue, op: Operation) -> bool:
-    """Whether a value is the same in each pass of the loop that an operation is in."""
+    """True if a value is the same in each pass of the loop that an operation is in."""
     loop = op.parent_op()
     owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
 
 
 def _compares_what_stays(em: Emitter, value: SSAValue, op: Operation) -> bool:
-    """Whether a comparison is of natural numbers that stay the same in the loop; not its limit."""
+    """True if a comparison is of natural numbers that stay the same in the loop; not its limit."""
     while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.src
     made = value.owner
@@ -489,7 +489,7 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
     arith_ext.ExtSIOp: True, arith_ext.ExtUIOp: False, arith_ext.TruncIOp: True,
     arith_ext.IndexCastOp: True, arith_ext.IndexCastUIOp: False,
 }
-"""Whether the operand is signed."""
+"""True if the operand is signed."""
 
 
 @lowers(*_INTEGER_CASTS)
@@ -504,7 +504,7 @@ def lower_integer_cast(em: Emitter, op: Operation) -> None:
 
 
 def _is_natural(em: Emitter, op: Operation) -> bool:
-    """Whether a scalar that becomes larger is known not to be negative."""
+    """True if a scalar that becomes larger is known not to be negative."""
     return (isinstance(op, arith_ext.ExtSIOp) and not isinstance(op.result.type, TensorType)
             and em.proven.range(op.input)[0] >= 0)
 

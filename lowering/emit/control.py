@@ -239,7 +239,7 @@ def _write_quotients(em: Emitter, op: scf.ForOp) -> None:
 
 
 def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """Whether a tensor is made by dividing a tensor by what is not known."""
+    """True if a tensor is made by dividing a tensor by what is not known."""
     if value not in known:
         op, known[value] = value.owner, False
         known[value] = isinstance(op, Operation) and not op.regions and isinstance(
@@ -318,7 +318,7 @@ def _first_pass(
 
 
 def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
-    """Whether a first pass of its own has clearly less instructions than zeros for its sums.
+    """True if a first pass of its own has clearly less instructions than zeros for its sums.
 
     Products need no sum to begin with; in a loop sums begin as registers of zeros.  Where messages
     have no offsets the loop behind it copies two payloads more.
@@ -363,14 +363,14 @@ def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[F
 
 
 def _only_sums(op: scf.ForOp) -> bool:
-    """Whether the products of a loop are added up, and nothing else is done with them."""
+    """True if the products of a loop are added up, and nothing else is done with them."""
     return all(isinstance(use.operation, DpasOp | scf.YieldOp)
                for inside in op.body.block.ops if isinstance(inside, DpasOp)
                for use in inside.result.uses)
 
 
 def _is_zero_sum(part: ir.Value) -> bool:
-    """Whether a constant is eight registers of zeros."""
+    """True if a constant is eight registers of zeros."""
     kind = part.type
     return wide.same_bits(part) == 0 and kind.count == 8 and bits_of(kind.element) == 32
 
@@ -395,7 +395,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    """Whether a vector is zero, and its sign plus."""
+    """True if a vector is zero, and its sign plus."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat() and str(
         held.get_values()[0]) in ("0", "0.0")

@@ -205,7 +205,7 @@ def registers_of_type(em: Emitter, kind: Attribute, parts: Sequence[ir.Value]) -
 
 
 def disjoint(view: View, dim: int) -> bool:
-    """Whether register, lane and warp set different bits of a coordinate."""
+    """True if register, lane and warp set different bits of a coordinate."""
     parts = [
         _union(c[dim] for c in view.registers),
         _union(c[dim] for c in view.lanes),

@@ -38,17 +38,17 @@ _FP8 = frozenset({"f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FN
 
 
 def is_pointer(kind: Attribute) -> bool:
-    """Whether this is Triton's pointer type."""
+    """True if this is Triton's pointer type."""
     return isinstance(kind, PointerType)
 
 
 def is_bf16(kind: Attribute) -> bool:
-    """Whether elements are bf16."""
+    """True if elements are bf16."""
     return isinstance(element(kind), BFloat16Type)
 
 
 def is_fp8(kind: Attribute) -> bool:
-    """Whether elements are 8-bit floats."""
+    """True if elements are 8-bit floats."""
     return element(kind).name in _FP8
 
 

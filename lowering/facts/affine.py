@@ -639,12 +639,12 @@ def _symbol_multiple(symbol: Symbol, facts: Facts) -> int:
 
 
 def invariant_in(poly: Poly, loop: Operation) -> bool:
-    """Whether no symbol of `poly` is made inside the loop."""
+    """True if no symbol of `poly` is made inside the loop."""
     return all(not made_inside(symbol, loop) for symbol in poly.symbols)
 
 
 def made_inside(symbol: Symbol, loop: Operation) -> bool:
-    """Whether a symbol's value belongs to the body of `loop`."""
+    """True if a symbol's value belongs to the body of `loop`."""
     if isinstance(symbol, Iteration):
         return symbol.loop is loop or loop.is_ancestor(symbol.loop)
     if isinstance(symbol, Remainder):

@@ -66,7 +66,7 @@ class Poly:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is worth computing with: products of sums grow without bound."""
+        """True if it is worth computing with: products of sums grow without bound."""
         return len(self.terms) <= MAX_TERMS and max(map(len, self.terms), default=0) <= MAX_DEGREE
 
     @property

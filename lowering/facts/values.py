@@ -137,7 +137,7 @@ def pointee_bytes(value: SSAValue) -> int:
 
 
 def states_facts(op: Operation) -> bool:
-    """Whether facts stated of an operation are about one known value.
+    """True if facts stated of an operation are about one known value.
 
     Of control flow they may be about any of its results, also one that is gone by now.
     """

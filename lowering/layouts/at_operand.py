@@ -175,7 +175,7 @@ def _addresses(pointers: SSAValue, facts: Facts) -> int:
 
 
 def is_unpacked(value: SSAValue) -> bool:
-    """Whether an operand of a dot is computed from what is loaded element by element."""
+    """True if an operand of a dot is computed from what is loaded element by element."""
     steps = _steps(value) or [] if len(shape_of(value)) == 2 else []
     loads = [v for v in steps if _is_load(v) and 1 not in shape_of(v)]
     return bool(loads) and any(
@@ -210,13 +210,13 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 
 
 def _is_load(value: SSAValue) -> bool:
-    """Whether elements are loaded as weights are: each for itself, or by blocks."""
+    """True if elements are loaded as weights are: each for itself, or by blocks."""
     op = value.owner
     return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and UNPACKED in op.attributes)
 
 
 def _may_load_again(load: LoadOp) -> bool:
-    """Whether a load can bring what another layout wants, with messages as wide or fewer."""
+    """True if a load can bring what another layout wants, with messages as wide or fewer."""
     if not _has_addresses(load):
         return False
     found = carried_pointer(load.ptr)
@@ -230,7 +230,7 @@ def _may_load_again(load: LoadOp) -> bool:
 
 
 def _has_addresses(load: LoadOp) -> bool:
-    """Whether the pointers and mask of a load can be had in any layout."""
+    """True if the pointers and mask of a load can be had in any layout."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
     found = carried_pointer(load.ptr)
@@ -239,7 +239,7 @@ def _has_addresses(load: LoadOp) -> bool:
 
 
 def _is_packed(pointer: SSAValue) -> bool:
-    """Whether several elements share an address: an index is divided on its way to it."""
+    """True if several elements share an address: an index is divided on its way to it."""
     work, seen = [pointer], set[SSAValue]()
     while work:
         value = work.pop()
@@ -253,7 +253,7 @@ def _is_packed(pointer: SSAValue) -> bool:
 
 
 def _is_regular(value: SSAValue) -> bool:
-    """Whether a tensor is made of scalars, known numbers, and numbers that a loop counts up."""
+    """True if a tensor is made of scalars, known numbers, and numbers that a loop counts up."""
     if not isinstance(value.type, TensorType) or is_cheap(value) or sums_of_bits(value):
         return True
     op = value.owner
@@ -281,7 +281,7 @@ def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] 
 
 
 def _has_base(pointers: SSAValue) -> bool:
-    """Whether a tensor of pointers counts from one scalar."""
+    """True if a tensor of pointers counts from one scalar."""
     while isinstance(pointers.type, TensorType):
         op = pointers.owner
         if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):

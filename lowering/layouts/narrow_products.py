@@ -70,7 +70,7 @@ def _factors(op: TruncFOp) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _is_half(value: SSAValue) -> bool:
-    """Whether fp32 was fp16."""
+    """True if fp32 was fp16."""
     op = value.owner
     if isinstance(op, _MOVES):
         return _is_half(op.src)

@@ -97,7 +97,7 @@ def repeats_of(load: LoadOp) -> Runs | None:
 
 
 def can_shrink(value: SSAValue, runs: Runs) -> bool:
-    """Whether `shrunk` knows how a value is made."""
+    """True if `shrunk` knows how a value is made."""
     op = value.owner
     if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return True

@@ -106,7 +106,7 @@ def _messages(op: StoreOp, facts: Facts, view: View) -> int | None:
 
 
 def _has(value: SSAValue, encoding: Attribute) -> bool:
-    """Whether a value is had in a layout without an exchange."""
+    """True if a value is had in a layout without an exchange."""
     made = before_conversions(value).type
     return is_cheap(value) or (isinstance(made, TensorType) and made.encoding == encoding)
 

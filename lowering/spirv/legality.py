@@ -63,7 +63,7 @@ def check_written(module: ir.Module, device: Target) -> None:
 
 
 def _is_suspect(kind: ir.Type) -> bool:
-    """Whether the target, or some device, may lack values of a type."""
+    """True if the target, or some device, may lack values of a type."""
     return isinstance(kind, ir.DoubleType) or (
         isinstance(kind, ir.IntType) and kind.width not in _WIDTHS)
 

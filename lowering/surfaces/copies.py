@@ -52,7 +52,7 @@ class Copies:
         return loads if all(self._is_block(one.op, one.transposed) for one in found) else []
 
     def _is_block(self, op: Operation, transposed: bool) -> bool:
-        """Whether a load, maybe of what is transposed then, or a store is worth blocks."""
+        """True if a load, maybe of what is transposed then, or a store is worth blocks."""
         if not isinstance(op, LoadOp | StoreOp):
             return False
         loop = op.parent_op() if isinstance(op, LoadOp) else None
@@ -72,7 +72,7 @@ class Copies:
 
 
 def stores_blocks(stored: SSAValue) -> bool:
-    """Whether all that a stored matrix is made of are block loads."""
+    """True if all that a stored matrix is made of are block loads."""
     found = _loads(stored) if len(shape_of(stored)) == 2 else []
     return bool(found) and all(isinstance(one.op, BlockLoadOp) for one in found)
 
@@ -97,7 +97,7 @@ def _loads(stored: SSAValue) -> list[Loaded]:
 
 
 def _is_only_stored(load: LoadOp) -> bool:
-    """Whether what a load brings is stored, changed element by element, and used no otherwise."""
+    """True if what a load brings is stored, changed element by element, and used no otherwise."""
     work, seen = [load.result], set[SSAValue]()
     while work:
         value = work.pop()

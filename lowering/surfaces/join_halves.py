@@ -143,7 +143,7 @@ def _element(op: Operation) -> str:
 
 
 def _follows(first: Operation, last: Operation) -> bool:
-    """Whether only arithmetic stands between two stores of one block."""
+    """True if only arithmetic stands between two stores of one block."""
     op = first.next_op
     while op is not None and op is not last:
         if not is_pure(op) or isinstance(op, LoadOp):
@@ -153,7 +153,7 @@ def _follows(first: Operation, last: Operation) -> bool:
 
 
 def _adjacent(left: Surface, right: Surface, columns: int) -> bool:
-    """Whether the second access continues the first to the right, on the same surface."""
+    """True if the second access continues the first to the right, on the same surface."""
     if left.transposed or right.transposed or left.base is not right.base:
         return False
     same = all(

@@ -80,7 +80,7 @@ class _Known:
         self._table, self._steps = table, _Steps(table)
 
     def has(self, guard: Guard) -> bool:
-        """Whether the host can decide it; if not, the table stays as it was."""
+        """True if the host can decide it; if not, the table stays as it was."""
         length = len(self._table.steps)
         try:
             _require(self._steps, guard)

@@ -126,7 +126,7 @@ class Facts:
         return None if program is None else (program, 1)
 
     def divides(self, a: int, b: int, bits: int = 32) -> bool:
-        """Whether a launch has made sure that `b` is positive, for it divides `a`."""
+        """True if a launch has made sure that `b` is positive, for it divides `a`."""
         made = (Step(op, a, b, bits) for op in DIVISIONS)
         return any(step in self.table.steps for step in made)
 
@@ -148,7 +148,7 @@ def _few_programs(facts: Facts, program: int) -> None:
 
 
 def _fits_words(op: Operation, facts: Facts) -> bool:
-    """Whether a division of 64 bits is one of numbers of 32 bits that are not negative."""
+    """True if a division of 64 bits is one of numbers of 32 bits that are not negative."""
     found = _steps(op, facts)
     if found is None or not facts.divides(*found, 64):
         return False

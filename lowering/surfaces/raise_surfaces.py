@@ -358,7 +358,7 @@ def _runs(loop: scf.ForOp, affine: Affine) -> bool:
 
 
 def _stays_inside(anchor: Operation) -> bool:
-    """Whether only the rest of its block uses what is computed from `anchor` on."""
+    """True if only the rest of its block uses what is computed from `anchor` on."""
     block = anchor.parent
     assert block is not None
     owner = block.parent_op()
@@ -451,7 +451,7 @@ def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue
 
 
 def stores_dot(stored: SSAValue, target: Target) -> bool:
-    """Whether a stored value comes from a dot, through element-wise operations."""
+    """True if a stored value comes from a dot, through element-wise operations."""
     return any(_by_dpas(op, target) for op in _combined(stored))
 
 
@@ -475,7 +475,7 @@ def _combined(stored: SSAValue) -> Iterator[Operation]:
 
 
 def in_slow_version(op: Operation) -> bool:
-    """Whether `op` stands in the unguarded side of a versioned region."""
+    """True if `op` stands in the unguarded side of a versioned region."""
     block = op.parent
     while block is not None:
         parent = block.parent_op()

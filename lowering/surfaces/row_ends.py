@@ -90,7 +90,7 @@ class RowEnds:
     def __init__(self, length: int, size: SSAValue, short: int) -> None:
         self.length, self.size, self.short = length, size, short
         self.is_asked = self.folds = False
-        """Whether places are compared with the size, and whether there are reductions of rows."""
+        """True if positions are compared with the size; True if rows are reduced."""
         self._tails: dict[SSAValue, Tail | None] = {}
         self._same: dict[SSAValue, SSAValue | Known] = {}
 
@@ -101,7 +101,7 @@ class RowEnds:
     # -- what is known of values ---------------------------------------------------------------
 
     def is_long(self, value: SSAValue) -> bool:
-        """Whether a tensor has rows."""
+        """True if a tensor has rows."""
         return self.length in shape_of(value)
 
     def _of(self, value: SSAValue) -> Tail | None:
@@ -148,7 +148,7 @@ class RowEnds:
         return True
 
     def _works_by_elements(self, op: Operation) -> bool:
-        """Whether fewer elements behind the end change nothing else."""
+        """True if fewer elements behind the end change nothing else."""
         match op:
             case StoreOp() | AtomicOp():
                 mask = getattr(op, "mask", None)
@@ -205,7 +205,7 @@ class RowEnds:
         return _computed(op, known) if len(known) == len(tails) else None
 
     def _is_inside(self, op: CmpiOp) -> bool:
-        """Whether a comparison holds for the elements of a row alone: `place < size`."""
+        """True if a comparison holds for the elements of a row alone: `place < size`."""
         left, right = map(self._is, (op.lhs, op.rhs))
         if op.comparison == "sgt":
             left, right = right, left
@@ -230,7 +230,7 @@ class RowEnds:
         return True
 
     def _folds_away(self, op: ReduceOp) -> bool:
-        """Whether one element of all those behind the end does."""
+        """True if one element of all those behind the end does."""
         if len(op.srcs) > 1:
             return self._first_is_taken(op) or self._stays_the_same(op)
         combining, tail = list(op.combine.block.ops), self._of(op.srcs[0])
@@ -244,7 +244,7 @@ class RowEnds:
         return isinstance(kind, _SAME_AGAIN)
 
     def _first_is_taken(self, op: ReduceOp) -> bool:
-        """Whether of two elements behind the end the first is taken, in either order.
+        """True if of two elements behind the end the first is taken, in either order.
 
         The region only compares, values of one source with each other, so that one pair of
         places tells of all.
@@ -264,7 +264,7 @@ class RowEnds:
             for first, second in (zip(*chosen, strict=True) for chosen in product(*pairs)))
 
     def _stays_the_same(self, op: ReduceOp) -> bool:
-        """Whether what is behind the end, combined with itself, is that again: as in a mean and
+        """True if what is behind the end, combined with itself, is that again: as in a mean and
         its deviations, whose elements have a weight."""
         tails = [self._of(value) for value in op.srcs]
         return all(tail and tail <= UNCHANGED for tail in tails) and all(
@@ -305,7 +305,7 @@ class RowEnds:
         return True
 
     def _runs_once(self, loop: scf.ForOp) -> bool:
-        """Whether a loop over a row, block by block, ends after the first one if rows are short."""
+        """True if a loop over a row, block by block, ends after the first one if rows are short."""
         step = constant_of(loop.step)
         if constant_of(loop.lb) != 0 or step is None or "unsignedCmp" in loop.properties:
             return False

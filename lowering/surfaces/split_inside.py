@@ -53,7 +53,7 @@ class SplitInsidePass(TargetedPass):
 
 
 def _streams(function: Operation) -> bool:
-    """Whether a kernel is straight code: no loops, reductions, products or calls."""
+    """True if a kernel is straight code: no loops, reductions, products or calls."""
     ops = below(function)[1:]
     return len(function.regions[0].blocks) == 1 and len(ops) <= MOST_OPERATIONS and not any(
         op.regions or type(op) in (DotOp, CallOp) for op in ops)

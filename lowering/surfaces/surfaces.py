@@ -243,7 +243,7 @@ def _bounded(
 
 
 def _is_launch_argument(base: SSAValue) -> bool:
-    """Whether a base is what a launch passes, and is tested before it.
+    """True if a base is what a launch passes, and is tested before it.
 
     Such bases are aligned but for views that begin within a row: then the general version runs.
     Bases that a program computes are often those of a head or a group, at any address.
@@ -283,7 +283,7 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
 
 
 def invariant_in_maybe(poly: Poly, loop: Operation | None) -> bool:
-    """Whether every symbol is known before `loop` begins (always so without a loop)."""
+    """True if every symbol is known before `loop` begins (always so without a loop)."""
     return loop is None or invariant_in(poly, loop)
 
 

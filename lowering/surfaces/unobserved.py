@@ -49,10 +49,10 @@ class Hidden(Protocol):
     """Positions along a dimension that may hold anything."""
 
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
-        """Whether a mask is false at the positions."""
+        """True if a mask is false at the positions."""
 
     def stays(self, loop: scf.ForOp) -> bool:
-        """Whether they are the same in each pass of a loop."""
+        """True if they are the same in each pass of a loop."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def unobserved_if(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> list
 
 
 def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
-    """Whether nothing that is stored depends on a tensor's positions along a dimension."""
+    """True if nothing that is stored depends on a tensor's positions along a dimension."""
     def reached(part: _Part) -> list[_Part] | None:
         found = [_reached(use, part[1], hidden) for use in part[0].uses]
         known = [parts for parts in found if parts is not None]
@@ -98,7 +98,7 @@ def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
 
 
 def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
-    """Whether nothing that is stored depends on a tensor's elements where a mask is false."""
+    """True if nothing that is stored depends on a tensor's elements where a mask is false."""
     def reached(value: SSAValue) -> list[SSAValue] | None:
         ops = [use.operation for use in value.uses if not _shows_only(use, mask)]
         known = all(keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
@@ -108,7 +108,7 @@ def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
 
 
 def _shows_only(use: Use, mask: SSAValue) -> bool:
-    """Whether a use takes elements only where a mask is true."""
+    """True if a use takes elements only where a mask is true."""
     match use.operation:
         case StoreOp() as store:
             return use.index == 1 and store.mask is not None and _implies(store.mask, mask)
@@ -118,7 +118,7 @@ def _shows_only(use: Use, mask: SSAValue) -> bool:
 
 
 def _implies(condition: SSAValue, mask: SSAValue) -> bool:
-    """Whether a mask is true wherever a condition is."""
+    """True if a mask is true wherever a condition is."""
     if condition is mask:
         return True
     parts = condition.owner
@@ -165,7 +165,7 @@ def _yielded(op: scf.YieldOp, place: int, dim: int, hidden: Hidden) -> list[_Par
 
 
 def keeps_positions(op: Operation) -> bool:
-    """Whether each element of a result comes from the elements at the same position alone."""
+    """True if each element of a result comes from the elements at the same position alone."""
     kind = type(op)
     return kind in _SAME_POSITIONS or (
         kind not in _TRAPS and op.name.startswith(("arith.", "math."))

@@ -64,7 +64,7 @@ class _Weights:
     load: LoadOp
     runs: Runs | None
     is_few: bool
-    """Whether the load brings one of each run already."""
+    """True if the load brings one of each run already."""
     operand: Attribute
     """The type of the operand of the matrix unit."""
 
@@ -129,7 +129,7 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
 
 
 def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
-    """Whether few enough messages bring what an operand wants."""
+    """True if few enough messages bring what an operand wants."""
     kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
     is_integer = isinstance(found.kind.element_type, IntegerType)
     most = MOST_COPIES if is_integer else 1  # warps meet and share floats that take long to widen
@@ -158,7 +158,7 @@ class _Once:
     made: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
 
     def may_shrink(self, found: _Weights) -> bool:
-        """Whether the pointers and the mask of one of each run can be had."""
+        """True if the pointers and the mask of one of each run can be had."""
         load, runs = found.load, found.runs
         assert runs is not None
         if found.is_few:

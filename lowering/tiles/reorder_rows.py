@@ -85,13 +85,13 @@ def _only_product(value: SSAValue) -> xegpu.DpasOp | None:
 
 
 def _is_same_everywhere(value: SSAValue) -> bool:
-    """Whether all rows of a value are the same."""
+    """True if all rows of a value are the same."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat()
 
 
 def _has_pairs(product: xegpu.DpasOp) -> bool:
-    """Whether A is eight rows, two in each dword that a transposed message brings."""
+    """True if A is eight rows, two in each dword that a transposed message brings."""
     fragment = product.a.owner
     if not isinstance(fragment, xe.FragmentOp) or not follow(triples(fragment), _IN_ORDER):
         return False

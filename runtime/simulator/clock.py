@@ -119,7 +119,7 @@ class DeviceClock:
             self._journal.is_dry = self._only_timing or self._dry is not None
 
     def is_dry(self) -> bool:
-        """Whether launches are noted only; over as soon as the one who asked for it is."""
+        """True if launches are noted only; over as soon as the one who asked for it is."""
         if self._only_timing:
             return True
         if self.dry is None:

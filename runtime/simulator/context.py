@@ -35,13 +35,13 @@ class Context(IntEnum):
     """Accesses that a subgroup may still do before it gives its turn to others."""
     FRAME_BYTES = 17
     LIVE = 18
-    """Whether a work-group runs here."""
+    """True if a work-group runs here."""
     SEEN = 19
     """Of all that its coroutines hold, a digest."""
     TAKEN = 20
     """Turns that its first subgroup has given to others before an access."""
     LONG = 22
-    """Whether it keeps its turn after it has waited."""
+    """True if it keeps its turn after it has waited."""
     PASSED = 21
     """Subgroups that are past the last barrier, until all are; where there are checks."""
     CHECKS = 24
@@ -84,7 +84,7 @@ class Launch(IntEnum):
     SHADOW_BYTES = 14
     """Of the shadow of shared memory, where the checks follow undefined values."""
     EAGER = 8
-    """Whether work-groups begin as soon as there is room, and take turns at their queues and after
+    """True if work-groups begin as soon as there is room, and take turns at their queues and after
     they have waited."""
     CURRENT = 15
     """Address of the context of the work-group that the words of the checks are of."""

@@ -374,7 +374,7 @@ class SimulatedDevice:
             around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
 
     def _is_plain(self) -> bool:
-        """Whether a launch is to run a kernel, and nobody is to know more of it."""
+        """True if a launch is to run a kernel, and nobody is to know more of it."""
         return (knobs.plain_launches() and not self.is_dry and surroundings.wanted() is None
                 and not torch_xpu.has_maps())
 
@@ -469,7 +469,7 @@ class SimulatedDevice:
         return frozenset(k for k in pointers if self._blocks.to_map(int(work.args[k])))
 
     def _needs_fallback(self, kernel: SimulatedKernel, work: Work) -> bool:
-        """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
+        """True if any work-group of a launch comes to code that a smaller kernel leaves out.
 
         Guards that trap say nothing; the launch itself, checked as a whole, tells why.
         """

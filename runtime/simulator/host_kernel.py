@@ -61,7 +61,7 @@ class HostKernel:
     """Its vector work is in functions of its own (see `pieces`)."""
 
     def is_eager(self, programs: int) -> bool:
-        """Whether programs begin as soon as there is room."""
+        """True if programs begin as soon as there is room."""
         return programs <= self.most_eager
 
     @property

@@ -77,7 +77,7 @@ def _refuse_use(torch: Any, why: str) -> None:
 
 
 def is_loaded() -> bool:
-    """Whether this process has the simulated device."""
+    """True if this process has the simulated device."""
     activation = sys.modules.get("triton_xe.runtime.torch_xpu.activation")
     return activation is not None and bool(activation.is_loaded())
 
@@ -105,11 +105,11 @@ def unwritten_of(pointer: int) -> Unwritten | None:
 
 
 _tracks = False
-"""Whether any launch has asked to follow what is written."""
+"""True if any launch has asked to follow what is written."""
 
 
 def has_maps() -> bool:
-    """Whether there are blocks of which something is unwritten."""
+    """True if there are blocks of which something is unwritten."""
     library = loaded()
     if library is None or not library.functions.xe_maps():
         return False

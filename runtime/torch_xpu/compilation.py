@@ -124,7 +124,7 @@ _WHOLE = "whole"
 
 
 def _checked(path: Path) -> str:
-    """Whether the library is the one that was built, and only this user can have written it."""
+    """True if the library is the one that was built, and only this user can have written it."""
     library, record = map(checked_files.read_own, (path, _record_path(path)))
     if library is None or record is None:
         return "missing"

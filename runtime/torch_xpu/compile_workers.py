@@ -101,6 +101,6 @@ def start() -> None:
 
 
 def _has_graphs() -> bool:
-    """Whether this user has compiled graphs before, by what torch keeps of them."""
+    """True if this user has compiled graphs before, by what torch keeps of them."""
     folder = Path(sys.modules["torch._inductor.runtime.cache_dir_utils"].cache_dir())
     return any((folder / name).is_dir() for name in ("aotautograd", "fxgraph"))

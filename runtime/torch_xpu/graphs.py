@@ -30,7 +30,7 @@ class Launches:
         self._profiling = ctypes.c_int.in_dll(library.functions, "xe_profiling")
         leave_to_python(ctypes.addressof(self._profiling), 1)
         self._known = threading.local()
-        """Whether the launch under way is surrounded already: what records it was."""
+        """True if the launch under way is surrounded already: what records it was."""
 
     def wanted(self) -> bool:
         some = self.graph is not None or bool(self._profiling.value)

@@ -151,7 +151,7 @@ def _adjust_choices(module: Any) -> None:
 
 
 def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
-    """Whether a loop can carry the fp32 sums of a block of a product.
+    """True if a loop can carry the fp32 sums of a block of a product.
 
     >>> sums_fit(128 * 128, 8, target("bmg")), sums_fit(128 * 128, 4, target("bmg"))
     (True, False)
@@ -181,7 +181,7 @@ def _adjust_sorts(module: Any) -> None:
 
 
 def _sorts(fn: Any) -> bool:
-    """Whether a kernel calls Inductor's sort; one that Triton interprets has nothing to compile."""
+    """True if a kernel calls Inductor's sort; one that Triton interprets has nothing to compile."""
     return "sort_with_index" in getattr(fn, "src", "") and hasattr(fn, "parse") and any(
         isinstance(node, ast.Attribute) and node.attr == "sort_with_index"
         for node in ast.walk(fn.parse()))

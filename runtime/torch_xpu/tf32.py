@@ -12,7 +12,7 @@ from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
 
 
 class Tf32:
-    """Whether operators may multiply floats in TF32, on the devices that can."""
+    """True if operators may multiply floats in TF32, on the devices that can."""
 
     def __init__(self, library: Library, properties: tuple[XpuDeviceProperties, ...]) -> None:
         self.library = library

@@ -37,7 +37,7 @@ SIGNED = (arith.DivSIOp, arith.RemSIOp)
 
 
 def pays(target: Target) -> bool:
-    """Whether this is shorter than what Intel's compiler writes in loops."""
+    """True if this is shorter than what Intel's compiler writes in loops."""
     return target.has_block_2d  # before, addresses that depend on it are no longer moved
 
 
@@ -137,7 +137,7 @@ class SharedDivisor:
 
 
 def is_known(em: Writer, scalar: ir.Value, is_signed: bool) -> bool:
-    """Whether what divisions by a scalar need has been written."""
+    """True if what divisions by a scalar need has been written."""
     return em.knows(_key(scalar, is_signed))
 
 

@@ -43,7 +43,7 @@ _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
 
 
 def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
-    """Whether fp16 tensors of a type are computed in pairs.
+    """True if fp16 tensors of a type are computed in pairs.
 
     That is where they are used so, or where the operands lie so, as loads bring them.
     """
@@ -54,7 +54,7 @@ def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> b
 
 
 def _lie_in_pairs(sides: Sequence[Registers]) -> bool:
-    """Whether registers hold two to a word, next to one value for all."""
+    """True if registers hold two to a word, next to one value for all."""
     held = [side for side in sides if not isinstance(side, Splat)]
     return bool(held) and all(
         isinstance(side, Halves) and side.kind == HALF and side.width == CHUNK for side in held)
@@ -235,7 +235,7 @@ def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -
 
 
 def _beyond(em: Emitter, value: SSAValue, bias: int) -> bool:
-    """Whether fp16 does not hold all that an integer can be, and the bias."""
+    """True if fp16 does not hold all that an integer can be, and the bias."""
     low, high = em.proven.range(value)
     return low + bias < -2 * BIAS or high + bias > 2 * BIAS
 
@@ -265,12 +265,12 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
 
 
 def _is_byte(op: Any) -> TypeGuard[ExtSIOp | ExtUIOp]:
-    """Whether an integer is a byte."""
+    """True if an integer is a byte."""
     return isinstance(op, ExtSIOp | ExtUIOp) and scalar_type(op.input.type) == I8
 
 
 def _all_single(em: Emitter, value: SSAValue) -> bool:
-    """Whether the registers of each chunk hold the same."""
+    """True if the registers of each chunk hold the same."""
     held = em.registers(value)
     return all(held.single(i) for i in range(held.chunks))
 
@@ -292,7 +292,7 @@ def _of_bytes(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
 
 
 def _is_single(em: Emitter, field: _Field) -> bool:
-    """Whether all registers of a chunk hold the same bits of the same word."""
+    """True if all registers of a chunk hold the same bits of the same word."""
     parts = [em.registers(v) for v in (field.words, field.shift) if v is not None]
     return all(part.single(i) for part in parts for i in range(part.chunks))
 
@@ -365,7 +365,7 @@ def _which_half(em: Emitter, field: _Field) -> str:
 
 
 def _stays_inside(em: Emitter, field: _Field) -> bool:
-    """Whether bits that are wanted never lie beyond a word: the shift is by multiples of them."""
+    """True if bits that are wanted never lie beyond a word: the shift is by multiples of them."""
     if field.shift is None:
         return True
     return em.proven.of(field.shift).divisor % field.bits == 0 and (

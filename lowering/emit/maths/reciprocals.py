@@ -30,7 +30,7 @@ BY_LARGE, BY_SMALL = 2.0**-32, 2.0**64
 
 
 def has_exact_range(divisor: SSAValue) -> bool:
-    """Whether a product with 1 / `divisor` is within 2 units in the last place of the quotient."""
+    """True if a product with 1 / `divisor` is within 2 units in the last place of the quotient."""
     op = _spread_from(divisor).owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
         return LEAST <= abs(op.value.value.data) <= GREATEST

@@ -128,7 +128,7 @@ class Term:
         return self.size < math.inf
 
     def is_negative(self) -> Term:
-        """Whether the sign of a float is set, also of zero and NaN."""
+        """True if the sign of a float is set, also of zero and NaN."""
         return self.bits < 0
 
     # -- conversions ---------------------------------------------------------------------------

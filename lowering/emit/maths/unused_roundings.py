@@ -26,7 +26,7 @@ def drop_unused_roundings(state: ModuleState) -> None:
 
 
 def is_rounding(value: Any) -> bool:
-    """Whether a value is an fp32 value rounded to bf16 by the hardware."""
+    """True if a value is an fp32 value rounded to bf16 by the hardware."""
     return isinstance(value, ir.CallInstr) and getattr(value.callee, "name", "").startswith(ROUNDED)
 
 

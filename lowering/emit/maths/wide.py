@@ -135,7 +135,7 @@ def stays_wide(op: Operation) -> bool:
 
 
 def _is_shared(value: ir.Value, block: ir.Block) -> bool:
-    """Whether Intel's compiler knows that all lanes have the same value, from this block alone."""
+    """True if Intel's compiler knows that all lanes have the same value, from this block alone."""
     if isinstance(value, ir.Constant):
         return True
     if getattr(value, "parent", None) is not block:

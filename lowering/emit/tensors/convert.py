@@ -72,7 +72,7 @@ def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
 
 
 def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
-    """Whether neighbouring elements share a dword where the result is used, or stored.
+    """True if neighbouring elements share a dword where the result is used, or stored.
 
     With eight lanes those of a dot's first operand do too, in loops, and what is stored does not.
     """
@@ -85,7 +85,7 @@ def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
 
 
 def _is_stored(op: ttg.ConvertLayoutOp) -> bool:
-    """Whether elements are stored, and are nothing else."""
+    """True if elements are stored, and are nothing else."""
     users = [use.operation for use in op.result.uses]
     return bool(users) and all(isinstance(user, StoreOp) for user in users)
 
@@ -385,7 +385,7 @@ def _in_turns(em: Emitter, source: Registers, trip: SharedTrip, turns: Turns) ->
 
 
 def _may_hold(turns: Turns, turn: int, register: int) -> bool:
-    """Whether a register of the result gets its element in this turn, in some lane."""
+    """True if a register of the result gets its element in this turn, in some lane."""
     return all(
         w.lanes or w.warps or (register & w.registers).bit_count() & 1 == turn >> i & 1
         for i, w in enumerate(turns.where)

@@ -189,7 +189,7 @@ def vector_width(
 
 
 def _in_words(total: int, size: int, divisor: int) -> bool:
-    """Whether elements are words, or fill aligned ones."""
+    """True if elements are words, or fill aligned ones."""
     return size >= WORD_BYTES or divisor >= min(total, WORD_BYTES)
 
 
@@ -197,7 +197,7 @@ def tests_width(
     em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int,
 ) -> bool:
-    """Whether accesses are so wide only because of what the program says, which is to be tested."""
+    """True if accesses are so wide only because of what the program says, which is to be tested."""
     return em.state.tests_promises and (
         width > vector_width(em.proven, pointer, mask, view, most)[0])
 
@@ -260,7 +260,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
 
 
 def _is_written_piecewise(op: LoadOp, count: int) -> bool:
-    """Whether elements of a version with gathers are loaded as they change their layout.
+    """True if elements of a version with gathers are loaded as they change their layout.
 
     Beside a product Intel's compiler has no room for many of them at once.
     """
@@ -280,7 +280,7 @@ def _is_written_piecewise(op: LoadOp, count: int) -> bool:
 
 
 def _nothing_between(op: Operation, user: Operation) -> bool:
-    """Whether a read may be as late as an operation of its block."""
+    """True if a read may be as late as an operation of its block."""
     between = op.next_op
     while between is not None and between is not user and not orders_memory(between):
         between = between.next_op

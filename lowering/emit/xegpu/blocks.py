@@ -251,7 +251,7 @@ def load_block(
 
 
 def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
-    """Whether packing on the way is for free: the value serves as B, or the map asks for it."""
+    """True if packing on the way is for free: the value serves as B, or the map asks for it."""
     kind = op.desc_type
     factor = vnni_factor(kind.element_type) if kind.element_bits >= 8 else 1
     if kind.lane_map is not None:

@@ -269,7 +269,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
 
 
 def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
-    """Whether a fragment is stored as it is."""
+    """True if a fragment is stored as it is."""
     block = em.get(op.desc)
     return not isinstance(block, Stack) and in_fragments(em) and (
         isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
@@ -297,7 +297,7 @@ def _waits(em: Emitter, op: StoreNdOp) -> bool:
 
 
 def _is_rounded(value: SSAValue) -> bool:
-    """Whether a fragment is part of a tensor of fp32 that was rounded."""
+    """True if a fragment is part of a tensor of fp32 that was rounded."""
     made = value.owner
     made = made.loads[0].owner if isinstance(made, xe.FragmentOp) else made
     rounded = made.tensor.owner if isinstance(made, xe.ToFragmentsOp) else None

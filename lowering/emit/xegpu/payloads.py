@@ -134,7 +134,7 @@ def _is_same(a: SSAValue, b: SSAValue, depth: int = 8) -> bool:
 
 
 def _is_done(op: CreateNdTdescOp, before: Operation) -> bool:
-    """Whether all messages through a descriptor are sent before an operation of its block."""
+    """True if all messages through a descriptor are sent before an operation of its block."""
     return _stays(op) and all(
         message.parent is before.parent and message.is_before_in_block(before)
         and not (isinstance(message, LoadNdOp) and message.at_use is not None)
@@ -249,7 +249,7 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
 
 
 def _are_the_transposed_factors(messages: list[Message]) -> bool:
-    """Whether these bring, transposed, the second factors of all products of their block."""
+    """True if these bring, transposed, the second factors of all products of their block."""
     block = messages[0].parent
     products = [op for op in block.ops if isinstance(op, DpasOp)] if block else []
     brought = {load.owner for op in products if isinstance(op.b.owner, FragmentOp)
@@ -260,14 +260,14 @@ def _are_the_transposed_factors(messages: list[Message]) -> bool:
 
 
 def _is_stored_in_parts(load: LoadNdOp) -> bool:
-    """Whether stores take parts of what is loaded, which IGC 2.40 copies after such a load."""
+    """True if stores take parts of what is loaded, which IGC 2.40 copies after such a load."""
     parts = [use.operation for use in load.value.uses]
     in_rows = load.transpose is None  # else the halves of words move apart anyway
     return len(parts) > 1 and any(_is_stored(part, joined=in_rows) for part in parts)
 
 
 def _is_stored(part: Operation, *, joined: bool) -> bool:
-    """Whether a part of what is loaded is stored as it is, or `joined` with others."""
+    """True if a part of what is loaded is stored as it is, or `joined` with others."""
     users = [use.operation for value in part.results for use in value.uses]
     return any(isinstance(user, StoreNdOp) for user in users) or (joined and any(
         _is_stored(user, joined=True) for user in users if isinstance(user, FragmentOp)))

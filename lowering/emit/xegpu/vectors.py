@@ -41,7 +41,7 @@ def in_fragments(em: Emitter) -> bool:
 
 
 def is_fragment(em: Emitter, value: SSAValue) -> bool:
-    """Whether a value is such an operand, whose type has two dimensions."""
+    """True if a value is such an operand, whose type has two dimensions."""
     kind = value.type
     return in_fragments(em) and isinstance(kind, VectorType) and kind.get_num_dims() > 1
 

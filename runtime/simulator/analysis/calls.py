@@ -31,5 +31,5 @@ def is_dpas(i: Instruction) -> bool:
 
 
 def is_lane_helper(name: str) -> bool:
-    """Whether a function holds divergent code, called once per lane."""
+    """True if a function holds divergent code, called once per lane."""
     return find(name.lstrip("@")).family is Family.HELPER

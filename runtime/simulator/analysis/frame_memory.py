@@ -32,7 +32,7 @@ class FrameMemory:
     def is_apart(
         self, i: Instruction, written: Collection[Operand], read: Collection[Operand]
     ) -> bool:
-        """Whether calls that write and read those arrays may change places with an instruction.
+        """True if calls that write and read those arrays may change places with an instruction.
 
         A tile that a table gave is not overwritten (see `library.tiles`).
         """

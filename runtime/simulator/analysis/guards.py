@@ -130,13 +130,13 @@ def _slice(
 
 
 def _is_of_the_group(call: Instruction) -> bool:
-    """Whether a result follows from the arguments and the work-group alone."""
+    """True if a result follows from the arguments and the work-group alone."""
     known = find(call.callee)
     return not known.effects and known.uniformity in _OF_THE_GROUP
 
 
 def _may_trap(i: Instruction) -> bool:
-    """Whether an instruction may do harm where the kernel does not come to it."""
+    """True if an instruction may do harm where the kernel does not come to it."""
     division = i.opcode in ("udiv", "sdiv", "urem", "srem")
     return division and i.operands[1].integer_value() in (None, 0, -1)
 

@@ -59,7 +59,7 @@ def shared_values(
 def runs_in_loops(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> bool:
-    """Whether a kernel is to run in step as loops over subgroups, which are as long as one of
+    """True if a kernel is to run in step as loops over subgroups, which are as long as one of
     them."""
     vectors = sum(_vectors(i, lanes) for i in function.instructions())
     is_short = vectors <= min(MOST_OF_ONE, MOST_KEPT // (_VECTOR * sub_groups))

@@ -131,7 +131,7 @@ class LaneGroups:
 
 
 def _is_same(i: Instruction) -> bool:
-    """Whether it gives the same in lanes whose operands are the same."""
+    """True if it gives the same in lanes whose operands are the same."""
     if i.opcode == "load":
         return "volatile" not in i.flags and i.operands[0].type.space != _PRIVATE
     return i.opcode in _EACH

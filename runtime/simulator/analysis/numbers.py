@@ -8,7 +8,7 @@ from triton_xe.runtime.simulator.ir import Function, Instruction
 
 
 def makes_numbers(i: Instruction) -> bool:
-    """Whether it computes floating-point numbers, which may be NaN though no operand is."""
+    """True if it computes floating-point numbers, which may be NaN though no operand is."""
     if i.type.scalar.kind != "float":
         return False
     known = find(i.callee)

@@ -58,7 +58,7 @@ def _mask(i: Instruction) -> Operand:
 
 
 def _only_computes(i: Instruction) -> bool:
-    """Whether operands matter no more than the result: not if it moves values elsewhere."""
+    """True if operands matter no more than the result: not if it moves values elsewhere."""
     if i.result is None:
         return False
     return i.is_pure or (i.opcode == "call" and not find(i.callee).effects & _MATTERS)

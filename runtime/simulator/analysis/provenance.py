@@ -134,13 +134,13 @@ def _is_shared(o: Operand) -> bool:
 
 
 def _escapes(o: Operand) -> bool:
-    """Whether a constant expression makes something else of a pointer to shared memory."""
+    """True if a constant expression makes something else of a pointer to shared memory."""
     return o.expression is not None and not _is_shared(o) and any(
         _is_shared(x) or _escapes(x) for x in o.expression.operands)
 
 
 def _reads(i: Instruction) -> bool:
-    """Whether the result comes from memory, or is a truth value."""
+    """True if the result comes from memory, or is a truth value."""
     if i.opcode in _MEMORY or i.type.scalar.bits == 1:
         return True
     return i.opcode == "call" and Effect.READS in find(i.callee).effects

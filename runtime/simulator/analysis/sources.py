@@ -91,7 +91,7 @@ def users_of(function: Function) -> dict[str, list[Instruction]]:
 
 
 def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
-    """Whether an address in global memory is a sum or product of a value, and of others."""
+    """True if an address in global memory is a sum or product of a value, and of others."""
     names = [i.result or ""]
     for name in names:
         for user in users.get(name, ()):
@@ -105,7 +105,7 @@ def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
 def is_moved_from(
     value: Operand, load: Instruction, made_by: Mapping[str, Instruction]
 ) -> bool:
-    """Whether a value is what was loaded, or elements of it."""
+    """True if a value is what was loaded, or elements of it."""
     i = made_by.get(value.local or "")
     while i is not None and i is not load and i.opcode in _MOVES:
         moved = 1 if i.opcode == "insertelement" else 0

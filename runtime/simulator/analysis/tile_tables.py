@@ -132,7 +132,7 @@ def _filled_alone(
 
 
 def _orders(i: Instruction) -> bool:
-    """Whether an instruction may give accesses to global memory an order between work-items."""
+    """True if an instruction may give accesses to global memory an order between work-items."""
     if i.opcode in ("atomicrmw", "cmpxchg", "fence"):
         return True
     if i.opcode in ("load", "store"):

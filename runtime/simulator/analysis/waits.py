@@ -69,12 +69,12 @@ def after_waits(function: Function, functions: Functions) -> frozenset[Instructi
 
 
 def changes(function: Function, functions: Functions) -> bool:
-    """Whether a function has such atomics."""
+    """True if a function has such atomics."""
     return any(_changes(i, functions) for i in function.instructions())
 
 
 def _changes(i: Instruction, functions: Functions) -> bool:
-    """Whether an instruction is, or calls, an atomic that reads and writes global memory."""
+    """True if an instruction is, or calls, an atomic that reads and writes global memory."""
     if i.opcode == "call" and i.callee in functions:
         return changes(functions[i.callee], functions)
     if i.opcode == "call":
@@ -125,7 +125,7 @@ def _reaching(function: Function, labels: Sequence[str], head: str) -> set[str]:
 
 
 def _polls(i: Instruction, functions: Functions) -> bool:
-    """Whether an instruction reads what other programs may write meanwhile.
+    """True if an instruction reads what other programs may write meanwhile.
 
     Who adds something other than zero moves on what it reads, and waits for nobody.
     """
@@ -150,7 +150,7 @@ def _calls_polling(call: Instruction, callee: Function, functions: Functions) ->
 
 
 def _counts(i: Instruction, given: Mapping[str, int | None]) -> bool:
-    """Whether an atomic adds a constant other than zero; `given` are values of parameters."""
+    """True if an atomic adds a constant other than zero; `given` are values of parameters."""
     if i.opcode != "atomicrmw" or i.extra not in ("add", "sub"):
         return False
     amount = i.operands[1]

@@ -46,7 +46,7 @@ class Operand(NamedTuple):
 
     @property
     def is_splat(self) -> bool:
-        """Whether all elements of a vector are known to be the same: also zero and undefined."""
+        """True if all elements of a vector are known to be the same: also zero and undefined."""
         return self.text[0] != "%" and (
             self.is_undefined or self.text == "zeroinitializer" or self.text.startswith("splat"))
 
@@ -202,7 +202,7 @@ class Instruction:
 
     @property
     def is_pure(self) -> bool:
-        """Whether it only computes its result: no memory, no control flow, no call."""
+        """True if it only computes its result: no memory, no control flow, no call."""
         return self.opcode not in _IMPURE
 
 
@@ -376,7 +376,7 @@ class Module:
 
 
 def is_spelled(callee: str) -> bool:
-    """Whether what a call names stands there as it is: a pointer, or our own inline assembly."""
+    """True if what a call names stands there as it is: a pointer, or our own inline assembly."""
     return callee[0] == "%" or callee.startswith(f"{ASSEMBLY} ")
 
 

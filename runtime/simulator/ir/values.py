@@ -121,11 +121,11 @@ class Value:
         return Value(self.w, self.w.b.at(self.operand, int(nbytes)))
 
     def has(self, bits: Value | int) -> Value:
-        """Whether one of some bits is set."""
+        """True if one of some bits is set."""
         return (self & bits) != 0
 
     def fits(self, bits: int) -> Value:
-        """Whether integers keep their numbers in fewer bits: those above are all 0, or all 1."""
+        """True if integers keep their numbers in fewer bits: those above are all 0, or all 1."""
         return ((self >> bits) + 1 & (1 << self.type.scalar.bits - bits) - 1) <= 1
 
     def to(self, t: Type) -> Value:
@@ -165,7 +165,7 @@ class Value:
         return Value(self.w, self.w.b.bitcast(self.operand, integer(self.type.count)))
 
     def every(self) -> Value:
-        """Whether all of a vector of flags are set."""
+        """True if all of a vector of flags are set."""
         return self.bits == -1
 
     def lowest(self) -> Value:
@@ -329,7 +329,7 @@ class Writer(Values):
         self.b.copy(target.operand, source.operand, nbytes.operand)
 
     def first_to_set(self, address: Value, value: Term) -> Value:
-        """Whether a word was 0; it is `value` then."""
+        """True if a word was 0; it is `value` then."""
         new = self.term(value, I64).operand
         pair = self.b.cmpxchg(address.operand, constant(I64, 0), new)
         return Value(self, self.b.extract_value(pair, 1))

@@ -74,7 +74,7 @@ class Surface(Writer):
         self.near = self.place()
 
     def locate(self) -> Value:
-        """Whether all of the tile is inside the surface, which is legal."""
+        """True if all of the tile is inside the surface, which is legal."""
         tile = self.tile
         x, y = self["x"].signed(I64), self["y"].signed(I64)
         self.last = self["h1"].to(I64)
@@ -90,7 +90,7 @@ class Surface(Writer):
         return self.start + (self.y0 * self.pitch + self.x0)
 
     def is_illegal(self) -> Value:
-        """Whether the surface breaks one of `block_2d.surface_rules`."""
+        """True if the surface breaks one of `block_2d.surface_rules`."""
         w1, h1, p1, unit = self["w1"], self["h1"], self["p1"], self.tile.element
         odd = (w1 + 1 & max(block_2d.OFFSET_BYTES, unit) - 1
                | p1 + 1 & block_2d.PITCH_MULTIPLE - 1

@@ -155,7 +155,7 @@ class _Run(Writer):
         self.cold = launch.follow(Launch.COLD, I8)
         self.all = self.groups.base == 0
         self.begins = self.variable(1, I1)
-        """Whether the next work-group is the first of a chunk."""
+        """True if the next work-group is the first of a chunk."""
         self.checked = checked
         same_for_all_groups(self, launch, self.context, self["slm"])
 
@@ -243,7 +243,7 @@ class _WithBarriers(_Run):
         self._call_all(1)
 
     def _state(self, sg: Term) -> tuple[Value, Value]:
-        """Whether a subgroup has ended, and the barrier at which it waits."""
+        """True if a subgroup has ended, and the barrier at which it waits."""
         return self.load(PTR, self.handles[sg]) == 0, self.sites[sg]
 
     def _call_all(self, function: int) -> None:

@@ -51,7 +51,7 @@ class _Table:
         self.w.store(self.w.term(value, I64), self.w["table"] + offset)
 
     def first_equal(self, home: Value, wanted: Value) -> tuple[Value, Value]:
-        """Whether one of the keys that are looked at together is the wanted one, and its place."""
+        """True if one of the keys that are looked at together is the wanted one, and its place."""
         keys = self.w.load(_KEYS, self.all_keys.address(home), align=8)
         bits = (keys == wanted).bits
         return bits != 0, home + bits.lowest()

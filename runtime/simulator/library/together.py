@@ -403,7 +403,7 @@ class _Runner(_Turns):
                 context[Context.SEEN] = digest
 
     def _is_long(self, slot: Value) -> Value:
-        """Whether a work-group keeps its turn until it must wait, while others do one wait's work.
+        """True if a work-group keeps its turn until it must wait, while others do one wait's work.
 
         In each third pass half of them do: those with a bit of their number set, then the others,
         then the same of the next bit.  So each gets far ahead of each other one that has just

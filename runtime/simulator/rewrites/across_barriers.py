@@ -71,7 +71,7 @@ def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[B
 
 
 def _is_worth_keeping(i: Instruction) -> bool:
-    """Whether making it again takes more than reading it: it is not made of one other value.
+    """True if making it again takes more than reading it: it is not made of one other value.
 
     Flags that LLVM would keep itself are kept here, where they become bytes (`flags_in_memory`).
     """

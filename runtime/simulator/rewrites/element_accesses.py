@@ -73,7 +73,7 @@ _WHOLE = "%xe.whole."
 
 
 def is_joined(i: Instruction) -> bool:
-    """Whether an instruction is a load that was made of several."""
+    """True if an instruction is a load that was made of several."""
     return i.result is not None and i.result.startswith(_WHOLE)
 
 
@@ -105,7 +105,7 @@ class _Joiner:
         return found
 
     def _fits(self, run: Sequence[_Access], access: _Access) -> bool:
-        """Whether one more may be joined, as far as the checks are concerned."""
+        """True if one more may be joined, as far as the checks are concerned."""
         size = _element(access.i).size * (len(run) + 1)
         return not self.most or (
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)

@@ -72,7 +72,7 @@ def inline_helpers(
 def can_inline(
     helper: Function, calls: frozenset[Family] = frozenset({Family.MATHS})
 ) -> bool:
-    """Whether a helper only computes, forward, and returns at one place."""
+    """True if a helper only computes, forward, and returns at one place."""
     order = {b.label: k for k, b in enumerate(_forward(helper))}
     forward = len(order) == len(helper.blocks) and all(
         order[b.label] < order[x] for b in helper.blocks for x in b.successors)

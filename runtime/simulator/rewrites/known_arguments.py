@@ -47,7 +47,7 @@ class _Comparison:
         return np.asarray(_MET[self.predicate](self.numbers, value))
 
     def is_met(self, value: int) -> bool:
-        """Whether all lanes do."""
+        """True if all lanes do."""
         return bool(self.met(value).all())
 
 

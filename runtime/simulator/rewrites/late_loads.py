@@ -93,17 +93,17 @@ def _sums_of_loads(block: Block) -> set[str]:
 
 
 def _only_reads(i: Instruction) -> bool:
-    """Whether it is a call that loads may move past."""
+    """True if it is a call that loads may move past."""
     return i.opcode == "call" and not find(i.callee).effects & ~_READ
 
 
 def _writes(i: Instruction) -> bool:
-    """Whether loads may not move past it."""
+    """True if loads may not move past it."""
     return not (_is_load(i) or i.is_pure or _only_reads(i))
 
 
 def _is_load(i: Instruction) -> bool:
-    """Whether it reads global or shared memory, and nothing else."""
+    """True if it reads global or shared memory, and nothing else."""
     if i.opcode == "load":
         return not i.flags and not i.orderings and i.operands[0].type.space in (1, 3)
     return i.opcode == "call" and find(i.callee).definition is memory.masked_load

@@ -146,7 +146,7 @@ class _Loops:
                         yield x
 
     def _is_made_again(self, name: str) -> bool:
-        """Whether a value of a subgroup takes few instructions from its number, what is the same in
+        """True if a value of a subgroup takes few instructions from its number, what is the same in
         all, and what is kept."""
         return name in self.own and name not in self.kept.sizes and (
             self._effort(name) <= _MOST_MADE_AGAIN)
@@ -257,7 +257,7 @@ class _Stretch:
         return Block(self._renamed(block.label), self.out)
 
     def _is_same(self, i: Instruction) -> bool:
-        """Whether an instruction does the same for all subgroups, from what is known before."""
+        """True if an instruction does the same for all subgroups, from what is known before."""
         if i.result is None or i.result in self.loops.own:
             return False
         if not all(o.local is None or self._is_before(o) for o in i.operands):

@@ -198,7 +198,7 @@ class _Rewrite:
 
 
 def is_elementwise(i: Instruction) -> bool:
-    """Whether a call of LLVM's own computes each element by itself, of two of one type."""
+    """True if a call of LLVM's own computes each element by itself, of two of one type."""
     return (i.opcode == "call" and i.callee.startswith("llvm.") and i.callee.count(".") == 2
             and find(i.callee).family is Family.MATHS
             and all(o.type is i.type for o in i.operands))

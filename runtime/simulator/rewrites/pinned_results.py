@@ -45,7 +45,7 @@ def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
 
 
 def _fills_registers(i: Instruction, host: HostCpu) -> bool:
-    """Whether it computes just what one vector register of the host holds, or 2, 4 and so on."""
+    """True if it computes just what one vector register of the host holds, or 2, 4 and so on."""
     t = i.type
     computes = i.opcode in _ARITHMETIC or (
         i.opcode == "call" and i.callee.startswith(("llvm.fma.", "llvm.maxnum.", "llvm.minnum.")))

@@ -39,7 +39,7 @@ def vectors_apart(function: Function) -> Function:
 
 
 def _computes(i: Instruction) -> bool:
-    """Whether it computes each element of a vector by itself."""
+    """True if it computes each element of a vector by itself."""
     return (i.type.lanes > 1 and i.type.scalar.kind == "float" and i.type.scalar.bits >= _LEAST_BITS
             and (i.opcode in SUMS or is_elementwise(i)))
 
@@ -88,7 +88,7 @@ class _Rewrite:
         return found if len(found) == x.type.lanes and not self._follow(found) else ()
 
     def _follow(self, elements: Sequence[Operand]) -> bool:
-        """Whether any two are neighbours in one vector."""
+        """True if any two are neighbours in one vector."""
         taken = [self._taken(x) for x in elements]
         return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
                    for a, b in pairwise(taken))

@@ -73,7 +73,7 @@ class BlockMap:
         self._unwritten[low] = low + map_.nbytes, map_
 
     def has_maps(self) -> bool:
-        """Whether there are blocks of which something is unwritten."""
+        """True if there are blocks of which something is unwritten."""
         return bool(self._unwritten) or torch_xpu.has_maps()
 
     def to_map(self, address: int) -> int:

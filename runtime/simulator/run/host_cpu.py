@@ -119,7 +119,7 @@ def vector_math_symbol(
 
 @cache
 def in_libmvec(symbol: str) -> bool:
-    """Whether the function exists; then calls of it can be compiled."""
+    """True if the function exists; then calls of it can be compiled."""
     try:
         library = ctypes.CDLL("libmvec.so.1")
         getattr(library, symbol)

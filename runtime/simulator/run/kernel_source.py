@@ -55,12 +55,12 @@ class KernelSource:
 
     @property
     def has_known_guards(self) -> bool:
-        """Whether it has fallbacks that a checked launch can do without."""
+        """True if it has fallbacks that a checked launch can do without."""
         return self.parsed.has_known_guards
 
     @property
     def has_atomics(self) -> bool:
-        """Whether what it does may depend on the order of its programs, if it is right."""
+        """True if what it does may depend on the order of its programs, if it is right."""
         return self.parsed.has_atomics
 
     @property

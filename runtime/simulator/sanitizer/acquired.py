@@ -23,7 +23,7 @@ AT_A_TIME = 64
 def _happens_before(
     w: Checks, group: Value, epoch: Value, phase: Value, warp: Value, lenient: Value
 ) -> Value:
-    """Whether the running work-group is known to have acquired an access of another one."""
+    """True if the running work-group is known to have acquired an access of another one."""
     known = w.known(group)
     fresh = epoch.compare("slt", known[Known.EPOCH])
     own = (known[Known.WARPS] >> (warp & 63)).has(1)
@@ -33,7 +33,7 @@ def _happens_before(
 
 
 def has_acquired(w: Checks, access: tuple[Value, Value, Value, Value], lenient: Value) -> Value:
-    """Whether it has acquired an access, after as much has been visited as that takes."""
+    """True if it has acquired an access, after as much has been visited as that takes."""
     found = w.variable(0, I1)
     with w.when(w.clocked()):
         found.value = w.call(s.KNOWS, w["ctx"], *access, lenient)
@@ -71,7 +71,7 @@ def visited_soon(w: Checks) -> Iterator[None]:
 
 
 def is_held(w: Checks, entry: Value) -> Value:
-    """Whether the running work-group has acquired an entry."""
+    """True if the running work-group has acquired an entry."""
     held, seen = (w.pool[entry, field] == w.stamp for field in (Published.HELD, Published.SEEN))
     return held | seen
 

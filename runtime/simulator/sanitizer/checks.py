@@ -41,7 +41,7 @@ _PIECE = 16
 
 
 def _report(w: Checks, code: Code, row: Term, *other: Term) -> Value:
-    """Whether the access may happen all the same."""
+    """True if the access may happen all the same."""
     access = (w[n] for n in ("ctx", "sg", "site", "lane"))
     tail = (w[n] for n in ("address", "size", "kind"))
     return w.call(s.REPORT, *access, row, *tail, code, *(other or (0, 0, 0)))
@@ -120,7 +120,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
 
 
 def _fine_in_pieces(w: Checks) -> Value:
-    """Whether a range of dwords is plainly right, `_PIECE` of them at a time."""
+    """True if a range of dwords is plainly right, `_PIECE` of them at a time."""
     address, size, kind = (w[name] for name in ("address", "size", "kind"))
     known, align = kind.operand.integer_value(), 4 << 8
     kept = 255 & ~Kind.KEPT
@@ -137,7 +137,7 @@ def _fine_in_pieces(w: Checks) -> Value:
 
 
 def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
-    """Whether there is memory, even if it is not what the kernel was given."""
+    """True if there is memory, even if it is not what the kernel was given."""
     row = w.call(s.FIND, w["ctx"], address)
     some = row.compare("sge", 0)
     block = w.block(w.select(some, row, 0))
@@ -147,7 +147,7 @@ def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
 def _conflict(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value
 ) -> Value:
-    """Whether an earlier access, which only `reads` or not, is not ordered before the new one.
+    """True if an earlier access, which only `reads` or not, is not ordered before the new one.
 
     `since` counts the barriers, up to the last, that do not order the two.
     """
@@ -170,7 +170,7 @@ def _conflict(
 def _conflicts(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value, asked: Value
 ) -> tuple[Value, Value]:
-    """Whether an access clashes with one of those that a cell tells of; and which.
+    """True if an access clashes with one of those that a cell tells of; and which.
 
     If that is not `asked`, whether the cell must go on to tell of them.
     """
@@ -189,7 +189,7 @@ def _conflicts(
 
 
 def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Value) -> Value:
-    """Whether one earlier access of a dword of global memory clashes with a new one.
+    """True if one earlier access of a dword of global memory clashes with a new one.
 
     The earlier one is the last write, or tells who has `read` the dword since.
     """
@@ -204,7 +204,7 @@ def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Val
 
 
 def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
-    """Whether an earlier read, of any bytes of a dword, is not ordered before a new one."""
+    """True if an earlier read, of any bytes of a dword, is not ordered before a new one."""
     clash = _conflict(w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
     return (old != 0) & clash
 
@@ -409,7 +409,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
 def _stores_the_same(
     w: Checks, old: Value, new: Value, dword: Value, asked: Value
 ) -> Value:
-    """Whether a store, if `asked`, changes nothing of what another subgroup has stored.
+    """True if a store, if `asked`, changes nothing of what another subgroup has stored.
 
     One of another program, only where the launch reads nothing: what it has read, and what orders
     it, would have to be remembered beyond the store.
@@ -600,7 +600,7 @@ def mark(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> No
 
 
 def fresh(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> Value:
-    """Whether any of a range of bytes was never written."""
+    """True if any of a range of bytes was never written."""
     start = address + Memory(w, block)[Entry.UNWRITTEN]
     found = w.variable(0, I1)
     with w.range(start, start + size) as k:

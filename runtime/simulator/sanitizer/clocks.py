@@ -136,7 +136,7 @@ def warp_bit_of(w: Checks, warp: Value) -> Value:
 def knows(
     w: Checks, ctx: Value, group: Value, epoch: Value, phase: Value, warp: Value, lenient: Value
 ) -> Value:
-    """Whether the running program has acquired an access of another one."""
+    """True if the running program has acquired an access of another one."""
     clock = clock_of(w, w.known(w.group)[Known.CLOCK].to(I32))
     has = entry_of(clock, group)
     fresh = epoch.compare("slt", EPOCHS.of(has))

@@ -131,7 +131,7 @@ class _Shadows(Values):
         return self.entry(i.operands[0]) if loads_global(i) else None
 
     def _loses_bits(self, i: Instruction) -> bool:
-        """Whether it makes an index, or a part of one, of an integer of a tensor of wider ones."""
+        """True if it makes an index, or a part of one, of an integer of a tensor of wider ones."""
         if i.opcode != "trunc" or i.type.scalar.bits < 16:
             return False
         value, read = i.operands[0], self._read_for(i.operands[0])
@@ -144,7 +144,7 @@ class _Shadows(Values):
         return read_for(operand, self.made_by, self.loads)
 
     def _exchanges(self, i: Instruction) -> bool:
-        """Whether it takes the exclusive or of values that one masked load may leave undefined."""
+        """True if it takes the exclusive or of values that one masked load may leave undefined."""
         return i.opcode == "xor" and i.type.scalar is not ir.I1 and any(
             self.plan.origins[k].why is Why.MASKED
             for k in self._of(i.operands[0]) & self._of(i.operands[1]))
@@ -167,17 +167,17 @@ class _Shadows(Values):
         return Why.NAN if self.plan.finite and makes_numbers(i) else None
 
     def is_checked(self, i: Instruction) -> bool:
-        """Whether it divides by a number that all lanes share, or says what holds: that is checked
+        """True if it divides by a number that all lanes share, or says what holds: that is checked
         where it is."""
         shared = i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
         return shared or _is_assumption(i)
 
     def reads_suspect(self, i: Instruction) -> bool:
-        """Whether it loads from a block that holds bytes which nothing has written."""
+        """True if it loads from a block that holds bytes which nothing has written."""
         return loads_global(i) and self.entry(i.operands[0]) in self.plan.suspects
 
     def reads_part(self, i: Instruction) -> bool:
-        """Whether it loads integers that are narrower than those of its tensor, lane by lane."""
+        """True if it loads integers that are narrower than those of its tensor, lane by lane."""
         if i.type.scalar.kind != "int" or not loads_global(i) or not by_lanes(i):
             return False
         return i.type.scalar.size < self.plan.integers.get(self.entry(i.operands[0]), 0)
@@ -338,7 +338,7 @@ class _Shadows(Values):
         return x.compare("uno", x)
 
     def _in_range(self, i: Instruction, x: Value) -> Value:
-        """Whether a number, without its fraction, is one of the integers of a type."""
+        """True if a number, without its fraction, is one of the integers of a type."""
         if x.type.scalar.bits < 32:
             x = x.to(ir.F32)
         bits, signed = i.type.scalar.bits, i.opcode == "fptosi"
@@ -376,7 +376,7 @@ class _Shadows(Values):
         return found.signed(t.scalar)
 
     def lane(self, s: Value) -> Value:
-        """Whether a bit of any element is set."""
+        """True if a bit of any element is set."""
         found = self.any(s)
         if found.type.lanes == 1:
             return found
@@ -642,7 +642,7 @@ class _Shadows(Values):
                 self._note_use(USE, what, o, [self.shadow(o).operand, *rest], at)
 
     def _only_moved(self, stored: Operand) -> bool:
-        """Whether a value may be stored though it is made of parts of integers: copies are."""
+        """True if a value may be stored though it is made of parts of integers: copies are."""
         return all(self.plan.origins[k].why in (Why.PART, Why.LOST) for k in self._of(stored))
 
     def _note_use(
@@ -658,7 +658,7 @@ class _Shadows(Values):
 
 
 def loads_global(i: Instruction) -> bool:
-    """Whether it loads from global memory, and no atomic does."""
+    """True if it loads from global memory, and no atomic does."""
     known = find(i.callee)
     if i.opcode == "call":
         reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or is_block(i)

@@ -122,7 +122,7 @@ def _does(kind: int) -> dict[str, bool]:
 
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
-    """Whether a subgroup's copy of what global memory has matters; None where each one's does."""
+    """True if a subgroup's copy of what global memory has matters; None where each one's does."""
     seen = _observers(w, i)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == (1 << w.context.sub_groups) - 1:
         return None
@@ -147,14 +147,14 @@ class _Asking:
 
     w: Widener
     known: Operand | None
-    """Whether an earlier check has told that this access is right."""
+    """True if an earlier check has told that this access is right."""
     values: Operand | None
     """What is stored, for the checks."""
     right: Operand = ir.TRUE
     """What the check says of one that is."""
 
     def __call__(self, check: Routine, *arguments: Operand | int) -> Operand:
-        """Whether the access may happen."""
+        """True if the access may happen."""
         b, before = self.w.b, self.w.b.block
         if self.known is None:
             return self._asked(check, arguments)
@@ -177,7 +177,7 @@ def _both_checked(
     w: Widener, i: Instruction, store: Instruction, pointer: Value, entry: int, t: Type,
     mask: Value | None, flags: int,
 ) -> Operand:
-    """Whether a load may happen; and for the store of the same elements, whether that was checked.
+    """True if a load may happen; and for the store of the same elements, whether that was checked.
     """
     b, seen = w.b, _seen(w, i, flags)
     count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
@@ -286,7 +286,7 @@ def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
 
 
 def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kind: int) -> bool:
-    """Whether one call may tell of both, as far as arguments and reports are concerned."""
+    """True if one call may tell of both, as far as arguments and reports are concerned."""
     stores, sites = w.context.in_place, [site(w, k)[2] for k in (i, other)]
     if i in stores and other in stores:
         sites = [site(w, stores[k])[2] for k in (i, other)]
@@ -387,7 +387,7 @@ def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     flags: int, seen: Operand | None, ask: _Asking,
 ) -> tuple[Operand, Value]:
-    """Whether an access may happen, and an address for it that is safe."""
+    """True if an access may happen, and an address for it that is safe."""
     b = w.b
     if isinstance(pointer, Tabled):
         fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, ask)
@@ -434,7 +434,7 @@ def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
     kind: int, seen: Operand | None, ask: _Asking,
 ) -> Operand | None:
-    """Whether an access may happen whose addresses are known but for a base; None for others."""
+    """True if an access may happen whose addresses are known but for a base; None for others."""
     count = 1 if mask is None else mask.type.lanes
     size = t.size // count
     steps = _known_steps(w, pointer, count, size, kind)
@@ -526,7 +526,7 @@ def _integer(i: Instruction, name: str) -> int | None:
 
 
 def _is_overlooked(w: Widener, i: Instruction) -> bool:
-    """Whether the checks take a barrier for none, as the program does not have it."""
+    """True if the checks take a barrier for none, as the program does not have it."""
     return i.added and w.context.sanitizer is not None and w.context.sanitizer.strict
 
 
@@ -646,7 +646,7 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
 
 
 def _is_of_stored(w: Widener, i: Instruction) -> bool:
-    """Whether an instruction leaves what was stored as it is, or is of the same tensor."""
+    """True if an instruction leaves what was stored as it is, or is of the same tensor."""
     first = w.stored[0].instruction
     if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
         return first.first and not i.first and i.debug == first.debug
@@ -688,5 +688,5 @@ def _compare_stored(w: Widener, s: Stored) -> None:
 
 
 def is_atomic_helper(name: str) -> bool:
-    """Whether a function is a lane helper whose first argument is the address of an atomic."""
+    """True if a function is a lane helper whose first argument is the address of an atomic."""
     return find(name).family is Family.HELPER and find(name).has("address")

@@ -104,7 +104,7 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
 
 
 def check_scattered(w: Checks, *arguments: Value) -> Value:
-    """Whether all is plainly well of an access of the lanes of several stores, or loads.
+    """True if all is plainly well of an access of the lanes of several stores, or loads.
 
     Those of lanes that access one element after another are better looked at one by one.
     """
@@ -120,7 +120,7 @@ def check_scattered(w: Checks, *arguments: Value) -> Value:
 
 
 def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
-    """Whether no active lane's access is at fault; if there may be a fault, nothing is recorded.
+    """True if no active lane's access is at fault; if there may be a fault, nothing is recorded.
 
     `written`: only where no byte of the block waits for its first store.
     """
@@ -165,7 +165,7 @@ def replay(w: Checks, *arguments: Value) -> Value:
 
 
 def _is_run(w: Checks) -> Value:
-    """Whether all lanes take part, each right after the one before."""
+    """True if all lanes take part, each right after the one before."""
     addresses, mask = w["addresses"], w["mask"]
     steps = Value(w, integers(I64, range(mask.type.count))) * w["size"]
     return ((addresses == steps + addresses[0]) & mask).every()
@@ -180,7 +180,7 @@ def searched(w: Checks, address: Value) -> Value:
 
 
 def _inside(w: Checks, block: Memory) -> Value:
-    """Whether every active lane is in the block, and aligned."""
+    """True if every active lane is in the block, and aligned."""
     addresses = w["addresses"]
     fits = (addresses >= block[Entry.LOW]) & (addresses + w["size"] <= block[Entry.HIGH])
     even = addresses & (w["kind"] >> 8) - 1 == 0
@@ -272,7 +272,7 @@ def _record_groups(
 
 
 def _crosses(w: Checks, nbytes: int) -> bool:
-    """Whether so many bytes may go over the end of a chunk."""
+    """True if so many bytes may go over the end of a chunk."""
     align = (w["kind"].operand.integer_value() or 0) >> 8
     return nbytes.bit_count() != 1 or align < nbytes
 
@@ -370,7 +370,7 @@ def _record_in_dwords(
 
 
 def _are_apart(mask: Value, index: Value) -> Value:
-    """Whether no two active lanes are in the same dword."""
+    """True if no two active lanes are in the same dword."""
     lanes, w = mask.type.count, mask.w
     unlike = Value(w, integers(I32, range(-lanes, 0)))
     numbers, same = w.select(mask, index.to(I32), unlike), w.term(0, mask.type)

@@ -93,7 +93,7 @@ def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) 
 
 
 def can_tell(w: Checks) -> bool:
-    """Whether cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
+    """True if cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     some = nbytes is not None and 0 < nbytes <= 1 << CHUNK_BITS
     return some and kind is not None and not kind & (Kind.SLM | Kind.ATOMIC)
@@ -173,9 +173,9 @@ class _Part:
         self.cell = self.bytes = w.term(0, vector(self.count, I64))
         self.site = w.term(0, vector(self.count, I32))
         self.in_order = w.term(1, vector(self.count, I1))
-        """Whether what it tells of is ordered before the access under way."""
+        """True if what it tells of is ordered before the access under way."""
         self.is_new = w.term(0, vector(self.count, I1))
-        """Whether it tells of that access."""
+        """True if it tells of that access."""
 
     def load(self) -> _Part:
         """What it tells of: of no bytes, where it is not there."""
@@ -198,7 +198,7 @@ class _Part:
         self.in_order = (self.cell ^ owner) >> WARP.first < most
 
     def is_same(self, cell: Value) -> Value:
-        """Whether it tells of what the same place of the source did."""
+        """True if it tells of what the same place of the source did."""
         return (self.cell == cell) & (self.site == self.w["site"])
 
     def tell(self, told: Value, cell: Value, bytes_: Value) -> None:
@@ -274,7 +274,7 @@ def record(
 
 
 def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
-    """Whether some chunks have more than a few cells of a kind."""
+    """True if some chunks have more than a few cells of a kind."""
     found = w.term(0, vector(flags.type.count, I1))
     for kind in (0, 1):
         part = _Part(w, block, first, flags, kind, _FEW)
@@ -401,7 +401,7 @@ def kept(w: Checks, x: Value) -> Memory:
 
 
 def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
-    """Whether each lane, with others a power of two away, fills the dword that they are in."""
+    """True if each lane, with others a power of two away, fills the dword that they are in."""
     lanes, w = mask.type.count, mask.w
     found = w.select(mask, bytes_, 0)
     for step in (1 << k for k in range(lanes.bit_length() - 1)):
@@ -567,7 +567,7 @@ class Lines(Dwords):
         return self.w.select(self.flags.has(of * ALIKE), cells, 0)
 
     def are_alike(self) -> Value:
-        """Whether no dword of them has a cell of its own, or none."""
+        """True if no dword of them has a cell of its own, or none."""
         alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
         for kind, of in enumerate(BEGUN_OF):
             bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
@@ -575,7 +575,7 @@ class Lines(Dwords):
         return alike.every()
 
     def have(self, of: Value) -> Value:
-        """Whether some of them have cells of that kind."""
+        """True if some of them have cells of that kind."""
         return self.flags.has(of * ALIKE).bits != 0
 
     def note(self, mine: Value) -> None:

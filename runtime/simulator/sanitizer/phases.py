@@ -47,7 +47,7 @@ class Logged(IntEnum):
 
 
 def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
-    """Whether an access of shared memory meets nothing it may clash with; it is logged, then."""
+    """True if an access of shared memory meets nothing it may clash with; it is logged, then."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     if nbytes is None or kind is None or kind & Kind.ATOMIC or nbytes > _MOST:
         return w.term(0, I1)
@@ -76,7 +76,7 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
 
 
 def _are_known(w: Checks, places: Value, nbytes: int) -> Value:
-    """Whether this work-group has written all that the lanes read."""
+    """True if this work-group has written all that the lanes read."""
     mask, known = w["mask"], w.state[Word.SLM_KNOWN]
     found = w.gather(I32, ((places >> 3) + known).pointer(), mask) >> (places & 7).to(I32)
     return (((found ^ -1) & (1 << nbytes) - 1 == 0) | ~mask).every()
@@ -136,7 +136,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
 
 
 def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
-    """Whether several lanes are active, each in a chunk of its own."""
+    """True if several lanes are active, each in a chunk of its own."""
     lanes = mask.type.count
     numbers = w.select(mask, chunks.to(I32), Value(w, integers(I32, range(-lanes, 0))))
 

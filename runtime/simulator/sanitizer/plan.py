@@ -78,7 +78,7 @@ class Undefined:
     integers: dict[int, int] = field(default_factory=dict)
     """The bytes of an element of the arguments that are tensors of integers."""
     finite: bool = False
-    """Whether a NaN counts that no operand was."""
+    """True if a NaN counts that no operand was."""
     origins: list[Origin] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
 
@@ -112,9 +112,9 @@ class Instrumentation:
     """Arguments whose blocks the kernel may read."""
     reads_anywhere: bool = False
     releases: bool = True
-    """Whether any fence or atomic of the kernel releases; else its atomics order nothing."""
+    """True if any fence or atomic of the kernel releases; else its atomics order nothing."""
     synchronises: bool = False
-    """Whether the kernel has atomics on global memory, and releases."""
+    """True if the kernel has atomics on global memory, and releases."""
     suspects: InitVar[frozenset[int]] = frozenset()
     integers: InitVar[Mapping[int, int] | None] = None
     undefined: Undefined = field(default_factory=Undefined)

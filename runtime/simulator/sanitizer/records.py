@@ -35,15 +35,15 @@ class Checks(Writer):
         return self.ctx.follow(Context.ERROR)
 
     def in_order(self) -> Value:
-        """Whether work-groups have run one after another so far."""
+        """True if work-groups have run one after another so far."""
         return self.state[Word.TOGETHER] == 0
 
     def clean(self) -> Value:
-        """Whether the launch has no fault yet."""
+        """True if the launch has no fault yet."""
         return self.error[0] == 0
 
     def flag(self, kind: s.Kind) -> Value:
-        """Whether the access is of that kind."""
+        """True if the access is of that kind."""
         return self["kind"].has(kind)
 
     def index(self, word: Word) -> Value:
@@ -56,7 +56,7 @@ class Checks(Writer):
 
     @staticmethod
     def holds(block: Memory, address: Value) -> Value:
-        """Whether an address, or each of several, is in a block."""
+        """True if an address, or each of several, is in a block."""
         return (address >= block[s.Entry.LOW]) & (address < block[s.Entry.HIGH])
 
     def look_up(self, row: Word, address: Value) -> None:
@@ -74,15 +74,15 @@ class Checks(Writer):
         return self.state.follow(Word.RELEASABLE).row(before + subgroup, s.Release.WORDS)
 
     def clocked(self) -> Value:
-        """Whether programs take turns, and clocks tell what they know."""
+        """True if programs take turns, and clocks tell what they know."""
         return self.state[Word.CLOCKED] != 0
 
     def is_own(self, entry: Value) -> Value:
-        """Whether the last release that a list has is of the running work-group."""
+        """True if the last release that a list has is of the running work-group."""
         return entry >= self.index(Word.OWN_RECORDS)
 
     def has(self, *orders: s.Order) -> Value:
-        """Whether the semantics have one of the bits."""
+        """True if the semantics have one of the bits."""
         return self["semantics"].has(sum(orders))
 
     def acquires(self) -> Value:

@@ -267,7 +267,7 @@ def beside(block: Block, address: int) -> str:
 
 
 def is_mapped(address: int) -> bool:
-    """Whether this process has memory at an address."""
+    """True if this process has memory at an address."""
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
             for line in maps:

@@ -31,7 +31,7 @@ class Word(IntEnum):
     RELEASED = 8
     """What is known of each work-group, `Known`."""
     ACQUIRED = 9
-    """Whether the work-group has acquired anything."""
+    """True if the work-group has acquired anything."""
     SLM_ENTRY = 10
     SLM_KNOWN = 11
     FENCED_GLOBAL = 12
@@ -48,13 +48,13 @@ class Word(IntEnum):
     SLM_SHADOW = 22
     ORIGINS = 23
     ACCESSED = 24
-    """Whether there was an access in this epoch."""
+    """True if there was an access in this epoch."""
     RELEASABLE = 25
     """What the last release fence of each subgroup orders, `Release`."""
     SINCE = 26
     """Barriers since one that fences global memory."""
     RELEASING = 27
-    """Whether there was a release fence since the last barrier."""
+    """True if there was a release fence since the last barrier."""
     RECORDS = 28
     RECORDS_USED = 29
     RECORDS_ROOM = 30
@@ -72,7 +72,7 @@ class Word(IntEnum):
     PUSHED = 38
     SUBGROUPS = 39
     WITHIN = 40
-    """Whether a subgroup has acquired what another of its work-group released."""
+    """True if a subgroup has acquired what another of its work-group released."""
     JOINED = 41
     """Cells of several readers that were made, `Joined`."""
     ENTRY = 42
@@ -83,7 +83,7 @@ class Word(IntEnum):
     """Of the block table, where the last search for an access of all lanes ended."""
     EMPTY_ROW = 45
     GOES_ON = 46
-    """Whether a launch goes on after a fault, which the host notes."""
+    """True if a launch goes on after a fault, which the host notes."""
     NOTED = 47
     """The last fault that it noted: site, code."""
     DID = 48
@@ -94,20 +94,20 @@ class Word(IntEnum):
     RANGE_LAST = 58
     ITEMS = 59
     UNVISITED = 60
-    """Whether there is any of these."""
+    """True if there is any of these."""
     READ_FIRST = 61
     """Entries, one after another, after which stands what atomics have read; none if READ_END
     is 0."""
     READ_END = 62
     READ_OWN = 63
-    """Whether something that they have read is of this work-group."""
+    """True if something that they have read is of this work-group."""
     OWN_RECORDS = 64
     """The first record of the running work-group, and of the one before it."""
     LATE_RECORDS = 65
     CHECKED = 66
     """Accesses so far, of one lane each."""
     TOGETHER = 67
-    """Whether work-groups take turns and have no clocks (any more): what orders their accesses, and
+    """True if work-groups take turns and have no clocks (any more): what orders their accesses, and
     those of all later ones, is not followed."""
     VALUES = 68
     """What the store under way puts into memory, where another subgroup may as well."""
@@ -122,7 +122,7 @@ class Word(IntEnum):
     BEGUN = 74
     """The largest number + 1 of those that have begun."""
     CLOCKED = 75
-    """Whether programs take turns, and clocks tell what they know."""
+    """True if programs take turns, and clocks tell what they know."""
     SLM_CHUNKS = 76
     """What this phase has done with each chunk of shared memory, `Chunk`."""
     SLM_LOG = 77
@@ -130,13 +130,13 @@ class Word(IntEnum):
     SLM_LOGGED = 78
     """Words of these."""
     SLM_EXACT = 79
-    """Whether the cells tell of its accesses, and are asked."""
+    """True if the cells tell of its accesses, and are asked."""
     SLM_MIXED = 80
-    """Whether there are bytes that several subgroups have stored different values to."""
+    """True if there are bytes that several subgroups have stored different values to."""
     SLM_NOTED = 81
     """Words of those in the log that chunks tell of: all, once this phase has written."""
     SLM_WRITTEN = 82
-    """Whether it has."""
+    """True if it has."""
     COUNT = 88
 
 
@@ -162,7 +162,7 @@ class Entry(IntEnum):
     """Bytes from an address in the block to its byte of the map of what nothing has written; 0
     where all is written."""
     UNREAD = 8
-    """Whether the launch only stores there, so that no store of the same value changes anything."""
+    """True if the launch only stores there, so that no store of the same value changes anything."""
     TOUCHED = 9
     """What to add to the number of a chunk of global memory (its address over its size) for the
     address of its flags, `BEGUN_OF` and `PART_FLAGS`: which of its cells are there."""
@@ -266,7 +266,7 @@ class Known(IntEnum):
     """Where programs take turns: what it has acquired; what it has read and may acquire."""
     READ = EPOCH
     ENDED = PHASE
-    """Whether it has."""
+    """True if it has."""
     WORDS = 6
 
 
@@ -483,7 +483,7 @@ def check_band(
     lanes: int, count: int, size: int, kind: int, strides: Sequence[int], times: int, apart: int,
     *, masked: bool, in_place: bool,
 ) -> Routine:
-    """Whether all is plainly right of `times` such accesses that are so many bytes apart.
+    """True if all is plainly right of `times` such accesses that are so many bytes apart.
 
     They are recorded, then.  `in_place`: these are stores, of which it says that nothing of their
     block waits for its first store, so that a load of the same elements is right, too.

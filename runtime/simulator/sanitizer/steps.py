@@ -91,12 +91,12 @@ class Steps:
 
     @property
     def is_run(self) -> bool:
-        """Whether they fill their span."""
+        """True if they fill their span."""
         return len({*self.offsets}) * self.size == self.span
 
     @property
     def is_told(self) -> bool:
-        """Whether one window has all of them, and none lies across another."""
+        """True if one window has all of them, and none lies across another."""
         places = sorted({*self.offsets})
         apart = all(b - a >= self.size for a, b in pairwise(places))
         few = len(self.offsets) <= _MOST_SHARED * len(places)
@@ -136,7 +136,7 @@ def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None
 
 
 def are_apart(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
-    """Whether all lanes access memory of their own, `size` bytes each, at each of several places.
+    """True if all lanes access memory of their own, `size` bytes each, at each of several places.
 
     False where only their bases would tell, and these do not grow.
     """
@@ -189,7 +189,7 @@ def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routin
 def _try(
     w: Checks, steps: Steps, kind: int, masked: bool, *, written: bool = False
 ) -> Value:
-    """Whether all is plainly well; it is recorded, then.
+    """True if all is plainly well; it is recorded, then.
 
     `written`: only where no byte of the block waits for its first store.
     """
@@ -308,7 +308,7 @@ class Band:
 
     @property
     def is_run(self) -> bool:
-        """Whether they fill their span."""
+        """True if they fill their span."""
         return sum((word % (1 << _CHUNK)).bit_count() for word in self.lines) == self.span
 
     def chunks(self, align: int) -> int:
@@ -359,7 +359,7 @@ def _signed(word: int) -> int:
 def check_band(
     w: Checks, *arguments: Value, band: Band, masked: bool, in_place: bool
 ) -> Value:
-    """Whether all is plainly well; it is recorded, then."""
+    """True if all is plainly well; it is recorded, then."""
     kind = int(w["kind"].operand.integer_value() or 0)
     count = len(band.offsets)
     mask = w.arguments.setdefault("mask", w.term(1, vector(count, I1)))

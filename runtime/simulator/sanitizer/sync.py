@@ -206,7 +206,7 @@ def _publish_all(w: Checks, block: Memory, listed: Value, lists: Value) -> None:
 
 
 def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
-    """Whether the active lanes are all in a block that has lists; those lists, where they are.
+    """True if the active lanes are all in a block that has lists; those lists, where they are.
 
     All are read at once: the processor has them, then, when each lane needs its own.
     """
@@ -324,7 +324,7 @@ def publish(
 
 
 def _newer(w: Checks, node: Value, other: Value) -> Value:
-    """Whether a release of one subgroup is not before another."""
+    """True if a release of one subgroup is not before another."""
     epoch, phase, acquisitions = ((w.pool[node, field], w.pool[other, field])
                                   for field in (Node.EPOCH, Node.PHASE, Node.ACQUISITIONS))
     later = (epoch[0] > epoch[1]) | (epoch[0] == epoch[1]) & (phase[0] == phase[1])

@@ -90,7 +90,7 @@ def _elements_loaded(
 
 
 def _has_gathers(t: Type) -> bool:
-    """Whether hosts gather and scatter lanes of this type by themselves."""
+    """True if hosts gather and scatter lanes of this type by themselves."""
     return t.lanes == 1 and t.size >= 4
 
 

@@ -82,7 +82,7 @@ def _check_short(w: Widener, address: Operand) -> None:
 
 
 def _reads_on(w: Widener, address: Operand) -> bool:
-    """Whether a program reads its memory piece by piece, and the next one what is behind it.
+    """True if a program reads its memory piece by piece, and the next one what is behind it.
 
     Where each pass of a loop is further from the last than programs are from each other, as in sums
     of columns, what the next program reads is spread over too much.
@@ -145,7 +145,7 @@ def _increment(w: Widener, counter: Instruction) -> int | None:
 
 
 def _counts(w: Widener, i: Instruction) -> bool:
-    """Whether it is the counter of a loop, the same in all programs: constants are added to one."""
+    """True if it is the counter of a loop, the same in all programs: constants are added to one."""
     return i.opcode == "phi" and i.type.kind == "int" and all(
         o.is_constant or _is_next(i, w.definitions.get(o.text)) for o in i.operands)
 

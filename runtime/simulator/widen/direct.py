@@ -89,7 +89,7 @@ class _Direct:
         return i.opcode == "store" and accessed(i, self.pointers) == array
 
     def _is_read(self, store: Instruction) -> bool:
-        """Whether a block read fills the array, with nothing between."""
+        """True if a block read fills the array, with nothing between."""
         value = store.operands[0].local
         source = self.producers.get(value)
         if source is None or len(self.uses.get(value or "", ())) != 1:
@@ -116,7 +116,7 @@ class _Direct:
 def stored_at_once(
     function: Function, read: Instruction, store: Instruction, pointers: Pointers
 ) -> bool:
-    """Whether `store` follows `read` in its block with no access to the array between."""
+    """True if `store` follows `read` in its block with no access to the array between."""
     array = pointers[store.operands[1].local or ""][0]
     block = next(b for b in function.blocks if any(x is read for x in b.instructions))
     position = next(k for k, x in enumerate(block.instructions) if x is read)

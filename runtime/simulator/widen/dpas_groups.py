@@ -88,7 +88,7 @@ def _alike(one: Dpas, other: Dpas) -> bool:
 
 
 def _may_precede(m: Matrices, memory: FrameMemory, i: Instruction, run: list[Dpas]) -> bool:
-    """Whether an instruction that follows the DPAS of a run does the same before them."""
+    """True if an instruction that follows the DPAS of a run does the same before them."""
     if i.is_pure or i in m.own_memory:
         return True
     slot = m.slot_stores.get(i)
@@ -210,7 +210,7 @@ def _pairs(chains: list[_Chain], like: Dpas) -> Iterator[tuple[str, tuple[_Chain
 
 
 def _fit(form: str, one: _Chain, other: _Chain) -> bool:
-    """Whether two accumulators share A, or B, in every step, and the other operand in none."""
+    """True if two accumulators share A, or B, in every step, and the other operand in none."""
     if len(one.a) != len(other.a):
         return False
     same, different = (one.a, other.a), (one.b, other.b)

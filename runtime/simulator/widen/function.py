@@ -146,7 +146,7 @@ class FunctionWriter:
 
     @property
     def needs_shared_memory(self) -> bool:
-        """Whether anything reads what others stored there."""
+        """True if anything reads what others stored there."""
         return self.w.shared is None or self.w.shared.is_read
 
     def _without_stores_to_shared_memory(self) -> None:
@@ -355,7 +355,7 @@ class FunctionWriter:
         finite_result(w, i)
 
     def _known_cast(self, w: Widener, i: Instruction) -> bool:
-        """Whether this block made the same cast before, with all that is needed of it."""
+        """True if this block made the same cast before, with all that is needed of it."""
         assert i.result is not None
         key = (self.source.label, i.operands[0].text, i.type, w.sg)
         first = self.casts.setdefault(key, i.result)

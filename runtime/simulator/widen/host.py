@@ -248,7 +248,7 @@ def _with_joined(function: Function, seen: dict[str, int], every: int) -> dict[s
 
 
 def _begins(i: ir.Instruction) -> bool:
-    """Whether undefined values may begin at an instruction."""
+    """True if undefined values may begin at an instruction."""
     return i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
 
 

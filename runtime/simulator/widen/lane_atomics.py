@@ -63,7 +63,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
 
 
 def _in_active_lanes(helper: Function) -> bool:
-    """Whether just those lanes access their first argument whose last argument is true."""
+    """True if just those lanes access their first argument whose last argument is true."""
     names, types = zip(*helper.parameters, strict=True)
     entry, *rest = helper.blocks
     branch = entry.instructions[-1]
@@ -81,7 +81,7 @@ def _in_active_lanes(helper: Function) -> bool:
 
 
 def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
-    """Whether no lane of a call of a helper is at fault; then the accesses are noted."""
+    """True if no lane of a call of a helper is at fault; then the accesses are noted."""
     plan, s = w.context.sanitizer, w.lanes
     assert plan is not None
     entry = plan.entry(w.function, i.operands[0], reads=True)
@@ -105,7 +105,7 @@ def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> Non
 
 
 def releases(function: Function) -> bool:
-    """Whether a function can release anything to other work-groups."""
+    """True if a function can release anything to other work-groups."""
     return any(_releases(i) for i in function.instructions())
 
 

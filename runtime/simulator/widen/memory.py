@@ -95,7 +95,7 @@ def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
 
 
 def _only_roles(w: Widener, name: str) -> bool:
-    """Whether a value is used only as a prepared matrix operand."""
+    """True if a value is used only as a prepared matrix operand."""
     return all(is_dpas(u) and u.operands[0].local != name for u in w.uses.get(name, []))
 
 

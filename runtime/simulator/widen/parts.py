@@ -72,7 +72,7 @@ class Matrices:
     reads_ahead: dict[Instruction, Ahead] = field(default_factory=dict)
     """Where block reads will read next, by the instruction that works it out."""
     in_loop: bool = False
-    """Whether the current block is part of a loop."""
+    """True if the current block is part of a loop."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Shared:
     offsets: dict[str, int] = field(default_factory=dict)
     """Of pointers that are the same in all lanes, by name."""
     is_read: bool = False
-    """Whether anything is read from memory, because nobody knows what it is."""
+    """True if anything is read from memory, because nobody knows what it is."""
     stores: list[Instruction] = field(default_factory=list)
 
 

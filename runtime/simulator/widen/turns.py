@@ -47,14 +47,14 @@ def before(w: Widener, i: Instruction) -> None:
 
 
 def _is_seen(i: Instruction) -> bool:
-    """Whether others may see an access, or what they do may change its result."""
+    """True if others may see an access, or what they do may change its result."""
     if i.opcode in ir.ACCESSES:
         return i.operands[i.opcode == "store"].type.space != _PRIVATE
     return i.opcode == "call" and not is_barrier(i) and bool(find(i.callee).effects & _SEEN)
 
 
 def _writes(i: Instruction) -> bool:
-    """Whether an instruction changes global memory; atomics and lane helpers say it themselves."""
+    """True if an instruction changes global memory; atomics and lane helpers say it themselves."""
     if i.opcode == "store":
         return i.operands[1].type.space not in (_PRIVATE, _SLM)
     known = find(i.callee)

@@ -148,7 +148,7 @@ class Runs:
 
     @property
     def is_unique(self) -> bool:
-        """Whether no two lanes have the same address."""
+        """True if no two lanes have the same address."""
         return len(set(self.places)) == len(self.places)
 
 
@@ -205,7 +205,7 @@ def as_moved(value: Moved | Wide, lanes: int) -> Moved:
 
 
 def can_move(t: Type) -> bool:
-    """Whether elements of the type can be told by their bytes."""
+    """True if elements of the type can be told by their bytes."""
     return t.scalar.kind in ("int", "float") and t.scalar.bits % 8 == 0
 
 

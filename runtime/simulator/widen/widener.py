@@ -85,7 +85,7 @@ class ModuleContext:
     after_waits: frozenset[Instruction] = frozenset()
     """Instructions before which it does so, too, unless its turn is a long one."""
     shuffled: bool = False
-    """Whether subgroups give their turn to others anywhere."""
+    """True if subgroups give their turn to others anywhere."""
     in_place: dict[Instruction, Instruction] = field(default_factory=dict)
     """Checked loads, and the stores to the same that are checked with them; see
     `analysis.in_place`."""
@@ -100,7 +100,7 @@ class ModuleContext:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether programs run together."""
+        """True if programs run together."""
         return self.shuffled or bool(self.waits or self.takes)
 
     def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
@@ -142,13 +142,13 @@ class Widener:
         self.stored: list[Stored] = []
         """Stores since the first of a tensor, for the checks."""
         self.told: dict[Instruction, Operand] = {}
-        """Whether stores that come were checked, with loads."""
+        """True if stores that come were checked, with loads."""
         self.skipped: set[Instruction] = set()
         """Stores that the read of a block makes itself."""
         self.source_label = ""
         """ir.Block that is being widened, and which stretch of it between barriers."""
         self.resumed = False
-        """Whether a barrier may come before: see `_here`."""
+        """True if a barrier may come before: see `_here`."""
         self.inner: set[str] = set()
         """Values that only the current block uses, where barriers cut it."""
         self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
@@ -159,12 +159,12 @@ class Widener:
         self.steps: dict[tuple[str, str], Operand | None] = {}
         """By block and name, how far a value is from that of the next program; see `ahead`."""
         self.in_loop = False
-        """Whether the current block is part of a loop."""
+        """True if the current block is part of a loop."""
         self.definitions: dict[str, Instruction] = {}
         self.uses: dict[str, list[Instruction]] = {}
         self.has_half = any(o.type.scalar.name == "half" for i in function.instructions()
                             for o in i.operands)
-        """Whether numbers of half precision come in."""
+        """True if numbers of half precision come in."""
         for instruction in function.instructions():
             if instruction.result is not None:
                 self.definitions[instruction.result] = instruction
@@ -329,7 +329,7 @@ class Widener:
         self.fail(f"{operand.text} has no uniform part")
 
     def _is_uniform(self, value: Value, operand: Operand) -> TypeGuard[Pieces]:
-        """Whether a value that was made element by element is the same in all lanes."""
+        """True if a value that was made element by element is the same in all lanes."""
         return isinstance(value, Pieces) and self.shape(operand).same_in_all_lanes and all(
             isinstance(part, Uniform | Wide) for part in value.parts)
 
