@@ -177,7 +177,7 @@ class _Transposed:
         locate(dot, swapped)
         swapped.attributes[SWAPPED] = UnitAttr()
         Rewriter.insert_op(swapped, InsertPoint.before(dot))
-        remark(swapped, "computed transposed: rows of A lie at loaded places")
+        remark(swapped, "computed transposed: rows of A are gathered")
         self.made[dot.d] = swapped.d
         self._yield()
 

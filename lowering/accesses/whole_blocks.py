@@ -52,7 +52,7 @@ class WholeBlocksPass(TargetedPass):
                 for dot in all_of(function, DotOp):
                     if not isinstance(instruction_of(dot, target), str) and _leaves_room(
                             dot, module_warps(op) * target.grf_bytes):
-                        _vouch(dot, affine)
+                        _assume(dot, affine)
 
 
 def _leaves_room(dot: DotOp, register: int) -> bool:
@@ -67,7 +67,7 @@ def _leaves_room(dot: DotOp, register: int) -> bool:
     return alone and nbytes < MOST_CARRIED * register
 
 
-def _vouch(dot: DotOp, affine: Affine) -> None:
+def _assume(dot: DotOp, affine: Affine) -> None:
     """Add guards that make the masks of a product's operands true."""
     for load in [x for operand in (dot.a, dot.b) for x in operand_loads(operand)]:
         guards = bounds_of(load, affine) if _is_in_loop(load) else None

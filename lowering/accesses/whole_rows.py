@@ -56,7 +56,7 @@ class WholeRowsPass(TargetedPass):
         full = FILLING * target.grf_bytes * module_warps(op)
         for function in functions(op):
             if function.is_kernel and not all_of(function, DotOp) and _held(function) >= full:
-                _vouch(function)
+                _assume(function)
 
 
 def _held(function: FuncOp) -> int:
@@ -75,7 +75,7 @@ def _loaded(block: Block) -> int:
     return sum(prod(shape_of(op.result)) * WORD_BYTES for op in loads if shape_of(op.result))
 
 
-def _vouch(function: FuncOp) -> None:
+def _assume(function: FuncOp) -> None:
     """Add guards that make the masks of whole rows true."""
     affine = Affine()
     accesses: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]

@@ -4,10 +4,10 @@
     %q = arith.divsi %at, %size              -> arith.divui %at, %size
                                                 condition: 2^31 - 1 is at least %start + 127, ...
 
-Sums of 32 bits may wrap around, and quotients of negative numbers are cut towards zero.  Both are
-rare, and both take away what wide messages need: addresses that count up, elements that are equal.
-So a launch checks what the accesses of its kernel gain from, and others take the general version.
-Accesses that gain nothing get no condition.
+Sums of 32 bits may wrap around, and quotients of negative numbers are rounded towards zero.  Both
+are rare, and both prevent wide messages, which need consecutive addresses or equal elements.  So
+the launch checks that neither happens, and otherwise runs the general version.  Only operations
+from which an access gains get a condition.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNSIGNED: dict[type[Operation], type[Operation]] = {
 
 @dataclass(frozen=True)
 class AssumeNoWrapPass(TargetedPass):
-    """Index arithmetic is assumed not to wrap where accesses gain from it, checked at launch."""
+    """Index arithmetic is assumed not to wrap if accesses gain from it, checked at launch."""
 
     name: ClassVar = "assume-no-wrap"
 
@@ -92,7 +92,7 @@ def _gains(proved: Fact, ideal: Fact) -> bool:
 
 
 Needs = dict[Operation, list[Guard] | None]
-"""What must hold so that operations do not wrap or divide negative numbers; None if unknown."""
+"""Guards under which operations neither wrap nor divide negative numbers; None if unknown."""
 
 
 def _conditions(values: Iterable[SSAValue], affine: Affine, facts: Facts) -> Needs:
@@ -113,7 +113,7 @@ def _conditions(values: Iterable[SSAValue], affine: Affine, facts: Facts) -> Nee
 
 
 def _decidable(values: Iterable[SSAValue], needs: Needs) -> list[Operation]:
-    """The operations whose conditions a launch can check, and those of all that they use."""
+    """Operations whose conditions a launch can check, and so can those of all their operands."""
     every = dict.fromkeys(guard for guards in needs.values() for guard in guards or ())
     left: set[Guard] = set()
     if every:
@@ -140,7 +140,7 @@ def _through(op: Operation) -> list[SSAValue]:
 
 
 def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
-    """What must hold so that operands of a division of tensors are not negative."""
+    """Guards under which the operands of a division of tensors are not negative."""
     if not shape_of(op.results[0]):
         return None
     try:

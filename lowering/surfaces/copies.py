@@ -1,6 +1,6 @@
-"""Which matrices are only copied: loaded, changed element by element or transposed, and stored.
+"""Find matrices that are only copied: loaded, changed element by element or transposed, and stored.
 
-All accesses of a copy become blocks, or none: between a block and a gather lies an exchange.
+All accesses of a copy become blocks, or none, because mixing blocks and gathers needs an exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_STEPS = 50
 
 @dataclass(frozen=True)
 class Loaded:
-    """A load that a copy stores, and whether it is transposed on the way."""
+    """A load of a copy; `transposed` if the store transposes it."""
 
     op: LoadOp | BlockLoadOp
     transposed: bool
@@ -35,14 +35,14 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Copies:
-    """Finds the loads of a copy by its store."""
+    """Finder of the loads of a copy from its store."""
 
     target: Target
     num_warps: int
     affine: Affine
 
     def loads(self, store: StoreOp) -> list[LoadOp]:
-        """The loads whose elements a store stores; none where blocks cannot do all of it."""
+        """Loads whose elements a store stores; empty if blocks cannot do the whole copy."""
         if len(shape_of(store.value)) != 2 or not self._is_block(store, False):
             return []
         found = _loads(store.value)
@@ -52,7 +52,7 @@ class Copies:
         return loads if all(self._is_block(one.op, one.transposed) for one in found) else []
 
     def _is_block(self, op: Operation, transposed: bool) -> bool:
-        """True if a load, maybe of what is transposed then, or a store is worth blocks."""
+        """True if blocks pay for a store, or for a load, transposed or not."""
         if not isinstance(op, LoadOp | StoreOp):
             return False
         loop = op.parent_op() if isinstance(op, LoadOp) else None
@@ -72,13 +72,13 @@ class Copies:
 
 
 def stores_blocks(stored: SSAValue) -> bool:
-    """True if all that a stored matrix is made of are block loads."""
+    """True if all sources of a stored matrix are block loads."""
     found = _loads(stored) if len(shape_of(stored)) == 2 else []
     return bool(found) and all(isinstance(one.op, BlockLoadOp) for one in found)
 
 
 def _loads(stored: SSAValue) -> list[Loaded]:
-    """What a value is made of, element by element; nothing where it is made of more than loads."""
+    """Loads that a value is computed from, element by element; empty if it has other sources."""
     work, seen, found = [(stored, False)], set[tuple[SSAValue, bool]](), list[Loaded]()
     while work:
         value, transposed = part = work.pop()
@@ -97,7 +97,7 @@ def _loads(stored: SSAValue) -> list[Loaded]:
 
 
 def _is_only_stored(load: LoadOp) -> bool:
-    """True if what a load brings is stored, changed element by element, and used no otherwise."""
+    """True if all uses of a load lead to stores, element by element."""
     work, seen = [load.result], set[SSAValue]()
     while work:
         value = work.pop()

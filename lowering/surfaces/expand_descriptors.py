@@ -1,10 +1,10 @@
-"""Pass expand-descriptors: loads and stores through descriptors become those of pointers and masks.
+"""Pass expand-descriptors: replace descriptors by pointers and masks.
 
     d = tt.make_tensor_descriptor p, shape, strides ; tt.descriptor_load d[i, j]
     ->  tt.load p + (i + rows) * stride + ..., 0 <= i + rows < shape & ..., padding
 
-Kernels in Python come without descriptors (`front_passes.make_ttir`); those written as TTGIR have
-layouts that stock passes would not keep.
+Kernels in Python have no descriptors left here (`front_passes.make_ttir`).  Those written as TTGIR
+have layouts that Triton's own passes would not keep.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _expand(op: Operation) -> None:
 
 
 class _Writer:
-    """Writes operations on tensors that lie like one block, before an access to it."""
+    """Writer of operations on tensors with the layout of one block, before an access to it."""
 
     def __init__(self, op: Operation, type_: TensorType[Attribute]) -> None:
         self.at = InsertPoint.before(op)
@@ -99,7 +99,7 @@ class _Writer:
     def accesses(
         self, descriptor: MakeTensorDescOp, indices: Sequence[SSAValue]
     ) -> tuple[SSAValue, SSAValue]:
-        """The block's pointers, and which of them are inside of the tensor."""
+        """The block's pointers, and the mask of those inside of the tensor."""
         base = descriptor.base
         pointers = self.splat(base)
         mask: SSAValue | None = None

@@ -1,12 +1,12 @@
-"""Pass join-halves: a tile that is split in two to be stored half by half is stored whole.
+"""Pass join-halves: store a tile as a whole that is split in two and stored half by half.
 
     %h = trans(reshape %x : MxN -> Mx2xN/2) : MxN/2x2
     %l, %r = tt.split %h
     store f(%l) at column c ; store f(%r) at column c + N/2      ->      block store f(%x) at c
 
 Splitting the result of a dot moves data between warps through shared local memory, and stores of
-the halves are scatters.  Epilogues do it to spare shared memory, which a block store does not need.
-What is stored, and the order of other stores, stays the same.
+the halves are scatters.  Epilogues split to save shared memory, which a block store does not need.
+The stored values, and the order of other stores, stay the same.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Halves:
 
     @property
     def columns(self) -> int:
-        """Of one half."""
+        """Columns of one half."""
         return shape_of(self.whole)[1] // 2
 
 
 @dataclass(frozen=True)
 class JoinHalvesPass(TargetedPass):
-    """A tile that is split in two to be stored is stored whole."""
+    """Store a tile with one block store that the program splits in two and stores by halves."""
 
     name: ClassVar = "join-halves"
 
@@ -106,7 +106,7 @@ def _halves(split: SplitOp) -> Halves | None:
 
 
 def _split_tile(split: SplitOp) -> SSAValue | None:
-    """The matrix whose left and right halves a tt.split gives."""
+    """The matrix that a tt.split splits into its left and right half."""
     trans = before_conversions(split.src).owner
     if not isinstance(trans, TransOp) or tuple(trans.order.get_values()) != (0, 2, 1):
         return None
@@ -120,7 +120,7 @@ def _split_tile(split: SplitOp) -> SSAValue | None:
 
 
 def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], StoreOp] | None:
-    """The casts that alone use a half, and the store of what they make."""
+    """Casts that are the only uses of a half, and the store of their result."""
     steps: list[Operation] = []
     while True:
         uses = list(value.uses)
@@ -143,7 +143,7 @@ def _element(op: Operation) -> str:
 
 
 def _follows(first: Operation, last: Operation) -> bool:
-    """True if only arithmetic stands between two stores of one block."""
+    """True if only arithmetic is between two stores of one block."""
     op = first.next_op
     while op is not None and op is not last:
         if not is_pure(op) or isinstance(op, LoadOp):
@@ -185,7 +185,7 @@ def _store_whole(halves: Halves, surface: Surface, guards: list[Guard]) -> None:
 
 
 def _sink(choice: Operation, first: Operation | None) -> None:
-    """Move what only the slow side needs into it: the split and its exchanges."""
+    """Move operations that only the slow side uses into it: the split and its exchanges."""
     assert first is not None
     block = choice.parent
     assert block is not None

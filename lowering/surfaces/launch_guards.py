@@ -1,7 +1,7 @@
-"""Guards that the host decides before a launch: those of arguments, sizes of the grid, program ids.
+"""Guards that the host tests before a launch: those of arguments, grid sizes and program ids.
 
-A guard becomes steps of a table of conditions (`triton_xe.conditions`), which travels with the
-module.  What depends on anything else, a value read from memory for example, stays in the kernel.
+A guard becomes steps of a table of conditions (`triton_xe.conditions`), which is attached to the
+module.  Guards on other values, such as loaded ones, stay in the kernel.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNSIGNED: dict[type[Operation], str] = {
 }
 _AXES = ("x", "y", "z")
 DEPTH = 100
-"""Steps behind each other that an amount may need."""
+"""Longest chain of steps for an amount."""
 
 
 def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
@@ -54,7 +54,7 @@ def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
 
 
 def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
-    """Make guards conditions of a launch; those that the host cannot decide are left to test."""
+    """Turn guards into conditions of a launch; return those that the host cannot test."""
     module = module_of(at)
     if options_of(module).guards == "kernel":
         return list(guards)
@@ -69,18 +69,18 @@ def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
 
 
 def value_of(value: SSAValue, table: Table) -> int:
-    """The step of a table that computes a scalar, which is added if there is none; `Unknown`."""
+    """Step of a table that computes a scalar, added if needed; `Unknown` if the host cannot."""
     return _Steps(table).value(value)
 
 
 class _Known:
-    """Writes what the host can compute of guards into a table; what one needs serves the next."""
+    """Writer of guards as steps of a table; guards share steps."""
 
     def __init__(self, table: Table) -> None:
         self._table, self._steps = table, _Steps(table)
 
     def has(self, guard: Guard) -> bool:
-        """True if the host can decide it; if not, the table stays as it was."""
+        """True if the host can test a guard; otherwise the table stays unchanged."""
         length = len(self._table.steps)
         try:
             _require(self._steps, guard)
@@ -105,7 +105,7 @@ def _require(write: _Steps, guard: Guard) -> None:
 
 
 class _Steps:
-    """Writes the steps that compute an amount; `Unknown` when the host does not know one."""
+    """Writer of the steps that compute an amount; `Unknown` if the host cannot compute it."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -123,10 +123,11 @@ class _Steps:
         raise Unknown(f"{amount} is no amount of a guard")
 
     def base(self, pointer: SSAValue) -> int:
-        """A step with the rest of an address, whose other part is left to no chance.
+        """Step with an address modulo `ALIGNMENT`.
 
-        Blocks at loaded places, experts for example, are multiples of known sizes away: the launch
-        has to make sure that these are aligned.
+        The address may add an offset that the host does not know, times known factors: blocks that
+        are selected by a loaded index, such as experts.  Then a condition requires these factors to
+        be aligned, so that the offset does not change the remainder.
         """
         length = len(self.table.steps)
         try:
@@ -145,7 +146,7 @@ class _Steps:
             elif known:
                 self.table.require(
                     "multiple", self._term(known, factor), _log2(block_2d.BASE_ALIGNMENT),
-                    what="blocks at loaded places are aligned")
+                    what="gathered blocks are aligned")
             elif factor % block_2d.BASE_ALIGNMENT:
                 raise Unknown("the host does not know where blocks are")
         return total
@@ -153,7 +154,7 @@ class _Steps:
     def _known_factors(
         self, symbols: Iterable[Symbol]
     ) -> tuple[tuple[Symbol, ...], list[Symbol]]:
-        """The factors of a product that the host knows, and the others."""
+        """Split a product into factors that the host knows, and the others."""
         known, unknown = [], []
         for symbol in symbols:
             length = len(self.table.steps)
@@ -166,20 +167,20 @@ class _Steps:
         return tuple(known), unknown
 
     def forget(self, length: int) -> None:
-        """Take back the last steps."""
+        """Remove the steps from number `length` on."""
         self.table.shorten(length)
         self._known = {v: step for v, step in self._known.items() if step < length}
         self._depth = 0
 
     def sides(self, amount: object, bound: object) -> tuple[int, int]:
-        """An amount and its bound, without the terms of polynomials that cancel out."""
+        """An amount and its bound, without polynomial terms that cancel."""
         if isinstance(amount, Poly) and isinstance(bound, Poly):
             added, taken = (amount - bound).terms_by_sign()
             return self._sum(added), self._sum(taken)
         return self.amount(amount), self.amount(bound)
 
     def poly(self, poly: Poly) -> int:
-        """The terms that are added, less those that are subtracted."""
+        """Positive terms minus negative terms."""
         added, taken = poly.terms_by_sign()
         total = self._sum(added)
         return self.table.step("subtract", total, self._sum(taken)) if taken.terms else total
@@ -272,7 +273,7 @@ class _Steps:
         raise Unknown(f"the host does not know the result of {op.name}")
 
     def _unsigned(self, value: SSAValue) -> int:
-        """An integer of up to 32 bits without its sign."""
+        """An integer of up to 32 bits read as unsigned."""
         kind = value.type
         if not isinstance(kind, IntegerType) or kind.width.data > 32:
             raise Unknown("the host computes with signed integers of 64 bits")

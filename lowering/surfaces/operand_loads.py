@@ -13,7 +13,7 @@ MOST_STEPS = 60
 
 
 def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
-    """The loads of weights, scales and zero points; of what is repeated, the load of each once."""
+    """Yield loads of weights, scales and zero points; for repeated values, their load once."""
     work, seen = [operand], set[SSAValue]()
     while work and len(seen) < MOST_STEPS:
         value = work.pop()

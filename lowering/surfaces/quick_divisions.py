@@ -1,14 +1,14 @@
-"""Pass quick-divisions: divisions whose operands a launch vouches for take fewer instructions.
+"""Pass quick-divisions: strength-reduce divisions whose operands the launch conditions bound.
 
     %group = arith.divsi %program, %size          xe.quick = "small"
     %tiles = arith.divsi %length, 256             xe.quick = "unsigned"
 
-The conditions of a launch hold only where every divisor among their steps is positive, so a
-division that is one of them has a positive divisor.  With a dividend that is not negative it is
-unsigned; with one below 2^20 its quotient has room in a float.  Then the quotient is a product with
-the reciprocal and one correction (`triton_xe.lowering.spirv.quotients`): 12 instructions in place
-of 36.  That there are few enough programs becomes one more condition.  Then a small multiple of a
-program id is divided in 32 bits.
+The conditions of a launch fail unless every divisor among their steps is positive.  So a division
+that is one of the steps has a positive divisor.  If its dividend is not negative, it is unsigned.
+If the dividend is below 2^20, the quotient is exact in a float: it becomes a product with the
+reciprocal and one correction (`triton_xe.lowering.spirv.quotients`), 12 instructions instead of 36.
+One more condition bounds the number of programs.  Then small multiples of a program id are divided
+in 32 bits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNKNOWN = -(1 << 63)
 
 @dataclass(frozen=True)
 class QuickDivisionsPass(TargetedPass):
-    """Divisions whose operands a launch vouches for take fewer instructions."""
+    """Strength-reduce divisions whose operands are bounded by launch conditions."""
 
     name: ClassVar = "quick-divisions"
 
@@ -57,15 +57,15 @@ class QuickDivisionsPass(TargetedPass):
 
 
 class Facts:
-    """What is known of the steps of a table where all of its conditions hold.
+    """Facts about the steps of a table that follow from all of its conditions.
 
-    >>> table = Table()
-    >>> size, tile = table.step("argument", 1, 0, 32), table.step("program", 0)
-    >>> group = table.step("divide", tile, size, 32)
-    >>> table.require("at_least", size, table.constant(7), what="long enough")
-    >>> facts = Facts(table)
-    >>> facts.least(size), facts.least(group), facts.program_of(group) == tile
-    (7, 0, True)
+        >>> table = Table()
+        >>> size, tile = table.step("argument", 1, 0, 32), table.step("program", 0)
+        >>> group = table.step("divide", tile, size, 32)
+        >>> table.require("at_least", size, table.constant(7), what="long enough")
+        >>> facts = Facts(table)
+        >>> facts.least(size), facts.least(group), facts.program_of(group) == tile
+        (7, 0, True)
     """
 
     def __init__(self, table: Table) -> None:
@@ -76,7 +76,7 @@ class Facts:
                 self._note(step.a, table.steps[step.b].a)
 
     def _note(self, number: int, bound: int) -> None:
-        """A step is at least `bound`, and so is what it is a positive multiple of."""
+        """Note a lower bound of a step, and of the step that it is a positive multiple of."""
         self._bounds[number] = max(bound, self._bounds.get(number, UNKNOWN))
         step = self.table.steps[number]
         if step.op == "multiply":
@@ -86,7 +86,7 @@ class Facts:
                     self._note(one, -(-bound // by.a))
 
     def least(self, number: int) -> int:
-        """A number that a step is never below."""
+        """Lower bound of a step."""
         step = self.table.steps[number]
         return max(self._bounds.get(number, UNKNOWN), self._least(step))
 
@@ -108,7 +108,7 @@ class Facts:
         return UNKNOWN
 
     def program_of(self, number: int) -> int | None:
-        """The program id that a step, which is not negative, does not exceed."""
+        """Program id that is an upper bound of a step, which is not negative."""
         step = self.table.steps[number]
         if step.op == "program":
             return number
@@ -117,7 +117,7 @@ class Facts:
         return None
 
     def multiple_of_program(self, number: int) -> tuple[int, int] | None:
-        """A program id and how often it is needed for a step, which is not negative, at most."""
+        """Program id and factor whose product bounds a step, which is not negative."""
         step = self.table.steps[number]
         if step.op == "multiply" and self.table.steps[step.b].op == "constant":
             found = self.multiple_of_program(step.a)
@@ -126,7 +126,7 @@ class Facts:
         return None if program is None else (program, 1)
 
     def divides(self, a: int, b: int, bits: int = 32) -> bool:
-        """True if a launch has made sure that `b` is positive, for it divides `a`."""
+        """True if a step divides `a` by `b`, so that the conditions imply that `b` is positive."""
         made = (Step(op, a, b, bits) for op in DIVISIONS)
         return any(step in self.table.steps for step in made)
 
@@ -142,13 +142,13 @@ def _steps(op: Operation, facts: Facts) -> tuple[int, int] | None:
 
 
 def _few_programs(facts: Facts, program: int) -> None:
-    """Have a launch make sure that program ids are small."""
+    """Add the condition that program ids are small."""
     most = facts.table.constant(MOST_DIVIDED - 1)
     facts.table.require("at_least", most, program, what="there are few enough programs")
 
 
 def _fits_words(op: Operation, facts: Facts) -> bool:
-    """True if a division of 64 bits is one of numbers of 32 bits that are not negative."""
+    """True if the operands of a 64-bit division are not negative and fit 32 bits."""
     found = _steps(op, facts)
     if found is None or not facts.divides(*found, 64):
         return False
@@ -171,7 +171,7 @@ def _divide_words(op: Operation) -> None:
 
 
 def _how(op: Operation, facts: Facts) -> str:
-    """How a division may be written: "small", "unsigned", or in no other way."""
+    """Form of a division: "small", "unsigned", or "" for none."""
     found = _steps(op, facts)
     if found is None:
         return ""

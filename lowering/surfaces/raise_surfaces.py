@@ -1,12 +1,12 @@
 """Pass raise-surfaces: loads for a dot, and stores of its result, become 2D surface accesses.
 
     scf.for ... { tt.load %ptrs, %mask ; tt.dot }
- -> %ok = <what must hold: pitch, alignment, no wrap-around, at least one iteration>
+ -> %ok = <guards: pitch, alignment, no wrap-around, at least one iteration>
     scf.if %ok { %s = xe.cursor ... ; scf.for ... { xe.block_load %s ; tt.dot ; xe.advance } ... }
     else       { the original }
 
-Facts that only the run knows are tested once, before the loop; what follows the loop in its block
-is part of both versions, so that accumulators never meet again.  Refusals are kept as remarks.
+Guards that only the kernel can test are tested once, before the loop.  The rest of the block is
+copied into both versions, so that no phis of accumulators are needed.  Refusals become remarks.
 """
 
 from __future__ import annotations
@@ -119,16 +119,16 @@ class RaiseSurfacesPass(TargetedPass):
             affine = Affine()
             copies = Copies(target, module_warps(op), affine)
             met: list[LoadOp] = []
-            only_vouched: list[LoadOp] = []
+            only_assumed: list[LoadOp] = []
             if self.keeps_layouts:
                 loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
             else:
                 loads, met = _dot_loads(function, target)
                 weights = weights_by_blocks(function, target, module_warps(op))
                 loads = [*loads, *met, *weights, *_copied(function, copies)]
-                only_vouched = weights
+                only_assumed = weights
             for sites in _joined(_sites(
-                    list(dict.fromkeys(loads)), affine, met, only_vouched)):
+                    list(dict.fromkeys(loads)), affine, met, only_assumed)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
                 else:
@@ -151,7 +151,8 @@ def _by_dpas(op: Operation | Block, target: Target) -> bool:
 
 
 def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
-    """The loads of operands of dots for the matrix unit, and those that meet a dot's result.
+    """Loads of operands of dots for the matrix unit, and loads that are combined with a dot's
+    result.
 
     The latter are stored with it, or become an operand of another dot, element by element.
     """
@@ -167,7 +168,7 @@ def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[
 
 
 def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
-    """The loads of matrices that no dot meets: what is loaded is stored."""
+    """Loads of matrices that are combined with no dot: they are only copied."""
     stores = [op for op in all_of(function, StoreOp) if not stores_dot(op.value, copies.target)]
     return [load for store in stores for load in copies.loads(store)]
 
@@ -181,7 +182,7 @@ def _source(value: SSAValue) -> Operation | Block:
 
 @dataclass
 class Site:
-    """Accesses of one block that stand or fall together: those of a loop, or of straight code."""
+    """Accesses that are raised together or not at all: those of a loop, or of straight code."""
 
     anchor: Operation
     loop: scf.ForOp | None
@@ -225,7 +226,7 @@ def values_of(amount: object) -> set[SSAValue]:
 def _sites(
     loads: list[LoadOp], affine: Affine, met: Collection[LoadOp], weights: Collection[LoadOp]
 ) -> list[Site]:
-    """The loads that can be raised, by the block they stand in."""
+    """Loads that can be raised, by the block that contains them."""
     groups: dict[Block, list[LoadOp]] = {}
     for load in loads:
         assert load.parent is not None
@@ -239,7 +240,7 @@ def _sites(
             try:
                 access = _access(load, affine, loop)
                 if load in weights:
-                    _keep_vouched(load, access[0])
+                    _keep_assumed(load, access[0])
                 if loop is not None and load in met:
                     _keep_others_raised(load, access[0])
                 found[load] = access
@@ -251,24 +252,26 @@ def _sites(
 
 
 def _keep_others_raised(load: LoadOp, surface: Surface) -> None:
-    """`Unknown` where a test of what meets a dot in a loop would decide over the dot's operands.
+    """Raise `Unknown` if the alignment of a load would have to be tested in the kernel.
 
-    Hosts that test alignments before a launch have another version for those that fail.
+    The load is combined with a dot's result in a loop.  Such a test would also decide how the dot's
+    operands are loaded, which need none.  If the launch tests alignments, the general version runs
+    instead.
     """
     aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
     if aligned and tested_in_kernel(aligned, load):
         raise Unknown(f"the loop's other loads do not ask whether {aligned[0].what}")
 
 
-def _keep_vouched(load: LoadOp, surface: Surface) -> None:
-    """`Unknown` where the kernel itself would have to decide whether weights come by blocks."""
+def _keep_assumed(load: LoadOp, surface: Surface) -> None:
+    """Raise `Unknown` if the kernel itself would have to test whether weights can be 2D blocks."""
     tested = tested_in_kernel(surface.guards, load)
     if tested:
-        raise Unknown(f"no launch vouches that {tested[0].what}")
+        raise Unknown(f"the launch cannot test that {tested[0].what}")
 
 
 def _joined(sites: list[Site]) -> list[list[Site]]:
-    """Sites that share one test: those of a block whose facts can be known before the first."""
+    """Groups of sites that share one test: of a block whose facts are known before the first."""
     blocks: dict[Block, list[Site]] = {}
     for site in sites:
         assert site.anchor.parent is not None
@@ -289,7 +292,7 @@ def _joined(sites: list[Site]) -> list[list[Site]]:
 
 
 def _apart(site: Site) -> list[Site]:
-    """The accesses of straight code one by one, as far as their facts are known in time."""
+    """Single accesses of straight code whose facts are known before them."""
     if site.loop is not None:
         return []
     parts = [Site(op, None, {op: access}) for op, access in site.accesses.items()]
@@ -320,7 +323,7 @@ def _first(ops: Sequence[Operation]) -> Operation:
 
 
 def _version(sites: list[Site]) -> None:
-    """Put the code from the first site to the end of its block under a guard, a fast copy first."""
+    """Put the code from the first site to the end of its block under a guard, after a fast copy."""
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
@@ -358,7 +361,7 @@ def _runs(loop: scf.ForOp, affine: Affine) -> bool:
 
 
 def _stays_inside(anchor: Operation) -> bool:
-    """True if only the rest of its block uses what is computed from `anchor` on."""
+    """True if all uses of values computed from `anchor` on are in the rest of its block."""
     block = anchor.parent
     assert block is not None
     owner = block.parent_op()
@@ -376,7 +379,7 @@ def _stays_inside(anchor: Operation) -> bool:
 def split_rest(
     anchor: Operation, condition: SSAValue, ops: list[Operation]
 ) -> dict[Operation, Operation]:
-    """Move the rest of the block into both sides of an scf.if; map originals to fast copies."""
+    """Move the rest of the block into both sides of an scf.if; return original -> fast copy."""
     block = anchor.parent
     assert block is not None
     last = block.last_op
@@ -456,7 +459,10 @@ def stores_dot(stored: SSAValue, target: Target) -> bool:
 
 
 def _combined(stored: SSAValue) -> Iterator[Operation]:
-    """The operations whose results make up a value element by element, dots and loads included."""
+    """Yield the operations that a value is computed from element by element.
+
+    A dot continues at its accumulator; loads end the walk.
+    """
     work, seen = [stored], set[SSAValue]()
     while work:
         value = work.pop()
@@ -475,7 +481,7 @@ def _combined(stored: SSAValue) -> Iterator[Operation]:
 
 
 def in_slow_version(op: Operation) -> bool:
-    """True if `op` stands in the unguarded side of a versioned region."""
+    """True if `op` is in the unguarded side of a versioned region."""
     block = op.parent
     while block is not None:
         parent = block.parent_op()
@@ -501,7 +507,7 @@ def _raise_store(store: StoreOp, affine: Affine) -> None:
 
 
 def only_if(guards: Iterable[Guard]) -> str:
-    """The guards as the end of a remark."""
+    """Format guards as the end of a remark."""
     what = ", ".join(dict.fromkeys(guard.what for guard in guards))
     return f", if {what}" if what else ""
 
@@ -509,7 +515,7 @@ def only_if(guards: Iterable[Guard]) -> str:
 def two_versions(
     condition: SSAValue, at: InsertPoint, results: Sequence[Attribute] = ()
 ) -> scf.IfOp:
-    """An scf.if for a fast version, and one that is always right."""
+    """Create an scf.if for a fast version and a general one."""
     choice = if_else(condition, results)
     choice.attributes[VERSIONS] = UnitAttr()
     Rewriter.insert_op(choice, at)
@@ -519,7 +525,7 @@ def two_versions(
 def store_block(
     stores: Sequence[Operation], value: SSAValue, surface: Surface, guards: Iterable[Guard]
 ) -> scf.IfOp | None:
-    """Store a tile as a block in place of `stores`; the answer is the choice, if one is left."""
+    """Store a tile as a block instead of `stores`; return the scf.if, if one is needed."""
     at, guards = InsertPoint.before(stores[-1]), list(guards)
     condition = Scalars(at).all_hold(assume(guards, stores[-1]))
     if condition is None:
@@ -539,7 +545,7 @@ def store_block(
 
 
 def _block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
-    """Store a tile where a surface says, in place of `store`."""
+    """Store a tile to a surface, in place of `store`."""
     scalars = Scalars(at)
     made = xe.BlockStoreOp(
         value=value, cursor=_cursor(scalars, surface, surface.y, surface.x, value))

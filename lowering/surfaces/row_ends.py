@@ -1,10 +1,10 @@
-"""What tensors of a kernel hold behind the end of a row that is shorter than its block.
+"""Values of tensor elements after the end of a row that is shorter than its block.
 
     %at = make_range(0, 4096) ; %m = cmpi slt, %at, splat %n ; %x = tt.load %p, %m, 0
- -> behind %n, all elements of %m are false, and all of %x are 0
+ -> from element %n on, all elements of %m are false, and all of %x are 0
 
-Where all elements behind the end are the same, and combining one more of them changes nothing, a
-block needs no more than one of them.
+If all elements after the end are equal, and reducing one more of them changes nothing, a block
+needs only one of them.
 """
 
 from __future__ import annotations
@@ -51,40 +51,40 @@ from triton_xe.lowering.facts.values import bits_of, constant_of, shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 
 Tail = frozenset[float]
-"""All elements behind a row's end are one value, which is one of these, or any at all (`ANY`)."""
+"""All elements after a row's end are one value, which is one of these, or unknown (`ANY`)."""
 ANY: Tail = frozenset()
 ZERO: Tail = frozenset({0.0})
 _NAN, _LEAST = math.nan, -math.inf
 _ZERO, _LOW = {0.0, _NAN}, {_LEAST, _NAN}
 UNCHANGED = {0.0, math.inf, _LEAST, _NAN}
-"""Values that a sum has one of already: another one of the same changes nothing."""
+"""Values for which x + x is x, so that a sum that has one may add another."""
 _OF_ZEROS = (
     ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp,
     arith.AddiOp, arith.SubiOp, arith.OrIOp,
 )
-"""What makes zero of zeros."""
+"""Operations whose result is zero if all operands are."""
 _QUOTIENTS = (arith.DivfOp, PreciseDivFOp, ApproxDivFOp)
 _SAME_AGAIN = (
     arith.MaximumfOp, arith.MaxnumfOp, arith.MinimumfOp, arith.MinnumfOp, arith.MaxSIOp,
     arith.MaxUIOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp, arith.OrIOp,
 )
-"""Combining a value with itself gives the value."""
+"""Operations for which combining a value with itself gives the value."""
 _ALIKE = (ConvertLayoutOp, ExpandDimsOp, BroadcastOp, SplatOp, ExtSIOp)
-"""The result holds the operand's elements."""
+"""Operations whose result has the operand's elements."""
 _PLAIN = (*_ALIKE, AddPtrOp, LoadOp, ReturnOp, scf.YieldOp)
 
 
 class Known(Enum):
-    """What an integer value is."""
+    """Known meaning of an integer value."""
 
     PLACE = "how far from its row's beginning each element is"
     ZERO = "0, as long as rows are short"
 
 
 class RowEnds:
-    """Reads the operations of a kernel whose blocks are `length` long in the dim of their rows.
+    """Analysis of a kernel whose blocks are `length` long in the dim of their rows.
 
-    A row has as many elements as the argument `size` says, which are less than `short`.
+    A row has `size` elements, an argument of the kernel, and fewer than `short`.
     """
 
     def __init__(self, length: int, size: SSAValue, short: int) -> None:
@@ -95,7 +95,7 @@ class RowEnds:
         self._same: dict[SSAValue, SSAValue | Known] = {}
 
     def read(self, blocks: Iterable[Block]) -> bool:
-        """Learn of all operations; whether they do the same with fewer elements behind the end."""
+        """Visit all operations; True if fewer elements after the end change no result."""
         return all(self._reads(op) for block in blocks for op in block.ops)
 
     # -- what is known of values ---------------------------------------------------------------
@@ -115,7 +115,7 @@ class RowEnds:
             self._tails[value] = tail
 
     def _joined(self, values: Sequence[SSAValue]) -> Tail | None:
-        """What a value holds that is one of these."""
+        """Elements after the end of a value that is one of these."""
         tails = [self._of(value) for value in values]
         known = [tail for tail in tails if tail is not None]
         if len(known) < len(tails):
@@ -148,7 +148,7 @@ class RowEnds:
         return True
 
     def _works_by_elements(self, op: Operation) -> bool:
-        """True if fewer elements behind the end change nothing else."""
+        """True if an operation has no other effect of fewer elements after the end."""
         match op:
             case StoreOp() | AtomicOp():
                 mask = getattr(op, "mask", None)
@@ -164,7 +164,7 @@ class RowEnds:
         return is_elementwise(op) or isinstance(op, _PLAIN)
 
     def _identify(self, op: Operation) -> None:
-        """Learn what integer a result is."""
+        """Note the meaning of an integer result."""
         same = [self._is(value) for value in op.operands]
         found: SSAValue | Known | None = None
         match op:
@@ -205,7 +205,7 @@ class RowEnds:
         return _computed(op, known) if len(known) == len(tails) else None
 
     def _is_inside(self, op: CmpiOp) -> bool:
-        """True if a comparison holds for the elements of a row alone: `place < size`."""
+        """True if a comparison is true for the elements of a row alone: `position < size`."""
         left, right = map(self._is, (op.lhs, op.rhs))
         if op.comparison == "sgt":
             left, right = right, left
@@ -230,7 +230,7 @@ class RowEnds:
         return True
 
     def _folds_away(self, op: ReduceOp) -> bool:
-        """True if one element of all those behind the end does."""
+        """True if reducing one element after the end is the same as reducing all of them."""
         if len(op.srcs) > 1:
             return self._first_is_taken(op) or self._stays_the_same(op)
         combining, tail = list(op.combine.block.ops), self._of(op.srcs[0])
@@ -244,10 +244,10 @@ class RowEnds:
         return isinstance(kind, _SAME_AGAIN)
 
     def _first_is_taken(self, op: ReduceOp) -> bool:
-        """True if of two elements behind the end the first is taken, in either order.
+        """True if a reduction selects the first of two elements after the end, in either order.
 
-        The region only compares, values of one source with each other, so that one pair of
-        places tells of all.
+        The region may only compare values of one source with each other, so that one pair of
+        positions represents all.
         """
         pairs: list[list[tuple[float, float]]] = []
         for value in op.srcs:
@@ -264,8 +264,10 @@ class RowEnds:
             for first, second in (zip(*chosen, strict=True) for chosen in product(*pairs)))
 
     def _stays_the_same(self, op: ReduceOp) -> bool:
-        """True if what is behind the end, combined with itself, is that again: as in a mean and
-        its deviations, whose elements have a weight."""
+        """True if combining the value after the end with itself gives that value.
+
+        An example is a mean with its deviations, whose elements have a weight.
+        """
         tails = [self._of(value) for value in op.srcs]
         return all(tail and tail <= UNCHANGED for tail in tails) and all(
             _same(_combined(op.combine.block, (*one, *one), exact=True), one)
@@ -305,7 +307,7 @@ class RowEnds:
         return True
 
     def _runs_once(self, loop: scf.ForOp) -> bool:
-        """True if a loop over a row, block by block, ends after the first one if rows are short."""
+        """True if a loop over a row, block by block, ends after one iteration for short rows."""
         step = constant_of(loop.step)
         if constant_of(loop.lb) != 0 or step is None or "unsignedCmp" in loop.properties:
             return False
@@ -336,11 +338,11 @@ _EXACT: dict[type[Operation], Callable[..., float]] = {
     arith.MuliOp: operator.mul, ExtFOp: float, TruncFOp: float, SIToFPOp: float, UIToFPOp: float,
 }
 _CHOICES = (*_SAME_AGAIN[:-2], SelectOp)
-"""The result is one of the last two operands."""
+"""Operations whose result is one of the last two operands."""
 
 
 def _computed(op: Operation, tails: list[Tail]) -> Tail:
-    """What an operation makes of one value for each operand; not-a-number stays one."""
+    """Result of an operation whose operands each have one value; NaN propagates."""
     first, last = tails[0], tails[-1]
     given = [tail for tail in tails if tail]
     compute = _ARITHMETIC.get(type(op))
@@ -375,7 +377,7 @@ def _product(left: Tail, right: Tail) -> Tail:
 
 
 def _number(value: float) -> float:
-    """With one not-a-number, as sets compare them by identity."""
+    """The number, with a single NaN object, because sets compare NaN by identity."""
     return _NAN if math.isnan(value) else value
 
 
@@ -395,9 +397,9 @@ _LOGIC: dict[type[Operation], Callable[[bool, bool], bool]] = {
 def _combined(
     block: Block, values: Sequence[float], *, exact: bool = False
 ) -> list[float] | None:
-    """What a region makes of values; None of regions that it cannot follow.
+    """Results of a region for given arguments; None if it has other operations.
 
-    Without `exact` the values stand for others, and the region may only compare and choose.
+    Without `exact` the values represent others, and the region may only compare and select.
     """
     known: dict[SSAValue, float] = dict(zip(block.args, values, strict=True))
     for op in block.ops:
@@ -417,7 +419,7 @@ def _combined(
 
 
 def _number_of(value: SSAValue) -> float | None:
-    """The number that a constant is."""
+    """The number of a constant."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return float(held.value.data) if isinstance(held, FloatAttr) else constant_of(value)
 

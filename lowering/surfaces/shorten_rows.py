@@ -4,9 +4,9 @@
  -> condition of a launch: %n has at least 256 elements
     in the version for other launches: make_range(0, 256), one subgroup for each row
 
-A block much longer than the row computes mostly on what the mask leaves out.  The short version
-keeps at least one element behind the row's end; where all of those are the same value, and reducing
-it once more changes nothing, the rest of them need not be.
+If a block is much longer than the row, the kernel mostly computes on masked elements.  The short
+version has at least one element after the row's end.  If all elements there are equal, and reducing
+one more changes nothing, the others are not needed (`row_ends`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from triton_xe.lowering.surfaces.row_ends import RowEnds
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 PER_LANE = 16
-"""Elements of a short row that one lane holds."""
+"""Elements of a short row per lane."""
 WORTH = 8
-"""A block that is so many times as long as a short row takes at least a tenth longer."""
+"""Ratio of block to short row from which on the full block takes at least a tenth longer."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ShortenRowsPass(TargetedPass):
     """Reductions of rows that fit one subgroup get a version of their own."""
 
     short_rows: bool = False
-    """Make that version."""
+    """True to compile the short version."""
     name: ClassVar = "shorten-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -65,7 +65,7 @@ class ShortenRowsPass(TargetedPass):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a kernel: the argument that says how long they are, their blocks, and short ones."""
+    """Rows of a kernel: the argument with their length, their block length, and the short one."""
 
     size: SSAValue
     length: int
@@ -73,7 +73,7 @@ class Rows:
 
 
 def rows_of(function: FuncOp, shortest: int) -> Rows | None:
-    """The rows of a kernel that reduces them, where a block is much longer than `shortest`."""
+    """Rows of a kernel that reduces them, if a block is much longer than `shortest`; else None."""
     tensors = _tensors(function)
     length = max((max(shape_of(value)) for value in tensors), default=0)
     if length < WORTH * shortest or not all(map(_is_laid_out, tensors)):
@@ -130,7 +130,7 @@ def _shorten(module: ModuleOp, function: FuncOp, rows: Rows, lanes: int) -> None
 
 
 def _along(held: Encoding, dim: int) -> tuple[Encoding, int]:
-    """The blocked layout below slices of it, and its dim that is `dim` of the slice."""
+    """The blocked layout that a slice is taken from, and its dim that is `dim` of the slice."""
     while isinstance(held, SliceEncoding):
         dim += dim >= held.dim
         held = held.parent
@@ -140,7 +140,7 @@ def _along(held: Encoding, dim: int) -> tuple[Encoding, int]:
 def _short_layout(
     held: Encoding, along: Mapping[Encoding, int], lanes: int, warps: int
 ) -> DistributedEncoding:
-    """Lanes along a row, as the layouts in `along` have them; each warp has rows of its own."""
+    """Layout with lanes along a row, as the layouts in `along`; each warp has rows of its own."""
     if isinstance(held, SliceEncoding):
         return SliceEncoding(held.dim, _short_layout(held.parent, along, lanes, warps))
     assert isinstance(held, BlockedEncoding)

@@ -1,11 +1,12 @@
-"""Pass split-inside: programs whose block lies inside all bounds work without masks.
+"""Pass split-inside: programs whose block is inside all bounds work without masks.
 
     %m = cmpi slt, %offsets, splat %n ; tt.load %p, %m ; ... ; tt.store %q, %x, %m
  -> %inside = <last offset is below %n>
     scf.if %inside { tt.load %p, true ; ... } else { the original }
 
-So for kernels that only stream through memory: without masks messages are as wide as the addresses
-allow, whatever divides %n, and nothing is computed for lanes outside.  One test serves all masks.
+This is for kernels that only stream through memory.  Without masks, messages are as wide as the
+addresses allow, whatever divides %n, and nothing is computed for lanes outside.  One test covers
+all masks.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_OPERATIONS = 200
-"""A kernel of more operations gains little, and twice its code takes long to compile."""
+"""Kernels with more operations gain little, and twice their code takes long to compile."""
 INSIDE = "inside"
-"""What a guard means that holds for some programs of a launch: that their block is inside."""
+"""Meaning of a guard that holds for some programs of a launch: their block is inside."""
 Masked = LoadOp | StoreOp
 
 
 @dataclass(frozen=True)
 class SplitInsidePass(TargetedPass):
-    """Programs whose block lies inside all bounds work without masks."""
+    """Programs whose block is inside all bounds work without masks."""
 
     name: ClassVar = "split-inside"
 
@@ -81,7 +82,7 @@ def _split(block: Block) -> None:
 
 
 def _bounds(block: Block) -> dict[Masked, list[Guard]]:
-    """The accesses with masks that bounds alone make, and what must hold for all lanes' to."""
+    """Accesses whose masks consist of bounds only, and the guards under which all lanes are on."""
     affine, found = Affine(), dict[Masked, list[Guard]]()
     for op in block.ops:
         if type(op) not in (LoadOp, StoreOp):
@@ -94,14 +95,14 @@ def _bounds(block: Block) -> dict[Masked, list[Guard]]:
 
 
 def bounds_of(op: Masked, affine: Affine) -> list[Guard] | None:
-    """What makes an access's mask true for all lanes; None where it has none of bounds alone."""
+    """Guards under which an access's mask is true for all lanes; None if it is not only bounds."""
     if op.mask is None or not shape_of(op.mask) or constant_of(op.mask) is not None:
         return None
     return what_makes_true(op.mask, affine)
 
 
 def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
-    """What makes a tensor of conditions true for all lanes; None where more than bounds does."""
+    """Guards under which all of a tensor of conditions is true; None if it is not only bounds."""
     try:
         mask = affine.mask(conditions)
     except Unknown:
@@ -115,7 +116,7 @@ def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
 
 
 def unmask(op: Masked) -> None:
-    """Make an access's mask true; what selects by the same mask sees that too."""
+    """Make an access's mask true, also in selects by the same mask."""
     mask = op.mask
     assert mask is not None
     if constant_of(mask) is not None:

@@ -1,8 +1,8 @@
-"""Which loads and stores touch a 2D surface, and what must hold at run time for that.
+"""Find the 2D surface that a load or store accesses, and the guards for that.
 
-`surface_access` is a pure function: a load or store in, a `Surface` out, or
-`Unknown` raised with the reason.  Its guards imply `block_2d.surface_rules` for the surface that
-is counted from the aligned address below the base.
+`surface_access` is a pure function: a load or store in, a `Surface` out, or `Unknown` raised with
+the reason.  Its guards imply `block_2d.surface_rules` for the surface that begins at the aligned
+address below the base.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Misalignment:
 class Surface:
     """A 2D surface access; lengths in rows and elements.
 
-    `y` and `x` are where the block begins, in terms of loop iterations; `transposed` says that
-    dimension 0 of the tensor is the contiguous one.
+    `y` and `x` are the block's first row and column, as polynomials of loop iterations.
+    `transposed` is True if dimension 0 of the tensor is the contiguous one.
     """
 
     base: SSAValue
@@ -73,9 +73,9 @@ class Surface:
 
 
 def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
-    """The surface that a tt.load or tt.store touches; an analysis remembers it.
+    """The surface that a tt.load or tt.store touches, cached in the analysis.
 
-    All facts about it, but not its position, must be known before `loop` begins.
+    All of its facts but its position must be known before `loop` begins.
     """
     key = op, loop
     if key not in affine.surfaces:
@@ -99,7 +99,7 @@ def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
 
 
 def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> Pointers:
-    """The pointers from a base that is known before `loop`; how it moves is part of the index."""
+    """Pointers with a base that is known before `loop`; its motion becomes part of the index."""
     base, index = pointers.base, pointers.index
     while loop is not None and made_inside(base, loop):
         if not isinstance(base.owner, AddPtrOp):
@@ -112,7 +112,7 @@ def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> 
 def _without_unobserved(
     op: LoadOp, pointers: Pointers, mask: Mask, affine: Affine
 ) -> tuple[Pointers, Mask]:
-    """Rows and columns that wrap, and that nobody sees, as if a mask left them out."""
+    """Treat rows and columns that wrap, if no store observes them, as masked."""
     for dim, wrap in pointers.index.wraps.items():
         needs = None if dim in mask.high else unobserved_if(op.result, dim, wrap, affine)
         if needs is not None:
@@ -122,7 +122,7 @@ def _without_unobserved(
 
 
 def _zero_unless(fill: SSAValue | None) -> list[Guard]:
-    """What must be false so that masked elements are filled with zero."""
+    """Guards that imply that masked elements are filled with zero."""
     if fill is None or constant_of(fill) == 0 or _is_zero(fill):
         return []
     match fill.owner:
@@ -243,9 +243,9 @@ def _bounded(
 
 
 def _is_launch_argument(base: SSAValue) -> bool:
-    """True if a base is what a launch passes, and is tested before it.
+    """True if a base is an argument of the launch, and tested before it.
 
-    Such bases are aligned but for views that begin within a row: then the general version runs.
+    Such bases are aligned except for views that begin within a row: then the general version runs.
     Bases that a program computes are often those of a head or a group, at any address.
     """
     function = base.owner.parent_op() if isinstance(base, BlockArgument) else None
@@ -254,7 +254,7 @@ def _is_launch_argument(base: SSAValue) -> bool:
 
 
 def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
-    """The index with its contiguous dimension; a guard where that is only known at run time."""
+    """The index with its contiguous dimension, and a guard if only the launch shows its stride."""
     for unit in (1, 0):
         if index.strides[unit].as_constant == 1:
             return index, unit, []
@@ -283,7 +283,7 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
 
 
 def invariant_in_maybe(poly: Poly, loop: Operation | None) -> bool:
-    """True if every symbol is known before `loop` begins (always so without a loop)."""
+    """True if every symbol is known before `loop` begins; always without a loop."""
     return loop is None or invariant_in(poly, loop)
 
 
@@ -292,7 +292,7 @@ def _known_before(symbol: Symbol, loop: Operation) -> bool:
 
 
 def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> list[Guard]:
-    """All requirements but the conditions that the others imply."""
+    """All requirements except those that the others imply."""
     kept = list(dict.fromkeys(conditions))
     for condition in tuple(kept):
         others = [need for need in (*kept, *needs) if need != condition]
@@ -302,7 +302,7 @@ def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> li
 
 
 def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list[Guard]:
-    """Requirements as guards that can be tested before the loop; proven ones are left out."""
+    """Requirements as guards that can be tested before the loop, without proved ones."""
     guards: list[Guard] = []
     assumed = implied(needs)
     for need in needs:

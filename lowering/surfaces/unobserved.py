@@ -1,10 +1,10 @@
-"""Which rows and columns of a loaded tile no store lets anybody see.
+"""Find rows, columns and elements of a loaded tile that no store can make observable.
 
-Kernels keep their loads in bounds by `row % M`, and store what they compute with the mask
-`row < M`.  The rows that wrap are then loaded and multiplied for nothing: they may hold anything.
-A walk from the load to the stores proves that for one dimension of a tile, whose positions from an
-end on are followed through operations that keep them apart from the others.  Likewise for elements
-that a mask leaves out of a load, and again of all stores.
+Kernels keep their loads in bounds by `row % M`, and mask their stores by `row < M`.  The rows that
+wrap are then loaded and multiplied in vain: they may have any values.  A walk from the load to the
+stores proves that for one dimension of a tile.  It follows the positions from the end on through
+operations that do not mix them with other positions.  The same proof exists for elements that a
+mask excludes from a load and from all stores.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.Ceil
 _SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
                    ExternElementwiseOp, RoundTf32Op)
 _Part = tuple[SSAValue, int]
-"""A tensor, and the dimension whose positions from the end on are followed."""
+"""A tensor, and the dimension along which positions are followed."""
 
 
 class Hidden(Protocol):
-    """Positions along a dimension that may hold anything."""
+    """Positions along a dimension that may have any value."""
 
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
         """True if a mask is false at the positions."""
 
     def stays(self, loop: scf.ForOp) -> bool:
-        """True if they are the same in each pass of a loop."""
+        """True if the positions are the same in each iteration of a loop."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def unobserved_if(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> list
 
 
 def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
-    """True if nothing that is stored depends on a tensor's positions along a dimension."""
+    """True if no stored value depends on a tensor's positions along a dimension."""
     def reached(part: _Part) -> list[_Part] | None:
         found = [_reached(use, part[1], hidden) for use in part[0].uses]
         known = [parts for parts in found if parts is not None]
@@ -98,7 +98,7 @@ def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
 
 
 def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
-    """True if nothing that is stored depends on a tensor's elements where a mask is false."""
+    """True if no stored value depends on a tensor's elements for which a mask is false."""
     def reached(value: SSAValue) -> list[SSAValue] | None:
         ops = [use.operation for use in value.uses if not _shows_only(use, mask)]
         known = all(keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
@@ -108,7 +108,7 @@ def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
 
 
 def _shows_only(use: Use, mask: SSAValue) -> bool:
-    """True if a use takes elements only where a mask is true."""
+    """True if a use takes elements only for which a mask is true."""
     match use.operation:
         case StoreOp() as store:
             return use.index == 1 and store.mask is not None and _implies(store.mask, mask)
@@ -118,7 +118,7 @@ def _shows_only(use: Use, mask: SSAValue) -> bool:
 
 
 def _implies(condition: SSAValue, mask: SSAValue) -> bool:
-    """True if a mask is true wherever a condition is."""
+    """True if a condition implies a mask."""
     if condition is mask:
         return True
     parts = condition.owner
@@ -126,7 +126,7 @@ def _implies(condition: SSAValue, mask: SSAValue) -> bool:
 
 
 def _reached(use: Use, dim: int, hidden: Hidden) -> list[_Part] | None:
-    """What depends on the positions through a use; None when that may be seen."""
+    """Tensors and dimensions that depend on the positions through a use; None if observable."""
     op = use.operation
     match op:
         case StoreOp():
@@ -151,7 +151,7 @@ def _reached(use: Use, dim: int, hidden: Hidden) -> list[_Part] | None:
 
 
 def _carried(loop: scf.ForOp, place: int, dim: int, hidden: Hidden) -> list[_Part] | None:
-    """A loop hands a value on as its argument and result, for which the positions are the same."""
+    """Argument and result of a loop that carries a value, if the positions stay the same."""
     if place < 0 or not hidden.stays(loop):
         return None
     return [(loop.body.block.args[place + 1], dim), (loop.results[place], dim)]
@@ -165,7 +165,7 @@ def _yielded(op: scf.YieldOp, place: int, dim: int, hidden: Hidden) -> list[_Par
 
 
 def keeps_positions(op: Operation) -> bool:
-    """True if each element of a result comes from the elements at the same position alone."""
+    """True if each element of a result depends only on the elements at the same position."""
     kind = type(op)
     return kind in _SAME_POSITIONS or (
         kind not in _TRAPS and op.name.startswith(("arith.", "math."))

@@ -1,10 +1,10 @@
-"""Weights that are unpacked on their way into a dot, loaded by 2D messages.
+"""Load weights that are unpacked for a dot by 2D messages.
 
     load p : 64x128xi8, p = base + k / 2 * pitch + n    ->   xe.repeat (load p' : 32x128xi8)
 
-What several rows or columns share is loaded once; a message brings it in the layout of the matrix
-unit's operand, bytes that follow each other along K in one word.  Where the launch cannot vouch for
-the surface, or no message brings that layout, each lane loads its own.
+Elements that several rows or columns share are loaded once.  A message loads them in the layout of
+the matrix unit's operand, with bytes that are consecutive along K in one word.  If the launch
+cannot check the surface, or no message has that layout, each lane loads its own elements.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ MOST_STEPS = 60
 
 @dataclass(frozen=True)
 class _Weights:
-    """A load on its way to an operand; `runs` of what it brings, or of its result, are the same."""
+    """A load of weights for an operand; `runs` are equal elements of the load or its result."""
 
     load: LoadOp
     runs: Runs | None
     is_few: bool
-    """True if the load brings one of each run already."""
+    """True if the load has one element of each run already."""
     operand: Attribute
-    """The type of the operand of the matrix unit."""
+    """Type of the operand of the matrix unit."""
 
     @property
     def kind(self) -> TensorType[Attribute]:
-        """What is to be loaded, in the layout that the operand wants."""
+        """Type of the tensor to load, in the layout of the operand."""
         element = self.load.result.type.element_type  # type: ignore[attr-defined]
         assert isinstance(self.operand, TensorType)
         held = TensorType(element, self.operand.get_shape(), self.operand.encoding)
@@ -81,7 +81,7 @@ class _Weights:
 
 
 def weights_by_blocks(function: Operation, target: Target, num_warps: int) -> list[LoadOp]:
-    """The loads of weights that messages may bring; what runs share is loaded once from here on."""
+    """Loads of weights that may become messages; elements of runs are loaded once from here on."""
     once = _Once()
     return [once.load(found) for found in _found(function, target, num_warps)
             if _may_be_a_block(found, once, target)]
@@ -106,9 +106,9 @@ def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Wei
 
 
 def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
-    """The loads of matrices, and how their elements are repeated behind them.
+    """Loads of matrices for an operand, and the runs in which their elements are repeated.
 
-    None of operands that are loaded as they are, or only converted to another type.
+    Operands that are loaded as they are, or only converted to another type, have none.
     """
     work: list[tuple[SSAValue, Runs | None, bool]] = [(operand, None, False)]
     seen = set[SSAValue]()
@@ -129,7 +129,7 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
 
 
 def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
-    """True if few enough messages bring what an operand wants."""
+    """True if few enough messages load the layout of an operand."""
     kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
     is_integer = isinstance(found.kind.element_type, IntegerType)
     most = MOST_COPIES if is_integer else 1  # warps meet and share floats that take long to widen
@@ -153,12 +153,12 @@ def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
 
 @dataclass
 class _Once:
-    """Loads what runs share once."""
+    """Rewriter that loads one element of each run."""
 
     made: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
 
     def may_shrink(self, found: _Weights) -> bool:
-        """True if the pointers and the mask of one of each run can be had."""
+        """True if the pointers and the mask of one element of each run can be recomputed."""
         load, runs = found.load, found.runs
         assert runs is not None
         if found.is_few:
@@ -170,14 +170,14 @@ class _Once:
         return can_shrink(first, runs) and all(can_shrink(v, runs) for v in load.operands[1:])
 
     def pointers(self, found: _Weights) -> SSAValue:
-        """The pointers of what is loaded, as they are at first where a loop carries them."""
+        """Pointers of a load; the initial ones if a loop carries them."""
         carried = carried_pointer(found.load.ptr)
         first = found.load.ptr if carried is None else carried[0].iter_args[carried[1]]
         return first if found.runs is None or found.is_few else shrunk(
             first, found.runs, self.made)
 
     def load(self, found: _Weights) -> LoadOp:
-        """The load of one of each run, followed by what repeats it."""
+        """Load one element of each run, and repeat it."""
         load, runs = found.load, found.runs
         if runs is None or found.is_few:
             load.attributes[UNPACKED] = UnitAttr()
@@ -195,7 +195,7 @@ class _Once:
         return loaded
 
     def _moving(self, found: _Weights) -> SSAValue:
-        """The pointers, carried by the loop that moves them all by the same."""
+        """Pointers as a loop carries them, which moves all by the same step."""
         carried, first = carried_pointer(found.load.ptr), self.pointers(found)
         if carried is None:
             return first
@@ -218,7 +218,7 @@ class _Once:
 
 
 def _constant_like(value: SSAValue, kind: Any) -> Operation:
-    """The number that a tensor is, in a tensor of another shape."""
+    """A splat constant with another shape."""
     number = constant_of(value)
     assert number is not None
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)

@@ -1,9 +1,10 @@
-"""Pass whole-groups: a launch vouches that a block of weights lies in one group of them.
+"""Pass whole-groups: assume that a block of weights is in one group, checked by a launch guard.
 
     %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
 
-All rows of the block then have the same scales and zero points, which are loaded once.  Sizes of
-which less is known beforehand get no condition: some launch would fail each.
+A group shares its scales and zero points.  So all rows of the block have the same ones, which are
+loaded once.  Sizes that are not known to be multiples of `LEAST` get no condition, because usual
+launches would fail it.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 Division = arith.DivSIOp | arith.DivUIOp
 LEAST = 16
-"""What divides the size of a group that is usual: Triton tells that of arguments."""
+"""Divisor of usual group sizes, which Triton states of arguments."""
 MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
 class WholeGroupsPass(TargetedPass):
-    """Blocks of weights lie in one group of those that share scales: a launch vouches for it."""
+    """Assume that blocks of weights share one group's scales, checked by a launch guard."""
 
     name: ClassVar = "whole-groups"
 
@@ -51,11 +52,11 @@ class WholeGroupsPass(TargetedPass):
             dots = [dot for dot in all_of(function, DotOp)
                     if not isinstance(instruction_of(dot, target), str)]
             if function.is_kernel:
-                _vouch(function, dots)
+                _assume_whole(function, dots)
 
 
-def _vouch(function: FuncOp, dots: list[DotOp]) -> None:
-    """Conditions for the sizes of groups of the operands' loads, and what they tell."""
+def _assume_whole(function: FuncOp, dots: list[DotOp]) -> None:
+    """Add conditions for the group sizes of the operands' loads, and note what they imply."""
     facts = Facts(trusting=False)
     wanted: dict[BlockArgument, tuple[int, Division]] = {}
     for division, size in _divisions(dots):
@@ -72,7 +73,7 @@ def _vouch(function: FuncOp, dots: list[DotOp]) -> None:
 
 
 def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:
-    """Divisions by arguments, of the indices at which operands of dots are loaded."""
+    """Divisions by arguments in the indices of dot operands' loads."""
     loads = [load for dot in dots for operand in (dot.a, dot.b) for load in operand_loads(operand)]
     work, seen = [load.ptr for load in loads], set[SSAValue]()
     while work and len(seen) < MOST_STEPS * max(len(loads), 1):
@@ -89,16 +90,16 @@ def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:
 
 
 def _splatted(value: SSAValue) -> SSAValue | None:
-    """The scalar that all elements of a tensor are."""
+    """The scalar that all elements of a tensor equal; None if there is none."""
     while isinstance(value.owner, BroadcastOp | ExpandDimsOp | ConvertLayoutOp):
         value = value.owner.operands[0]
     return value.owner.src if isinstance(value.owner, SplatOp) else None
 
 
 def _rows_in_a_row(division: Division, facts: Facts) -> int:
-    """Neighbours along the rows that would have the same quotient by a large divisor.
+    """Consecutive rows that have the same quotient by a large divisor.
 
-    Quotients of negative numbers are cut towards zero: there groups are not of one length.
+    Quotients of negative numbers are rounded towards zero, so that groups differ in length there.
     """
     rows = facts.of(division.lhs)
     natural = isinstance(division, arith.DivUIOp) or rows.low >= 0
@@ -106,7 +107,7 @@ def _rows_in_a_row(division: Division, facts: Facts) -> int:
 
 
 def _declare(function: FuncOp, index: int, multiple: int) -> None:
-    """Note what divides an argument."""
+    """Note a divisor of an argument."""
     assert function.arg_attrs is not None
     held = list(function.arg_attrs.data)
     held[index] = DictionaryAttr(

@@ -92,11 +92,11 @@ def test_products_with_all_experts(n, k, apart, dtype, weighted):
     torch.testing.assert_close(made, wanted, rtol=1e-2 if dtype == torch.bfloat16 else 1e-3, atol=0)
 
 
-def test_a_launch_vouches_that_experts_are_aligned():
+def test_launch_checks_that_experts_are_aligned():
     """So the kernel has one version; a launch whose experts are not takes the general one."""
     kernel, _, _ = launched(64, 64, 0)
     assert "xe.versions" not in kernel.asm["xetile"]
-    assert "blocks at loaded places are aligned" in kernel.metadata.launch_conditions
+    assert "gathered blocks are aligned" in kernel.metadata.launch_conditions
     assert "remsi" in kernel.asm["xetile"]
     assert "urem i64" not in kernel.asm["llir"]
     assert "srem i64" not in kernel.asm["llir"]
@@ -104,7 +104,7 @@ def test_a_launch_vouches_that_experts_are_aligned():
 
 @triton.jit
 def rows_from(a_ptr, b_ptr, c_ptr, start_ptr, K, stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """The product of a block of rows, which begins at a loaded place, and a matrix."""
+    """The product of a block of rows, which begins at a loaded row number, and a matrix."""
     start = tl.load(start_ptr)
     i, j, k = tl.arange(0, ROWS), tl.arange(0, BLOCK), tl.arange(0, BLOCK)
     acc = tl.zeros((ROWS, BLOCK), tl.float32)

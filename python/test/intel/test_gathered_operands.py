@@ -1,4 +1,4 @@
-"""Operand B of rows at loaded places: DPAS reads the registers that each lane has loaded.
+"""Gathered rows as operand B: DPAS reads the registers that each lane has loaded.
 
 Intel's compiler 2.40 does not where a column comes in two predicated loads of 4 words that a
 shuffle joins: both go to one register, and DPAS reads another that nothing writes.

@@ -224,7 +224,7 @@ def test_bytes_with_zero_points(kind, m, warps):
     torch.testing.assert_close(c.cpu(), a.float() @ wanted.float(), rtol=0, atol=0)
 
 
-def test_a_launch_vouches_for_whole_groups():
+def test_launch_checks_whole_groups():
     made, _, _ = product_in_groups(by_row, 16, 256, 64, 128, (16, 64, 64), True)
     assert "groups are a multiple of 64 long" in made.metadata.launch_conditions
 

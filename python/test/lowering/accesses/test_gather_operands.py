@@ -1,4 +1,4 @@
-"""Products of rows at loaded places: computed transposed, with rows loaded as operand B."""
+"""Products of gathered rows: computed transposed, with rows loaded as operand B."""
 
 import pytest
 import torch

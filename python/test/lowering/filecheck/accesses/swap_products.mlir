@@ -6,7 +6,7 @@
 #nb = #ttg.slice<{dim = 0, parent = #turned}>
 #kb = #ttg.slice<{dim = 1, parent = #turned}>
 // ===
-// Rows of A lie at loaded places, B^T in order: the loop and the store work on the transpose.
+// Rows of A are gathered, B^T is contiguous: the loop and the store work on the transpose.
 // CHECK-LABEL: tt.func public @experts(
 // CHECK: scf.for
 // CHECK-NOT: tt.trans

@@ -3,7 +3,7 @@
 #rows = #ttg.slice<{dim = 1, parent = #blocked}>
 #columns = #ttg.slice<{dim = 0, parent = #blocked}>
 // ===
-// The host knows K, so a launch vouches that 16 divides it; it does not know a number in memory.
+// The host knows K, so a launch guard checks that 16 divides it; it does not know a number in memory.
 // CHECK: xe.launch_conditions = "{{.*}}inside"
 // CHECK-LABEL: tt.func public @product(
 // CHECK: scf.for

@@ -1,7 +1,7 @@
 // PASSES: whole-rows
 #blocked = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
-// Three rows fill 384 registers: a launch vouches that it is as long as its block, also for selections
+// Three rows fill 384 registers: a launch guard checks that it is as long as its block, also for selections
 // and in other blocks.  Where it starts, and a number in memory, are none of a row's length.
 // CHECK: xe.launch_conditions = "{{.*}}inside"
 // CHECK-LABEL: tt.func public @gradient(
