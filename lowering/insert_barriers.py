@@ -1,21 +1,25 @@
-"""Pass insert-barriers: warps wait where they access what another warp accesses.
+"""Pass insert-barriers: order accesses of different warps to the same memory.
 
     tt.store %p ; tt.load %q             ->  tt.store %p ; ttg.barrier ; tt.load %q
-    tt.load %p : held by several warps ; tt.store %q
+    tt.load %p : copied in several warps ; tt.store %q
                                          ->  tt.load %p ; ttg.barrier ; tt.store %q
 
-A program loads what it stored before, whichever warp did: elements come back in another layout or
-at other coordinates, warps of a dot load what others stored, and of scalars and copies all of them
-load and one stores.  A barrier stands between a store and the next load that may alias it, between
-a plain store and the next atomic that may alias it, and between a load of copies and the next store
-that may alias it, around loops and calls too; all control flow is uniform.  Where a load takes its
-addresses from the very value that the store took them from, each lane loads what it stored itself:
-nothing stands between.  So it is outside of loops, and in one whose passes go over memory block by
-block, each of them over its own.
+In Triton, a program loads what it stored before, whichever warp stored it.  Warps differ because
+elements are loaded in another layout or at other coordinates, because warps share operands of a
+dot, and because one warp stores scalars and copies that all warps load.  So a barrier is inserted
+between
 
-Buffers in shared local memory are known by their allocations.  Between accesses of lanes to one of
-them, of which one writes, stands a barrier of shared memory alone; with one warp too, for compilers
-see what a single lane accesses.
+- a store and the next load that may alias it,
+- a plain store and the next atomic that may alias it,
+- a load of copies and the next store that may alias it.
+
+That includes accesses around loops and calls; all control flow is uniform.  No barrier is needed if
+a load uses the same SSA value for its addresses as the store, because each lane then loads its own
+elements.  This holds outside of loops, and in loops whose iterations access disjoint blocks.
+
+Buffers in shared local memory are identified by their allocations.  Between accesses of lanes to
+one of them, if one is a store, the barrier orders shared memory alone.  It is inserted for one warp
+too, because compilers see a single lane's accesses.
 
 The pass runs after every pass that alters a layout, for any number of lanes.
 """
@@ -67,7 +71,7 @@ _STORED: Addresses = {
 }
 _LOADED: Addresses = {**_LOADS, memory.AtomicLoadOp: _POINTER, memory.AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
-"""What waits for all warps where dots share operands."""
+"""Operations that wait for all warps if dots share operands."""
 _BUFFER: Address = attrgetter("dst")
 _PUT: Addresses = {
     ttg.LocalStoreOp: _BUFFER, ttg.LocalScatterOp: _BUFFER, ttg.LocalAtomicScatterRMWOp: _BUFFER,
@@ -78,7 +82,7 @@ _TAKEN: Addresses = {
     ttg.LocalAtomicScatterRMWOp: _BUFFER,
 }
 BEFORE_STORES = "xe.before_stores"
-"""On a load: whatever is stored behind it may be what it loads, by way of another argument."""
+"""Attribute of a load: later stores may alias it through another argument."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED: frozenset[type[Operation]] = frozenset((
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
@@ -90,8 +94,8 @@ _SUMS = (
     ops.AddPtrOp, arith.AddiOp, arith_ext.ExtSIOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp,
 )
 Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
-"""What was accessed since the last barrier: the base, or None where it is not known, and the
-addresses, where each lane comes back to its own elements with them."""
+"""Accesses since the last barrier: the base (None if unknown), and the addresses if each lane
+accesses its own elements with them."""
 NOTHING: Bases = frozenset()
 Accessed = Callable[[Operation], SSAValue | None]
 """The pointer, tensor of pointers or surface that an operation accesses; None if it does not."""
@@ -119,7 +123,7 @@ class InsertBarriersPass(ModulePass):
 
 
 def _is_shared(op: Operation) -> bool:
-    """True if warps load what others of them store: operands of a dot, or what is transposed."""
+    """True if warps load elements that other warps store: dot operands, transposed tensors."""
     if type(op) is BlockLoadOp:
         return op.transposed is not None
     return type(op) is ops.DotOp and isinstance(op.d.type.encoding, DpasAttr)
@@ -133,10 +137,10 @@ def _concerns(order: Order, function: Operation) -> bool:
 
 
 def _wait_before_stores(function: Operation) -> None:
-    """Have all warps finish loading before one stores.
+    """Make all warps finish loading before any of them stores.
 
-    Warps load parts of operands that others load as well; a store of one, to where an operand came
-    from, must not be seen by the load of another.
+    Warps share parts of operands, so that a store of one warp to an operand's memory could be read
+    by the later load of another.
     """
     for op in below(function):
         if type(op) not in _ORDERED:
@@ -185,7 +189,7 @@ def _loaded_by_several(op: Operation) -> SSAValue | None:
 
 
 def _has_copies(value: SSAValue) -> bool:
-    """True if several warps hold the same element; every warp holds a scalar."""
+    """True if several warps have the same element; every warp has a scalar."""
     if not isinstance(value.type, TensorType):
         return True
     return bool(layout_of(value.type).free_variable_masks().get("warp", 0))
@@ -200,7 +204,7 @@ class Order:
     spaces: tuple[str, ...] = ("global_read", "global_write")
 
     def is_kept_by(self, barrier: BarrierOp) -> bool:
-        """True if a barrier is one between these accesses: any is for shared memory."""
+        """True if a barrier orders these accesses; any barrier orders shared memory."""
         return self.spaces == SHARED or barrier.spaces.data != "local"
 
 
@@ -216,10 +220,11 @@ SHARED_ORDERS = (
 
 
 class _Walk:
-    """One order's way through a function, which inserts the barriers that it needs.
+    """Walk of one order through a function, which inserts the barriers that it needs.
 
-    A loop is entered twice, and so are the loops in it: what becomes of it is known where nothing
-    was inserted into it since it was entered with the same accesses pending.
+    Loops are walked twice, because an iteration's accesses precede those of the next one.  A loop's
+    result is cached if no barrier was inserted into it, by the accesses that were pending before
+    it.
     """
 
     def __init__(self, order: Order) -> None:
@@ -228,7 +233,7 @@ class _Walk:
         self._left: dict[tuple[Operation, Bases], tuple[int, Bases]] = {}
 
     def function(self, function: Operation) -> None:
-        """Follow what is pending along every path through the blocks."""
+        """Propagate pending accesses along every path through the blocks."""
         entry = function.regions[0].blocks[0]
         incoming, waiting = {entry: NOTHING}, [entry]
         while waiting:
@@ -254,7 +259,7 @@ class _Walk:
         return pending
 
     def since_arrival(self, wait: BarrierWaitOp) -> bool:
-        """True if something was accessed between the halves of a barrier."""
+        """True if a memory access is between arrive and wait of a split barrier."""
         op = wait.prev_op
         while not isinstance(op, BarrierArriveOp) or op.number != wait.number:
             assert op is not None, "a wait has its arrival in its block"
@@ -264,7 +269,7 @@ class _Walk:
         return False
 
     def control(self, op: Operation, pending: Bases) -> Bases:
-        """Through the regions of an if, or twice through those of a loop."""
+        """Walk through the regions of an if, or twice through those of a loop."""
         before, left = self._left.get((op, pending), (-1, NOTHING))
         if before != self._inserted[op]:
             before = self._inserted[op]
@@ -273,7 +278,7 @@ class _Walk:
         return left
 
     def _regions(self, op: Operation, pending: Bases) -> Bases:
-        """No barrier in a loop where one before it is enough."""
+        """Walk through the regions; a barrier before a loop is preferred to one in it."""
         if any(_may_alias(inner, pending, self.order) for inner in below(op)):
             pending = self.barrier(op)
         if isinstance(op, scf.IfOp):
@@ -311,7 +316,7 @@ class _Walk:
 
 
 def base_of(value: SSAValue) -> SSAValue | None:
-    """The function argument, or the buffer, that an address is computed from, if that is one."""
+    """The function argument or buffer that an address is computed from; None for others."""
     seen: set[SSAValue] = set()
     while value not in seen:
         seen.add(value)
@@ -336,7 +341,7 @@ def base_of(value: SSAValue) -> SSAValue | None:
 
 
 def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
-    """What an argument of a counted loop is at first, if the loop only moves it."""
+    """Initial value of a counted loop's argument, if the loop only moves it."""
     if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or value.index == 0:
         return None
     last = loop.body.block.last_op
@@ -350,16 +355,17 @@ def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
 
 
 def _is_fixed(address: SSAValue) -> bool:
-    """True if a value is the same wherever it is used: it is not made anew by a loop."""
+    """True if no loop recomputes a value, so that it is the same at all uses."""
     block = address.owner if isinstance(address.owner, Block) else address.owner.parent
     return block is not None and isinstance(block.parent_op(), FuncOp)
 
 
 def is_of_one_pass(address: SSAValue) -> bool:
-    """True if no other pass of a loop, which is in no other one, has an address in common.
+    """True if an address differs between all iterations of an outermost loop.
 
-    So it is where the counter is added to what stays the same for it, and to numbers that are
-    less than a step apart.  The counter starts at no negative number: 32 bits tell passes apart.
+    That holds if the address is the loop counter, plus loop-invariant values, plus numbers whose
+    spread is below the step.  The counter must start at 0 or above, so that its 32 bits do not
+    wrap.
     """
     loop = address.owner if isinstance(address.owner, Block) else address.owner.parent_op()
     if not isinstance(loop, scf.ForOp) or not isinstance(loop.parent_op(), FuncOp):
@@ -381,7 +387,7 @@ def is_of_one_pass(address: SSAValue) -> bool:
 
 
 def _summands(address: SSAValue) -> list[SSAValue]:
-    """The values that an address is the sum of; those of all elements come as scalars."""
+    """Addends of an address; splats are listed as their scalars."""
     found, waiting = [], [address]
     while waiting:
         value = waiting.pop()

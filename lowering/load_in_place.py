@@ -1,14 +1,13 @@
-"""Pass load-in-place: rows of values that a matrix needs in its layout are loaded in it.
+"""Pass load-in-place: load a row of values in the layout of the matrix that uses it.
 
     %w = tt.load %p : tensor<64xf16, #a> ; %m = expand_dims (cvt %w) ; broadcast (cvt %m)
  -> %w' = tt.load %p' : tensor<64xf16, #slice_of_m> ; broadcast (expand_dims %w')
 
-Triton loads a row with each element in one lane of one warp.  To come to all rows of a matrix it
-would be written to shared local memory, with a barrier, and read element by element; each warp
-loads it itself with few messages, from what the first one brought into the cache.  Not so where
-the program stores to the same tensor: the exchange then keeps its loads before its stores.  Another
-argument may be the same memory: such loads are marked, and all stores behind them wait for them
-(`insert_barriers`).
+Triton loads each element of a row in one lane of one warp.  To broadcast it over a matrix, it would
+go through shared local memory, with a barrier, element by element.  Instead each warp loads the row
+with few messages, from the cache.  A row stays as it is if the program stores to the same tensor,
+because the exchange orders its loads before its stores.  Another argument may alias the row: such
+loads are marked, and `insert_barriers` makes later stores wait for them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
 MOST_MESSAGES = 4
-"""Messages of a row for each warp; of more, those to shared local memory are as few."""
+"""Messages of a row for each warp, up to which loading it again is cheaper than the exchange."""
 _THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
 
 
@@ -70,7 +69,7 @@ class LoadInPlacePass(TargetedPass):
 
 
 def _exchanges(function: Operation, target: Target) -> Iterator[ConvertLayoutOp]:
-    """The conversions of rows that may be loaded again, and are worth it."""
+    """Conversions of rows that may be loaded again, and for which that pays."""
     writes: list[Operation] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
     written = {base_of(op.operands[0]) for op in writes}
     facts = Facts()
@@ -83,7 +82,7 @@ def _exchanges(function: Operation, target: Target) -> Iterator[ConvertLayoutOp]
 
 
 def _row(value: SSAValue) -> LoadOp | None:
-    """The load of a row that a value has all its elements from, if it can be loaded anew."""
+    """The load that all elements of a row value come from, if it can be repeated."""
     op = value.owner
     while isinstance(op, _THROUGH):
         op = op.operands[0].owner
@@ -100,7 +99,7 @@ def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
 
 
 def _messages(load: LoadOp, op: ConvertLayoutOp, facts: Facts) -> int:
-    """With how many messages a row is loaded in the layout that a conversion gives."""
+    """Number of messages that load a row in the result layout of a conversion."""
     encoding: Any = layout_held(op.result)
     value = op.src
     while value is not load.result:

@@ -50,7 +50,7 @@ def detach(op: Operation) -> None:
 
 
 def put(op: Operation, at: InsertPoint) -> SSAValue:
-    """The result of a new operation."""
+    """Insert a new operation and return its result."""
     Rewriter.insert_op(op, at)
     return op.results[0]
 
@@ -63,7 +63,7 @@ def locate(source: Operation, *made: Operation) -> None:
 
 
 def locate_since(before: Operation | None, op: Operation) -> None:
-    """Give what was written between `before` and `op` the source location of `op`."""
+    """Set the source location of the operations between `before` and `op` to that of `op`."""
     made = op.prev_op
     while made is not None and made is not before:
         locate(op, made)
@@ -74,7 +74,7 @@ _PROPERTIES: dict[tuple[Any, ...], dict[str, Attribute]] = {}
 
 
 def _binary(kind: Any, left: SSAValue, right: SSAValue, *how: str) -> Operation:
-    """An operation on two scalars; its properties are made once."""
+    """Create an operation on two scalars; its properties are cached."""
     known = _PROPERTIES.get((kind, *how))
     if known is None:
         known = _PROPERTIES[kind, *how] = dict(kind(left, right, *how).properties)
@@ -90,9 +90,9 @@ def _number(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
 
 
 class Scalars:
-    """Writes scalar arithmetic at one insertion point; equal expressions are written once.
+    """Writer of scalar arithmetic at one insertion point; equal expressions are written once.
 
-    Polynomials are computed with 64 bits and cut to 32 where asked.
+    Polynomials are computed with 64 bits and truncated to 32 if requested.
     """
 
     def __init__(self, at: InsertPoint) -> None:
@@ -130,7 +130,7 @@ class Scalars:
         return self._known[poly]
 
     def poly32(self, poly: Poly) -> SSAValue:
-        """The value of a polynomial as i32; the caller knows that it fits."""
+        """The value of a polynomial as i32; the caller guarantees that it fits."""
         constant = poly.as_constant
         if constant is not None:
             return self.constant(constant, i32)
@@ -176,7 +176,7 @@ class Scalars:
         return self.insert(arith.DivSIOp(before_last, step))
 
     def all_hold(self, guards: Iterable[Guard]) -> SSAValue | None:
-        """One i1 that says whether all guards hold; None when there are none."""
+        """One i1 that is true if all guards hold; None if there are none."""
         holds: SSAValue | None = None
         guards = list(guards)
         for guard in dict.fromkeys((*_room(guards), *guards)):
@@ -185,7 +185,7 @@ class Scalars:
         return holds
 
     def _holds(self, guard: Guard) -> SSAValue:
-        """One i1 that says whether a guard holds."""
+        """One i1 that is true if a guard holds."""
         amount, bound = guard.amount, guard.bound
         if guard.relation is Relation.FALSE:
             return self.insert(arith.XOrIOp(cast(SSAValue, amount), self.constant(1, i1)))
@@ -214,9 +214,10 @@ class Scalars:
 
 
 def _room(guards: Iterable[Guard]) -> list[Guard]:
-    """What must hold so that amounts and bounds that are compared have room in 64 bits.
+    """Guards under which the compared amounts and bounds fit 64 bits.
 
-    Sums have it mostly by the ranges of their symbols; products of three only if these are small.
+    Most sums fit by the ranges of their symbols; products of three fit only if their symbols are
+    small.
     """
     facts, needs = Facts(trusting=False), list[Guard]()
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
@@ -229,7 +230,7 @@ def _room(guards: Iterable[Guard]) -> list[Guard]:
 
 
 def _parts(poly: Poly) -> Iterator[Poly]:
-    """A polynomial after those that its remainders are taken of."""
+    """Yield the polynomials inside of a polynomial's remainders, then itself."""
     for symbol in poly.symbols:
         if isinstance(symbol, Remainder):
             yield from _parts(symbol.value)
@@ -246,7 +247,7 @@ def retyped(value: Attribute, encoding: Attribute | None) -> TensorType[Attribut
 
 
 def retype(value: SSAValue, kind: TensorType[Any]) -> None:
-    """Give a tensor another type; a splat constant keeps its element."""
+    """Change the type of a tensor; a splat constant keeps its element."""
     match value.owner:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as held):
             value.owner.properties["value"] = DenseIntOrFPElementsAttr(kind, held.data)
@@ -254,7 +255,7 @@ def retype(value: SSAValue, kind: TensorType[Any]) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """True if an operation can be dropped when nothing uses it: at most it reads."""
+    """True if an unused operation can be erased: it has no effect but reading memory."""
     if isinstance(op, ExternElementwiseOp):
         return bool(op.pure.value.data)
     return _only_reads(type(op)) and not op.regions
@@ -262,7 +263,7 @@ def is_pure(op: Operation) -> bool:
 
 @cache
 def _only_reads(kind: type[Operation]) -> bool:
-    """True if operations of a class say that they do no more; of an unknown one nothing is said."""
+    """True if operations of a class declare that they only read; unknown classes do not."""
     if kind is arith.RemUIOp:  # xDSL's says nothing
         return True
     effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
@@ -271,14 +272,14 @@ def _only_reads(kind: type[Operation]) -> bool:
 
 
 def orders_memory(op: Operation) -> bool:
-    """True if a read must not move past an operation."""
+    """True if a read must not move across an operation."""
     if op.regions:
         return not _stays_in_warps(op)
     return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
 
 
 def _stays_in_warps(op: Operation) -> bool:
-    """True if an operation only puts together what the lanes of a warp hold: it has no barrier."""
+    """True if an operation only combines elements of a warp's lanes, without a barrier."""
     if not isinstance(op, ReduceOp):
         return False
     kind, axis = op.srcs[0].type, op.axis.value.data
@@ -293,7 +294,7 @@ _PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 
 def is_unused(op: Operation) -> bool:
-    """True if nothing uses any result."""
+    """True if no result has a use."""
     for result in op.results:
         if result.first_use is not None:
             return False
@@ -301,9 +302,9 @@ def is_unused(op: Operation) -> bool:
 
 
 def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
-    """Move what `values` are computed by before `anchor`; False, and nothing moved, if impossible.
+    """Move the operations that compute `values` before `anchor`; False, and no move, if impossible.
 
-    Only pure operations of the anchor's block that do not read memory move.
+    Only pure operations of the anchor's block that do not read memory are moved.
     """
     block = anchor.parent
     assert block is not None
@@ -325,7 +326,7 @@ def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
 
 
 def erase_dead(root: Operation) -> None:
-    """Drop pure operations that nothing uses, and loop-carried values that nothing needs."""
+    """Erase unused pure operations, and loop-carried values without uses."""
     changed = True
     while changed:
         changed = False
@@ -339,7 +340,7 @@ def erase_dead(root: Operation) -> None:
 
 
 def drop_dead_carries(loop: scf.ForOp) -> bool:
-    """Remove loop-carried values that only compute themselves; True when one was removed."""
+    """Remove loop-carried values that only compute themselves; True if there was one."""
     body, last = loop.body.block, last_of(loop.body.block)
     dead = [i for i in range(len(loop.res)) if _is_dead_carry(loop, last, i)]
     if not dead:
@@ -381,7 +382,7 @@ def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
 def _with_carries(
     loop: scf.ForOp, carried: Sequence[SSAValue], results: Sequence[SSAValue]
 ) -> scf.ForOp:
-    """The loop with other carried values; `results` are the old ones of the first of them."""
+    """Rebuild the loop with other carried values; `results` are the first of its old ones."""
     new = scf.ForOp(loop.lb, loop.ub, loop.step, carried, loop.detach_region(0))
     new.attributes = dict(loop.attributes)
     Rewriter.insert_op(new, InsertPoint.before(loop))
@@ -394,7 +395,7 @@ def _with_carries(
 def extend_for(
     loop: scf.ForOp, starts: Sequence[SSAValue]
 ) -> tuple[scf.ForOp, list[BlockArgument]]:
-    """The loop with more carried values; yield operands are added by the caller."""
+    """Add carried values to a loop; the caller adds the yield operands."""
     body = loop.body.block
     added = [body.insert_arg(value.type, len(body.args)) for value in starts]
     return _with_carries(loop, [*loop.iter_args, *starts], loop.results), added
@@ -407,7 +408,7 @@ def yield_more(loop: scf.ForOp, values: Sequence[SSAValue]) -> None:
 
 
 def carry_more(body: Block, start: SSAValue) -> BlockArgument:
-    """One more value that a loop carries; as long as nobody says otherwise it stays the same."""
+    """Add a loop-carried value, loop-invariant until its yield operand is replaced."""
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
     loop, (added,) = extend_for(loop, [start])
@@ -416,7 +417,7 @@ def carry_more(body: Block, start: SSAValue) -> BlockArgument:
 
 
 def conjuncts(mask: SSAValue) -> Iterator[SSAValue]:
-    """The conditions of which a mask takes all, in order."""
+    """Yield the conditions whose conjunction a mask is, in order."""
     if isinstance(mask.owner, arith.AndIOp):
         yield from conjuncts(mask.owner.lhs)
         yield from conjuncts(mask.owner.rhs)
@@ -435,9 +436,9 @@ _Op = TypeVar("_Op", bound=Operation)
 
 
 def all_of(root: Operation, *kinds: type[_Op]) -> list[_Op]:
-    """The operations of some classes below `root`, in order.
+    """Operations of some classes below `root`, in order.
 
-    Asks for the class itself, which is several times as fast as `isinstance` of abstract classes.
+    Compares the class itself, which is several times as fast as `isinstance` of abstract classes.
     """
     return [op for op in below(root) if type(op) in kinds]  # type: ignore[misc]
 

@@ -88,7 +88,7 @@ def elementwise(em: Emitter, op: Operation, write: Write) -> None:
 
 
 def _as_vectors(em: Emitter, values: list[ir.Value]) -> list[ir.Value]:
-    """In a combine region values may be vectors; scalars next to them are spread."""
+    """Broadcast scalars next to vectors: in a combine region values may be vectors."""
     count = next((v.type.count for v in values if isinstance(v.type, ir.VectorType)), 0)
     if not count:
         return values
@@ -125,7 +125,7 @@ _BINARY: dict[type[Operation], str] = {
 }
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _OF_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
-"""The same on i1, which SPIR-V's arithmetic does not take."""
+"""Equivalent operations on i1, which SPIR-V's arithmetic does not accept."""
 _DIVISIONS: dict[type[Operation], str] = {
     arith.DivSIOp: "sdiv", arith.DivUIOp: "udiv", arith.RemSIOp: "srem", arith.RemUIOp: "urem",
 }
@@ -143,7 +143,7 @@ def is_bit(value: ir.Value) -> bool:
 
 
 def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.Value:
-    """`write` on bits as bytes, and the lowest bit of what it makes."""
+    """Apply `write` to bits as bytes, and return the lowest bit of its result."""
     wide = shaped(args[0].type, I8)
     extend = em.b.sext if signed else em.b.zext
     return em.b.trunc(write(*(extend(a, wide) for a in args)), args[0].type)
@@ -184,7 +184,7 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
 
 
 def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:
-    """Numbers that differ by known ones, times a scalar."""
+    """Multiply numbers with known differences by a scalar."""
     kind = op.result.type
     if not isinstance(kind, TensorType) or kind.element_type != i64 or (
             not em.target.has_block_2d):  # on eight lanes copies through descriptors became longer
@@ -201,7 +201,7 @@ def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:
 
 
 def _spaced(numbers: Registers) -> Spaced | None:
-    """What numbers are the sum of."""
+    """Return a base and known offsets that sum to these numbers; None if there are none."""
     if isinstance(numbers, Picked) and numbers.source.spaced is not None:
         return numbers.source.spaced.picked(numbers.order)
     return numbers.spaced
@@ -233,7 +233,7 @@ def lower_division(em: Emitter, op: Operation) -> None:
 def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
     """True if 64-bit operands of a division, and so its result, are numbers of 32 bits.
 
-    Intel's compiler asks them, and has a division of 64 bits for where they are not.
+    Otherwise Intel's compiler tests the operands and has a 64-bit division for large ones.
     """
     if element(op.results[0].type) != i64:
         return False
@@ -247,14 +247,14 @@ def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
 def _in_words(
     em: Emitter, write: Write, below_zero: bool, left: ir.Value, right: ir.Value
 ) -> ir.Value:
-    """A division of numbers of 32 bits, whose result may be `below_zero`."""
+    """Divide as 32-bit numbers; the result may be `below_zero`."""
     small = shaped(left.type, I32)
     made = write(em.b.trunc(left, small), em.b.trunc(right, small))
     return (em.b.sext if below_zero else em.b.zext)(made, left.type)
 
 
 def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
-    """Bind the result of dividing the elements of a tensor by a scalar, where this is shorter."""
+    """Bind the quotients of a tensor's elements by a scalar, if a shared divisor is cheaper."""
     name, kind = _DIVISIONS[type(op)], op.results[0].type
     if not isinstance(kind, TensorType) or not divisors.fits(op, em.proven):
         return False
@@ -274,7 +274,7 @@ def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
 
 
 def _quick_division(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
-    """A division by a positive number of one that is not negative."""
+    """Divide a number that is not negative by a positive one."""
     a, b = (em.scalar(v) for v in op.operands)
     name = f"u{name[1:]}"
     return getattr(em.b, name)(a, b) if how == StringAttr("unsigned") else small_quotient(
@@ -283,7 +283,7 @@ def _quick_division(em: Emitter, op: Operation, name: str, how: Attribute) -> ir
 
 @lowers(*_SHIFTS)
 def lower_shift(em: Emitter, op: Operation) -> None:
-    """Shifts by the width and more: zero, or the sign, as if the bits were moved one by one."""
+    """Lower shifts; by the width or more, all bits are shifted out: zero, or the sign."""
     name = _SHIFTS[type(op)]
 
     def write(a: ir.Value, by: ir.Value) -> ir.Value:
@@ -313,7 +313,7 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
-    """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
+    """Write operations that are marked as fusible; `triton_xe.lowering.emit.fusion` fuses them."""
     name, (result,) = _FLOAT_BINARY[type(op)], op.results
     kind = result.type
     if isinstance(kind, TensorType) and pairs.serves(em, kind, op.operands):
@@ -333,12 +333,12 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
 
 
 def _is_product(value: ir.Value) -> bool:
-    """True if a value may become part of what it is subtracted from."""
+    """True if a value may be fused with the operation that adds or subtracts it."""
     return getattr(value, "opname", "") == "fmul"
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
-    """A sum and the product that becomes part of it, as `fusion` has it; None for others."""
+    """Fuse a sum with its product, as `fusion` does for single values; None if it cannot."""
     if isinstance(op, arith.MulfOp) or not em.state.contract:
         return None
     place = next((i for i, v in enumerate(op.operands) if isinstance(v.owner, arith.MulfOp)
@@ -385,14 +385,14 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
 
 
 def _selects(value: SSAValue) -> bool:
-    """True if elements are selected by a condition; accesses ask for one of each group only."""
+    """True if elements are selected by a condition; accesses only test one of each group."""
     users = [use.operation for use in value.uses]
     return any(isinstance(user, arith_ext.SelectOp) or (
         isinstance(user, arith.AndIOp) and _selects(user.result)) for user in users)
 
 
 def _same_in_groups(em: Emitter, value: SSAValue) -> int:
-    """How many registers in a row, of a chunk, hold the same, whatever the program promises."""
+    """Number of consecutive registers of a chunk that are proved to be equal."""
     if not em.target.has_block_2d:  # whole products with masks were not measured elsewhere
         return 1
     view = em.view(value)
@@ -403,14 +403,14 @@ def _same_in_groups(em: Emitter, value: SSAValue) -> int:
 
 
 def _stays(value: SSAValue, op: Operation) -> bool:
-    """True if a value is the same in each pass of the loop that an operation is in."""
+    """True if a value is the same in each iteration of the loop that contains an operation."""
     loop = op.parent_op()
     owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
 
 
 def _compares_what_stays(em: Emitter, value: SSAValue, op: Operation) -> bool:
-    """True if a comparison is of natural numbers that stay the same in the loop; not its limit."""
+    """True if a comparison is of loop-invariant natural numbers with a limit that varies."""
     while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.src
     made = value.owner
@@ -421,7 +421,7 @@ def _compares_what_stays(em: Emitter, value: SSAValue, op: Operation) -> bool:
 
 
 def _at(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:
-    """base + n == wanted as base == wanted - n, whose right side a loop need not compute."""
+    """Compare base + n == wanted as base == wanted - n, whose right side is loop-invariant."""
     def make(i: int) -> ir.Value:
         there = em.b.sub(wanted.chunk(em, i), places.numbers(i))
         return em.b.icmp_signed(sign, em.splat(places.base, places.width), there)
@@ -489,7 +489,7 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
     arith_ext.ExtSIOp: True, arith_ext.ExtUIOp: False, arith_ext.TruncIOp: True,
     arith_ext.IndexCastOp: True, arith_ext.IndexCastUIOp: False,
 }
-"""True if the operand is signed."""
+"""Casts of integers; True if the operand is signed."""
 
 
 @lowers(*_INTEGER_CASTS)
@@ -504,7 +504,7 @@ def lower_integer_cast(em: Emitter, op: Operation) -> None:
 
 
 def _is_natural(em: Emitter, op: Operation) -> bool:
-    """True if a scalar that becomes larger is known not to be negative."""
+    """True if an extended scalar is known not to be negative."""
     return (isinstance(op, arith_ext.ExtSIOp) and not isinstance(op.result.type, TensorType)
             and em.proven.range(op.input)[0] >= 0)
 
@@ -528,13 +528,14 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
 
 
 MAGIC = 0x6400
-"""The bits of fp16's 1024, whose last 10 bits count by ones."""
+"""Bits of fp16's 1024: adding n < 1024 to them gives the fp16 number 1024 + n."""
 
 
 @lowers(arith_ext.SIToFPOp, arith_ext.UIToFPOp)
 def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToFPOp) -> None:
-    """Integers that fp32 cannot hold are beyond fp16's range, so that fp16 is made from fp32.
+    """Convert integers to floats; fp16 goes through fp32.
 
+    Integers that fp32 cannot represent exactly are beyond fp16's range, so that this rounds once.
     LLVM's SPIR-V target ends the process on conversions of bits to vectors of 32 bytes and more.
     """
     target, signed = op.result.type, isinstance(op, arith_ext.SIToFPOp)
@@ -573,15 +574,15 @@ def _of_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> 
 
 
 def _small_half(x: Term, low: int) -> Term:
-    """An integer of [low, low + 1024), all of which fp16 holds: 1024 + x - low, less 1024 - low."""
+    """Convert an integer of [low, low + 1024) to fp16: 1024 + x - low, minus 1024 - low."""
     return (x + (MAGIC - low)).resized(I16).bitcast(HALF) - (1024.0 - low)
 
 
 @lowers(arith_ext.FPToSIOp, arith_ext.FPToUIOp)
 def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToUIOp) -> None:
-    """Toward zero.  What the integer type cannot hold becomes an unspecified value.
+    """Convert toward zero; numbers outside the integer type's range give an unspecified value.
 
-    Types below 32 bits are cut out of an i32, as C does and other devices too.
+    Types below 32 bits are truncated from an i32, as in C and on other devices.
     """
     source, into = op.input.type, scalar_type(op.result.type)
     signed = isinstance(op, arith_ext.FPToSIOp)
@@ -597,7 +598,7 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
 
 
 def _where_in_range(em: Emitter, x: Term, made: Term, *, signed: bool) -> Term:
-    """The integer made of a float, for checks undefined where its type does not hold it."""
+    """The converted integer; the checks see it as undefined if its type cannot represent it."""
     if not em.state.tests_promises or made.width == 1:
         return made
     low, high = (-(1 << made.width - 1), 1 << made.width - 1) if signed else (0, 1 << made.width)

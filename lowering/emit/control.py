@@ -1,4 +1,4 @@
-"""Lowering of control flow: all of it is the same for every lane of a work-group."""
+"""Lowering of control flow, which is uniform over all lanes of a work-group."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 _DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
 _SPREADING = (SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, ttg.ConvertLayoutOp)
 MOST_EARLY = 64
-"""Registers of a tensor that a loop may keep so that it need not divide."""
+"""Registers of a tensor that may stay live across a loop to save its divisions."""
 PEELING = 1.5
-"""How many zeros for each instruction of a loop are worth a first pass of its own."""
+"""Zeros per instruction of a loop from which on peeling its first iteration pays."""
 FEWEST_BY_PRODUCTS = 4
-"""Sums of eight registers that are worth the ten instructions of their products' operands."""
+"""Sums of eight registers from which on zeroing by products pays: setup is ten instructions."""
 
 
 class LoopId(ir.MDValue):
@@ -68,7 +68,7 @@ class LoopId(ir.MDValue):
 
 
 def _annotate(em: Emitter, op: Operation, branch: ir.Instruction) -> None:
-    """Tell LLVM what the author wants of a loop; `branch` goes back to its begin."""
+    """Attach the author's loop hints as metadata; `branch` is the back edge."""
     if keeps_invariants(op):
         branch.set_metadata("llvm.loop", LoopId(em.state.llvm, "llvm.licm.disable"))
 
@@ -76,7 +76,7 @@ def _annotate(em: Emitter, op: Operation, branch: ir.Instruction) -> None:
 Parts = list[ir.Value]
 Rebuild = Callable[[Parts], Any]
 Flat = tuple[Parts, Rebuild]
-"""A bound value as LLVM values, and how to make it again from others like them."""
+"""A bound value as LLVM values, and a function that rebuilds it from other such values."""
 
 
 def _flat(em: Emitter, values: Iterable[SSAValue]) -> list[Flat]:
@@ -84,7 +84,7 @@ def _flat(em: Emitter, values: Iterable[SSAValue]) -> list[Flat]:
 
 
 def _merged(em: Emitter, sides: Sequence[tuple[ir.Block, Sequence[Flat]]]) -> list[Any]:
-    """Values that come from several blocks, where these meet."""
+    """Merge values that come from several blocks by phis."""
     if len(sides) == 1:
         return [rebuild(parts) for parts, rebuild in sides[0][1]]
     out = []
@@ -102,7 +102,7 @@ def _merged(em: Emitter, sides: Sequence[tuple[ir.Block, Sequence[Flat]]]) -> li
 def _carried(
     em: Emitter, args: Iterable[SSAValue], starts: Sequence[Flat], before: ir.Block
 ) -> list[list[Any]]:
-    """Bind what a loop carries to phis, whose other side `_close` gives."""
+    """Bind loop-carried values to phis, whose back edge `_close` adds."""
     held = []
     for arg, (parts, rebuild) in zip(args, starts, strict=True):
         phis = [em.b.phi(part.type) for part in parts]
@@ -122,7 +122,7 @@ def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None
 def _straight(
     em: Emitter, block: Block, written: Collection[Operation] = frozenset()
 ) -> Operation:
-    """Write what stands before a block's terminator, and return that."""
+    """Write the operations before a block's terminator, and return the terminator."""
     last = block.last_op
     assert isinstance(last, scf.YieldOp | scf.ConditionOp)
     for op in block.ops:
@@ -133,7 +133,7 @@ def _straight(
 
 @lowers(scf.ForOp)
 def lower_for(em: Emitter, op: scf.ForOp) -> None:
-    """A bottom-tested loop; a test before it unless it is known to run."""
+    """Write a bottom-tested loop, after a test unless it is known to run."""
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
     runs = op.attributes.get(RUNS) is not None
@@ -187,7 +187,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
 def _pass(
     em: Emitter, op: scf.ForOp, counter: ir.Value, written: Collection[Operation] = ()
 ) -> list[Flat]:
-    """Write the body of a loop for one number; what it carries on."""
+    """Write the body of a loop for one induction value; return the carried values."""
     em.bind(op.body.block.args[0], counter)
     outer = em.enter()
     last = _straight(em, op.body.block, written)
@@ -199,7 +199,7 @@ def _pass(
 
 
 def _write_by_columns(em: Emitter, values: Iterable[SSAValue]) -> None:
-    """Write results of products column by column, for which columns of B are kept."""
+    """Write results of products column by column, if columns of B stay live."""
     for value in values:
         held = em.get(value)
         if not isinstance(held, Registers) or value.type.get_num_dims() != 2:  # type: ignore[attr-defined]
@@ -210,9 +210,9 @@ def _write_by_columns(em: Emitter, values: Iterable[SSAValue]) -> None:
 
 
 def _invariant_divisions(op: scf.ForOp) -> list[Operation]:
-    """Divisions of scalars in a loop that are the same in every pass.
+    """Divisions of scalars in a loop that are loop-invariant.
 
-    Intel's compiler branches around them, and so leaves them where they are.
+    Intel's compiler writes branches for them, and therefore does not hoist them.
     """
     body = op.body.block
     return [inside for inside in body.ops if isinstance(inside, _DIVISIONS) and not any(
@@ -224,9 +224,10 @@ def _block_of(value: SSAValue) -> Block | None:
 
 
 def _write_quotients(em: Emitter, op: scf.ForOp) -> None:
-    """Write what a loop uses that is computed by divisions outside of it.
+    """Write tensors outside of a loop that it uses and that are computed by divisions.
 
-    What is first used in a loop is written there, and Intel's compiler moves no divisions.
+    Values are otherwise written at their first use, inside the loop, and Intel's compiler does not
+    hoist divisions.
     """
     used = dict.fromkeys(value for inner in op.walk() for value in inner.operands
                          if isinstance(value.type, TensorType) and value not in op.iter_args)
@@ -239,7 +240,7 @@ def _write_quotients(em: Emitter, op: scf.ForOp) -> None:
 
 
 def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """True if a tensor is made by dividing a tensor by what is not known."""
+    """True if a tensor is computed by dividing a tensor by an unknown number."""
     if value not in known:
         op, known[value] = value.owner, False
         known[value] = isinstance(op, Operation) and not op.regions and isinstance(
@@ -252,7 +253,7 @@ def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
 def _divided_by_invariants(
     em: Emitter, op: scf.ForOp, invariant: Sequence[Operation]
 ) -> list[Operation]:
-    """The other divisions in a loop by a scalar that is the same in every pass."""
+    """The other divisions in a loop by a loop-invariant scalar."""
     body = op.body.block
 
     def is_invariant(divisor: SSAValue | None) -> bool:
@@ -264,7 +265,7 @@ def _divided_by_invariants(
 
 
 def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
-    """The scalar that integers are divided by, where multiplications are shorter."""
+    """The scalar divisor of integers, if multiplications are cheaper."""
     kind, value = op.results[0].type, op.operands[1]
     if not isinstance(kind, TensorType):
         return value if kind == i32 and pays(em.target) else None
@@ -278,9 +279,9 @@ def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
 def _written_once(
     em: Emitter, invariant: Sequence[Operation], divided: Sequence[Operation], body: ir.Block
 ) -> ir.Block:
-    """Write operations, and what other divisions need, between the test before a loop and its body.
+    """Write operations, and the setup of divisions, between the test before a loop and its body.
 
-    So they run only where the loop does.
+    So they run if and only if the loop does.
     """
     branch = em.b.block.terminator
     entry = em.function.append_basic_block("entry")
@@ -308,7 +309,7 @@ def _written_once(
 def _first_pass(
     em: Emitter, op: scf.ForOp, starts: Sequence[Flat], low: ir.Value
 ) -> list[Flat]:
-    """Write a loop's first pass before it; what it carries on."""
+    """Write a loop's first iteration before it; return the carried values."""
     for arg, (parts, rebuild) in zip(op.body.block.args[1:], starts, strict=True):
         em.bind(arg, rebuild(parts))
     state, counted = em.state, (em.state.dpas, em.state.block_loads)
@@ -318,10 +319,10 @@ def _first_pass(
 
 
 def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
-    """True if a first pass of its own has clearly less instructions than zeros for its sums.
+    """True if peeling the first iteration saves more zeros of sums than it adds instructions.
 
-    Products need no sum to begin with; in a loop sums begin as registers of zeros.  Where messages
-    have no offsets the loop behind it copies two payloads more.
+    A product needs no initial sum, but in a loop sums start as registers of zeros.  On devices
+    whose messages have no offsets, the remaining loop would copy two more payloads.
     """
     if not has_offsets(em.target):
         return False
@@ -335,12 +336,12 @@ def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
 
 
 def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
-    """A loop's sums that begin at zero begin as products of zeros, if these are many.
+    """Initialise a loop's sums as products of zeros, if they are many.
 
     A product writes eight registers in one instruction.  Its second factor is eight registers of
     zeros, of which the first four are its first factor: copies would take four instructions more.
-    In loops that compute with products Intel's compiler (2.40) would copy what they have written,
-    where messages have offsets also in one of several versions.
+    In loops that use products in other operations, Intel's compiler (2.40) would copy their
+    results; if messages have offsets, it does so in one of several versions too.
     """
     if not em.target.has_tf32_dpas or not _only_sums(op):
         return starts
@@ -363,7 +364,7 @@ def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[F
 
 
 def _only_sums(op: scf.ForOp) -> bool:
-    """True if the products of a loop are added up, and nothing else is done with them."""
+    """True if the products of a loop are only accumulated."""
     return all(isinstance(use.operation, DpasOp | scf.YieldOp)
                for inside in op.body.block.ops if isinstance(inside, DpasOp)
                for use in inside.result.uses)
@@ -376,7 +377,7 @@ def _is_zero_sum(part: ir.Value) -> bool:
 
 
 def _instructions(em: Emitter, op: Operation) -> int | None:
-    """How many an operation of a GEMM's loop is; None for all others."""
+    """Number of instructions for an operation of a GEMM's loop; None for all others."""
     if isinstance(op, FragmentOp):
         if follow(triples(op), BY_HALVES):
             return len(BY_HALVES) // 2
@@ -395,16 +396,16 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    """True if a vector is zero, and its sign plus."""
+    """True if a vector is +0 everywhere."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat() and str(
         held.get_values()[0]) in ("0", "0.0")
 
 
 def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat]) -> None:
-    """Note the size of a set of loop-carried vectors, and of those that are no addresses.
+    """Note the size of a set of loop-carried vectors, and of those that are not addresses.
 
-    Of addresses that differ by known numbers Intel's compiler carries one.
+    Of addresses that differ by known numbers, Intel's compiler carries one.
     """
     sizes = [sum(map(partial(_vector_bytes, em), parts)) for parts, _ in ends]
     kept = [size for value, size in zip(values, sizes, strict=True) if not _are_addresses(value)]
@@ -413,7 +414,7 @@ def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat])
 
 
 def _vector_bytes(em: Emitter, part: ir.Value) -> int:
-    """What a subgroup needs for a vector; nothing for others."""
+    """Bytes of a vector in a subgroup's registers; 0 for scalars."""
     kind = part.type
     vector = isinstance(kind, ir.VectorType)
     return int(kind.count * bits_of(kind.element) * em.state.lanes // 8) if vector else 0
@@ -428,7 +429,7 @@ def _induction(
 ) -> tuple[ir.Value, ir.Value, ir.Constant] | None:
     """A carried i32 that grows by a constant: (its next value, its start, the constant).
 
-    A loop that nothing else counts can end where this value does, which saves the counter.
+    A loop without another counter can test this value instead, which saves the counter.
     """
     for held, (parts, _) in zip(phis, ends, strict=True):
         for phi, part in zip(held, parts, strict=True):
@@ -441,7 +442,7 @@ def _induction(
 
 
 def _trips(before: ir.Block, low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
-    """How often a loop that runs at least once runs, written before it."""
+    """Number of iterations of a loop that runs at least once, written before it."""
     builder = ir.IRBuilder(before)
     builder.position_before(before.terminator)
     span = builder.sub(builder.add(builder.sub(high, low), step), ir.Constant(step.type, 1))
@@ -460,7 +461,7 @@ def _last_position(
 
 @lowers(scf.IfOp)
 def lower_if(em: Emitter, op: scf.IfOp) -> None:
-    """Two sides and, where there are results, phis after them."""
+    """Write both sides and, if there are results, phis after them."""
     then_block, after = (em.function.append_basic_block(n) for n in ("then", "after"))
     other = op.false_region
     has_else = bool(other.blocks) and other.block.first_op is not None
@@ -488,7 +489,7 @@ def lower_if(em: Emitter, op: scf.IfOp) -> None:
 
 
 def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Value, bool]:
-    """The bit to branch on, and whether it says the opposite: `xor %x, true` is not computed."""
+    """The bit to branch on; and True if it is inverted, so that `xor %x, true` is not computed."""
     op = value.owner
     if isinstance(op, arith.XOrIOp) and constant_of(op.rhs) in (1, -1):
         return em.scalar(op.lhs), True
@@ -497,7 +498,7 @@ def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Value, bool]:
 
 @lowers(scf.WhileOp)
 def lower_while(em: Emitter, op: scf.WhileOp) -> None:
-    """The before region decides, the after region is the body."""
+    """Write a loop: the before region decides, the after region is the body."""
     starts, came_from = _flat(em, op.arguments), em.b.block
     head, body, done = (
         em.function.append_basic_block(name) for name in ("while", "body", "done"))
@@ -528,13 +529,13 @@ def lower_while(em: Emitter, op: scf.WhileOp) -> None:
 
 @dataclass
 class Frame:
-    """A function that is being written; `returns` are the blocks that leave it, with values."""
+    """A function that is being written; `returns` are its exit blocks with their values."""
 
     name: str
     returns: list[tuple[ir.Block, Sequence[Flat]]] = field(default_factory=list)
 
     def results(self, em: Emitter) -> list[Any]:
-        """Go on after the function: its results where all its returns meet."""
+        """Continue after the function; return its results, merged over all returns."""
         after = self.returns[0][0]
         if len(self.returns) > 1:
             after = em.function.append_basic_block("returned")
@@ -555,7 +556,7 @@ def write_body(em: Emitter, region: Region) -> None:
 
 
 def write_blocks(em: Emitter, region: Region) -> None:
-    """Write the blocks of a function; one with several is left early somewhere."""
+    """Write the blocks of a function; one with several blocks returns early in some."""
     blocks = list(region.blocks)
     if len(blocks) == 1:
         em.block(blocks[0])
@@ -573,7 +574,7 @@ def write_blocks(em: Emitter, region: Region) -> None:
 
 
 def _in_order(entry: Block) -> list[Block]:
-    """The blocks that are reached, each after all that lead to it (there are no loops)."""
+    """The reachable blocks, each after its predecessors (there are no loops)."""
     seen: set[Block] = {entry}
     order: list[Block] = []
     path = [(entry, iter(_following(entry)))]
@@ -592,7 +593,7 @@ def _following(block: Block) -> Sequence[Block]:
 
 
 def _enter_block(em: Emitter, block: Block, values: Sequence[Any]) -> None:
-    """Hand bound values to the arguments of a block that the current place leads to."""
+    """Pass bound values to the arguments of a block, from the block that is being written."""
     target = em.targets[block]
     for arg, value in zip(block.args, values, strict=True):
         parts, rebuild = flatten(em, value)
@@ -625,7 +626,7 @@ def lower_conditional_branch(em: Emitter, op: cf.ConditionalBranchOp) -> None:
 
 
 def _chosen(em: Emitter, condition: ir.Value, a: Any, b: Any) -> Any:
-    """The value of the side that is taken."""
+    """Select the value of the side that is taken."""
     (first, rebuild), (second, _) = flatten(em, a), flatten(em, b)
     return rebuild([em.b.select(condition, x, y) for x, y in zip(first, second, strict=True)])
 
@@ -638,7 +639,7 @@ def lower_return(em: Emitter, op: ReturnOp) -> None:
 
 @lowers(llvm_ext.AssumeOp)
 def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
-    """A fact that the program states; the analyses have read it, the compiler gets it as well."""
+    """Pass a fact that the program states on to the compiler; the analyses have read it already."""
     held = em.get(op.condition)
     if isinstance(held, ir.Value):
         em.call(llvm.ASSUME, [held])
@@ -646,9 +647,9 @@ def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
 
 @lowers(ttg.BarrierOp)
 def lower_barrier(em: Emitter, op: ttg.BarrierOp) -> None:
-    """All subgroups of the work-group meet; memory written before is visible after.
+    """Synchronise all subgroups of the work-group; memory written before is visible after.
 
-    With one subgroup it is for the compilers, which see a single lane's accesses to buffers.
+    With one subgroup only the compilers need it: they see a single lane's accesses to buffers.
     """
     if em.state.num_warps > 1 or em.state.slm_kept:
         with em.b.added(ADDED_NODE in op.attributes):

@@ -1,4 +1,4 @@
-"""Binds SSA values to LLVM values and runs the table of lowerings."""
+"""`Emitter`: bind SSA values to LLVM values and run the table of lowerings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOWERINGS: dict[type[Operation], Lowering] = {}
 
 
 def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
-    """Enter a function into the table of lowerings."""
+    """Register a function in the table of lowerings."""
 
     def enter(function: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(kinds, function))
@@ -40,20 +40,20 @@ def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
 
 
 class OpenRead(Protocol):
-    """Values that are read from memory when they are used, in the same LLVM block.
+    """Values whose memory reads are written at their use, in the same LLVM block.
 
-    Without a region of shared local memory, they lie in global memory.
+    Without a region of shared local memory, they are in global memory.
     """
 
     @property
     def region(self) -> Region | None: ...
 
     def finish(self) -> None:
-        """Read what has not been read."""
+        """Write the reads that are still pending."""
 
 
 class Emitter(Writer):
-    """A writer of the operations of one function; SSA values are bound to what holds them."""
+    """Writer of the operations of one function; SSA values are bound to registers or values."""
 
     def __init__(self, state: ModuleState, function: ir.Function, source: Operation) -> None:
         self.entry = function.append_basic_block("entry")
@@ -65,14 +65,14 @@ class Emitter(Writer):
         self.b.before_leaving = self.finish_reads
         self.open_reads: list[OpenRead] = []
         self.held_stores: list[Callable[[], None]] = []
-        """Of values that have been made, which are written together."""
+        """Stores of computed values, which are written together."""
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0
         self.divisors: dict[Operation, Divisor] = {}
-        """Of divisions in loops that do not change what they divide by."""
+        """Shared divisors of loop-invariant divisions."""
         self.has_arrived = False
-        """Between `xe.barrier_arrive` and `xe.barrier_wait`, where no other barrier may stand."""
+        """True from `xe.barrier_arrive` to `xe.barrier_wait`; no other barrier is allowed there."""
         self.frames: list[Any] = []
         self.targets: dict[Block, ir.Block] = {}
         self.joins: dict[SSAValue, list[Any]] = {}
@@ -107,7 +107,7 @@ class Emitter(Writer):
         return view_of(self.layout(value.type if isinstance(value, SSAValue) else value))
 
     def thread_part(self, view: View, dim: int) -> ir.Value | None:
-        """What lane and warp add to coordinate `dim`."""
+        """The part of coordinate `dim` that depends on lane and warp."""
         lane = self.bits_to_coordinate(self.lane_id(), [c[dim] for c in view.lanes], "lane")
         warp = self.bits_to_coordinate(self.warp_id(), [c[dim] for c in view.warps], "warp")
         if lane is None or warp is None:
@@ -116,7 +116,7 @@ class Emitter(Writer):
                              if disjoint(view, dim) else self.b.xor(lane, warp))
 
     def finish_reads(self, *, shared: bool = True) -> None:
-        """Read now what was to be read where it is used; without `shared`, from global memory."""
+        """Write pending reads at this point; without `shared`, only those of global memory."""
         waiting, self.open_reads = self.open_reads, []
         for read in waiting:
             if shared or read.region is None:
@@ -125,13 +125,13 @@ class Emitter(Writer):
                 self.open_reads.append(read)
 
     def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
-        """Private memory, made in the entry block."""
+        """Allocate private memory in the entry block."""
         made = self.allocas.alloca(vector_of(kind, count))
         made.align = align
         return made
 
     def analysis(self, analyse: Callable[[Operation, int], T]) -> T:
-        """What an analysis says of the function that is being written, asked once."""
+        """Result of an analysis of the function that is being written, computed once."""
         key = analyse, self.source
         if key not in self._analyses:
             self._analyses[key] = analyse(self.source, self.state.lanes)
@@ -165,7 +165,7 @@ class Emitter(Writer):
         self.b.back(outer)
 
     def _assume_multiple(self, op: Operation) -> None:
-        """Assume that an integer is a multiple of what the program says of it."""
+        """Assume that an integer is a multiple of the number that the program states."""
         stated = list(getattr(op.attributes["tt.divisibility"], "get_values", tuple)())
         kind = op.results[0].type
         if (len(stated) != 1 or not isinstance(kind, IntegerType) or stated[0] < 2
@@ -177,7 +177,7 @@ class Emitter(Writer):
 
 
 def _locate(error: XeError, op: Operation) -> None:
-    """Let an error know the source line of the innermost operation that it is about."""
+    """Add the source line of the innermost operation to an error that has none."""
     source = source_of(op)
     if source is not None and not error.location:
         error.location = f"{source.file}:{source.line}"
@@ -189,7 +189,7 @@ def encoding_of(kind: Attribute) -> Any:
 
 
 def flatten(em: Emitter, value: Any) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
-    """A bound value as LLVM values, and how to make it again from others like them."""
+    """A bound value as LLVM values, and a function that rebuilds it from other such values."""
     if isinstance(value, Registers):
         width = value.width
         return value.all_chunks(em), lambda parts: eager(value.kind, parts, width)

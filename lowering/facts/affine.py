@@ -6,14 +6,14 @@ They are read from ttgir; layouts do not count, only the arithmetic:
     pointers = base + index (in elements)
     mask     = and of  low[d] <= position[d] < high[d]
 
-`position[d]` runs over 0 .. shape[d]-1 inside the block.  Where no formula exists, `Unknown` is
-raised with the reason.
+`position[d]` runs over 0 .. shape[d]-1 inside the block.  If no formula exists, `Unknown` is raised
+with the reason.
 
-A formula is one of integers of mathematics, and a kernel computes with some bits.  Sums,
-differences and products agree with it modulo 2^bits.  What extends, compares or divides a number,
-or adds it to a pointer, needs the number itself: `Affine.exact` adds the conditions under which
-the formula has room in the bits, unless the ranges of its symbols prove them.  A formula holds
-wherever all of its conditions do.
+A formula is exact integer arithmetic, but a kernel computes with a number of bits.  Sums,
+differences and products agree with it modulo 2^bits.  Other uses need the exact number: extensions,
+comparisons, divisions, and additions to a pointer.  For these, `Affine.exact` adds the conditions
+under which the formula fits the bits, unless the ranges of its symbols prove them.  A formula is
+valid if all of its conditions hold.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Remainder:
 
     @property
     def depth(self) -> int:
-        """How many remainders are taken of one another."""
+        """Nesting depth of remainders."""
         symbols = self.value.symbols | self.modulus.symbols
         return 1 + max((s.depth for s in symbols if isinstance(s, Remainder)), default=0)
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """The symbol "how many times this loop has run": 0 in the first iteration."""
+    """Symbol: the number of iterations of a loop that are complete, 0 in the first."""
 
     loop: Operation
 
@@ -92,9 +92,9 @@ class LastIteration:
 
 @dataclass(frozen=True)
 class Wrap:
-    """An index that goes on somewhere else where `start` + position reaches `end`.
+    """An index that continues elsewhere once `start` + position reaches `end`.
 
-    It does not as long as `unless` holds; `symbol` then stands for `start`.
+    It does not as long as `unless` holds; then `symbol` equals `start`.
     """
 
     start: Poly
@@ -187,7 +187,7 @@ def _remembered(
     before: Callable[[SSAValue], Formula | Unknown] = lambda _: Unknown(
         "a loop makes the value from itself"),
 ) -> Formula:
-    """The formula of a value, or `Unknown` again, after those of what it is computed from."""
+    """Return the cached formula of a value, or raise its `Unknown`, after those of its operands."""
     for needed in operands_first(value, known, through):
         known[needed] = before(needed)
         try:
@@ -201,19 +201,19 @@ def _remembered(
 
 
 def _of_itself(value: SSAValue) -> Index | Unknown:
-    """The formula of a value while a loop makes it from itself."""
+    """Formula of a value while a loop computes it from itself."""
     if shape_of(value):
         return Unknown("a loop makes the value from itself")
     return Index(Poly.symbol(value), ())
 
 
 class Affine:
-    """Formulas of the values of one function; answers are remembered."""
+    """Formulas of the values of one function; results are cached."""
 
     def __init__(self) -> None:
         self.facts = Facts(trusting=False)
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
-        """What accesses touch, by the access and the loop around it."""
+        """Surfaces that accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}
         self._pointers: dict[SSAValue, Pointers | Unknown] = {}
         self._masks: dict[SSAValue, Mask | Unknown] = {}
@@ -223,7 +223,7 @@ class Affine:
     # -- what is known of polynomials --------------------------------------------------------------
 
     def bounds(self, poly: Poly) -> Range:
-        """The least and the greatest number that a polynomial can be."""
+        """Lower and upper bound of a polynomial."""
         return bounds(poly, self.facts)
 
     def nonnegative(
@@ -244,7 +244,7 @@ class Affine:
         return _remembered(self._indices, value, _INDEXED, self._small_index, _of_itself)
 
     def exact(self, value: SSAValue) -> Index:
-        """The formula of integers, with the conditions under which it has room in their bits."""
+        """Formula of integers, with the conditions under which it fits their bits."""
         if value not in self._exact:
             found = self.index(value)
             self._exact[value] = (
@@ -258,7 +258,7 @@ class Affine:
             return None
 
     def _never_wraps(self, value: SSAValue) -> bool:
-        """True if a formula and its parts have room in their bits, by proof or as assumed."""
+        """True if a formula and its parts fit their bits, by proof or by assumption."""
         for needed in operands_first(value, self._stays_exact, _NEVER_WRAPS):
             op = needed.owner
             self._stays_exact[needed] = not isinstance(op, Block | TruncIOp) and (
@@ -267,7 +267,7 @@ class Affine:
         return self._stays_exact[value]
 
     def _fitting(self, found: Index, value: SSAValue) -> Index:
-        """The formula under the conditions that its least and greatest element have room."""
+        """The formula under the conditions that its least and greatest element fit."""
         bits = bits_of(value)
         (least, most), what = full(bits), f"numbers of {bits} bits do not wrap around"
         low = high = found.start
@@ -336,8 +336,7 @@ class Affine:
         raise Unknown(f"{value.owner.name} has no affine form")
 
     def natural(self, value: SSAValue) -> Index:
-        """The formula of integers, under the conditions that they have room and none is negative.
-        """
+        """Formula of integers, under the conditions that they fit and that none is negative."""
         found = self.exact(value)
         if any(self.bounds(stride)[0] < 0 for stride in found.strides):
             raise Unknown("an unsigned number that falls along a dimension")
@@ -446,11 +445,11 @@ class Affine:
         return total
 
     def moved(self, offset: SSAValue, rank: int) -> Index:
-        """What a scalar offset of a pointer adds to an index of some dimensions."""
+        """Index of some dimensions that a scalar offset of a pointer adds."""
         return replace(self._offset(offset), strides=(Poly({}),) * rank)
 
     def _offset(self, value: SSAValue) -> Index:
-        """What is added to a pointer: a signed number, or one modulo 2^64 as addresses are."""
+        """Index that is added to a pointer: signed, or modulo 2^64 as addresses are."""
         return self.index(value) if bits_of(value) == 64 else self.exact(value)
 
     def pointers(self, value: SSAValue) -> Pointers:
@@ -571,7 +570,7 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
 
 
 def small_symbols(polys: Iterable[Poly], facts: Facts) -> list[Guard]:
-    """The conditions on single symbols under which polynomials have room in 64 bits.
+    """Conditions on single symbols under which polynomials fit 64 bits.
 
     Each can be tested with 64 bits; `Unknown` if no size of the symbols is enough.
     """
@@ -599,8 +598,7 @@ def small_symbols(polys: Iterable[Poly], facts: Facts) -> list[Guard]:
 def bounds(
     poly: Poly, facts: Facts, assumed: Mapping[Symbol, Range] = MappingProxyType({})
 ) -> Range:
-    """The least and the greatest number that a polynomial can be, with assumed ranges of symbols.
-    """
+    """Lower and upper bound of a polynomial, with assumed ranges of symbols."""
     low = high = 0
     for monomial, coefficient in poly.terms.items():
         ends = (coefficient, coefficient)
@@ -639,12 +637,12 @@ def _symbol_multiple(symbol: Symbol, facts: Facts) -> int:
 
 
 def invariant_in(poly: Poly, loop: Operation) -> bool:
-    """True if no symbol of `poly` is made inside the loop."""
+    """True if no symbol of `poly` is computed inside the loop."""
     return all(not made_inside(symbol, loop) for symbol in poly.symbols)
 
 
 def made_inside(symbol: Symbol, loop: Operation) -> bool:
-    """True if a symbol's value belongs to the body of `loop`."""
+    """True if a symbol is computed in the body of `loop`."""
     if isinstance(symbol, Iteration):
         return symbol.loop is loop or loop.is_ancestor(symbol.loop)
     if isinstance(symbol, Remainder):
@@ -686,6 +684,6 @@ def _both(left: Mask, right: Mask) -> Mask:
 
 
 def _all_wraps(left: Index, right: Index) -> dict[int, Wrap]:
-    """The wraps of a sum, without those of dimensions along which both sides wrap."""
+    """Wraps of a sum, without those of dimensions along which both sides wrap."""
     both = left.wraps.keys() & right.wraps.keys()
     return {d: w for d, w in {**left.wraps, **right.wraps}.items() if d not in both}

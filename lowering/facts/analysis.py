@@ -105,9 +105,10 @@ class Facts:
         return found[value]
 
     def unsolved(self, values: Iterable[SSAValue]) -> list[SSAValue]:
-        """The values without facts that some values depend on, each after its sources.
+        """Values without facts that some values depend on, each after its sources.
 
-        What a loop carries stands after its start, and before what the loop makes of it.
+        A loop-carried value comes after its initial value, and before the value that the loop
+        yields for it.
         """
         order: dict[SSAValue, None] = {}
         entered: set[SSAValue] = set()
@@ -147,7 +148,7 @@ class Facts:
         return unknown(bits_of(value), len(shape_of(value)))
 
     def _stated(self, value: SSAValue, fact: Fact) -> Fact:
-        """What is known with what the program states."""
+        """The fact with what the program states of the value."""
         if not self.trusting:
             return fact
         op = value.owner
@@ -162,7 +163,7 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
 
 
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-    """The values that a fact comes from, and those that only a loop hands back."""
+    """Values that a fact is computed from, and those that only a loop's back edge passes."""
     op = value.owner
     if isinstance(op, Block):
         held = carried(value)
@@ -188,7 +189,7 @@ def _constant(value: SSAValue, number: int) -> Fact:
 
 
 def _listed(op: arith.ConstantOp) -> Fact:
-    """The range of a tensor of several numbers."""
+    """Fact of a constant tensor with several different numbers."""
     bits, rank = bits_of(op.result), len(shape_of(op.result))
     fact = unknown(bits, rank)
     if not bits or not isinstance(op.value, DenseIntOrFPElementsAttr):
@@ -229,8 +230,7 @@ def _counter(loop: scf.ForOp, fact: Fact, given: Sequence[Fact]) -> Fact:
 
 
 def _weakened(value: SSAValue, old: Fact, new: Fact, changes: int) -> Fact:
-    """What holds for a value in each pass of a loop; the range of what it carries soon has no end.
-    """
+    """Fact that holds in each iteration of a loop; a carried value's range is soon unbounded."""
     fact = join(old, new, pointee_bytes_or_1(value))
     if changes < PATIENCE or carried(value) is None:
         return fact
@@ -250,9 +250,9 @@ def _hinted(op: Operation, fact: Fact) -> Fact:
 
 
 def proven_range(value: SSAValue) -> Range:
-    """The least and the greatest number that elements are proved to be, by an analysis of its own.
+    """Lower and upper bound that are proved for elements, by a new analysis.
 
-    Passes that ask for many values keep one `Facts`.
+    Passes with many queries create one `Facts`.
     """
     return Facts(trusting=False).range(value)
 

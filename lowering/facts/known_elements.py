@@ -34,10 +34,10 @@ _ARITHMETIC: dict[type[Operation], Callable[[Elements, Elements], Elements]] = {
 def known_elements(
     value: SSAValue, depth: int = DEPTH, *, as_shifts: bool = False
 ) -> Elements | None:
-    """The elements, all of which are natural numbers below 2^31 that do not wrap; else None.
+    """Known elements, if all are natural numbers below 2^31 that do not wrap; else None.
 
-    `as_shifts` remainders of what is only known up to a multiple count as never negative: by a
-    negative number nothing can be shifted.
+    With `as_shifts`, remainders of numbers that are only known modulo that divisor count as
+    natural: shifts by negative numbers are undefined.
     """
     op, shape = value.owner, shape_of(value)
     known = constant_of(value)

@@ -1,7 +1,8 @@
-"""Integer polynomials over the scalars of a kernel, the arithmetic behind surface raising.
+"""Integer polynomials over the scalars of a kernel, the arithmetic that surface raising is based
+on.
 
-A symbol is any hashable thing: an SSA value, or one of the derived symbols of `affine`.
-Overflow is not modelled: index arithmetic that wraps addresses memory the kernel does not own.
+A symbol is any hashable object: an SSA value, or one of the derived symbols of `affine`. Overflow
+is not modelled: index arithmetic that wraps addresses memory the kernel does not own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ Symbol = Hashable
 
 
 class Monomial(tuple[Symbol, ...]):
-    """A product of symbols.  Products in another order are equal; the order as written stays, so
-    that what is computed does not depend on where values lie in Python's memory."""
+    """A product of symbols.
+
+    Products in another order are equal.  The order as written is preserved, so that results do not
+    depend on addresses of Python objects.
+    """
 
     __slots__ = ()
 
@@ -66,7 +70,7 @@ class Poly:
 
     @property
     def is_small(self) -> bool:
-        """True if it is worth computing with: products of sums grow without bound."""
+        """True if a polynomial has few terms: products of sums grow without bound."""
         return len(self.terms) <= MAX_TERMS and max(map(len, self.terms), default=0) <= MAX_DEGREE
 
     @property

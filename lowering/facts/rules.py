@@ -1,8 +1,8 @@
-"""What holds for the result of an operation, from what holds for its operands: one rule for each.
+"""One rule for each operation: the fact of its result, from the facts of its operands.
 
-A rule's docstring is the formula that it is about, for elements of `bits` bits: sums, differences
-and products are modulo 2^bits, quotients are cut towards zero, `u` marks operations on unsigned
-numbers.  Rules take and give `Fact`s; `RULES` has them by the class of the operation.
+A rule's docstring is the formula that it implements, for elements of `bits` bits: sums, differences
+and products are modulo 2^bits, quotients are rounded towards zero, `u` marks operations on unsigned
+numbers.  Rules take and return `Fact`s; `RULES` has them by the class of the operation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ RULES: dict[type[Operation], Rule] = {}
 class Result(NamedTuple):
     """The one result of an operation: its bits and shape.
 
-    An `ideal` one is made as if nothing wrapped around and no dividend were negative.
+    An `ideal` one is computed as if nothing wrapped around and no dividend were negative.
     """
 
     op: Operation
@@ -78,12 +78,12 @@ class Result(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Dimensions that facts are kept for: a scalar has one."""
+        """Dimensions that facts have: a scalar has one."""
         return max(len(self.shape), 1)
 
     @property
     def wraps(self) -> bool:
-        """False if the operation is assumed not to pass the largest or the smallest number."""
+        """False if the operation is assumed not to wrap around."""
         if self.ideal:
             return False
         flags = self.op.properties.get("overflowFlags")
@@ -103,7 +103,7 @@ class Result(NamedTuple):
         self, found: Range | None = None, *, contiguity: Sequence[int] = (),
         constancy: Sequence[int] = (), divisibility: Sequence[int] = (),
     ) -> Fact:
-        """A fact of this result; what is not given is unknown."""
+        """Create a fact of this result; parts that are not given are unknown."""
         ones = (1,) * self.rank
         low, high = full(self.bits) if found is None else fitting(found, self.bits)
         return Fact(low, high, tuple(contiguity) or ones, tuple(constancy) or ones,
@@ -160,7 +160,7 @@ def _moved(to: Result, given: Sequence[Fact]) -> Fact:
 
 @rule(BitcastOp, IntToPtrOp, PtrToIntOp)
 def _reinterpreted(to: Result, given: Sequence[Fact]) -> Fact:
-    """the bits of x; runs stay if neighbours are as far apart as before"""
+    """the bits of x; runs remain if neighbours have the same distance as before"""
     source, before, after = given[0], to.op.operands[0], to.op.results[0]
     if bits_of(before) != to.bits:
         return unknown(to.bits, len(to.shape))
@@ -328,9 +328,9 @@ def _shifted_right(to: Result, given: Sequence[Fact]) -> Fact:
 
 
 def _whole_runs(a: Fact, b: Fact, dim: int, divisor: int) -> int:
-    """Elements in a row between two multiples of what divides the divisor.
+    """Consecutive elements between two multiples of the divisor's divisor.
 
-    They begin at a multiple of their number, so that no wrap lies between them, and their rounded
+    They begin at a multiple of their number, so that no wrap is between them, and their rounded
     down quotients by one divisor are equal.
     """
     return min(a.contiguity[dim], a.divisibility[dim], divisor, b.constancy[dim])

@@ -23,17 +23,17 @@ from triton_xe.errors import UnsupportedError
 
 
 class Unknown(Exception):
-    """No formula, and why."""
+    """No formula exists; the message is the reason."""
 
 
 def attribute(op: Operation, name: str) -> Any:
-    """A property or attribute of an operation, whichever holds it."""
+    """A property or attribute of an operation, whichever has the name."""
     found = op.properties.get(name)
     return op.attributes.get(name) if found is None else found
 
 
 def integer_attribute(op: Operation, name: str) -> int | None:
-    """The number that an operation holds under a name, if it holds anything."""
+    """The number that an operation has under a name; None if it has none."""
     held = attribute(op, name)
     if held is None:
         return None
@@ -54,7 +54,7 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 def constant_of(value: SSAValue) -> int | None:
-    """The integer a scalar or splat constant holds."""
+    """The integer of a scalar or splat constant."""
     if not isinstance(value.owner, arith.ConstantOp):
         return None
     held = value.owner.value
@@ -83,7 +83,7 @@ Reshape = ExpandDimsOp | ReshapeOp | BroadcastOp | TransOp
 
 @dataclass(frozen=True)
 class Carried:
-    """A value that a loop carries: what it starts from, and what an iteration makes of it."""
+    """A loop-carried value: its initial value, and the value that an iteration yields."""
 
     loop: scf.ForOp
     start: SSAValue
@@ -91,7 +91,7 @@ class Carried:
 
 
 def carried(value: SSAValue) -> Carried | None:
-    """How a loop carries a block argument; None of what no loop does."""
+    """How a loop carries a block argument; None if no loop carries it."""
     loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
     if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or not value.index:
         return None
@@ -139,13 +139,13 @@ def pointee_bytes(value: SSAValue) -> int:
 def states_facts(op: Operation) -> bool:
     """True if facts stated of an operation are about one known value.
 
-    Of control flow they may be about any of its results, also one that is gone by now.
+    For control flow, a fact may be about any of its results, even one that has been removed.
     """
     return len(op.results) == 1 and type(op) not in (scf.ForOp, scf.IfOp, scf.WhileOp)
 
 
 def pointee_bytes_or_1(value: SSAValue) -> int:
-    """Bytes from one element to the next of what a pointer points to; 1 of an integer."""
+    """Bytes from one element that a pointer points to, to the next; 1 for an integer."""
     return pointee_bytes(value) if isinstance(element_of(value), PointerType) else 1
 
 

@@ -1,4 +1,4 @@
-"""Walks over what values are computed from, without recursion: code may be as deep as it likes."""
+"""Walks over the operands of values, without recursion: code may be arbitrarily deep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ def operands_first(
     value: SSAValue, known: Container[SSAValue],
     through: Callable[[Operation], Iterable[SSAValue]],
 ) -> Iterator[SSAValue]:
-    """`value` after the values that it is computed from, as `through` tells, that are not known.
+    """Yield `value` after the values that it is computed from, without known ones.
 
-    An analysis that keeps its answers in `known` asks for each when it has those of its operands.
+    `through` lists the operands of an operation to visit.  An analysis that caches its results in
+    `known` gets each value after its operands.
     """
     waiting = [(value, False)]
     while waiting:

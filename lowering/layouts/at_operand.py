@@ -1,11 +1,11 @@
-"""An operand of a dot that is computed from what is loaded, in the layout of the matrix unit.
+"""Compute an operand of a dot from loads in the layout of the matrix unit.
 
     %w = tt.load %p ; %b = f(%w, ...) ; cvt %b -> #dot_op
  -> %w' = tt.load %p' : #dot_op ; f(%w', ...) : #dot_op
 
-So for weights of few bits, that are unpacked and scaled on their way: nothing is exchanged through
-shared local memory, and what several rows or columns share is loaded once.  Pointers and
-indices that a loop only moves become a scalar that it carries.
+This is for weights of few bits, which are unpacked and scaled before the dot.  Nothing is exchanged
+through shared local memory, and elements that several rows or columns share are loaded once.
+Pointers and indices that a loop only moves become a scalar that it carries.
 """
 
 from __future__ import annotations
@@ -65,19 +65,20 @@ from triton_xe.plan.operand import takes_words
 
 MOST_STEPS = 60
 MANY_POINTERS = 64
-"""In each lane: with 64 bits each they fill half of the largest register file."""
+"""Pointers per lane: with 64 bits each, they fill half of the largest register file."""
 UNPACKED = "xe.unpacked"
-"""Attribute of a load, then of a block load, whose elements a dot's operand is computed from."""
+"""Attribute of a load whose elements a dot's operand is computed from."""
 MOST_COPIES = 4
-"""Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
+"""Warps that may unpack the same weights redundantly: cheaper than a barrier and an exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
-    """The value of a conversion to a dot's operand, computed in its layout; None where it is not.
+    """Compute the value of a conversion to a dot's operand in its layout; None if that does not
+    pay.
 
-    Only where something is loaded element by element, blocks come in any layout, and where few
-    warps do the same work, or no more than do it now.
+    It pays if something is loaded element by element (2D blocks come in any layout), and if few
+    warps do the same work, or no more than before.
     """
     encoding = layout_held(op.result)
     held = encoding.encoding
@@ -93,7 +94,7 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
 
 
 def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
-    """What a load brings, loaded in another layout; the value itself where that cannot be."""
+    """Load a value in another layout; return the value itself if that is impossible."""
     load = value.owner
     if not isinstance(load, LoadOp) or not _has_addresses(load):
         return value
@@ -101,7 +102,7 @@ def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
 
 
 def load_rows_in_pairs(function: Operation, target: Target) -> None:
-    """Have lanes load two rows of B where it goes through shared memory as words of two rows."""
+    """Load two rows of B per lane if B goes through shared memory as words of two rows."""
     for op in all_of(function, ConvertLayoutOp):
         encoding, loop = _two_rows(op), op.parent_op()
         if encoding is not None and op.src.has_one_use() and isinstance(
@@ -110,7 +111,7 @@ def load_rows_in_pairs(function: Operation, target: Target) -> None:
 
 
 def _sum_bytes(loop: scf.ForOp, target: Target) -> int:
-    """What the sums that a loop carries, and those that it begins, take in a subgroup."""
+    """Register bytes in a subgroup of the sums that a loop carries or starts."""
     sums = [v for v in loop.iter_args if isinstance(v.type, TensorType) and isinstance(
         encoding_of(v.type), DpasEncoding)]
     sums += [op.d for op in loop.body.block.ops
@@ -119,8 +120,7 @@ def _sum_bytes(loop: scf.ForOp, target: Target) -> int:
 
 
 def _two_rows(op: ConvertLayoutOp) -> BlockedEncoding | None:
-    """The layout of B as it is loaded, with two rows in a lane; None for what has them, or is no B.
-    """
+    """Layout of B with two rows in a lane; None for a B that has them, and for other operands."""
     want, have = encoding_of(op.result.type), encoding_of(op.src.type)
     if not isinstance(want, DotOperandEncoding) or want.op_idx != 1 or not isinstance(
             want.parent, DpasEncoding):
@@ -136,9 +136,9 @@ def _two_rows(op: ConvertLayoutOp) -> BlockedEncoding | None:
 
 
 def rebuild_pointers(function: Operation) -> None:
-    """Have loops carry scalars where their tensors of pointers fill half of the registers.
+    """Carry scalars through loops whose tensors of pointers fill half of the registers.
 
-    What is added to the scalars stays the same, and half as large.
+    The offsets that are added to the scalars are loop-invariant, and half as large.
     """
     facts = Facts(trusting=False)
     for loop in all_of(function, scf.ForOp):
@@ -150,7 +150,7 @@ def rebuild_pointers(function: Operation) -> None:
 
 
 def _only_loads(pointer: SSAValue) -> list[LoadOp]:
-    """The loads through pointers that a loop moves and that nothing else needs."""
+    """Loads through pointers that a loop moves, if there are no other uses."""
     if not isinstance(pointer.type, TensorType) or not isinstance(
             pointer.type.element_type, PointerType):
         return []
@@ -166,7 +166,7 @@ def _only_loads(pointer: SSAValue) -> list[LoadOp]:
 
 
 def _addresses(pointers: SSAValue, facts: Facts) -> int:
-    """How many addresses a lane needs: one for each message that is known to be aligned."""
+    """Number of addresses that a lane needs: one for each message that is known to be aligned."""
     info, size = facts.of(pointers), pointee_bytes(pointers)
     run = max(min(run, max(divisor // size, 1))
               for run, divisor in zip(info.contiguity, info.divisibility, strict=True))
@@ -175,7 +175,7 @@ def _addresses(pointers: SSAValue, facts: Facts) -> int:
 
 
 def is_unpacked(value: SSAValue) -> bool:
-    """True if an operand of a dot is computed from what is loaded element by element."""
+    """True if an operand of a dot is computed from elements loaded one by one."""
     steps = _steps(value) or [] if len(shape_of(value)) == 2 else []
     loads = [v for v in steps if _is_load(v) and 1 not in shape_of(v)]
     return bool(loads) and any(
@@ -183,13 +183,13 @@ def is_unpacked(value: SSAValue) -> bool:
 
 
 def copies_of(kind: Attribute) -> int:
-    """How many warps hold the same element of a tensor."""
+    """Number of warps that have the same element of a tensor."""
     masks = layout_of(kind).free_variable_masks().get("warp", 0)
     return 1 << masks.bit_count()
 
 
 def _steps(value: SSAValue) -> list[SSAValue] | None:
-    """The values that lead from loads to a value; None where one of them cannot be had anew."""
+    """Values between loads and a value; None if one of them cannot be recomputed."""
     work, seen = [value], dict[SSAValue, None]()
     while work:
         here = work.pop()
@@ -210,13 +210,13 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 
 
 def _is_load(value: SSAValue) -> bool:
-    """True if elements are loaded as weights are: each for itself, or by blocks."""
+    """True if elements are loaded as weights are: one by one, or by 2D blocks."""
     op = value.owner
     return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and UNPACKED in op.attributes)
 
 
 def _may_load_again(load: LoadOp) -> bool:
-    """True if a load can bring what another layout wants, with messages as wide or fewer."""
+    """True if a load in another layout needs no more messages, each at least as wide."""
     if not _has_addresses(load):
         return False
     found = carried_pointer(load.ptr)
@@ -230,7 +230,7 @@ def _may_load_again(load: LoadOp) -> bool:
 
 
 def _has_addresses(load: LoadOp) -> bool:
-    """True if the pointers and mask of a load can be had in any layout."""
+    """True if the pointers and mask of a load can be recomputed in any layout."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
     found = carried_pointer(load.ptr)
@@ -239,7 +239,7 @@ def _has_addresses(load: LoadOp) -> bool:
 
 
 def _is_packed(pointer: SSAValue) -> bool:
-    """True if several elements share an address: an index is divided on its way to it."""
+    """True if several elements share an address, because its index is a quotient."""
     work, seen = [pointer], set[SSAValue]()
     while work:
         value = work.pop()
@@ -253,7 +253,7 @@ def _is_packed(pointer: SSAValue) -> bool:
 
 
 def _is_regular(value: SSAValue) -> bool:
-    """True if a tensor is made of scalars, known numbers, and numbers that a loop counts up."""
+    """True if a tensor is computed from scalars, constants, and numbers that a loop counts up."""
     if not isinstance(value.type, TensorType) or is_cheap(value) or sums_of_bits(value):
         return True
     op = value.owner
@@ -266,7 +266,7 @@ def _is_regular(value: SSAValue) -> bool:
 
 
 def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
-    """The loop that carries a tensor, its number in it, and what it adds to all elements."""
+    """The loop that carries a tensor, the tensor's index, and the step added to all elements."""
     if not isinstance(pointer, BlockArgument) or pointer.index == 0:
         return None
     loop, index = pointer.block.parent_op(), pointer.index - 1
@@ -281,7 +281,7 @@ def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] 
 
 
 def _has_base(pointers: SSAValue) -> bool:
-    """True if a tensor of pointers counts from one scalar."""
+    """True if a tensor of pointers has one scalar base."""
     while isinstance(pointers.type, TensorType):
         op = pointers.owner
         if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):
@@ -296,7 +296,7 @@ class _Again(Elsewhere):
     shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
 
     def in_place(self, load: LoadOp) -> None:
-        """A load whose pointers are written again."""
+        """Recompute the pointers of a load."""
         encoding = layout_held(load.result)
         operands = [self._pointers(load, encoding), *load.operands[1:]]
         made = with_encoding(load, encoding, InsertPoint.before(load), operands)
@@ -328,7 +328,7 @@ class _Again(Elsewhere):
         return with_encoding(op, encoding, at, operands).results[0]
 
     def _counted(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        """Numbers that a loop counts up: what they are at first, and how far it has come."""
+        """Recompute numbers that a loop counts up: initial values plus the loop's progress."""
         found = carried_pointer(value)
         assert found is not None
         assert isinstance(value.type, TensorType)
@@ -344,7 +344,7 @@ class _Again(Elsewhere):
     def _times(
         self, value: SSAValue, few: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
-        """A tensor of which every eight elements along the last dimension are the same."""
+        """Multiply a tensor in which each eight elements along the last dimension are equal."""
         kind, runs = retyped(value.type, encoding), Runs(len(shape_of(value)) - 1, TIMES[32])
         words = layout_attr(words_layout(layout_of(kind), runs))
         return put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
@@ -360,7 +360,7 @@ class _Again(Elsewhere):
         return put(repeated, at)
 
     def _repeated(self, load: LoadOp, encoding: Attribute, runs: Runs) -> SSAValue:
-        """What a load brings, of which runs along a dimension are the same."""
+        """Load a tensor with runs of equal elements: one of each run, then repeat them."""
         kind = retyped(load.result.type, encoding)
         is_row = runs.times == shape_of(load.result)[runs.axis]
         words = encoding if is_row else layout_attr(words_layout(layout_of(kind), runs))
@@ -377,9 +377,9 @@ class _Again(Elsewhere):
         return repeated.result
 
     def _pointers(self, load: LoadOp, encoding: Attribute, runs: Runs | None = None) -> SSAValue:
-        """The pointers of a load, from the scalar that their loop moves where there is one.
+        """The pointers of a load, from the scalar that their loop moves if there is one.
 
-        With `runs` the first of each.
+        With `runs`, the first pointer of each run.
         """
         found = carried_pointer(load.ptr)
         first = load.ptr if found is None else found[0].iter_args[found[1]]
@@ -393,7 +393,7 @@ class _Again(Elsewhere):
     def _from(
         self, value: SSAValue, gone: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
-        """Pointers written again, in a layout, from a base that is so far behind theirs."""
+        """Recompute pointers in a layout, from a base that is advanced by `gone`."""
         if not isinstance(value.type, TensorType):
             return put(AddPtrOp(operands=[value, gone], result_types=[value.type]), at)
         op = value.owner
@@ -407,7 +407,7 @@ class _Again(Elsewhere):
 
 
 def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
-    """The sum of the steps that a loop has made, of an integer type."""
+    """Sum of the steps that a loop has made so far, of an integer type."""
     assert isinstance(kind, IntegerType)
     before, body = InsertPoint.before(loop), loop.body.block
     zero = put(arith.ConstantOp(IntegerAttr(0, kind)), before)

@@ -5,9 +5,9 @@
     tt.load %q
     ttg.convert_layout -> #blocked
 
-libtriton walks, from each access, through all that is connected with it, again and again: with 500
-accesses that takes minutes.  Here all accesses of a function count as connected, which they nearly
-always are, by its program id and its constants.
+libtriton walks from each access through all connected values: with 500 accesses that takes minutes.
+Here all accesses of a function count as connected.  They nearly always are, through its program id
+and its constants.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ WIDEST_BITS = 128
 
 
 def coalesced(ttgir: str) -> str:
-    """The text of a module whose tensors all have Triton's default layout, its accesses laid out
-    anew."""
+    """Lay out the accesses of a module whose tensors all have Triton's default layout."""
     module = import_ttgir(ttgir)
     coalesce(module)
     return write_module(module, locations=True)
@@ -54,7 +53,7 @@ def coalesce(module: ModuleOp) -> None:
 
 
 def chosen_layouts(function: Operation) -> Iterator[Chosen]:
-    """What each access of tensors of pointers is to be laid out as."""
+    """Yield the layout for each access of tensors of pointers."""
     facts = Facts(ideal=True)
     found: Iterable[Access] = all_of(function, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp)
     accesses = [a for a in found if isinstance(a.ptr.type, TensorType)]
@@ -75,10 +74,11 @@ def chosen_layouts(function: Operation) -> Iterator[Chosen]:
 def spread(
     shape: Sequence[int], order: Sequence[int], vector: int, lanes: int, warps: int
 ) -> BlockedEncoding:
-    """`vector` elements along the fastest dim in each lane; lanes, then warps, along it as well.
+    """Layout with `vector` elements along the fastest dim per lane; lanes, then warps, along it
+    too.
 
-    >>> str(spread((8, 64), (1, 0), 4, 16, 4))[14:]
-    'sizePerThread = [1, 4], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>'
+        >>> str(spread((8, 64), (1, 0), 4, 16, 4))[14:]
+        'sizePerThread = [1, 4], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>'
     """
     sizes, in_lanes, in_warps = ([1] * len(shape) for _ in range(3))
     sizes[order[0]] = vector
@@ -93,13 +93,13 @@ def spread(
 
 
 def _order(access: Access, facts: Facts) -> tuple[int, ...]:
-    """The dims, longest runs of addresses first; the last of equal ones."""
+    """The dims by descending length of their runs of addresses; later dims first if equal."""
     runs = facts.of(access.ptr).contiguity
     return tuple(sorted(reversed(range(len(runs))), key=lambda d: -runs[d]))
 
 
 def _vector(access: Access, facts: Facts) -> int:
-    """How many elements of the fastest dim one message of a lane may move."""
+    """Number of elements of the fastest dim that one message of a lane may move."""
     info, dim = facts.of(access.ptr), _order(access, facts)[0]
     aligned = max(info.divisibility[dim] // pointee_bytes(access.ptr), 1)
     run = min(info.contiguity[dim], shape_of(access.ptr)[dim])

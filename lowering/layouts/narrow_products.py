@@ -1,9 +1,9 @@
-"""Products of small integers and fp16, computed in fp32 and rounded, are products of fp16.
+"""Narrow products of small integers and fp16, computed in fp32 and rounded, to products in fp16.
 
     truncf (mulf (sitofp %q - 8.0), (extf %s)) : f16  ->  mulf (sitofp (%q - 8) : f16), %s
 
-The integers are exact in fp16, and their products with eleven bits in fp32, so that both round
-once; no sum takes the rounded product in.
+The integers are exact in fp16, and their products with eleven bits in fp32, so that both forms
+round once; the rounded product is not fused into a sum.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from triton_xe.lowering.facts.values import constant_of, element_of
 from triton_xe.lowering.rewriting import all_of, locate, put
 
 EXACT = 2048
-"""fp16 holds all integers up to here."""
+"""Largest integer up to which fp16 represents all integers."""
 _MOVES = (BroadcastOp, ExpandDimsOp, ConvertLayoutOp)
-"""What brings elements elsewhere as they are, scales of columns for example."""
+"""Operations that only move elements, for example scales of columns."""
 
 
 def narrow_products(function: Operation) -> None:
@@ -56,7 +56,7 @@ def narrow_products(function: Operation) -> None:
 
 
 def _factors(op: TruncFOp) -> tuple[SSAValue, SSAValue] | None:
-    """The integer in fp32 and the fp16 in fp32 whose product is rounded."""
+    """The integer and the fp16 factor, both converted to fp32, whose product is rounded."""
     product, kind = op.input.owner, op.result.type
     if not isinstance(product, arith.MulfOp) or op.rounding_mode is not None:
         return None
@@ -70,7 +70,7 @@ def _factors(op: TruncFOp) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _is_half(value: SSAValue) -> bool:
-    """True if fp32 was fp16."""
+    """True if an fp32 value is converted from fp16."""
     op = value.owner
     if isinstance(op, _MOVES):
         return _is_half(op.src)
@@ -78,7 +78,7 @@ def _is_half(value: SSAValue) -> bool:
 
 
 def _range(value: SSAValue) -> tuple[int, int] | None:
-    """Between what fp32 lies that is made of integers alone; None for others."""
+    """Bounds of an fp32 value that is computed from integers alone; None for others."""
     op = value.owner
     if isinstance(op, _MOVES):
         return _range(op.src)
@@ -98,7 +98,7 @@ def _range(value: SSAValue) -> tuple[int, int] | None:
 
 
 def _number(value: SSAValue) -> int | None:
-    """The integer that all elements of a constant are, but not -0."""
+    """The integer that all elements of a constant equal; None for -0."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     if not isinstance(held, DenseIntOrFPElementsAttr) or not held.is_splat():
         return None
@@ -134,7 +134,7 @@ def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
 
 
 def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
-    """The integers that fp32 is made of."""
+    """The integers that an fp32 value is computed from."""
     op, kind = value.owner, _like(value, IntegerType(32))
     if isinstance(op, SIToFPOp | UIToFPOp):
         return _of_32_bits(op, kind, at)
@@ -152,7 +152,7 @@ def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
 def _moved(
     op: Operation, source: SSAValue, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
-    """What an operation does with elements, done with those of another type."""
+    """Clone an operation for elements of another type."""
     return put(type(op).create(
         operands=[source], result_types=[kind], properties=dict(op.properties)), at)
 
@@ -173,9 +173,9 @@ def _of_32_bits(
 def _narrow_field(
     value: SSAValue, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue | None:
-    """Bits of what was widened to 64 bits, cut from 32; None of others.
+    """Extract a bit field of a 64-bit extension from 32 bits instead; None for others.
 
-    A shift that leaves nothing of the few bits that there were leaves nothing of 32 either.
+    A shift that removes all of the few bits of the source removes all of 32 too.
     """
     masked = value.owner
     if not isinstance(masked, arith.AndIOp) or not isinstance(masked.lhs.owner, arith.ShRUIOp):

@@ -1,4 +1,4 @@
-"""Tensors of which several elements in a row are the same: fewer of them, and what repeats them.
+"""Tensors with runs of equal elements: load one element of each run, and repeat it.
 
     load p  ->  xe.repeat (load p')      p' is every eighth pointer along a dimension
 
@@ -37,24 +37,24 @@ from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import locate
 
 TIMES = {32: 8, 8: 2}
-"""Fields of four bits in a word, and in a byte."""
+"""Number of 4-bit fields by the bits of a word or byte."""
 LANES, COLUMN_BITS = 16, 3
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Along a dimension every `times` elements in a row are the same."""
+    """Along dimension `axis`, each `times` consecutive elements are equal."""
 
     axis: int
     times: int
 
     def before(self, op: ExpandDimsOp) -> Runs:
-        """The same of the operand of an operation that inserts another dimension."""
+        """These runs in the operand of an operation that inserts another dimension."""
         return replace(self, axis=self.axis - (op.axis.value.data < self.axis))
 
 
 def joined(value: SSAValue) -> SSAValue | None:
-    """What a tensor has eight times in a row along its last dimension, joined with itself."""
+    """The tensor that a value repeats eight times along its last dimension by joins with itself."""
     for _ in range(TIMES[32].bit_length() - 1):
         shaped = before_conversions(value).owner
         pair = before_conversions(shaped.src).owner if isinstance(shaped, ReshapeOp) else None
@@ -69,7 +69,7 @@ def joined(value: SSAValue) -> SSAValue | None:
 
 
 def made_of(value: SSAValue) -> list[SSAValue] | None:
-    """What a tensor has its elements from, one by one; None where they are made anew."""
+    """Operands that a tensor's elements come from one by one; None if they are new."""
     op, few = value.owner, joined(value)
     if few is not None:
         return [few]
@@ -80,7 +80,7 @@ def made_of(value: SSAValue) -> list[SSAValue] | None:
 
 
 def repeats_of(load: LoadOp) -> Runs | None:
-    """Along what a load brings the same: in all rows, or words and bytes once for each field."""
+    """Runs of equal loaded elements: all rows, or one word or byte for all of its fields."""
     kind = load.result.type
     if not isinstance(kind, TensorType) or len(shape_of(load.result)) != 2:
         return None
@@ -97,7 +97,7 @@ def repeats_of(load: LoadOp) -> Runs | None:
 
 
 def can_shrink(value: SSAValue, runs: Runs) -> bool:
-    """True if `shrunk` knows how a value is made."""
+    """True if `shrunk` can recompute a value."""
     op = value.owner
     if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return True
@@ -114,7 +114,7 @@ def can_shrink(value: SSAValue, runs: Runs) -> bool:
 
 
 def shrunk(value: SSAValue, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
-    """The first element of each run of a tensor, in the encoding that it has."""
+    """The first element of each run of a tensor, in the same encoding."""
     if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return value
     if (value, runs) not in made:
@@ -155,9 +155,9 @@ def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValu
 
 
 def _divided(value: SSAValue, by: int, at: InsertPoint, facts: Facts) -> SSAValue | None:
-    """The signed quotient of numbers whose parts are all multiples; None where that is not known.
+    """Signed quotient of a sum whose terms are all multiples; None if that is not known.
 
-    What is a sum with the same known numbers in all lanes then stays one.
+    A sum with the same known numbers in all lanes keeps this form.
     """
     op, known = value.owner, constant_of(value)
     new: Operation | None = None
@@ -202,10 +202,10 @@ def shrunk_type(kind: Attribute, runs: Runs) -> TensorType[Attribute]:
 
 
 def words_layout(result: LinearLayout, runs: Runs) -> LinearEncoding:
-    """The layout of words that are to be repeated along a dimension.
+    """Layout of words that are to be repeated along a dimension.
 
-    Where lanes would hold the same words, they have those of different rows instead.  Else what
-    lies along the dimension is in registers one after the other, as it may be in memory.
+    If lanes would have copies of the same words, they get words of different rows instead.
+    Otherwise elements along the dimension are in consecutive registers, as they may be in memory.
     """
     def divided(basis: Sequence[int]) -> tuple[int, ...]:
         return tuple(x // runs.times if d == runs.axis else x for d, x in enumerate(basis))

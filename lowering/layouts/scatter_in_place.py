@@ -1,18 +1,18 @@
-"""Pass scatter-in-place: stores and atomics work in the layout of their operands.
+"""Pass scatter-in-place: stores and atomics use the layout of their operands.
 
     %q = ttg.convert_layout %p          addresses that were computed from loaded numbers
     tt.atomic_rmw add %q, (cvt %x)
  -> tt.atomic_rmw add %p, %x
 
-Triton lays scattered stores and atomics out one element per lane, whatever their operands have, as
-if neighbours could share a message.  They cannot, so that layout is worth no exchange of addresses
-of 8 bytes through shared local memory, with its barrier.  What an atomic returns is converted.
+Triton lays scattered stores and atomics out one element per lane, as if neighbours could share a
+message.  They cannot, so that layout is not worth an exchange of 8-byte addresses through shared
+local memory, with its barrier.  The result of an atomic is converted.
 
     tt.store %p, (cvt %x)  ->  tt.store %p, %x
 
-So does it where it does not know that addresses are aligned.  Messages do not need that: they are
-as wide in the layout in which the value is, which was loaded as it is stored.  Not so where the
-program loads from the same tensor: the exchange then keeps its loads before its stores.
+Triton also does so if it does not know that addresses are aligned.  Messages do not need alignment:
+they are as wide in the layout of the value, which was loaded as it is stored.  The conversion stays
+if the program loads from the same tensor, because the exchange orders its loads before its stores.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ScatterInPlacePass(TargetedPass):
 
 
 def _scatters(function: Operation, facts: Facts) -> Iterator[tuple[Operation, Attribute]]:
-    """Stores and atomics with the layout that their addresses come from, if all can have it."""
+    """Stores and atomics with the layout of their addresses' source, if all operands fit it."""
     scatters: list[Scatter] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
     for op in scatters:
         addresses = before_conversions(op.ptr)
@@ -97,7 +97,7 @@ def _converted_stores(
 
 
 def _messages(op: StoreOp, facts: Facts, view: View) -> int | None:
-    """With how many messages a store works, if neighbouring lanes are neighbours in memory."""
+    """Number of messages of a store, if neighbouring lanes are neighbours in memory."""
     width, _ = vector_width(facts, op.ptr, needed_mask(op.mask), view)
     runs = facts.of(op.ptr).contiguity
     step = [(d, c) for d, c in enumerate(view.lanes[0]) if c]
@@ -106,13 +106,13 @@ def _messages(op: StoreOp, facts: Facts, view: View) -> int | None:
 
 
 def _has(value: SSAValue, encoding: Attribute) -> bool:
-    """True if a value is had in a layout without an exchange."""
+    """True if a value is available in a layout without an exchange."""
     made = before_conversions(value).type
     return is_cheap(value) or (isinstance(made, TensorType) and made.encoding == encoding)
 
 
 def _move(op: Operation, encoding: Attribute) -> None:
-    """The operation in another layout; users of its results see the old one."""
+    """Move the operation to another layout; users of its results see the old one."""
     made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
     operands = [rematerialize(v, encoding, made) for v in op.operands]
     replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))

@@ -1,12 +1,12 @@
-"""Pass copy-by-message: blocks that are stored as they were loaded are loaded by equal messages.
+"""Pass copy-by-message: load blocks that are stored unchanged by the messages of the store.
 
     %x = load_nd %d : 32x16  ->  store_nd of each 8 rows
  -> %x0 = load_nd %e : 8x16  ->  store_nd %x0 ; %x1 = load_nd %e moved by 8 rows ; ...
 
-A store has at most eight rows.  Of a larger load through an address payload IGC 2.40 copies the
-rows that a store takes, and a load without one writes all fields of a payload of its own.  Equal
-messages share a payload where messages have offsets, and with stores to the same place of a surface
-that differs in its base alone.
+A store has at most eight rows.  After a larger load through an address payload, IGC 2.40 copies the
+rows of each store; a load without a payload writes all fields of a payload of its own.  Equal
+messages share a payload if messages have offsets.  They also share it with stores to the same
+coordinates of a surface that differs in its base alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from triton_xe.lowering.rewriting import all_of, erase_dead, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 OWN_PAYLOAD = 9
-"""Instructions of a load that has a payload of its own, and of one payload."""
+"""Instructions of a load with a payload of its own, and of that payload."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CopyByMessagePass(TargetedPass):
 
 @dataclass(frozen=True)
 class Copy:
-    """A store of rows that a load brings, and where they begin in the block of its descriptor."""
+    """A store of rows of a load, and the position of these rows in the load's block."""
 
     load: xegpu.LoadNdOp
     store: xegpu.StoreNdOp
@@ -59,7 +59,7 @@ class Copy:
 
 
 def _copies(create: xegpu.CreateNdTdescOp) -> list[Copy]:
-    """All stores of what is read through a descriptor; empty where there is anything else."""
+    """All stores of blocks that are loaded through a descriptor; empty if there are other uses."""
     kind = create.desc_type
     if kind.rank != 2 or kind.array_length != 1 or create.gather is not None:
         return []
@@ -110,7 +110,7 @@ def _stores(value: SSAValue) -> list[xegpu.StoreNdOp | None]:
 
 
 def _first_row(load: xegpu.LoadNdOp, store: xegpu.StoreNdOp) -> int | None:
-    """The row of a load from which on a store takes what it writes; None where it takes others."""
+    """The first row of a load that a store writes; None if it writes something else."""
     fragment, rows = store.value.owner, store.desc_type.get_shape()[0]
     if not isinstance(fragment, xe.FragmentOp) or not _is_as_wide(load.desc_type, store.desc_type):
         return None
@@ -128,7 +128,7 @@ def _is_as_wide(load: TensorDescType, store: TensorDescType) -> bool:
 
 
 def _load_by_copies(create: xegpu.CreateNdTdescOp, copies: list[Copy]) -> None:
-    """Load what each store writes by a message of its own."""
+    """Load the rows of each store by a message of their own."""
     made = create.clone()
     Rewriter.insert_op(made, InsertPoint.after(create))
     Rewriter.replace_value_with_new_type(made.desc, copies[0].store.desc_type)
@@ -140,7 +140,7 @@ def _load_by_copies(create: xegpu.CreateNdTdescOp, copies: list[Copy]) -> None:
 
 
 def _rows(desc: SSAValue, copy: Copy) -> SSAValue:
-    """What a store writes, loaded where all rows were."""
+    """Load the rows that a store writes, next to the original load."""
     at, kind = InsertPoint.before(copy.load), copy.store.value.type
     if any(copy.place):
         moved = xegpu.UpdateNdOffsetOp(desc=desc, offsets=copy.place)

@@ -1,9 +1,9 @@
-"""Pass reorder-rows: rows of transposed operands stand in the order that takes them apart cheapest.
+"""Pass reorder-rows: order the rows of transposed operands such that unpacking them is cheapest.
 
-A transposed message of dwords brings two rows of A in each: dword i of a lane has rows 2i and 2i+1.
-The rows of one half of four dwords are had two registers at a time, eight rows in their own order
-one by one.  A sum does not mind in which order its rows stand, so that they stand like A's in the
-loop, and get their own order behind it:
+A transposed message of dwords has two rows of A in each: dword i of a lane has rows 2i and 2i+1.
+Unpacking the low or high halves of four dwords handles two registers per instruction, but eight
+rows in natural order take one instruction each.  A sum may have its rows in any order.  So they
+have A's order inside the loop, and are restored after it:
 
     %a = xe.fragment %x from <0:0:0, 0:0:1, 0:1:0, ...>   ->   from <0:0:0, 0:1:0, ..., 0:0:1, ...>
     %sum = scf.for ... (dpas %a, %b, %c)                  ->   xe.fragment %sum from <rows>
@@ -29,13 +29,13 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 ROWS = len(BY_HALVES)
 WORD = 16
 REGISTER_BYTES = 64
-"""Of devices whose instructions take two registers of dwords at a time."""
+"""Bytes of a register on devices whose instructions process two registers of dwords."""
 _IN_ORDER = tuple((i // 2, i % 2) for i in range(ROWS))
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum that a loop carries, with the products that are added to it one after the other."""
+    """A loop-carried sum, with the products that are added to it in sequence."""
 
     loop: scf.ForOp
     index: int
@@ -62,7 +62,7 @@ class ReorderRowsPass(TargetedPass):
 
 
 def _sums(loop: scf.ForOp) -> Iterator[Sum]:
-    """The sums of a loop that begin as constants and are made of products of such operands."""
+    """Loop-carried sums that start as constants, of products with such operands."""
     body = loop.body.block
     for index, (start, first) in enumerate(zip(loop.iter_args, body.args[1:], strict=True)):
         products, value = list[xegpu.DpasOp](), cast(SSAValue, first)
@@ -75,7 +75,7 @@ def _sums(loop: scf.ForOp) -> Iterator[Sum]:
 
 
 def _only_product(value: SSAValue) -> xegpu.DpasOp | None:
-    """The product that alone uses a value, as what it is added to."""
+    """The product that is the only user of a value, as its addend."""
     users = [use.operation for use in value.uses]
     if len(users) != 1 or not isinstance(users[0], xegpu.DpasOp):
         return None
@@ -85,13 +85,13 @@ def _only_product(value: SSAValue) -> xegpu.DpasOp | None:
 
 
 def _is_same_everywhere(value: SSAValue) -> bool:
-    """True if all rows of a value are the same."""
+    """True if all rows of a value are equal."""
     held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat()
 
 
 def _has_pairs(product: xegpu.DpasOp) -> bool:
-    """True if A is eight rows, two in each dword that a transposed message brings."""
+    """True if A is eight rows, two in each dword of a transposed message."""
     fragment = product.a.owner
     if not isinstance(fragment, xe.FragmentOp) or not follow(triples(fragment), _IN_ORDER):
         return False
@@ -101,7 +101,7 @@ def _has_pairs(product: xegpu.DpasOp) -> bool:
 
 
 def _agreeing(sums: list[Sum]) -> list[Sum]:
-    """Those of the sums whose operands serve no other products."""
+    """Those of the sums whose operands have no other products."""
     while True:
         inside = {product for s in sums for product in s.products}
         kept = [s for s in sums if all(
@@ -113,7 +113,7 @@ def _agreeing(sums: list[Sum]) -> list[Sum]:
 
 
 def _restore(found: Sum) -> None:
-    """Give what leaves the loop its own order of rows."""
+    """Restore the natural order of rows after the loop."""
     result = found.loop.results[found.index]
     if result.first_use is None:
         return

@@ -1,13 +1,14 @@
-"""Division by a 32-bit integer that many are divided by: a multiplication, and a correction.
+"""Division of many numbers by one 32-bit integer: a multiplication, and a correction.
 
     m = floor((2^32 - 1) / d) ;  q = floor(x m / 2^32) ;  q + 1 where x - q d >= d
 
-For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d) is below 1, as 2^32 - m d <= d: so
-q is at most one too small.  Signs are taken off before and put back after.  The factor m itself is
-a function of the module, which `triton_xe.lowering.spirv.quotients` writes without a division.
+For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d).  That is below 1, because 2^32 - m
+d <= d, so q is at most one too small.  Signs are removed before and restored after.  The factor m
+itself is a function of the module, which `triton_xe.lowering.spirv.quotients` writes without a
+division.
 
-Intel's compiler writes 30 instructions with a branch in place of these 12, and half as many of
-doubles where these are fast.  Of tensors it does so for each element of a lane, with a branch each.
+Instead of these 12 instructions, Intel's compiler writes 30 with a branch, or half as many with
+doubles if these are fast.  For tensors it does so for each element of a lane, with a branch each.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.spirv import QUOTIENT
 
 FEWEST = 2
-"""Elements of a lane whose divisions are longer than the factor's and products."""
+"""Elements of a lane from which on a shared factor costs less than separate divisions."""
 MOST = (1 << 32) - 1
-"""The largest number that 32 bits hold."""
+"""Largest unsigned number of 32 bits."""
 SIGNED = (arith.DivSIOp, arith.RemSIOp)
 
 
 def pays(target: Target) -> bool:
-    """True if this is shorter than what Intel's compiler writes in loops."""
+    """True if this is shorter than Intel's compiler's code in loops."""
     return target.has_block_2d  # before, addresses that depend on it are no longer moved
 
 
@@ -51,12 +52,12 @@ class Divisor:
 
     @classmethod
     def of(cls, em: Writer, value: ir.Value, is_signed: bool) -> Divisor:
-        """What divisions by a value need."""
+        """Compute the values that divisions by `value` need."""
         size, sign = _size(Term(em, value)) if is_signed else (Term(em, value), None)
         return cls(size.value, None if sign is None else sign.value, _factor(em, size.value))
 
     def quotient(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
-        """A value divided, toward zero; a natural one is not negative."""
+        """Divide a value, rounding toward zero; a `natural` value is not negative."""
         _, sign, first, is_more = self._divided(em, value, natural)
         found = first + is_more.resized(I32)
         if self.sign is None:
@@ -65,7 +66,7 @@ class Divisor:
         return ((found ^ flips) - flips).value
 
     def remainder(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
-        """What is left, with the sign of the value."""
+        """Remainder of a division, with the sign of the value."""
         rest, sign, _, is_more = self._divided(em, value, natural)
         found = where(is_more, rest - Term(em, self.size), rest)
         return found.value if sign is None else ((found ^ sign) - sign).value
@@ -73,7 +74,7 @@ class Divisor:
     def _divided(
         self, em: Writer, value: ir.Value, natural: bool
     ) -> tuple[Term, Term | None, Term, Term]:
-        """What is left, the sign, the quotient or one less, and whether it is one less."""
+        """Remainder, sign, quotient or one less, and the condition that it is one less."""
         x, size = Term(em, value), Term(em, self.size)
         sign = None
         if self.sign is not None and not natural:
@@ -84,7 +85,7 @@ class Divisor:
 
 
 def _size(x: Term) -> tuple[Term, Term]:
-    """A signed integer without its sign, as an unsigned one, and the sign in all bits."""
+    """Absolute value of a signed integer, as an unsigned one, and its sign in all bits."""
     sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
     return (x ^ sign) - sign, sign
 
@@ -94,9 +95,11 @@ def _size(x: Term) -> tuple[Term, Term]:
 
 @dataclass(frozen=True)
 class SharedDivisor:
-    """A scalar that elements are divided by: itself, without its sign, the sign in all bits, and m.
+    """A scalar divisor of many elements: its value, its absolute value, its sign in all bits, and
+    m.
 
-    One of 64 bits is as large as 32 bits can be where it is larger, and divides what is smaller.
+    A 64-bit divisor beyond 32 bits is replaced by the largest number of 32 bits, because it divides
+    smaller numbers only.
     """
 
     scalar: ir.Value
@@ -106,7 +109,7 @@ class SharedDivisor:
 
     @classmethod
     def of(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> SharedDivisor:
-        """What divisions by a scalar need, written once."""
+        """Compute the values that divisions by a scalar need, once."""
         made: SharedDivisor = em.remember(
             _key(scalar, is_signed), lambda: cls._written(em, scalar, is_signed))
         return made
@@ -121,10 +124,10 @@ class SharedDivisor:
         return cls(scalar, size.value, held, _factor(em, at_least_one.value))
 
     def divides(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
-        """Division (`sdiv`, `srem`, `udiv`, `urem`) of elements.
+        """Return the division (`sdiv`, `srem`, `udiv`, `urem`) of elements by this scalar.
 
-        A function of the module that says a division, of which
-        `triton_xe.lowering.spirv.quotients` makes products.  With `natural`, none is negative.
+        It is a call of a function that `triton_xe.lowering.spirv.quotients` replaces by products.
+        With `natural`, no element is negative.
         """
         def write(x: ir.Value) -> ir.Value:
             count = x.type.count if isinstance(x.type, ir.VectorType) else 1
@@ -137,7 +140,7 @@ class SharedDivisor:
 
 
 def is_known(em: Writer, scalar: ir.Value, is_signed: bool) -> bool:
-    """True if what divisions by a scalar need has been written."""
+    """True if the values that divisions by a scalar need have been computed."""
     return em.knows(_key(scalar, is_signed))
 
 
@@ -177,9 +180,9 @@ def _function(
 
 
 def fits(op: Operation, facts: Facts) -> bool:
-    """True if elements are of 32 bits, or of 64 bits with a size below the largest of 32 bits.
+    """True if elements are of 32 bits, or of 64 bits below the largest number of 32 bits.
 
-    Divisors from that size on are as one of that size, so that all quotients are 0.
+    Quotients by larger divisors are 0, as by that number.
     """
     kind = get_element_type_or_self(op.results[0].type)
     if kind != i64:

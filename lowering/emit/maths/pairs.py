@@ -1,11 +1,11 @@
-"""fp16 two to a lane, and the integers of few bits that it is made of.
+"""fp16 arithmetic in pairs, two numbers per lane, and the small integers that it is computed from.
 
     (words >> shift & mask) - zero  ->  fp16  ->  * scale
 
-Where neighbours share a dword, as in operand B of DPAS, one instruction of 32 lanes works on two of
-each lane.  An integer below 1024 is written into the last bits of fp16's 1024; sums of such numbers
-are exact.  The functions of the module are like those of `halves`: their bodies in LLVM IR say what
-they compute, `triton_xe.lowering.spirv.pairs_visa` has the same in vISA.
+If neighbours share a dword, as in operand B of DPAS, one instruction of 32 lanes computes two
+numbers per lane.  An integer below 1024 is written into the last bits of fp16's 1024; sums of such
+numbers are exact.  The functions of the module are like those of `halves`: their bodies in LLVM IR
+are the definition, and `triton_xe.lowering.spirv.pairs_visa` has the same in vISA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from triton_xe.lowering.facts.values import constant_of
 
 FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
 MAGIC, BIAS = 0x6400, 1024
-"""The bits of fp16's 1024, whose last 10 bits count by ones; beyond 2048 fp16 counts by twos."""
+"""Bits of fp16's 1024, whose last 10 bits count in ones; beyond 2048 fp16 counts in twos."""
 BOTH = 0x10001
 _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
@@ -45,7 +45,7 @@ _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
 def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
     """True if fp16 tensors of a type are computed in pairs.
 
-    That is where they are used so, or where the operands lie so, as loads bring them.
+    They are if a later operation uses pairs, or if the operands are pairs, as loads return them.
     """
     if not (isinstance(kind, TensorType) and scalar_type(kind) == HALF and suits(em.state)
             and len(em.view(kind).registers) % CHUNK == 0):
@@ -54,7 +54,7 @@ def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> b
 
 
 def _lie_in_pairs(sides: Sequence[Registers]) -> bool:
-    """True if registers hold two to a word, next to one value for all."""
+    """True if registers are stored two to a word, or are the same in all elements."""
     held = [side for side in sides if not isinstance(side, Splat)]
     return bool(held) and all(
         isinstance(side, Halves) and side.kind == HALF and side.width == CHUNK for side in held)
@@ -130,13 +130,13 @@ def _biased_field(em: Emitter, bits: ir.Value) -> ir.Value:
 
 
 def _twice(em: Emitter, half: ir.Value) -> ir.Value:
-    """A dword whose halves are both the same."""
+    """Copy fp16 bits to both halves of a dword."""
     return em.remember(
         ("twice", half), lambda: (Term(em, half).bits.resized(I32) * BOTH).value)
 
 
 def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """A function of four dwords, and of four or one."""
+    """Call a function of four dwords, and of four or one."""
     def body(inner: Writer, a: ir.Value, b: ir.Value) -> ir.Value:
         b = inner.splat(b, FOUR.count) if b.type == I32 else b
         terms = [Term(inner, inner.b.bitcast(v, EIGHT)) for v in (a, b)]
@@ -146,7 +146,7 @@ def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Va
 
 
 def plus(em: Emitter, source: Registers, number: int) -> Registers:
-    """fp16 registers plus a known number, in pairs."""
+    """Add a known number to fp16 registers, in pairs."""
     bits = int(np.float16(number).view(np.uint16))
 
     def body(inner: Writer, a: ir.Value) -> ir.Value:
@@ -178,7 +178,7 @@ class _Field:
 
     @property
     def bytes(self) -> SSAValue | None:
-        """The bytes that the words were, whose bits are all that is wanted."""
+        """The bytes that were extended to words, if the field is in their bits."""
         op = self.words.owner
         is_byte = isinstance(op, ExtSIOp | ExtUIOp) and scalar_type(op.input.type) == I8
         return op.input if is_byte and self.bits == 4 else None  # type: ignore[union-attr]
@@ -189,7 +189,7 @@ class _Field:
 
 
 def _field_of(value: SSAValue) -> _Field | None:
-    """The bits of words that a value is, fewer than ten."""
+    """The bit field of words that a value is, with fewer than ten bits."""
     op = value.owner
     if not isinstance(op, arith.AndIOp):
         return None
@@ -202,7 +202,7 @@ def _field_of(value: SSAValue) -> _Field | None:
 
 
 def from_integer(em: Emitter, value: SSAValue, kind: Attribute) -> Registers | None:
-    """fp16 of integers, in pairs; None where they are not made of bits of words."""
+    """Convert integers to fp16 in pairs; None if they are not computed from bit fields of words."""
     if not serves(em, kind) or _bias(em, value) is None:
         return None
     made, bias = _biased(em, value)
@@ -210,9 +210,9 @@ def from_integer(em: Emitter, value: SSAValue, kind: Attribute) -> Registers | N
 
 
 def _bias(em: Emitter, value: SSAValue) -> int | None:
-    """How much larger than an integer its fp16 is at first; None where it is not made of fields.
+    """Excess of the fp16 numbers over the integers before correction.
 
-    None also where fp16 would have to hold what it cannot.
+    None if an integer is not computed from bit fields, or if fp16 could not represent it exactly.
     """
     op = value.owner
     if scalar_type(value.type) != I32:
@@ -228,20 +228,20 @@ def _bias(em: Emitter, value: SSAValue) -> int | None:
 
 
 def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -> int:
-    """The bias of a sum or difference; a known number is not added, but counts here."""
+    """Bias of a sum or difference; a known addend is not added but counts in the bias."""
     known = constant_of(op.rhs)
     other = -known if known is not None else right or 0
     return (left or 0) + (other if isinstance(op, arith.AddiOp) else -other)
 
 
 def _beyond(em: Emitter, value: SSAValue, bias: int) -> bool:
-    """True if fp16 does not hold all that an integer can be, and the bias."""
+    """True if fp16 cannot represent all values of an integer plus the bias."""
     low, high = em.proven.range(value)
     return low + bias < -2 * BIAS or high + bias > 2 * BIAS
 
 
 def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
-    """fp16 of integers, in pairs where it is made of fields, and how much too large it is."""
+    """Convert integers to fp16, in pairs if they are bit fields; also return the excess."""
     op, field = value.owner, _field_of(value)
     if _is_byte(op) and not _all_single(em, op.input):
         return _of_bytes(em, op), 0
@@ -270,13 +270,13 @@ def _is_byte(op: Any) -> TypeGuard[ExtSIOp | ExtUIOp]:
 
 
 def _all_single(em: Emitter, value: SSAValue) -> bool:
-    """True if the registers of each chunk hold the same."""
+    """True if all registers of a chunk are equal."""
     held = em.registers(value)
     return all(held.single(i) for i in range(held.chunks))
 
 
 def _of_bytes(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
-    """Bytes as fp16."""
+    """Convert bytes to fp16."""
     held, signed = em.registers(op.input), isinstance(op, ExtSIOp)
 
     def plain(x: Term) -> Term:
@@ -292,13 +292,13 @@ def _of_bytes(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
 
 
 def _is_single(em: Emitter, field: _Field) -> bool:
-    """True if all registers of a chunk hold the same bits of the same word."""
+    """True if all registers of a chunk are the same field of the same word."""
     parts = [em.registers(v) for v in (field.words, field.shift) if v is not None]
     return all(part.single(i) for part in parts for i in range(part.chunks))
 
 
 def _of_field(em: Emitter, field: _Field) -> Registers:
-    """1024 and the bits of words, as fp16."""
+    """Compute 1024 + field as fp16."""
     words = em.registers(field.words)
     shift = None if field.shift is None else em.registers(field.shift)
     packed = None if field.bytes is None else em.registers(field.bytes)
@@ -352,7 +352,7 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
 
 
 def _which_half(em: Emitter, field: _Field) -> str:
-    """In which order lanes have fields of four bits from the halves of words; "" if not known."""
+    """Order in which lanes take 4-bit fields from the halves of words; "" if unknown."""
     numbers = None if field.shift is None else known_elements(field.shift, as_shifts=True)
     if numbers is None or field.bits != 4 or numbers.ndim != 2 or numbers.shape[1] % 16:
         return ""
@@ -365,7 +365,7 @@ def _which_half(em: Emitter, field: _Field) -> str:
 
 
 def _stays_inside(em: Emitter, field: _Field) -> bool:
-    """True if bits that are wanted never lie beyond a word: the shift is by multiples of them."""
+    """True if a field never crosses the end of a word: the shift is a multiple of its width."""
     if field.shift is None:
         return True
     return em.proven.of(field.shift).divisor % field.bits == 0 and (
@@ -373,7 +373,7 @@ def _stays_inside(em: Emitter, field: _Field) -> bool:
 
 
 def _fields(em: Emitter, words: ir.Value, by: ir.Value | None, field: _Field) -> ir.Value:
-    """The last bits of eight words that are rotated: every other one to the upper half."""
+    """Lowest bits of eight rotated words, every other one in the upper half."""
     halves = [em.shuffle(words, words, list(range(at, at + 4))) for at in (0, 4)]
     body = partial(_bits, field.mask)
     return _called(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
@@ -389,7 +389,7 @@ def _masks(em: Emitter) -> ir.Value:
 
 
 def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
-    """By how much words are rotated to the right for the lower and the upper half."""
+    """Amounts by which words are rotated right for the lower and the upper half."""
     if by is None:
         return ir.Constant(FOUR, [0, 16, 0, 16])
     within = _within(em, by)
@@ -398,7 +398,7 @@ def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
 
 
 def _within(em: Emitter, by: ir.Value) -> ir.Value:
-    """A shift by 31 where it is by more: only the sign is left."""
+    """Limit a shift to 31, which leaves the sign only, as larger shifts do."""
     if isinstance(by, ir.Constant):
         return by
 
@@ -426,14 +426,14 @@ def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.
 
 
 def _nibbles(inner: Writer, word: ir.Value) -> ir.Value:
-    """The eight of a word."""
+    """Unpack the eight nibbles of a word."""
     moved = inner.b.lshr(inner.splat(word, FOUR.count), ir.Constant(FOUR, [0, 8, 16, 24]))
     byte = Term(inner, moved) & 255
     return ((byte | byte << 12) & 0xF000F | MAGIC * BOTH).value
 
 
 def _known_shifts(em: Emitter, field: _Field) -> tuple[int, ...]:
-    """By how much each register is shifted, where that is known."""
+    """Shift amount of each register, if known."""
     numbers = None if field.shift is None else known_elements(field.shift)
     if numbers is None:
         return ()

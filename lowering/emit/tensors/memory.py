@@ -61,17 +61,17 @@ from triton_xe.lowering.surfaces.unobserved import is_hidden
 
 WORD_BYTES = 4
 COLUMNS = "xe.columns"
-"""Attribute of a load whose lanes bring whole columns of operand B."""
+"""Attribute of a load whose lanes load whole columns of operand B."""
 MANY = 32
-"""Registers of gathers that are too many to be loaded at once beside a product."""
+"""Registers from which on a gather is too large to be live as a whole next to a product."""
 HIDDEN = "xe.hidden"
-"""Attribute of a load: nothing that is stored depends on what its mask leaves out."""
+"""Attribute of a load: no stored value depends on the elements that its mask excludes."""
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
 
 
 def policy_of(op: LoadOp | StoreOp) -> str:
-    """The cache policy that `cache_modifier` and `eviction_policy` ask for; "default" for none."""
+    """Cache policy requested by `cache_modifier` and `eviction_policy`; "default" for none."""
     held, write = op.cache_policy, isinstance(op, StoreOp)
     if not isinstance(held, CachePolicyAttr):
         return "default"
@@ -82,7 +82,7 @@ def policy_of(op: LoadOp | StoreOp) -> str:
 
 
 class Addresses(Registers):
-    """Addresses of elements of `size` bytes at 32-bit places behind a base."""
+    """Addresses of elements of `size` bytes at 32-bit offsets from a base."""
 
     def __init__(self, em: Emitter, base: Splat, places: Shifted, size: int) -> None:
         super().__init__(places.count, I64, self._far)
@@ -93,9 +93,9 @@ class Addresses(Registers):
         return self._em.b.add(self.base.chunk(self._em, index), places)
 
     def near(self, register: int) -> ir.Value:
-        """An address as a number of bytes from the first one.
+        """Compute an address as a byte offset from the first one.
 
-        As in `surfaces.poly`: places that wrap around are none that a kernel owns.
+        As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.
         """
         em, offsets = self._em, self.places.offsets
         first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
@@ -141,7 +141,7 @@ def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
 
 
 def _scaled(places: Registers, size: int) -> Registers | None:
-    """Multiples of a number as bytes, which takes no instruction for each; None for others."""
+    """Scale multiples of a number to bytes without an instruction each; None for others."""
     if isinstance(places, Picked):
         source = _scaled(places.source, size)
         return None if source is None else permuted(places.em, source, places.order)
@@ -164,10 +164,10 @@ def vector_width(
     axis: Facts, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int = MAX_LANE_BYTES,
 ) -> tuple[int, int]:
-    """How many registers one access of a lane can cover, and what divides its address in bytes.
+    """Number of registers that one access of a lane covers, and a divisor of its address in bytes.
 
-    They are contiguous and equally masked.  A message takes words of 32 bits and more wherever one
-    element of them may stand; smaller elements must fill aligned words.
+    The registers are contiguous and equally masked.  Messages access words of 32 bits and more at
+    any multiple of one element; smaller elements must fill aligned words.
     """
     info = axis.of(pointer)
     size = pointee_bytes(pointer)
@@ -189,7 +189,7 @@ def vector_width(
 
 
 def _in_words(total: int, size: int, divisor: int) -> bool:
-    """True if elements are words, or fill aligned ones."""
+    """True if elements are words, or fill aligned words."""
     return size >= WORD_BYTES or divisor >= min(total, WORD_BYTES)
 
 
@@ -197,7 +197,7 @@ def tests_width(
     em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int,
 ) -> bool:
-    """True if accesses are so wide only because of what the program says, which is to be tested."""
+    """True if accesses are so wide because of facts that the program states and the checks test."""
     return em.state.tests_promises and (
         width > vector_width(em.proven, pointer, mask, view, most)[0])
 
@@ -260,9 +260,9 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
 
 
 def _is_written_piecewise(op: LoadOp, count: int) -> bool:
-    """True if elements of a version with gathers are loaded as they change their layout.
+    """True if elements of a version with gathers are loaded where their layout changes.
 
-    Beside a product Intel's compiler has no room for many of them at once.
+    Next to a product, Intel's compiler has too few registers for many of them at once.
     """
     if count < MANY or not in_slow_version(op):
         return False
@@ -280,7 +280,7 @@ def _is_written_piecewise(op: LoadOp, count: int) -> bool:
 
 
 def _nothing_between(op: Operation, user: Operation) -> bool:
-    """True if a read may be as late as an operation of its block."""
+    """True if a read may be delayed until an operation of its block."""
     between = op.next_op
     while between is not None and between is not user and not orders_memory(between):
         between = between.next_op
@@ -288,10 +288,10 @@ def _nothing_between(op: Operation, user: Operation) -> bool:
 
 
 def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | None:
-    """A vector that costs one move; None for other types.
+    """Vector that costs one move, as the result of lanes that are masked off; None for other types.
 
-    Intel's compiler copies a constant into all registers of a load with a condition, an undefined
-    one too, and also what lives on; so this is a vector that each lane has of its own.
+    Intel's compiler copies a constant, even an undefined one, into all registers of a conditional
+    load, and also a value that stays live.  So this is a vector of the lane's own.
     """
     if not isinstance(kind, ir.VectorType) or bits_of(kind.element) < 32:
         return None
@@ -301,7 +301,7 @@ def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | No
 
 
 def _words(em: Emitter, halves: ir.Value) -> ir.Value:
-    """Elements of 16 bits as words."""
+    """View elements of 16 bits as words."""
     bits = same_bits(halves)
     if bits is not None:
         return filled(vector_of(I32, halves.type.count // 2), bits << 16 | bits)
@@ -344,7 +344,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
 
 
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Value | None:
-    """Registers that fp32 is rounded to fp16 for, two in a word; None for others."""
+    """Registers of fp32 that is rounded to fp16, two in a word; None for others."""
     op = value.owner
     if not isinstance(op, TruncFOp) or op.rounding_mode is not None or scalar_type(
             value.type) != HALF or scalar_type(op.input.type) != FLOAT:
@@ -354,7 +354,7 @@ def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:
-    """True in the one lane of those that hold copies of the same element; None without copies."""
+    """True in one lane of those that have copies of an element; None if there are no copies."""
     parts = []
     if view.lane_free:
         parts.append((em.lane_id(), view.lane_free))
@@ -378,7 +378,7 @@ def first_lane(em: Emitter) -> ir.Value:
 
 
 def _scalar_store(em: Emitter, op: StoreOp, mask: SSAValue | None) -> None:
-    """A scalar is stored once per work-group, by lane 0 of warp 0."""
+    """Store a scalar once per work-group, by lane 0 of warp 0."""
     held = em.scalar(op.value)
     if isinstance(held.type, ir.PointerType):
         held = em.address(held)
