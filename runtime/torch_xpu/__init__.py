@@ -1,17 +1,16 @@
 """`device="xpu"` on torch's CPU build: real XPU tensors over host memory, for the simulator.
 
-torch runs `autoload` at the end of `import torch` (entry-point group `torch.backends`).  What it
-does follows from `triton_xe.runtime.selection`, and from whether the small C++ library that
-registers the device with torch has been built (once per torch version, into the cache folder):
+torch runs `autoload` at the end of `import torch` (entry-point group `torch.backends`).  It depends
+on `triton_xe.runtime.selection`, and on whether the small C++ library that registers the device
+with torch has been built (once per torch version, into the cache folder):
 
-- no simulator on this machine: nothing at all;
-- a torch with XPU support of its own: its graphs are kept by what compiles here (`graph_keys`);
-- library built: it is loaded and `torch.xpu` works from the first line on;
-- not built, and `TRITON_XE_DEVICE=sim...` asks for the simulator: it is built there and then,
-  with a line on stderr, since the user said that this program is about simulated devices;
-- not built, and the simulator is only the default: `import torch` stays fast and torch stays as it
-  is, save for one function: the first use of `device="xpu"` builds and loads the library.  A
-  program that never says "xpu" never pays, and one that does needs no setup step.
+- no simulator on this machine: nothing is done.
+- torch has XPU support of its own: cached graphs are keyed by this compiler too (`graph_keys`).
+- library built: it is loaded, and `torch.xpu` works at once.
+- not built, and `TRITON_XE_DEVICE=sim...` asks for the simulator: it is built at once, with a line
+  on stderr.
+- not built, and the simulator is only the default: the first use of `device="xpu"` builds and loads
+  the library.  Until then `import torch` stays fast, and only one function of torch is replaced.
 
 `python -m triton_xe.runtime.torch_xpu` builds ahead of time.
 """
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def autoload() -> None:
-    """Give torch the simulated device, where it is wanted.  Never raises: warns once instead."""
+    """Give torch the simulated device, if it is wanted.  Never raises: warns once instead."""
     torch = sys.modules["torch"]
     knobs.record_torch_too()
     if torch._C._has_xpu:
@@ -67,7 +66,7 @@ _NOT_FOR_GPU = (
 
 
 def _refuse_use(torch: Any, why: str) -> None:
-    """Say at the first use of "xpu" why there is none, not that torch was built without it."""
+    """Raise the true reason at the first use of "xpu", instead of torch's own."""
     from triton_xe.errors import DeviceError
 
     def refuse() -> None:
@@ -83,33 +82,33 @@ def is_loaded() -> bool:
 
 
 def build() -> Path:
-    """Build the library if need be; returns its path.  `DeviceError` without a C++ compiler."""
+    """Build the library if needed, and return its path.  `DeviceError` without a C++ compiler."""
     from triton_xe.runtime.torch_xpu import compilation
 
     return compilation.build()
 
 
 def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
-    """The live block of simulated device memory that holds `pointer`: (base, size, device).
+    """The live block of simulated device memory that contains `pointer`: (base, size, device).
 
-    With `freed`, the freed block whose memory is still held back, so that nothing else has it.
+    With `freed`, the freed block whose memory has not been reused yet.
     """
     library = loaded()
     return library.allocation_of(pointer, freed=freed) if library else None
 
 
 def unwritten_of(pointer: int) -> Unwritten | None:
-    """The map of the block that holds `pointer`, while nothing has written some of it."""
+    """The map of unwritten bytes of the block that contains `pointer`, until all are written."""
     library = loaded()
     return library.unwritten_of(pointer) if library else None
 
 
 _tracks = False
-"""True if any launch has asked to follow what is written."""
+"""True if any launch has requested to track unwritten memory."""
 
 
 def has_maps() -> bool:
-    """True if there are blocks of which something is unwritten."""
+    """True if some block has unwritten bytes."""
     library = loaded()
     if library is None or not library.functions.xe_maps():
         return False
@@ -119,14 +118,14 @@ def has_maps() -> bool:
 
 
 def mark_block(pointer: int) -> None:
-    """Take all of the block that holds `pointer` as written."""
+    """Mark all of the block that contains `pointer` as written."""
     library = loaded()
     if library is not None:
         library.functions.xe_mark_block(pointer)
 
 
 def track_writes() -> None:
-    """Let blocks that are allocated from now on tell what of them is unwritten."""
+    """Track which bytes are unwritten, for blocks that are allocated from here on."""
     global _tracks
     library = loaded()
     if library is not None:
@@ -138,7 +137,7 @@ def track_writes() -> None:
 
 
 def loaded() -> Library | None:
-    """What runs the simulated device of this process, if it has one."""
+    """The library of this process's simulated device; None without one."""
     activation: Any = sys.modules.get("triton_xe.runtime.torch_xpu.activation")
     found: Library | None = None if activation is None else activation.library()
     return found

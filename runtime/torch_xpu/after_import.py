@@ -1,4 +1,4 @@
-"""Modules of others, adjusted once they are imported: importing them first would take long."""
+"""Adjust modules of other packages after their import; importing them first would be slow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Around = Callable[[], AbstractContextManager[None]]
 
 
 def adjust(adjustments: Mapping[str, Adjust], around: Mapping[str, Around] | None = None) -> None:
-    """Adjust what has been imported already, and the rest when it is.
+    """Adjust modules: imported ones at once, the others after their import.
 
-    `around` names modules whose execution is to be surrounded by something.
+    `around` has context managers for the execution of modules.
     """
     for name, each in adjustments.items():
         if name in sys.modules:
@@ -27,7 +27,7 @@ def adjust(adjustments: Mapping[str, Adjust], around: Mapping[str, Around] | Non
 
 
 class _Adjuster(MetaPathFinder):
-    """Finds the modules named as usual, and adjusts them once they have been executed."""
+    """Import hook that finds the named modules as usual, and adjusts them after execution."""
 
     def __init__(self, adjustments: Mapping[str, Adjust], around: Mapping[str, Around]) -> None:
         self._adjustments = adjustments

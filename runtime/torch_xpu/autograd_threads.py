@@ -1,10 +1,10 @@
-"""A quiet end for a program that stops right after `backward()`.
+"""Avoid a crash at exit of a program that ends right after `backward()`.
 
-torch runs the backward pass of a device in a thread of its own, and that thread drops the graph,
-Python objects included, after it has woken the caller.  When the interpreter ends before that, the
-thread asks for the interpreter's lock, is ended inside C++ code, and takes the process with it:
-"terminate called without an active exception".  Any device has this; a short script on a simulated
-one meets it often.
+torch runs the backward pass of a device in a thread of its own.  After that thread has woken the
+caller, it drops the graph, Python objects included.  If the interpreter ends first, the thread
+waits for the interpreter's lock, is ended inside C++ code, and aborts the process: "terminate
+called without an active exception".  Any device has this problem; short scripts on a simulated one
+have it often.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from pathlib import Path
 
 THREADS = Path("/proc/self/task")
 LONGEST = 2.0
-"""Seconds after which a thread that never rests is given up on."""
+"""Seconds to wait for the threads."""
 
 
 def settle_at_exit() -> None:
-    """Let torch's autograd threads come to rest before the interpreter ends."""
+    """Wait for torch's autograd threads before the interpreter ends."""
     atexit.register(settle)
 
 
 def settle(longest: float = LONGEST) -> bool:
-    """Wait until no autograd thread has anything left to do; whether that came about.
+    """Wait until all autograd threads are idle; True if they are.
 
-    A thread rests if it sleeps and went on sleeping while nobody held the interpreter's lock.
+    A thread is idle if it sleeps, and did not wake while this one had released the interpreter's
+    lock.
     """
     threads = _autograd_threads()
     give_up = time.monotonic() + longest
@@ -42,14 +43,14 @@ def settle(longest: float = LONGEST) -> bool:
 
 
 def _autograd_threads() -> list[Path]:
-    """As torch names them, `pt_autograd_0` and so on; none where the system does not say."""
+    """Threads that torch named `pt_autograd_0` and so on; none if the system lists none."""
     if not THREADS.is_dir():
         return []
     return [each for each in THREADS.iterdir() if _read(each / "comm").startswith("pt_autograd")]
 
 
 def _states(threads: list[Path]) -> list[tuple[str, str]]:
-    """Of each thread: its state's letter, and how often it has gone to sleep."""
+    """State letter of each thread, and how often it has gone to sleep."""
     facts = [dict(_fields(_read(each / "status"))) for each in threads]
     return [
         (each.get("State", "S")[:1], each.get("voluntary_ctxt_switches", "")) for each in facts
@@ -62,7 +63,7 @@ def _fields(status: str) -> list[tuple[str, str]]:
 
 
 def _read(path: Path) -> str:
-    """A thread may end at any time; then its files are gone."""
+    """Read a file of a thread; "" if the thread has ended."""
     try:
         return path.read_text()
     except OSError:

@@ -26,7 +26,10 @@ XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
 
 
 class Bindings:
-    """`names()` goes into `torch._C`: classes, and the public methods with `_xpu_` before."""
+    """Functions and classes for `torch._C`, listed by `names()`.
+
+    Public methods become functions with the prefix `_xpu_`.
+    """
 
     def __init__(self, library: Library, properties: tuple[XpuDeviceProperties, ...]) -> None:
         self.library = library
@@ -36,7 +39,7 @@ class Bindings:
         self.fractions = [1.0] * self.count
         self.launches = Launches(library)
         self._handles: dict[tuple[int, int], int] = {}
-        """Of streams, by device and number."""
+        """Handles of streams, by device and number."""
         SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
@@ -67,7 +70,10 @@ class Bindings:
             setattr(torch._C, name, answer)
 
     def _native(self) -> dict[str, Any]:
-        """In C, what is asked around each launch: Python is slow where its data fill the caches."""
+        """Functions in C that are called around each launch.
+
+        Python is slow there, because a launch's data evict its own from the caches.
+        """
         from triton_xe.runtime import native
 
         if native.launch is None:
@@ -189,8 +195,10 @@ class Bindings:
 
 
 def _brief(stock: Callable[[Any], None]) -> Callable[..., None]:
-    """`torch.xpu.synchronize`, at once for the current device: torch asks every kind of device
-    which it is, and launches have ended when they return."""
+    """`torch.xpu.synchronize` that returns at once for the current device.
+
+    torch calls it for every kind of device, and launches have ended when they return.
+    """
 
     @wraps(stock)
     def synchronize(device: Any = None) -> None:
@@ -201,7 +209,7 @@ def _brief(stock: Callable[[Any], None]) -> Callable[..., None]:
 
 
 def _unsupported(name: str) -> type:
-    """A class that can be derived from, and says what is missing when it is used."""
+    """A class that can be derived from, and raises an error that names it when it is used."""
 
     def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError(f"the simulated xpu device has no {name.lstrip('_')}")

@@ -1,10 +1,10 @@
-"""The kernels among which torch tunes a product or attention: what is compiled, where, and timed.
+"""Reduce the kernels that torch compiles and times when it tunes a product or attention.
 
-The simulated device's clock knows no distance of prefetches.  Choices that differ in `num_stages`
-alone, from two on, stay choices, but the first of them is compiled and timed for all.
+The simulated device's clock does not model prefetch distance.  Choices that differ only in
+`num_stages` of two and more stay choices, but the first of them is compiled and timed for all.
 
-Torch compiles choices in threads, if its processes that compile have not started yet, and one after
-another on Python 3.11.0 to 3.11.8.  Here this process begins, and they help as soon as they can.
+Torch compiles choices in threads if its compile workers have not started yet, and one after another
+on Python 3.11.0 to 3.11.8.  Here this process begins, and the workers join when ready.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Choice = TypeVar("Choice")
 
 
 def adjust(module: Any, has_clock: Callable[[], bool]) -> None:
-    """Of `torch._inductor.select_algorithm`; before 2.12 it has other parts."""
+    """Adjust `torch._inductor.select_algorithm`; before 2.12 it has other parts."""
     if not hasattr(module, "use_pipelined_autotuning"):
         return
     selector = module.AlgorithmSelectorCache
@@ -65,10 +65,10 @@ def adjust(module: Any, has_clock: Callable[[], bool]) -> None:
 def grouped(
     choices: Iterable[Choice], key: Callable[[Choice], str | None]
 ) -> dict[Choice, list[Choice]]:
-    """The first of those with the same key, and all of them; without one, each by itself.
+    """Group items by key: first item -> all items with its key; items without a key stay single.
 
-    >>> grouped(["a1", "b", "a2"], lambda each: each[0] if len(each) > 1 else None)
-    {'a1': ['a1', 'a2'], 'b': ['b']}
+        >>> grouped(["a1", "b", "a2"], lambda each: each[0] if len(each) > 1 else None)
+        {'a1': ['a1', 'a2'], 'b': ['b']}
     """
     groups: dict[Choice, list[Choice]] = {}
     firsts: dict[str, Choice] = {}
@@ -104,9 +104,9 @@ def _threads() -> int:
 
 
 def _compile(left: list[Any]) -> dict[Any, float]:
-    """Fill Triton's cache, this process from the one end and the others from the other.
+    """Fill Triton's cache: this process starts at one end of the list, the workers at the other.
 
-    What cannot be compiled is found again, and told, when it is timed.
+    Errors are ignored here, because they recur and are reported when the kernel is timed.
     """
     workers = sys.modules["torch._inductor.async_compile"].AsyncCompile()
     running: set[Future[Any]] = set()
@@ -125,7 +125,7 @@ def _compile(left: list[Any]) -> dict[Any, float]:
 
 
 def _compile_here(request: Any) -> None:
-    """As timing it begins, which finds the kernel compiled, but not loaded."""
+    """Start as timing does, so that timing finds the kernel compiled, but do not load it."""
     loaded = sys.modules["torch._inductor.codecache"].PyCodeCache.load_by_key_path(
         request.module_cache_key, request.module_path, set_sys_modules=False)
     getattr(loaded, request.kernel_name).precompile(warm_cache_only=True)

@@ -1,10 +1,10 @@
-"""Building C++ libraries once, and finding them again.
+"""Build C++ libraries once, and find them again.
 
-A library lives in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
-processor, the compiler flags and the sources.  The compiler is not part of the key (any compiler
-of the same ABI gives an equal library, and a machine that lost its compiler keeps what it
-has) but is recorded next to it, together with a checksum: a file that was cut short is rebuilt,
-never loaded.  Only one process builds; the others wait for it and then load what it made.
+A library is in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
+processor, the compiler flags and the sources.  The compiler is not part of the key: any compiler of
+the same ABI gives an equal library, and a machine that lost its compiler keeps its libraries. The
+compiler is recorded next to the library, with a checksum, so that a truncated file is rebuilt and
+never loaded.  Only one process builds; the others wait for it and then load its library.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Torch(NamedTuple):
 
     @property
     def standard(self) -> str:
-        """The C++ that its headers are written in."""
+        """The C++ standard of its headers."""
         numbers = tuple(int(part) for part in self.version.split(".")[:2])
         return "-std=c++20" if numbers >= (2, 14) else "-std=c++17"
 
 
 class Recipe(NamedTuple):
-    """What a library is made of."""
+    """Sources of a library."""
 
     name: str
     units: tuple[tuple[str, ...], ...]
@@ -55,7 +55,7 @@ class Recipe(NamedTuple):
     headers: tuple[str, ...] = ()
     what: str = "the simulated xpu device"
     generated: Callable[[Torch], dict[str, str]] = lambda torch: {}
-    """Files, by their place in the folder `include` beside the library."""
+    """Generated headers, by their path in the folder `include` beside the library."""
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -89,7 +89,7 @@ def key(torch: Torch, recipe: Recipe = DEVICE) -> str:
 
 
 def _kept(kind: str) -> Path:
-    """Where digests are kept that would take a millisecond of each `import torch`."""
+    """File that caches digests, which would take a millisecond of each `import torch`."""
     return knobs.cache_dir() / "torch_xpu" / "digests" / hashlib.sha256(
         kind.encode()).hexdigest()[:16]
 
@@ -109,7 +109,7 @@ def library_path(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path:
 
 
 def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
-    """The library, if it has been built, is whole, and nobody else can have written it."""
+    """The library, if it is built, intact, and writable by this user only; else None."""
     path = library_path(torch, recipe)
     files = [str(path), str(_record_path(path))]
     try:
@@ -135,7 +135,7 @@ def _checked(path: Path) -> str:
 
 
 def _foreign(library: Path) -> str:
-    """A sentence where somebody else could put a library in place of the one that is loaded."""
+    """A sentence if another user could replace the library that is loaded, else ""."""
     for folder in (library.parent.parent, library.parent):
         if folder.exists() and not checked_files.folder_is_own(folder):
             return (f"{folder} belongs to another user, or others may write it; remove it, or set "
@@ -144,7 +144,7 @@ def _foreign(library: Path) -> str:
 
 
 def build(recipe: Recipe = DEVICE, *, quiet: bool = False) -> Path:
-    """The library, built first if need be.  `DeviceError` in one sentence when it cannot be."""
+    """Build the library if needed, and return its path; `DeviceError` if that fails."""
     torch = installed_torch()
     found = find(torch, recipe)
     if found is not None:
@@ -244,11 +244,11 @@ def _run(command: list[str]) -> None:
 
 
 NEEDED_BYTES = 64 << 20
-"""What a build writes: objects, the library, and the compiler's temporary files."""
+"""Bytes that a build writes: objects, the library, and the compiler's temporary files."""
 
 
 def _full(folder: Path) -> str:
-    """A sentence where a disk is full that a build writes to; a compiler's own names none."""
+    """A sentence if a disk that the build writes to is full; the compiler's error names none."""
     places = ((folder, "TRITON_XE_CACHE"), (Path(tempfile.gettempdir()), "TMPDIR"))
     for each, variable in places:
         free = shutil.disk_usage(each).free

@@ -1,9 +1,9 @@
-"""Torch's processes that compile: when they start, what they import first, and what they get.
+"""Delay torch's compile workers until something has to be compiled, and import the compiler first.
 
-torch starts them with the first graph that it compiles.  Each imports torch and Triton anew, three
-seconds of a processor, beside a program that may find all of its kernels in the caches.  So where
-there are compiled graphs from before, they start when the first graph is not among them; that is
-before the graph is differentiated and optimised, which takes as long as they do to start.
+torch starts the workers with the first graph that it compiles.  Each imports torch and Triton anew,
+three seconds of a processor, even if all kernels of the program are in the caches.  If the cache
+has graphs of earlier runs, the workers start only when a graph is not in it.  That is early enough:
+the graph is then differentiated and optimised, which takes as long as their start.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 _put_off: list[Callable[[], None]] = []
-"""What starts workers, while they are put off."""
+"""Functions that start workers whose start is delayed."""
 
 
 def adjust(module: Any) -> None:
-    """`torch._inductor.async_compile`."""
+    """Adjust `torch._inductor.async_compile`."""
     put_off(module)
     import_before_fork(module)
 
 
 def put_off(module: Any) -> None:
-    """Of `torch._inductor.async_compile`: not at the beginning of a compilation."""
+    """Delay the workers of `torch._inductor.async_compile` past the beginning of a compilation."""
     if not hasattr(module, "maybe_warm_pool"):
         return
     compiler = module.AsyncCompile
@@ -57,7 +57,7 @@ def put_off(module: Any) -> None:
 
 
 def import_before_fork(module: Any) -> None:
-    """Of `torch._inductor.async_compile`: workers are forks, and need the compiler at once."""
+    """Import the compiler before `torch._inductor.async_compile` forks its workers."""
     set_up = module.pre_fork_setup
 
     @functools.wraps(set_up)
@@ -69,7 +69,7 @@ def import_before_fork(module: Any) -> None:
 
 
 def start_for_new_graphs(module: Any) -> None:
-    """Of `torch._functorch._aot_autograd.autograd_cache`: a graph that is not in the cache."""
+    """Start workers if a graph is not in `torch._functorch._aot_autograd.autograd_cache`."""
     load = module.AOTAutogradCache.try_load
 
     @functools.wraps(load)
@@ -83,7 +83,7 @@ def start_for_new_graphs(module: Any) -> None:
 
 
 def start_for_code(module: Any) -> None:
-    """Of `torch._inductor.compile_fx`: code is written for a graph, wherever it comes from."""
+    """Start workers when `torch._inductor.compile_fx` generates code for any graph."""
     write = module.fx_codegen_and_compile
 
     @functools.wraps(write)
@@ -95,12 +95,12 @@ def start_for_code(module: Any) -> None:
 
 
 def start() -> None:
-    """Start the workers that were put off, if any were."""
+    """Start the workers whose start was delayed, if any."""
     if _put_off:
         _put_off.pop()()
 
 
 def _has_graphs() -> bool:
-    """True if this user has compiled graphs before, by what torch keeps of them."""
+    """True if torch's cache has graphs of this user from earlier runs."""
     folder = Path(sys.modules["torch._inductor.runtime.cache_dir_utils"].cache_dir())
     return any((folder / name).is_dir() for name in ("aotautograd", "fxgraph"))

@@ -1,9 +1,8 @@
-"""C++ that Inductor writes (`cpp_wrapper`, AOTInductor) and its packages, on a simulated device.
+"""Run C++ that Inductor writes (`cpp_wrapper`, AOTInductor) and its packages on a simulated device.
 
-Such code launches through SYCL.  It is compiled with headers of ours (`shim/sycl.h`) before torch's
-own, and finds in a library of ours what torch's XPU build has: guards, streams, C functions of
-operators.  Kernels come back into this process's simulator.  The library is built when it is first
-needed.
+Such code launches through SYCL.  It is compiled with this package's headers (`shim/sycl.h`) before
+torch's own.  A library provides what torch's XPU build has: guards, streams, C functions of
+operators.  Kernels run in this process's simulator.  The library is built when it is first needed.
 """
 
 from __future__ import annotations
@@ -78,11 +77,11 @@ class _Callbacks(ctypes.Structure):
 _C_TYPES: dict[str, Any] = {"ptr": ctypes.c_uint64, "i1": ctypes.c_uint8, "i8": ctypes.c_int8,
             "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
             "f32": ctypes.c_float, "f64": ctypes.c_double}
-"""How C++ holds an argument; of numbers of 16 bits it has a float, and no way to tell."""
+"""C types of arguments; 16-bit floats are passed as floats."""
 
 
 class Kernel:
-    """A kernel of a module, on one device, for launchers that know nothing else of it."""
+    """A kernel of a module, on one device, for launchers that know only its address."""
 
     def __init__(self, module: bytes, name: str, index: int) -> None:
         from triton.runtime.driver import driver
@@ -100,7 +99,7 @@ class Kernel:
             self._record(module, types)
 
     def _record(self, module: bytes, types: tuple[str, ...]) -> None:
-        """Launch by way of what records the kernel, if it is to be."""
+        """Launch through the recorder, if the kernel is to be recorded."""
         from triton_xe.runtime.recording.modules import recorder_of
 
         names, recorder = recorder_of(module, self.name, types)
@@ -133,7 +132,7 @@ class Kernel:
 
 
 class _Runtime:
-    """What the library calls; its kernels are numbers, and never unloaded."""
+    """Functions that the library calls; its kernels are numbers, and never unloaded."""
 
     def __init__(self) -> None:
         self.kernels: list[Kernel] = []
@@ -154,7 +153,7 @@ class _Runtime:
 
 
 def _telling(call: Callable[..., int]) -> Callable[..., int]:
-    """The call with two arguments more: where to write why it failed, and how much fits there."""
+    """Add two arguments to a call: a buffer for its error message, and the size of the buffer."""
     def told(*arguments: Any) -> int:
         *given, message, size = arguments
         try:
@@ -168,7 +167,7 @@ def _telling(call: Callable[..., int]) -> Callable[..., int]:
 
 @cache
 def start() -> Path:
-    """Load the library, built first if need be; the folder of its headers."""
+    """Load the library, built first if needed; return the folder of its headers."""
     path = compilation.build(WRAPPER)
     library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     runtime = _Runtime()
@@ -183,7 +182,7 @@ _kept: list[Any] = []
 
 
 def adjust_builder(module: Any) -> None:
-    """Give code for xpu the headers of a simulated device, in place of an installed SYCL."""
+    """Use the headers of a simulated device for xpu code, instead of an installed SYCL."""
     original = module.get_cpp_torch_device_options
 
     def options(device_type: str, *arguments: Any, **named: Any) -> Any:
@@ -197,7 +196,7 @@ def adjust_builder(module: Any) -> None:
 
 
 def loader_of(original: Any) -> Any:
-    """torch's loader of packages, which finds the library loaded."""
+    """Wrap torch's loader of packages, so that the library is loaded first."""
     class AOTIModelPackageLoader(original):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             start()

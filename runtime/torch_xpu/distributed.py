@@ -11,7 +11,7 @@ from typing import Any
 
 
 class ProcessGroupXCCL:
-    """Made as torch's class of this name is, and answers with gloo."""
+    """Constructor of torch's class of this name, which returns a gloo group."""
 
     Options = SimpleNamespace
 

@@ -1,6 +1,6 @@
-"""By what torch keeps compiled graphs: besides its own version, what compiles their kernels here.
+"""Add this compiler to the keys of torch's cached graphs.
 
-Where there is no CUDA torch names neither Triton nor the device.  A graph that another version of
+Without CUDA, torch's keys contain neither Triton nor the device.  A graph that another version of
 this package compiled, or for another device, would be found and run, kernels included.
 """
 
@@ -18,12 +18,12 @@ CACHE = "torch._inductor.codecache"
 
 
 def adjust_when_imported() -> None:
-    """For a torch that has XPU support of its own, of which nothing else is adjusted."""
+    """Adjust a torch that has XPU support of its own, and needs nothing else."""
     after_import.adjust({CACHE: adjust})
 
 
 def adjust(module: Any) -> None:
-    """Of `torch._inductor.codecache`."""
+    """Adjust `torch._inductor.codecache`."""
     made: Callable[[], dict[str, Any]] = module.CacheBase.get_system
     if hasattr(made, "torchs_own"):
         return
@@ -47,7 +47,7 @@ def adjust(module: Any) -> None:
 
 
 def compiler_of(target: Any) -> str:
-    """What a kernel depends on besides its source and its options."""
+    """Everything that a kernel depends on besides its source and its options."""
     import triton
     from triton._C.libtriton import get_cache_invalidating_env_vars
     from triton.compiler.compiler import make_backend

@@ -1,4 +1,4 @@
-"""`torch.xpu.XPUGraph` and memory pools of the simulated device, and what torch sees of launches.
+"""`torch.xpu.XPUGraph` and memory pools of the simulated device, and hooks around launches.
 
 The library records operators (capture.cpp); launches of Triton's kernels are recorded here, with
 the number of operators before each.  A pool is a name: its graphs do not share memory.
@@ -22,7 +22,7 @@ Launch = Callable[[], None]
 
 
 class Launches:
-    """What surrounds a launch while torch captures a graph or profiles."""
+    """Hooks around a launch while torch captures a graph or profiles."""
 
     def __init__(self, library: Library) -> None:
         self.functions = library.functions
@@ -30,14 +30,14 @@ class Launches:
         self._profiling = ctypes.c_int.in_dll(library.functions, "xe_profiling")
         leave_to_python(ctypes.addressof(self._profiling), 1)
         self._known = threading.local()
-        """True if the launch under way is surrounded already: what records it was."""
+        """True if the current launch has hooks already: its recorder was given them."""
 
     def wanted(self) -> bool:
         some = self.graph is not None or bool(self._profiling.value)
         return some and not getattr(self._known, "launch", False)
 
     def keep(self, held: object, then: Launch | None) -> bool:
-        """Have the graph that is being captured hold what a launch uses, and go on so after it."""
+        """Make a captured graph own the objects of a launch; True if a graph is being captured."""
         if self.graph is None:
             return False
         self.graph.held.append(held)
@@ -46,7 +46,7 @@ class Launches:
         return True
 
     def run(self, device: Any, name: str, launch: Launch) -> None:
-        """Launch, and let the graph and the profiler know."""
+        """Launch, and report it to the graph and the profiler."""
         if self.graph is not None:
             self.graph.note(partial(self.run, device, name, launch))
         before, start = device.record_event(), time.time_ns()
@@ -67,7 +67,7 @@ class Captured:
         self.library, self.handle = library, handle
         self.launches: list[tuple[int, Launch]] = []
         self.held: list[object] = []
-        """What they use."""
+        """Objects that the launches use."""
 
     def note(self, launch: Launch) -> None:
         self.launches.append((self._size(), launch))
@@ -97,7 +97,7 @@ class Captured:
 
 
 class Graphs:
-    """Makes the classes and functions that `torch._C` has for graphs and pools."""
+    """Factory of the classes and functions that `torch._C` has for graphs and pools."""
 
     def __init__(self, library: Library, launches: Launches) -> None:
         self.library = library
@@ -142,14 +142,14 @@ class Graphs:
 
 
 def _ignore_pool(device: int, pool: Pool) -> None:
-    """Every allocation is one of its own here."""
+    """Do nothing, because allocations are separate here."""
 
 
 def _graph_class(graphs: Graphs) -> type:
     import torch
 
     class XPUGraph:
-        """As torch's: captured once, replayed often."""
+        """torch's class of this name: captured once, replayed often."""
 
         _captured: Captured | None = None
         _stream: Any = None
@@ -213,7 +213,7 @@ def _graph_class(graphs: Graphs) -> type:
             return self._pool
 
         def enable_debug_mode(self) -> None:
-            """There is nothing more to show."""
+            """Do nothing, because there is nothing more to show."""
 
         def debug_dump(self, path: str) -> None:
             raise NotImplementedError("the simulated xpu device draws no graphs")

@@ -1,17 +1,19 @@
-"""What parts of torch need, set when they are imported: importing them would slow `import torch`.
+"""Adjustments of parts of torch, made after their import, because importing them here would be
+slow.
 
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
-  the host's clock; on the simulator one launch must do, by the device's clock.
-- Kernels that come with a kept graph are launched as others are (see `static_launcher`).
-- Products that can only spill are not tried when Inductor tunes one, and sorts neither.
-- What a clock cannot tell apart is timed once (see `choices`).
+  the host's clock.  On the simulator one launch is timed, by the device's clock.
+- Kernels of a cached graph are launched as others are (see `static_launcher`).
+- Product configurations that must spill are not tried when Inductor tunes one, and neither are
+  those of sorts.
+- Configurations that the clock does not distinguish are timed once (see `choices`).
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
-- Digests of Triton and torch are kept (see `toolkit_keys`), and graphs by what compiled their
-  kernels (see `graph_keys`).
-- Worker processes start when something has to be compiled (see `compile_workers`), and importing
-  the compiler, which makes hardly any garbage, is not stopped again and again to look for it.
+- Digests of Triton and torch are cached (see `toolkit_keys`), and graphs are keyed by the compiler
+  of their kernels (see `graph_keys`).
+- Worker processes start when something has to be compiled (see `compile_workers`).  Importing the
+  compiler creates hardly any garbage, so that the collector is off meanwhile.
 - Templates of kernels are parsed when they are used (see `late_templates`).
-- Torch 2.8 was made for Triton 3.4.
+- Torch 2.8 expects Triton 3.4.
 """
 
 from __future__ import annotations
@@ -51,15 +53,15 @@ if TYPE_CHECKING:
 
 FOLDERS = tuple(f"{Path(__file__).parents[2] / name}/" for name in (
     "backend", "lowering", "runtime", "triton_xe"))
-"""Of this package's sources: in a checkout, and installed."""
+"""Folders of this package's sources: in a checkout, and installed."""
 NOTHING_MS = 1e-4
-"""A clock that was only read advances by less."""
+"""Milliseconds that a clock advances by at most if it is only read."""
 
 
 def benchmark(
     self: Any, call: Callable[[], Any], *_: Any, return_mode: str = "min", **__: Any
 ) -> float | list[float]:
-    """Milliseconds of one call after one to warm up; the signature is Inductor's."""
+    """Milliseconds of one call after one warm-up call; the signature is Inductor's."""
     taken = _time_of(call)
     return [taken] if return_mode == "all" else taken
 
@@ -84,7 +86,7 @@ def _device_clock() -> DeviceClock | None:
 
 
 def _adjust_timer(module: Any) -> None:
-    """A statement that launches kernels runs once; all further runs are noted by the clock."""
+    """Run a statement that launches kernels once, and compute further runs from the clock."""
     by_host = module.Timer._timeit
 
     def timeit(self: Any, number: int) -> float:
@@ -110,7 +112,7 @@ def _adjust_timer(module: Any) -> None:
 
 
 def _adjust_benchmarking(module: Any) -> None:
-    """What times any call on a device, and what some passes (padding of products) call at once."""
+    """Replace the timing of calls on a device, also where passes call it directly."""
     if hasattr(module, "register_benchmarker"):  # since 2.12
         module.register_benchmarker("xpu", benchmark, override=True)
     if not sys.modules["torch"].cuda.is_available():
@@ -118,7 +120,7 @@ def _adjust_benchmarking(module: Any) -> None:
 
 
 def _adjust_config(module: Any) -> None:
-    """Before 2.11 the launcher is for CUDA alone."""
+    """Disable the static launcher before 2.11, where it is for CUDA alone."""
     if torch_version() < (2, 11) and hasattr(module, "use_static_triton_launcher"):
         module.use_static_triton_launcher = False
 
@@ -129,7 +131,7 @@ def torch_version() -> tuple[int, int]:
 
 
 def _adjust_products(module: Any) -> None:
-    """Products whose sums alone leave no registers for operands are not tried: they spill."""
+    """Skip configurations of products that spill because sums leave no registers for operands."""
     heuristic = module.XPUConfigHeuristic
     scaled = heuristic._scale_mm_configs
 
@@ -162,12 +164,14 @@ def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
 
 
 PER_LANE = 8
-"""Elements of a sort that a lane holds, each with its index: with more it is no faster, spills, and
-takes Intel's compiler ten times as long."""
+"""Elements of a sort per lane, each with its index.
+
+With more, a sort is no faster, spills, and takes Intel's compiler ten times as long.
+"""
 
 
 def _adjust_sorts(module: Any) -> None:
-    """A sort has one configuration: the smallest block, on as many warps as it fills."""
+    """Give a sort one configuration: the smallest block, on as many warps as it fills."""
     make = module.CachingAutotuner.__init__
 
     def made(self: Any, fn: Any, triton_meta: Any, configs: list[Any], *given: Any,
@@ -188,7 +192,7 @@ def _sorts(fn: Any) -> bool:
 
 
 def for_sort(configs: Sequence[Any], row: int, lanes: int) -> Any:
-    """The smallest of these that fills a warp, with the warps that it fills."""
+    """The smallest configuration that fills a warp, with the warps that it fills."""
     full = PER_LANE * lanes
     sizes = {row * config.kwargs["XBLOCK"]: config for config in configs}
     size = min((n for n in sizes if n >= full), default=max(sizes))
@@ -205,18 +209,18 @@ def _current_target() -> Target:
 
 
 def _adjust_descriptors(module: Any) -> None:
-    """Torch traces `TensorDescriptor` where it knows of a device that has messages for it."""
+    """Make torch trace `TensorDescriptor`, as for devices with messages for it."""
     module._device_supports_tma = lambda: True
 
 
 def _adjust_tracing(module: Any) -> None:
-    """Frames of Triton and of this package are run as they are where torch's tracing meets them."""
+    """Make torch's tracing skip frames of Triton and of this package."""
     module.SKIP_DIRS += ["triton/compiler/", *FOLDERS]
     module._recompile_re()
 
 
 def _adjust_frames(module: Any) -> None:
-    """Likewise what launches a kernel.  Of the same file as that, `triton.cdiv` is traced."""
+    """Make tracing skip the launch of a kernel, but not `triton.cdiv` in the same file."""
     from triton.runtime.jit import JITFunction
 
     for kind in JITFunction.__mro__[:-1]:
@@ -226,7 +230,7 @@ def _adjust_frames(module: Any) -> None:
 
 
 def _adjust_functions(module: Any) -> None:
-    """Likewise for all that compiling a kernel calls."""
+    """Make tracing skip all functions that compile a kernel."""
     compile_kernel = module.JITFunction._do_compile
 
     def untraced(*arguments: Any, **named: Any) -> Any:
@@ -238,7 +242,7 @@ def _adjust_functions(module: Any) -> None:
 
 
 def _adjust_fake_tensors(module: Any) -> None:
-    """Taken apart for a graph, attention is ours: torch's own asks a CPU build about xpu."""
+    """Decompose attention by this device's rule, because torch's own asks a CPU build."""
     torch = sys.modules["torch"]
     attention = torch.ops.aten.scaled_dot_product_attention.default
     keys = torch._C.DispatchKey
@@ -252,7 +256,7 @@ def _adjust_fake_tensors(module: Any) -> None:
 
 
 def _adjust_fake_operators(module: Any) -> None:
-    """Results of these have the CPU's strides or sizes here; torch expects those of other GPUs."""
+    """Infer results of some operators from the CPU's, whose strides or sizes they have here."""
     torch, rules = sys.modules["torch"], module.op_implementations_dict
     change = torch.utils._pytree.tree_map_only
 
@@ -271,7 +275,7 @@ def _adjust_fake_operators(module: Any) -> None:
 
 
 def _no_rule(*given: Any, **named: Any) -> Any:
-    """What torch's rules for fake tensors answer where an operator has none: it looks further."""
+    """Answer for an operator without a rule for fake tensors, so that torch looks further."""
     return NotImplemented
 
 
@@ -294,7 +298,7 @@ def _adjust_packages(module: Any) -> None:
 
 
 def _adjust_compiler(module: Any) -> None:
-    """Torch 2.8 knows Triton 3.4: where it had `triton_key`, and functions without a lock."""
+    """Give torch 2.8 the functions of Triton 3.4: `triton_key`, and some without a lock."""
     if sys.modules["torch"].__version__.startswith("2.8."):
         from triton.runtime.cache import triton_key
 
@@ -329,12 +333,15 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch.distributed.distributed_c10d": distributed.adjust,
 }
 LARGE = ("torch._dynamo", "torch._dynamo.repro.after_dynamo", "torch._inductor.compile_fx")
-"""Importing these makes a million objects that stay."""
+"""Modules whose import creates a million objects that stay alive."""
 
 
 @contextmanager
 def _at_once() -> Iterator[None]:
-    """Import without looking for garbage: a third of the time.  What was made counts as old."""
+    """Import with the garbage collector off, in two thirds of the time.
+
+    The new objects count as old afterwards.
+    """
     with paused_collector(), late_templates.put_off():
         yield
         if not gc.get_freeze_count():
@@ -343,14 +350,14 @@ def _at_once() -> Iterator[None]:
 
 
 def adjust_when_imported() -> None:
-    """Adjust what has been imported already, and the rest when it is."""
+    """Adjust modules: imported ones at once, the others after their import."""
     logging.getLogger("torch.utils.cpp_extension").addFilter(
         lambda record: "SYCL_HOME" not in str(record.msg))  # no compiler of SYCL is needed
     after_import.adjust(ADJUSTMENTS, dict.fromkeys(LARGE, _at_once))
 
 
 def forget_what_was_asked() -> None:
-    """Let torch's compilers ask again what accelerators there are, if they did before."""
+    """Clear caches in which torch's compilers have stored the accelerators of this process."""
     for name in ("torch.utils._triton", "torch._inductor.utils"):
         for value in vars(sys.modules.get(name, object)).values():
             if isinstance(value, _lru_cache_wrapper):

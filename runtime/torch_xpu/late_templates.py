@@ -1,7 +1,7 @@
-"""Torch's templates of kernels, parsed when one is used.
+"""Parse torch's kernel templates when one is used.
 
-Importing torch's compiler parses two dozen, a quarter of the time that it takes; a program whose
-kernels are in the caches uses none.
+Importing torch's compiler parses two dozen, a quarter of its import time.  A program whose kernels
+are in the caches uses none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _putting_off = False
 
 
 class LateTemplate:
-    """A template in all that it is asked for."""
+    """A template that is parsed at its first use."""
 
     def __init__(self, parse: Callable[[str], Any], source: str) -> None:
         self._parse, self._source = parse, source
@@ -31,7 +31,7 @@ class LateTemplate:
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Templates made meanwhile are parsed later: torch's own, which have no errors to tell."""
+    """Delay parsing of templates created meanwhile: torch's own, which have no errors to report."""
     global _putting_off
     before, _putting_off = _putting_off, True
     try:
@@ -41,7 +41,7 @@ def put_off() -> Iterator[None]:
 
 
 def adjust(module: Any) -> None:
-    """Of `torch._inductor.codegen.common`."""
+    """Adjust `torch._inductor.codegen.common`."""
     parse = module.KernelTemplate._template_from_string
     if find_spec("jinja2") is None:  # which torch tells by templates that are None
         return

@@ -1,4 +1,4 @@
-"""The C functions of the built library, with their types, and the few calls made of them."""
+"""The C functions of the built library with their types, and wrappers of some of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Allocation(NamedTuple):
 
 
 class Unwritten(NamedTuple):
-    """A block of which some is not written yet: `at` is the address of its map."""
+    """A block that is partly unwritten: `at` is the address of its map."""
 
     base: int
     size: int
@@ -84,7 +84,7 @@ class Library:
             raise DeviceError(f"torch did not accept the simulated xpu device: {self._error()}")
 
     def check(self, status: int) -> None:
-        """`RuntimeError`, as torch's own functions raise it, where a call failed."""
+        """Raise `RuntimeError`, as torch's own functions do, if a call failed."""
         if status:
             raise RuntimeError(self._error())
 
@@ -100,13 +100,14 @@ class Library:
         return Allocation(base.value, size.value, device.value)
 
     def unwritten_of(self, pointer: int) -> Unwritten | None:
-        """The map of the block that holds `pointer`, while nothing has written some of it."""
+        """The map of unwritten bytes of the block that contains `pointer`; None if all are written.
+        """
         base, size = c_uint64(), c_uint64()
         found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
         return Unwritten(base.value, size.value, found) if found else None
 
     def take_traffic(self, index: int) -> Traffic:
-        """What operators did since the last call."""
+        """Memory traffic and work of operators since the last call."""
         values = (c_int64 * 5)()
         self.functions.xe_take_traffic(index, values)
         return Traffic(*values)

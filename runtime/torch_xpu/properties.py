@@ -1,4 +1,4 @@
-"""What `torch.xpu.get_device_properties` says about a simulated device."""
+"""`torch.xpu.get_device_properties` of a simulated device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_xe.hardware.target import Target
 
 
 class XpuUuid(SimpleNamespace):
-    """Sixteen bytes, and their usual text."""
+    """Sixteen bytes with their usual text form."""
 
     bytes: list[int]
 
@@ -21,16 +21,16 @@ class XpuUuid(SimpleNamespace):
 
 CUDA_NAMES = {"multi_processor_count": "gpu_subslice_count", "L2_cache_size":
               "last_level_cache_size", "shared_memory_per_block": "local_mem_size"}
-"""What libraries written for CUDA ask for, and its name here."""
+"""Names of properties that libraries written for CUDA use -> names here."""
 
 
 class XpuDeviceProperties(SimpleNamespace):
     """The names and units of torch's class: bytes, MHz, bits; `properties_of` lists them.
 
     `name` starts with the product and ends with the target's name; `architecture` packs the IP
-    version the way the compute runtime does: release in the high bits, then the version.
-    Names of CUDA's properties are missing, as in torch's XPU build, whose stub in `torch._C` lists
-    its own; `target_name`, which tells the simulated device, is the only addition.
+    version the way the compute runtime does: release in the high bits, then the version. Names of
+    CUDA's properties are missing, as in torch's XPU build, whose stub in `torch._C` lists its own.
+    The only addition is `target_name`, the simulated device.
     """
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -84,7 +84,7 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
 
 
 def without_uuid(properties: XpuDeviceProperties) -> XpuDeviceProperties:
-    """Those of torch 2.8, whose Inductor writes all properties into source code, bytes too."""
+    """Properties for torch 2.8, whose Inductor writes all of them into source code, bytes too."""
     return XpuDeviceProperties(**{k: v for k, v in vars(properties).items() if k != "uuid"})
 
 

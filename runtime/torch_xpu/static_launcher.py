@@ -1,9 +1,9 @@
-"""Inductor's launcher of kernels that it keeps with their graphs, on a simulated device.
+"""Inductor's launcher of kernels that it caches with their graphs, on a simulated device.
 
-A graph that torch finds in its cache brings its kernels along: their sources are neither loaded nor
-compiled.  They are launched as Triton's own launcher does, so that arguments are checked and named.
-torch keeps them by its own versions and Triton's alone; what another version of this package
-compiled, or for another device, is compiled anew, and so is what somebody changed.
+A graph in torch's cache contains its kernels: their sources are neither loaded nor compiled.  They
+are launched as Triton's own launcher does, so that arguments are checked and named.  torch keys
+them by its own version and Triton's alone.  So kernels are compiled anew if another version of this
+package compiled them, or for another device, or if their code was changed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.cpp import Kernel
 
 _ORIGIN = "xe_origin"
-"""What is kept of a kernel beside what torch keeps."""
+"""Attribute of a kernel with the data that this package caches in addition to torch's."""
 
 
 class StaticLauncher:
-    """`torch._C._StaticXpuLauncher`, which every `import torch` makes and few programs use."""
+    """`torch._C._StaticXpuLauncher`, which every `import torch` creates and few programs use."""
 
     @staticmethod
     def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Kernel, int, int]:
@@ -47,7 +47,7 @@ class StaticLauncher:
 
 
 def adjust(module: Any) -> None:
-    """Of `torch._inductor.runtime.static_triton_launcher`; xpu has one since torch 2.11."""
+    """Adjust `torch._inductor.runtime.static_triton_launcher`; xpu has one since torch 2.11."""
     kind = getattr(module, "StaticallyLaunchedXpuKernel", None)
     if kind is None:
         return
@@ -71,7 +71,7 @@ def adjust(module: Any) -> None:
 
 
 def origin_of(kernel: Any) -> dict[str, Any]:
-    """What makes Triton's launcher for a compiled kernel, and what the kernel was made by."""
+    """Data to create Triton's launcher for a compiled kernel, and the compiler of the kernel."""
     signature = {name: each for name, each in kernel.src.signature.items() if each != "constexpr"}
     return {
         "signature": signature,
@@ -99,7 +99,7 @@ def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
 
 
 def keep_what_is_current(module: Any) -> None:
-    """Of `torch._inductor.triton_bundler`: load no kernel that would be compiled otherwise now."""
+    """Make `torch._inductor.triton_bundler` drop kernels of another compiler."""
     bundler = module.TritonBundler
     load: Callable[[Any], list[str]] | None = getattr(bundler, "load_autotuners", None)
     if load is None:
@@ -116,7 +116,7 @@ def keep_what_is_current(module: Any) -> None:
 
 
 def _current(found: Sequence[Any]) -> list[Any]:
-    """Those whose kernels are as they were compiled, and would be so compiled now."""
+    """Kernels that are unchanged, and that the current compiler would produce."""
     if knobs.debug() or not found:
         return []
     from triton.runtime.driver import driver

@@ -36,7 +36,7 @@ class Tf32:
 
 
 def show_in_backends() -> None:
-    """torch.backends.mkldnn has taken the functions of the CPU build."""
+    """Add the switch to torch.backends.mkldnn, which has only the functions of the CPU build."""
     import torch
 
     prop: Any = torch.backends.ContextProp
