@@ -26,9 +26,9 @@ command checks on a real card:
 triton-xe doctor --gpu
 ```
 
-It takes a few minutes, needs neither torch nor anything of a user's, and prints a line for each
-fact: `passed`; `WRONG`, with the first number that differs; `FAILED`, with the error; `skipped`
-where the device has no such thing. Each check runs in a process of its own, so one that hangs the
+It takes a few minutes, and needs no torch and no files. It prints a line for each fact:
+`passed`; `WRONG`, with the first number that differs; `FAILED`, with the error; or `skipped`, if
+the device lacks the feature. Each check runs in a process of its own, so one that hangs the
 GPU does not end the others. The exit code is 0 when all hold, 1 when one does not, and 3 where
 there is no GPU. `triton-xe-gpu.json` (`--report FILE`) has the results with the versions of driver
 and packages: please attach it to an issue of this project, whatever it says.
