@@ -1,9 +1,10 @@
 """Macros of IEEE division and square root: `math.invm`, `math.rsqtm` and `madm`.
 
 Their `mme` registers have more bits of exponent than the general registers, therefore steps
-between them neither overflow nor underflow.  Values are kept here as fp64 with the mantissa of
-their type.  The flag (eo) is set for special operands, whose result is final.  Source: Intel PRM,
-"Math function", and IGC, visa/iga/IGALibrary, "math macro".
+between them neither overflow nor underflow.  Values are kept here as a mantissa and an exponent.
+The flag (eo) is set for special operands, whose result is final: the quotient or the root, since
+IGC's sequences do nothing more with it.  Source: Intel PRM, "Math function", and IGC,
+visa/iga/IGALibrary, "math macro".
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 from triton_xe.runtime.emulator import numbers
 from triton_xe.runtime.emulator.channels import Running, execution_mask, set_flags
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
-from triton_xe.runtime.emulator.operands import Read, destination, source
-from triton_xe.runtime.emulator.registers import CHANNELS, Array, Threads
+from triton_xe.runtime.emulator.numbers import Scaled
+from triton_xe.runtime.emulator.operands import destination, source
+from triton_xe.runtime.emulator.registers import CHANNELS, Array, Bools, Threads
 
 Step = Callable[[Threads, Running], Any]
 _PLAIN = "nomme"
@@ -36,17 +38,18 @@ def _register(operand: Operand) -> Operand:
     return replace(operand, kind="register", region=operand.region or (1, 1, 0))
 
 
-def _read(operand: Operand, width: int, grf_bytes: int) -> Read:
-    """The operand's values as fp64, from its `mme` register if it names one."""
+def _read(operand: Operand, width: int, grf_bytes: int) -> Callable[[Threads], Scaled]:
+    """The operand's values, from its `mme` register if it names one."""
     general = source(_register(replace(operand, modifiers="")), width, grf_bytes).read
-    negates, name = "n" in operand.modifiers, operand.extra
+    sign, name = -1 if "n" in operand.modifiers else 1, operand.extra
 
-    def read(threads: Threads) -> Array:
+    def read(threads: Threads) -> Scaled:
         if name == _PLAIN:
-            values = np.broadcast_to(general(threads).astype(np.float64), (threads.count, width))
+            parts, exponents = np.frexp(np.broadcast_to(
+                general(threads).astype(np.float64), (threads.count, width)))
         else:
-            values = threads.exponents[name][:, :width]
-        return -values if negates else values
+            parts, exponents = (x[:, :width] for x in threads.exponents[name])
+        return sign * parts, exponents
 
     return read
 
@@ -65,23 +68,35 @@ class _Macro:
         self._write = destination(
             replace(target, kind="register", region=(1, 1, 0)), width, grf_bytes)
 
-    def store(self, threads: Threads, values: Array, running: Running) -> None:
+    def store(
+        self, threads: Threads, part: Array, error: Array, exponent: Array, running: Running
+    ) -> None:
         """Write the general register, and the `mme` register with all of the exponent."""
         chosen = self.mask(threads, running)
-        self._write(threads, values if self.is_double
-                    else numbers.narrowed(values, np.float32, threads), chosen)
-        if self._name == _PLAIN:
-            return
-        kept = threads.exponents.setdefault(self._name, np.zeros((threads.count, CHANNELS)))
-        rounded = values if self.is_double else _rounded(values)
-        np.copyto(kept[:, : self._width], rounded, where=True if chosen is None else chosen)
+        if self.is_double:
+            values = numbers.scaled_doubles(part, error, exponent, threads)
+        else:
+            exact = np.ldexp(numbers.to_odd(part, error), exponent)
+            values = numbers.narrowed(exact, np.float32, threads)
+        self._write(threads, values, chosen)
+        if self._name != _PLAIN:
+            self._keep(threads, part if self.is_double else _rounded(part, error), exponent, chosen)
+
+    def _keep(
+        self, threads: Threads, part: Array, exponent: Array, chosen: Bools | None
+    ) -> None:
+        zeros = np.zeros((threads.count, CHANNELS))
+        kept = threads.exponents.setdefault(self._name, (zeros, zeros.astype(np.int64)))
+        part, more = np.frexp(part)
+        for old, new in zip(kept, (part, exponent + more), strict=True):
+            np.copyto(old[:, : self._width], new, where=True if chosen is None else chosen)
 
 
-def _rounded(values: Array) -> Array:
-    """fp64 values with 24 bits of mantissa, to nearest even."""
-    mantissa, exponent = np.frexp(values)
-    plain = np.isfinite(values) & (values != 0)
-    return np.where(plain, np.ldexp(np.rint(mantissa * _MANTISSA), exponent - 24), values)
+def _rounded(part: Array, error: Array) -> Array:
+    """The mantissas with 24 bits, to nearest even."""
+    mantissa, exponent = np.frexp(numbers.to_odd(part, error))
+    plain = np.isfinite(part) & (part != 0)
+    return np.where(plain, np.ldexp(np.rint(mantissa * _MANTISSA), exponent - 24), part)
 
 
 def _multiply_add(instruction: Instruction, grf_bytes: int) -> Step:
@@ -90,27 +105,20 @@ def _multiply_add(instruction: Instruction, grf_bytes: int) -> Step:
     z, x, y = macro.reads
 
     def run(threads: Threads, running: Running) -> None:
-        if macro.is_double:
-            values = numbers.doubles(
-                *numbers.fused_with_error(x(threads), y(threads), z(threads)), threads)
-        else:
-            values = numbers.fused_to_odd(x(threads), y(threads), z(threads))
-        macro.store(threads, values, running)
+        macro.store(threads, *numbers.fused(x(threads), y(threads), z(threads)), running)
 
     return run
 
 
-def _special(
-    function: Callable[..., tuple[Array, Array]],
-) -> Callable[[Instruction, int], Step]:
+def _special(function: Callable[..., tuple[Array, Scaled]]) -> Callable[[Instruction, int], Step]:
     """A first approximation; `function` returns special channels and results."""
 
     def define(instruction: Instruction, grf_bytes: int) -> Step:
         macro, flags = _Macro(instruction, grf_bytes), set_flags(instruction)
 
         def run(threads: Threads, running: Running) -> None:
-            special, values = function(*(read(threads) for read in macro.reads))
-            macro.store(threads, values, running)
+            special, (part, exponent) = function(*(read(threads) for read in macro.reads))
+            macro.store(threads, part, np.zeros_like(part), exponent, running)
             flags(threads, special, macro.mask(threads, running))
 
         return run
@@ -118,14 +126,17 @@ def _special(
     return define
 
 
-def _inverse(a: Array, b: Array) -> tuple[Array, Array]:
+def _inverse(a: Scaled, b: Scaled) -> tuple[Array, Scaled]:
     """invm: 1 / b to start with; a / b where it needs no more steps."""
-    special = ~np.isfinite(a) | ~np.isfinite(b) | (b == 0) | (a == 0)
-    return special, np.where(special, a / b, 1 / b)
+    special = ~np.isfinite(a[0]) | ~np.isfinite(b[0]) | (b[0] == 0) | (a[0] == 0)
+    return special, (np.where(special, a[0], 1) / b[0], np.where(special, 0, -b[1]))
 
 
-def _inverse_root(a: Array, *_: Array) -> tuple[Array, Array]:
-    return ~np.isfinite(a) | (a <= 0), 1 / np.sqrt(a)
+def _inverse_root(a: Scaled, *_: Scaled) -> tuple[Array, Scaled]:
+    """rsqtm: 1 / sqrt(a) to start with; sqrt(a) where it needs no more steps."""
+    special = ~np.isfinite(a[0]) | (a[0] <= 0)
+    root = np.sqrt(np.ldexp(a[0], a[1] & 1))
+    return special, (np.where(special, root, 1 / root), np.where(special, 0, -(a[1] >> 1)))
 
 
 MACROS: Mapping[str, Callable[[Instruction, int], Step]] = {

@@ -86,19 +86,48 @@ def fused_to_odd(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
     return to_odd(*sum_with_error(x * y, z))
 
 
-def fused_with_error(x: Doubles, y: Doubles, z: Doubles) -> tuple[Doubles, Doubles]:
-    """x * y + z of fp64 numbers, rounded once to nearest even, and what rounding took away.
+Scaled = tuple[Doubles, NDArray[Any]]
+"""A mantissa below 1 and an exponent, which has no limits (`numpy.frexp`)."""
+_FAR = 130
 
-    The product's error is added to the error of the sum, rounded to odd.  The algorithm is exact
-    unless a product's error underflows.
+
+def fused(x: Scaled, y: Scaled, z: Scaled) -> tuple[Doubles, Doubles, NDArray[Any]]:
+    """x * y + z of fp64 numbers, rounded once to nearest even, what rounding took, and an exponent.
+
+    The first two are to be multiplied by two to the power of the last, so that no step overflows
+    or underflows.  The product's error is added to the error of the sum, rounded to odd.  If one
+    summand is more than `_FAR` places below the other, only its sign matters.
     """
-    x, y, z = np.broadcast_arrays(x, y, z)
-    product, low = product_with_error(x, y)
-    high, rest = sum_with_error(product, z)
-    small = to_odd(*sum_with_error(low, rest))
-    result, error = sum_with_error(high, small)
+    x_part, y_part, z_part = np.broadcast_arrays(x[0], y[0], z[0])
+    exponent = np.where((x_part == 0) | (y_part == 0), z[1] - _FAR, x[1] + y[1])
+    apart = np.where(z_part == 0, 0, z[1] - exponent)
+    exponent = np.where(apart > _FAR, z[1] - _FAR, exponent)
+    z_part = np.ldexp(z_part, np.clip(apart, -_FAR, _FAR))
+    product, low = product_with_error(x_part, y_part)
+    high, rest = sum_with_error(product, z_part)
+    result, error = sum_with_error(high, to_odd(*sum_with_error(low, rest)))
     finite = np.isfinite(result) & np.isfinite(low)
-    return np.where(finite, result, product + z), np.where(finite, error, 0)
+    return np.where(finite, result, product + z_part), np.where(finite, error, 0), exponent
+
+
+def scaled_doubles(
+    total: Doubles, error: Doubles, exponent: NDArray[Any], threads: Threads
+) -> Doubles:
+    """A scaled result and its error in fp64, rounded once by each thread's rounding mode.
+
+    A denormal result has fewer bits than `total`.  It is the nearest one, except that where
+    `total` is halfway between two denormals the error decides.
+    """
+    nearest = np.ldexp(total, exponent)
+    back = np.ldexp(nearest, -exponent)
+    lack = np.where(np.isfinite(back), total - back, 0)
+    beyond = np.nextafter(nearest, np.where(lack > 0, np.inf, -np.inf))
+    is_half = (lack != 0) & (np.ldexp(beyond, -exponent) - total == lack)
+    nearest = np.where(is_half & (lack * error > 0), beyond, nearest)
+    lack = np.where(is_half, total - np.ldexp(nearest, -exponent), lack)
+    overflows = np.isinf(nearest) & np.isfinite(total)
+    return doubles(nearest, np.where(overflows, -nearest, np.where(lack == 0, error, lack)),
+                   threads)
 
 
 def _directed(nearest: Array, exact: Array, mode: Array) -> Array:

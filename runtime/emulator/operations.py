@@ -220,8 +220,8 @@ def _multiply_add(operation: Operation) -> Compute:
         return _integer(operation, lambda z, x, y: z + x * y)
     z, x, y = _floats(operation, np.float64)
     if _compute_type(operation) == "df":
-        return lambda threads: numbers.doubles(
-            *numbers.fused_with_error(x(threads), y(threads), z(threads)), threads)
+        return lambda threads: numbers.scaled_doubles(
+            *numbers.fused(*(np.frexp(read(threads)) for read in (x, y, z))), threads)
     return lambda threads: numbers.fused_to_odd(x(threads), y(threads), z(threads))
 
 

@@ -80,8 +80,8 @@ class Threads:
         self.enabled[:, :lanes] = True
         self.wide: NDArray[np.int64] = np.zeros((count, WIDE_ELEMENTS), np.int64)
         """The integer accumulator, which has more than 32 bits for each element."""
-        self.exponents: dict[str, NDArray[np.float64]] = {}
-        """Values of macro registers (`mme0` ...), with the exponents that they have there."""
+        self.exponents: dict[str, tuple[NDArray[np.float64], NDArray[Any]]] = {}
+        """Macro registers (`mme0` ...): a mantissa and an exponent of each channel."""
         self.rounding: Array | None = None
         """Rounding mode of each thread, (count, 1); None if all round to nearest even."""
         self.rounds_integers: Bools | None = None

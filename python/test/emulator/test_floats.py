@@ -39,7 +39,7 @@ def rounded(exact: Fraction, kind: str, mode: int) -> float:
     limit = (2 - Fraction(2) ** (1 - bits)) * Fraction(2) ** most
     if abs(found) > limit:
         saturates = mode == ZERO or (mode == DOWN and found > 0) or (mode == UP and found < 0)
-        return float(math.copysign(float(limit) if saturates else math.inf, found))
+        return (1 if found > 0 else -1) * (float(limit) if saturates else math.inf)
     return float(found)
 
 
@@ -111,11 +111,26 @@ def test_multiply_add_rounds_once(kind, mode, seed):
                             f"r6.0<1;0>:{kind} r8.0<1>:{kind}")
     registers = {4: stored(z, kind), 6: stored(x, kind), 8: stored(y, kind)}
     found = result("bmg", text, registers, DTYPES[kind], count)
-    use = np.isfinite(z) & (np.abs(x * y) > 1e-280) if kind == "df" else np.isfinite(z)
+    use = np.isfinite(z)
     exact = [c + a * b if ok else Fraction(0) for c, a, b, ok in zip(
         exactly(np.where(use, z, 0)), exactly(x), exactly(y), use, strict=True)]
     expected = [rounded(e, kind, mode) for e in exact]
     np.testing.assert_array_equal(found.astype(np.float64)[use], np.array(expected)[use])
+
+
+@pytest.mark.parametrize("mode", range(4))
+def test_multiply_add_of_every_exponent(mode):
+    """Products that overflow or underflow, and sums that bring them back or are denormal."""
+    rng = np.random.default_rng(3)
+    x, y, z = (np.ldexp(rng.choice([-1.0, 1.0], 8) * rng.uniform(0.5, 1, 8), exponents)
+               for exponents in ([1000, 600, -600, -500, -500, -537, -30, 1], [25, 425, -475, -540,
+                                 -573, -537, -1040, -1073], [1024, 1024, -1022, -1070, -1022, -1073,
+                                 -1060, 1000]))
+    z[:2] *= -np.sign(x[:2]) * np.sign(y[:2]) * np.sign(z[:2])
+    text = control(mode) + (
+        "mad (8|M0) r20.0<1>:df r4.0<1;0>:df r6.0<1;0>:df r8.0<1>:df")
+    found = result("bmg", text, {4: z, 6: x, 8: y}, np.float64, 8)
+    check(found, [c + a * b for c, a, b in zip(*map(exactly, (z, x, y)), strict=True)], "df", mode)
 
 
 @pytest.mark.parametrize("mode", range(4))

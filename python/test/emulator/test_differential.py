@@ -1,0 +1,49 @@
+"""The comparison of native code with the simulator: which differences fail a test."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from python.test.emulator.assembled import program
+from python.test.emulator.differential import Different, _compared
+
+pytestmark = pytest.mark.intel_compiler
+INTEGERS = "add (16|M0) r20.0<1>:d r4.0<1;1,0>:d r6.0<1;1,0>:d"
+FLOATS = "add (16|M0) r20.0<1>:f r4.0<1;1,0>:f r6.0<1;1,0>:f"
+ADD = "send.ugm (16|M0) {} r4 r8:1 0x0 0x04{}0058C"
+
+
+def compared(text, native, simulated, name="kernel"):
+    return _compared(name, *(np.ascontiguousarray(x).view(np.uint8) for x in (native, simulated)),
+                     program("bmg", text))
+
+
+def test_numbers_of_every_size_may_be_rounded():
+    x = np.array([3e-37, 1.5, -2e8, 3.3e38], np.float32)
+    assert compared(FLOATS, x, x) == "equal"
+    assert compared(FLOATS, x, np.nextafter(x, np.float32(0))) == "rounded"
+    with pytest.raises(Different, match="bytes differ"):
+        compared(FLOATS, x, x * np.float32(1 + 1e-4))
+    y = np.array([1e-290, 4e300, 7.0])
+    assert compared(FLOATS, y, y * (1 + 1e-15)) == "rounded"
+
+
+def test_nans_are_equal():
+    bits = np.array([0x7FC00000, 0xFFC00000], np.uint32)
+    assert compared(FLOATS, bits, bits[::-1]) == "rounded"
+
+
+def test_integers_are_equal():
+    """Integers that would be close to each other as floats."""
+    x = np.array([0x40000000, 5], np.int32)
+    with pytest.raises(Different, match="1 bytes differ, the first at 0"):
+        compared(INTEGERS, x, x + np.array([1, 0], np.int32))
+
+
+def test_old_values_of_atomics_are_left_to_the_test():
+    x = np.array([1, 2], np.int32)
+    assert compared(ADD.format("r10", 1), x, x[::-1]) == "left to the test"
+    with pytest.raises(Different):
+        compared(ADD.format("null", 0), x, x[::-1])
+    assert compared(INTEGERS, x, x[::-1], "divisions") == "left to the test"
