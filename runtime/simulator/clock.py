@@ -1,7 +1,7 @@
-"""The clock of a simulated device: what it has run so far takes as long as a card would need.
+"""The clock of a simulated device: the time that a real card is predicted to need.
 
-Launches are only noted; the time model is asked when somebody reads the clock.  It begins when it
-is read first: of what ran before nobody can tell the time.
+Launches are only noted; the time model runs when the clock is read.  The clock starts at its first
+reading, so that earlier launches are not counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
 WATCHERS: list[Watcher] = []
-"""Told of each launch: kernel, grid, arguments, and whether it runs or is only timed."""
+"""Callbacks for each launch: kernel, grid, arguments, and True if it runs (else timed only)."""
 
 _SMALLEST_MS = 1e-6
 _MOST_RECENT, _MOST_NOTED = 256, 4096
@@ -58,10 +58,10 @@ class DeviceClock:
         self.index = index
         self.rates: Rates = PRODUCTS[target.product]
         self._journal = native.launch.Journal() if native.launch is not None else None
-        """Where compiled code notes launches."""
+        """Journal in which compiled code notes launches."""
         self._dry: Callable[[], bool] | None = None
         self.native: NativeIssue | None = None
-        """What a subgroup issues by native code, where that is to be counted."""
+        """Source of instruction counts of native code, if the clock counts these."""
         self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
@@ -74,7 +74,7 @@ class DeviceClock:
     def note(
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> None:
-        """Count a launch."""
+        """Note a launch."""
         for watcher in WATCHERS:
             watcher(kernel, grid, arguments, not self.is_dry())
         key = (kernel.serial, grid, *arguments)
@@ -90,7 +90,7 @@ class DeviceClock:
         noted.count += 1
 
     def _count(self) -> None:
-        """Bring launches together that take equally long."""
+        """Merge noted launches that take equally long."""
         recent, self._recent = self._recent, {}
         journal = () if self._journal is None else self._journal.take()
         for launch in (*recent.values(), *(_Noted(*each) for each in journal)):
@@ -101,12 +101,12 @@ class DeviceClock:
 
     @property
     def journal(self) -> Any:
-        """Where compiled code notes launches; None without it."""
+        """Journal in which compiled code notes launches; None without compiled code."""
         return self._journal
 
     @property
     def dry(self) -> Callable[[], bool] | None:
-        """Asked by each launch whether it is to be noted only, and not run."""
+        """Callback that tests whether launches are only noted and not run; None if they run."""
         return self._dry
 
     @dry.setter
@@ -119,7 +119,7 @@ class DeviceClock:
             self._journal.is_dry = self._only_timing or self._dry is not None
 
     def is_dry(self) -> bool:
-        """True if launches are noted only; over as soon as the one who asked for it is."""
+        """True while launches are noted only; ends when the callback says so."""
         if self._only_timing:
             return True
         if self.dry is None:
@@ -129,7 +129,10 @@ class DeviceClock:
         return self.dry is not None
 
     def operate(self, done: Traffic) -> None:
-        """Count operators and copies: their launches, and the longer of bytes and products."""
+        """Add operators and copies.
+
+        Their time is that of their launches, plus the longer of memory traffic and products.
+        """
         rates = self.rates
         moved = done.read / (rates.read * 1e3) + done.written / (rates.write * 1e3)
         computed = done.narrow_products / rates.matrix_flops_per_us + (
@@ -137,7 +140,7 @@ class DeviceClock:
         self._us += done.operators * rates.launch_us + max(moved, computed)
 
     def begin(self) -> None:
-        """Begin anew: what has run since the last reading need not be predicted."""
+        """Drop launches since the last reading without predicting them."""
         self._was_read = False
 
     def now_ms(self) -> float:
@@ -150,7 +153,7 @@ class DeviceClock:
     def predict(
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> Prediction:
-        """The prediction for one launch, with its terms."""
+        """Predict the time of one launch, with its terms."""
         from triton_xe.model.time import predict
         from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
 
@@ -168,9 +171,9 @@ class DeviceClock:
         return predict(work, self.rates)
 
     def time_of(self, call: Callable[[], Any]) -> float:
-        """Milliseconds of a call that runs no kernel.
+        """Milliseconds of a call, without running its kernels.
 
-        Where it launches any it is called twice: the first may compile them, and time others.
+        If it launches any, it is called twice, because the first call may compile or tune kernels.
         """
         with self.without_running():
             start = self.now_ms()
@@ -183,7 +186,7 @@ class DeviceClock:
 
     @contextlib.contextmanager
     def without_running(self) -> Iterator[None]:
-        """Note the launches of this context, and run none of them."""
+        """Note the launches of this context without running them."""
         before, self.dry = self.dry, lambda: True
         try:
             yield
@@ -192,7 +195,7 @@ class DeviceClock:
 
     @contextlib.contextmanager
     def only_timing(self) -> Iterator[None]:
-        """Run no kernel in this context, whoever asks for what."""
+        """Run no kernel in this context, not even for nested requests to run."""
         self._only_timing = True
         self._tell_journal()
         try:
@@ -215,7 +218,7 @@ class DeviceClock:
     def predicted_us(
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> float:
-        """Microseconds of one launch; what cannot be predicted warns and counts as empty."""
+        """Microseconds of one launch; if a prediction fails, warn and count an empty launch."""
         return self._time(self._key(kernel, grid, arguments), _Noted(kernel, grid, arguments))
 
     def _time(self, key: tuple[Any, ...], launch: _Noted) -> float:
@@ -240,19 +243,19 @@ class DeviceClock:
     def _key(
         kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> tuple[Any, ...]:
-        """Equal for launches that take equally long: where pointers lie does not count."""
+        """Key that is equal for launches that take equally long; addresses do not count."""
         pointers = kernel.pointer_arguments
         scalars = tuple(v for k, v in enumerate(arguments) if k not in pointers)
         return (kernel.serial, grid, scalars, len({arguments[k] for k in pointers}))
 
 
 def tell(watcher: Watcher) -> None:
-    """Tell somebody of each launch from now on."""
+    """Call `watcher` for each launch from here on."""
     WATCHERS.append(watcher)
     REASONS[Reason.WATCHED] = 1
 
 
 @cache
 def clock_of(target: Target, index: int) -> DeviceClock:
-    """The clock of a simulated device, the same for all who ask."""
+    """The one clock of a simulated device in this process."""
     return DeviceClock(target, index)

@@ -1,4 +1,4 @@
-"""The records that Python and the host code share: of a launch, and of a work-group of it."""
+"""Layouts of the records that Python and the host code share: of a launch, and of a work-group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Context(IntEnum):
-    """Words of a work-group, 8 bytes each: the runner fills them, other host code reads them."""
+    """Words of a work-group, 8 bytes each; the runner writes them, other host code reads them."""
 
     GROUP_ID = 0
     """Three words."""
@@ -19,91 +19,99 @@ class Context(IntEnum):
     SITES = 8
     """Address of the barrier that each subgroup waits at, 32 bits each."""
     COLD = 9
-    """Address of a byte for each subgroup of the launch that must run again."""
+    """Address of one byte per subgroup of the launch, set if it must run again."""
     GROUP = 10
     """Number of the work-group."""
     SUBGROUPS = 11
     STATE = 12
     """Address of the state of a sanitized launch."""
     FRAMES = 13
-    """Address of the memory of each subgroup's coroutine."""
+    """Address of the frame memory of each subgroup's coroutine."""
     HANDLES = 14
     """Address of the handle of each subgroup's coroutine."""
     CHANGES = 15
-    """How often what the work-group wrote changed global memory, where it takes turns."""
+    """Number of stores of the work-group that changed global memory, if it takes turns."""
     TURN = 16
-    """Accesses that a subgroup may still do before it gives its turn to others."""
+    """Accesses that a subgroup may still execute in its turn."""
     FRAME_BYTES = 17
     LIVE = 18
     """True if a work-group runs here."""
     SEEN = 19
-    """Of all that its coroutines hold, a digest."""
+    """Digest of the state of all its coroutines."""
     TAKEN = 20
-    """Turns that its first subgroup has given to others before an access."""
+    """Turns that its first subgroup has given up before an access."""
     LONG = 22
-    """True if it keeps its turn after it has waited."""
+    """True if the work-group keeps its turn after it has waited."""
     PASSED = 21
-    """Subgroups that are past the last barrier, until all are; where there are checks."""
+    """Subgroups that are past the last barrier, until all are; for checked launches."""
     CHECKS = 24
-    """What the checks of a launch know of the work-group while another one has its turn."""
+    """Saved state of the launch's checks for this work-group while another one has its turn."""
     COUNT = 40
 
     @property
     def offset(self) -> int:
-        """In bytes."""
+        """Offset in bytes."""
         return 8 * self
 
 
 READY = 1 << 31
-"""Added to the site of a subgroup that goes on without others having to arrive."""
+"""Added to the site of a subgroup that may continue before the others arrive."""
 
 
 class Launch(IntEnum):
     """Words of 8 bytes of a launch: `run.launch` fills them, the runner of `library` reads them.
 
-    What threads write has cache lines of its own.
+    Words that threads write have cache lines of their own.
     """
 
     PARTS = 0
-    """Into how many parts the work-groups are divided, at most `MOST_PARTS`: threads begin with
-    one each, the same in each launch, whose memory their core may still have."""
+    """Number of parts into which the work-groups are divided, at most `MOST_PARTS`.
+
+    Each thread begins with one part, the same in each launch, whose data may still be in its core's
+    caches.
+    """
     GRID = 1
-    """Three words."""
+    """Sizes of the grid, three words."""
     TOTAL = 4
-    """How many work-groups to run."""
+    """Number of work-groups to run."""
     CHUNK = 5
-    """How many a thread takes at once, at most."""
+    """Largest number of work-groups that a thread takes at once."""
     SUBGROUPS = 6
     SLM_BYTES = 7
     COLD = 9
     GROUPS = 10
-    """Address of the numbers of the work-groups to run, or 0 for the first ones."""
+    """Address of the numbers of the work-groups to run; 0 for the first `TOTAL` ones."""
     STATE = 11
     RESIDENT = 12
-    """How many work-groups the device holds at once, where they take turns."""
+    """Work-groups that the device holds at once, if they take turns."""
     SHADOW_BYTES = 14
-    """Of the shadow of shared memory, where the checks follow undefined values."""
+    """Bytes of the shadow of shared memory, in which the checks track undefined values."""
     EAGER = 8
-    """True if work-groups begin as soon as there is room, and take turns at their queues and after
-    they have waited."""
+    """True if work-groups begin as soon as the device has room.
+
+    They take turns at their queues and after they have waited.
+    """
     CURRENT = 15
-    """Address of the context of the work-group that the words of the checks are of."""
+    """Address of the context of the work-group whose state the words of the checks are."""
     SEED = 13
-    """Of the order in which they do; 0 is one after another."""
+    """Seed of the order in which work-groups take turns; 0: one after another."""
     NEXT = 16
-    """How many of each part have been taken: `MOST_PARTS` words; of all where they take turns."""
+    """Work-groups taken so far, for each part: `MOST_PARTS` words.
+
+    If work-groups take turns, the first word counts all.
+    """
     LIVE = 24
-    """How many have begun and not ended, where they take turns."""
+    """Work-groups that have begun and not ended, if they take turns."""
     VERSION = 25
-    """How often anything happened but waiting."""
+    """Number of events other than waiting."""
     QUIET = 26
-    """A version, above the number of work-groups known to wait since, in the lower 32 bits."""
+    """A version; in the lower 32 bits, the number of work-groups that have only waited since."""
     ENTERED = 27
-    """How many threads have begun."""
+    """Number of threads that have begun."""
     ERROR_RECORD = 32
     """16 words: code, line, numbers that depend on the code."""
     ARGUMENTS = 48
-    """Those of the kernel."""
+    """Arguments of the kernel."""
 
 
 MOST_PARTS = 8
@@ -112,29 +120,29 @@ HEAD_BYTES = 64
 PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
 """Offsets at the start of a table of tiles, see `analysis.tile_tables`."""
 TILE_KEY, TILE_PLACE, TILE_GROUP, TILE_WORDS = range(4)
-"""Words of the record of each tile, after the keys and the numbers."""
+"""Words of the record of each tile, after the keys and the slot numbers."""
 WINDOW = 8
-"""Keys of such a table that are compared together."""
+"""Keys of such a table that are compared at once."""
 
 
 def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program id of a work-group by number."""
+    """The program id of a work-group, from its number."""
     x, rest = group % grid[0], group // grid[0]
     return x, rest % grid[1], rest // grid[1]
 
 
 def tiles_offset(slm_bytes: int) -> int:
-    """Where the tables are, after the shared local memory of a thread's work-group."""
+    """Offset of the tile tables, after the shared local memory of a thread's work-group."""
     return -(-slm_bytes // 64) * 64
 
 
 class Code(IntEnum):
-    """Why a launch was stopped: the first word of its error record."""
+    """Reason why a launch was stopped: the first word of its error record."""
 
     SURFACE = 1
-    """A 2D block surface that hardware does not take."""
+    """A 2D block surface that breaks a rule of the hardware."""
     BARRIER = 2
-    """Subgroups of a work-group that do not all arrive."""
+    """A barrier that not all subgroups of a work-group reach."""
     BOUNDS = 10
     ALIGNMENT = 11
     RACE = 12

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 _MOST_SEED = 1 << 62
 _NEVER = 1 << 62
 IN_STEP_AFTER = 20_000_000
-"""Nanoseconds of all its launches after which it pays to compile a kernel again, for its subgroups
-to run in step."""
+"""Nanoseconds of run time of a kernel after which it pays to compile its in-step form."""
 
 
 class SimulatedBuffer:
@@ -85,7 +84,7 @@ class SimulatedBuffer:
 
 @dataclass
 class SimulatedKernel:
-    """A kernel, compiled for the host when it first runs: many are only timed by the clock."""
+    """A kernel, compiled for the host at its first run; many are only timed by the clock."""
 
     name: str
     source: KernelSource
@@ -96,23 +95,23 @@ class SimulatedKernel:
     n_spills: int = 0
     max_threads: int = 1024
     launch_state: Any = None
-    """What compiled code launches, of a kernel that was loaded; None without such code."""
+    """State for launches by compiled code, of a loaded kernel; None without such code."""
     module: bytes = b""
-    """What it was loaded from."""
+    """The module that it was loaded from."""
     build_flags: str = ""
     versions: Versions | None = None
-    """The version for launches that do not satisfy what this one assumes."""
+    """Version for launches that do not satisfy this one's conditions."""
     whole: SimulatedKernel | None = None
-    """The same kernel with the fallbacks that `host` leaves out, once one was needed."""
+    """This kernel including the fallbacks that `host` leaves out, once one was needed."""
     prefers_whole: bool = False
     guards: SimulatedKernel | None = None
-    """Tells which launches need a fallback."""
+    """Kernel that computes which launches need a fallback."""
     checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
-    """The same kernel with the sanitizer's checks, or the trace's notes."""
+    """This kernel with the sanitizer's checks, or with trace records."""
     serial: int = field(default_factory=itertools.count().__next__)
     is_closed: bool = False
     arguments: Sequence[int | float] = ()
-    """Of the launch for which it is made to run in step."""
+    """Arguments of the launch for which its in-step form is compiled."""
 
     @once
     def host(self) -> HostKernel:
@@ -121,7 +120,7 @@ class SimulatedKernel:
             return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
 
     def check(self) -> None:
-        """Refuse what the device cannot hold; what was translated before was checked then."""
+        """Refuse a kernel that does not fit the device; a translated one was checked before."""
         kept = self.source.kept(self.part.value)
         if kept is None:
             self.source.check()
@@ -130,12 +129,12 @@ class SimulatedKernel:
 
     @once
     def argument_types(self) -> tuple[str, ...]:
-        """Known without a translation, and without reading the module where there was one."""
+        """Argument types, known without a translation."""
         return self.__dict__.get("host", self.source).argument_types
 
     @once
     def loaded(self) -> tuple[NativeCode, int]:
-        """Its code, and where that begins; while the code is held it stays."""
+        """Machine code and the address of its entry; it stays loaded while referenced."""
         with progress(f"building kernel {self.name!r} for the simulator", self.name), (
                 paused_collector()):
             kind = "coroutine" if self.host.is_coroutine else "kernel"
@@ -146,14 +145,14 @@ class SimulatedKernel:
 
     @once
     def prepared(self) -> launcher.Prepared:
-        """For launches that nothing is asked of but to run."""
+        """Launch record for plain launches, without checks or traces."""
         resident = self.resident if self.host.takes_turns else 0
         code, address = self.loaded
         return launcher.Prepared(self.name, self.host, code, address, resident)
 
     @once
     def in_step(self) -> SimulatedKernel | None:
-        """The same kernel with all subgroups of a program in step, if it can run so."""
+        """The in-step form of this kernel, if it can have one."""
         if not self.host.has_barrier:
             return None
         made = SimulatedKernel(self.name, self.source, self.part, max_threads=self.max_threads)
@@ -169,14 +168,14 @@ class SimulatedKernel:
                      for kind, x in zip(self.argument_types, arguments, strict=False))
 
     def fastest(self, arguments: Sequence[int | float]) -> launcher.Prepared:
-        """What runs it: in step where it ran for long before."""
+        """The fastest launch record: in step, if the kernel has run for long enough."""
         if self._patience() > 0:
             return self.prepared
         self.arguments = arguments
         return (self.in_step or self).prepared
 
     def _patience(self) -> int:
-        """Nanoseconds until it is tried in step."""
+        """Nanoseconds of run time left until the in-step form is compiled."""
         never = self.host.takes_turns or not self.host.has_barrier
         if never or self.__dict__.get("in_step", self) is None:
             return _NEVER
@@ -184,9 +183,9 @@ class SimulatedKernel:
         return IN_STEP_AFTER - self.prepared.spent - compiled
 
     def run_natively(self, made: launcher.Prepared, *, like: SimulatedKernel) -> None:
-        """Leave further launches of the kernel `like` to compiled code, if this version is theirs.
+        """Leave further launches of the kernel `like` to compiled code, if this version runs them.
 
-        What `made` has run is what they run, until there may be something faster.
+        They run the code of `made`, until a faster form may be compiled.
         """
         if (self.launch_state is None or like.launch_state is None or self.prefers_whole
                 or self.is_closed or 0 < knobs.time_limit() < LEAST_LIMIT):
@@ -209,7 +208,7 @@ class SimulatedKernel:
 
     @once
     def resident(self) -> int:
-        """How many of its work-groups the device holds at once."""
+        """Number of its work-groups that the device holds at once."""
         return groups_held(
             self.source.target, self.host.sub_groups, self.n_registers, self.host.slm_bytes,
             barriers=int(self.host.has_barrier))
@@ -227,14 +226,14 @@ class SimulatedKernel:
 
 
 class Work(NamedTuple):
-    """What a launch is given."""
+    """Grid, arguments and options of a launch."""
 
     grid: tuple[int, int, int]
     args: Sequence[int | float]
     tensors: Given | None = None
     cooperative: bool = False
     programs: Sequence[int] | None = None
-    """Those to run; all without it."""
+    """Numbers of the programs to run; None for all."""
 
     @property
     def groups(self) -> int:
@@ -259,15 +258,15 @@ class SimulatedDevice:
         return SimulatedBuffer(nbytes, align, self._blocks, self.index)
 
     def borrow(self, low: int, high: int) -> None:
-        """Let kernels use memory that others allocated."""
+        """Allow kernels to access memory that was allocated elsewhere."""
         self._blocks.borrow(Block(low, high, self.index))
 
     def note_unwritten(self, low: int, map_: NDArray[np.uint8]) -> None:
-        """Tell what of lent memory was never written: 0xff for such bytes; checks mark the rest."""
+        """Set the map of unwritten bytes (0xff) of borrowed memory; the checks update it."""
         self._blocks.note_unwritten(low, map_)
 
     def unwritten(self, block: MemoryBlock) -> NDArray[np.uint8] | None:
-        """A copy of the map of a block, where it is known that something is unwritten."""
+        """A copy of the map of unwritten bytes of a block; None if all may be written."""
         to_map = self._blocks.to_map(block.low) if block.nbytes else 0
         if not to_map:
             return None
@@ -275,7 +274,7 @@ class SimulatedDevice:
         return np.ctypeslib.as_array(map_).copy()
 
     def block_of(self, pointer: int) -> MemoryBlock | None:
-        """The live block that holds an address; what others lent may be gone."""
+        """The live block that contains an address; borrowed memory may have been freed."""
         found = self._blocks.owned(pointer)
         return None if found is None else MemoryBlock(found.low, found.high)
 
@@ -298,7 +297,7 @@ class SimulatedDevice:
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
         general: General | None = None,
     ) -> SimulatedKernel:
-        """A kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
+        """Load a kernel of a SPIR-V module that contains its LLVM IR (or of plain LLVM IR)."""
         made = self._compile(KernelSource.of(binary, kernel_name, self.target), Part.COMMON)
         made.check()
         made.module, made.build_flags = binary, build_flags
@@ -312,7 +311,7 @@ class SimulatedDevice:
         return made
 
     def _native_state(self, kernel: SimulatedKernel) -> Any:
-        """What compiled code knows of a kernel; None without such code."""
+        """State of a kernel for compiled launch code; None without such code."""
         types = kernel.argument_types
         if native.launch is None or len(types) > native.launch.MOST_ARGUMENTS:
             return None
@@ -328,7 +327,7 @@ class SimulatedDevice:
         self, kernel: SimulatedKernel, made: launcher.Prepared, grid: tuple[int, int, int],
         args: Sequence[int | float], cold: bytearray | None, error: bytes | None,
     ) -> None:
-        """End what compiled code began: a launch that trapped, or that came to code left out."""
+        """Finish a launch by compiled code that trapped or reached code that was left out."""
         if error is not None:
             made.trap(grid, list(struct.unpack("<16q", error)))
         assert cold is not None
@@ -354,11 +353,12 @@ class SimulatedDevice:
         cooperative: bool = False,
         programs: Sequence[int] | None = None,
     ) -> None:
-        """Run and wait.  `SimulatorTrap` tells what a real device would have done wrongly.
+        """Run and wait.  `SimulatorTrap` reports an error that a real device would have run into.
 
         `sanitize` checks every access of this launch; by default `TRITON_XE_SANITIZE` decides.
-        What it finds names one of `tensors`.  The device must hold all of a `cooperative` one at
-        once.  `programs`: the numbers of those to run, in this order; the grid stays what it is.
+        Findings name one of `tensors`.  The device must hold all of a `cooperative` launch at once.
+        `programs`: the numbers of the programs to run, in this order; the grid that they see does
+        not change.
         """
         if kernel.is_closed:
             raise DeviceError(f"kernel {kernel.name} was closed")
@@ -374,14 +374,15 @@ class SimulatedDevice:
             around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
 
     def _is_plain(self) -> bool:
-        """True if a launch is to run a kernel, and nobody is to know more of it."""
+        """True if nothing observes a launch: no checks, traces, recorders, or maps of unwritten
+        memory."""
         return (knobs.plain_launches() and not self.is_dry and surroundings.wanted() is None
                 and not torch_xpu.has_maps())
 
     def _run_plainly(
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> bool:
-        """Run the version for these arguments, if they need no second look."""
+        """Run the version for these arguments; False if the launch needs the general path."""
         version = kernel
         failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
         if failing and kernel.versions is not None:
@@ -401,7 +402,7 @@ class SimulatedDevice:
         return True
 
     def _run_cold(self, kernel: SimulatedKernel, work: Work, cold: bytearray) -> None:
-        """Run again, in the whole kernel, what came to code that was left out."""
+        """Run subgroups again, in the whole kernel, that reached code that was left out."""
         kernel.prefers_whole = cold.count(1) * 4 > len(cold)
         if kernel.prefers_whole and kernel.launch_state is not None:
             kernel.launch_state.stop()
@@ -461,7 +462,7 @@ class SimulatedDevice:
             self._run_cold(kernel, work, cold)
 
     def _suspects(self, kernel: SimulatedKernel, work: Work) -> frozenset[int]:
-        """The arguments it loads from whose memory nothing has written in part."""
+        """Pointer arguments that the kernel loads from, and whose memory is partly unwritten."""
         torch_xpu.track_writes()
         if not self._blocks.has_maps():
             return frozenset()
@@ -469,9 +470,9 @@ class SimulatedDevice:
         return frozenset(k for k in pointers if self._blocks.to_map(int(work.args[k])))
 
     def _needs_fallback(self, kernel: SimulatedKernel, work: Work) -> bool:
-        """True if any work-group of a launch comes to code that a smaller kernel leaves out.
+        """True if a work-group of a launch reaches code that the smaller kernel leaves out.
 
-        Guards that trap say nothing; the launch itself, checked as a whole, tells why.
+        If a guard traps, the answer is True, and the whole kernel, with checks, reports the reason.
         """
         if not kernel.source.has_known_guards or kernel.host.is_whole:
             return False
@@ -490,7 +491,7 @@ class SimulatedDevice:
         self, kernel: SimulatedKernel, plan: Instrumentation, work: Work,
         tensors: Mapping[int, Tensor] | None = None,
     ) -> Iterator[tuple[SimulatedKernel, LaunchState]]:
-        """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
+        """Variant of a kernel for `plan` and this launch, compiled once, with its state."""
         from triton_xe.runtime.simulator.sanitizer import shadow
 
         with shadow.lock:
@@ -518,7 +519,7 @@ class SimulatedDevice:
     def _run_checked(
         self, kernel: SimulatedKernel, state: LaunchState, work: Work
     ) -> None:
-        """Run with the checks; what stops the launch is a finding, too."""
+        """Run with the checks; a trap becomes a finding too."""
         from triton_xe.runtime.simulator.sanitizer.state import Word
 
         try:
@@ -558,13 +559,13 @@ class SimulatedDevice:
                               max(0, count - len(records)), traced.host.lanes, seconds)
 
     def _seconds(self, kernel: SimulatedKernel, work: Work, here: float) -> float:
-        """Time of a launch for its trace: predicted, or what it took `here` without a clock."""
+        """Time of a launch for its trace: predicted, or the host's time `here` without a clock."""
         if self.clock is None:
             return here
         return self.clock.predicted_us(kernel, work.grid, work.args) * 1e-6
 
     def _seed(self) -> int:
-        """That of the order of the next launch, another one each time; 0: none is asked for."""
+        """Seed for the order of the next launch, different each time; 0 for the usual order."""
         seed = knobs.shuffle()
         return 1 + (seed << 32) % _MOST_SEED + next(self._shuffled_launches) if seed else 0
 
@@ -592,10 +593,10 @@ class SimulatedDevice:
             programs=work.programs, code=code)
 
     def synchronize(self) -> None:
-        """Launches have ended when `launch` returns."""
+        """Do nothing, because launches have ended when `launch` returns."""
 
     def wait_for(self, stream: int) -> None:
-        """Nothing is under way here."""
+        """Do nothing, because no launch is pending."""
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None:
         """Set memory to one byte."""

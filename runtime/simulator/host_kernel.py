@@ -1,6 +1,6 @@
-"""What of a kernel is compiled for the host, and what came of it.
+"""Record of a kernel that is compiled for the host.
 
-A kernel that was compiled before is launched with this alone.
+A kernel that was compiled in an earlier process is launched from this record alone.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ ENTRY = "xe_kernel"
 
 
 class Part(Enum):
-    """What of a kernel is compiled."""
+    """Part of a kernel that is compiled."""
 
     WHOLE = "whole"
     COMMON = "common"
-    """Without fallbacks; a subgroup that comes to one notes it and ends."""
+    """Without fallbacks; a subgroup that reaches one notes that and ends."""
     KNOWN = "known"
     """Without fallbacks whose guards depend on arguments and ids alone."""
     GUARDS = "guards"
-    """Those guards alone; a subgroup that would come to a fallback notes it."""
+    """Only those guards; a subgroup that would reach a fallback notes that."""
 
 
 @dataclass(frozen=True)
 class HostKernel:
-    """The text of a host module and what a launch needs to know of its kernel."""
+    """The text of a host module, and the facts that a launch needs of its kernel."""
 
     name: str
     text: str
@@ -44,21 +44,21 @@ class HostKernel:
     slm_bytes: int
     has_barrier: bool
     takes_turns: bool
-    """Programs run together: they wait for each other, take items of a queue, or are shuffled."""
+    """True if programs are interleaved: they wait, take items of a queue, or are shuffled."""
     most_eager: int
-    """Of launches of up to so many, they begin as soon as there is room."""
+    """Largest number of programs that begin as soon as the device has room."""
     is_whole: bool
-    """Nothing was left out."""
+    """True if no part was left out."""
     locations: Mapping[int, str]
-    """Where the instructions are that may trap, by line of the LLVM module."""
+    """Source locations of the instructions that may trap, by line of the LLVM module."""
     sanitizer: Instrumentation | None = None
     in_step: bool = False
     """All subgroups of a program run at once (see `analysis.in_step`)."""
     tile_heads: int = 0
-    """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
+    """Bytes of tables for prepared tiles that are zeroed before a launch (see `tile_tables`)."""
     tile_bytes: int = 0
     in_pieces: bool = False
-    """Its vector work is in functions of its own (see `pieces`)."""
+    """True if its vector work is in functions of its own (see `pieces`)."""
 
     def is_eager(self, programs: int) -> bool:
         """True if programs begin as soon as there is room."""
@@ -70,5 +70,5 @@ class HostKernel:
 
     @cached_property
     def sub_groups(self) -> int:
-        """How often the host's function runs for a program."""
+        """Number of calls of the host's function per program."""
         return 1 if self.in_step else -(-math.prod(self.work_group) // self.lanes)

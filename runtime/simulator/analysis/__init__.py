@@ -1,1 +1,1 @@
-"""Facts about kernels, found before any code is written."""
+"""Analyses of kernels that run before any host code is written."""

@@ -1,4 +1,4 @@
-"""What the table of intrinsics says about a call."""
+"""Queries of the table of intrinsics about a call."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def is_dpas(i: Instruction) -> bool:
 
 
 def is_lane_helper(name: str) -> bool:
-    """True if a function holds divergent code, called once per lane."""
+    """True if a function contains divergent code, called once per lane."""
     return find(name.lstrip("@")).family is Family.HELPER

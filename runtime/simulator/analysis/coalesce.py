@@ -1,8 +1,8 @@
-"""Where matrix accumulators live: one memory slot per chain of DPAS results and loop phis.
+"""Assign memory slots to matrix accumulators: one per chain of DPAS results and loop phis.
 
-DPAS runs on memory images, in place, so the accumulator and the result of each instruction,
-and the loop phi between them, should share a slot.  Two values may when neither is live where
-the other is defined (SSA liveness, solved backwards over the blocks).
+DPAS runs on memory images, in place.  So the accumulator and the result of each instruction, and
+the loop phi between them, should share a slot.  Two values may share one if neither is live at the
+other's definition (SSA liveness, solved backwards over the blocks).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _candidates(function: Function) -> set[str]:
 
 
 def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]]:
-    """Coalescing candidates: values that an instruction or a branch would copy otherwise."""
+    """Coalescing candidates: values that an instruction or a branch would otherwise copy."""
     for i in function.instructions():
         if i.result not in candidates or i.result is None:
             continue
@@ -60,7 +60,7 @@ def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]
 
 
 def _clashes(function: Function, candidates: set[str]) -> dict[str, set[str]]:
-    """For each value those that are live where it is written; a phi is written by each branch."""
+    """Values that are live where each value is written; a phi is written by each branch."""
     found: dict[str, set[str]] = {name: set() for name in candidates}
     by_label = {b.label: b for b in function.blocks}
     live_in: dict[str, set[str]] = {b.label: set() for b in function.blocks}
@@ -83,7 +83,7 @@ def _clashes(function: Function, candidates: set[str]) -> dict[str, set[str]]:
         return live
 
     def live_before(block: Block, note: bool) -> set[str]:
-        """Live after the phis of a block; `note` the clashes on the way."""
+        """Values live after the phis of a block; with `note`, record the clashes in it."""
         live = live_out(block)
         for i in reversed(block.instructions[len(block.phis) :]):
             if note:

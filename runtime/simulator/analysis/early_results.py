@@ -1,8 +1,8 @@
-"""Arithmetic that is better done before a store than what it is made of kept until after it.
+"""Find arithmetic to move before a store, because fewer values are then live across the store.
 
-    %w = load                          Loads stay before the store, for it may be to their memory.
-    %b = load                          Of two values that wait in registers, or on the stack, one
-    store                         ->   is left: the sum is to stand before the store.
+    %w = load                          Loads stay before the store, because it may alias them.
+    %b = load                          Instead of two values in registers, or on the stack, one is
+    store                         ->   live across the store: the sum is moved before it.
     %y = fadd %w, %b
     store %y
 """
@@ -25,9 +25,9 @@ def early_results(
     instructions: Sequence[Instruction], uses: Counter[str],
     is_load: Callable[[Instruction], bool], writes: Callable[[Instruction], bool],
 ) -> dict[str, int]:
-    """Of a block, such results, and the number of the instruction before which each is to stand.
+    """Results of a block to move, with the number of the instruction before which to compute each.
 
-    `uses`: of each value, how many instructions use it anywhere.
+    `uses`: the number of instructions that use each value anywhere.
     """
     return _Block(instructions, uses, is_load, writes).early
 
@@ -40,13 +40,13 @@ class _Block:
         self.instructions, self.uses = instructions, uses
         self.early: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
-        """Of what can move along with what is made of it."""
+        """Positions of instructions that can move together with their users."""
         self.behind: dict[str, int] = {}
-        """The store that a load may not pass, or what is made of it is then held back by."""
+        """The store that a load, or a value computed from it, must not pass."""
         self.since: dict[str, int] = {}
-        """The number of the first instruction before which a value can be."""
+        """Number of the first instruction before which a value can be computed."""
         self.waiting: dict[str, int] = {}
-        """Bytes of a lane that need not wait for a store any more once a value is made before."""
+        """Bytes per lane that are not live across a store if a value is computed before it."""
         writers = [k for k, i in enumerate(instructions) if writes(i)]
         for k, i in enumerate(instructions):
             if i.result is None:
@@ -61,7 +61,7 @@ class _Block:
                 self.waiting[i.result] = i.type.size
 
     def _compute(self, i: Instruction, name: str, k: int) -> None:
-        """Note what is known of a result, and whether it is to be early."""
+        """Record a result, and decide whether to compute it early."""
         names = set(i.locals())
         place = max((self.behind[x] for x in names if x in self.behind), default=k)
         self.numbers[name] = k

@@ -1,4 +1,4 @@
-"""Which memory of a subgroup's frame the host's instructions access between DPAS."""
+"""Find the frame memory that host instructions between DPAS access."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 
 _Accesses = tuple[list[Operand], list[Operand]]
-"""Addresses read and written; what is read from the kernel's own memory does not count."""
+"""Addresses that are read and written, without reads of the kernel's own memory."""
 
 
 class FrameMemory:
-    """The arrays of a frame and `others` apart from them, and pointers into all these."""
+    """Arrays of a frame, disjoint arrays `others`, and the pointers into all of them."""
 
     def __init__(
         self, frame: Iterable[Instruction], blocks: Iterable[Block], others: Iterable[Operand]
@@ -21,10 +21,10 @@ class FrameMemory:
         self.sources: dict[str | None, Operand] = {
             i.result: i.operands[0] for block in blocks for i in block.instructions
             if i.opcode == "getelementptr" or _family(i) in ("tile", "expected")}
-        """Of a pointer, what it was made from; of a tile, where it goes unless a table has it."""
+        """Base of a pointer; destination of a tile that is not found in a table."""
 
     def array(self, pointer: Operand) -> str | None:
-        """The array that a pointer points into, None if that is not known."""
+        """The array that a pointer points into; None if unknown."""
         while pointer.local in self.sources:
             pointer = self.sources[pointer.local]
         return pointer.local if pointer.local in self.arrays else None
@@ -32,9 +32,9 @@ class FrameMemory:
     def is_apart(
         self, i: Instruction, written: Collection[Operand], read: Collection[Operand]
     ) -> bool:
-        """True if calls that write and read those arrays may change places with an instruction.
+        """True if an instruction may be reordered with calls that write and read those arrays.
 
-        A tile that a table gave is not overwritten (see `library.tiles`).
+        A tile that comes from a table is not overwritten (see `library.tiles`).
         """
         accesses = _accesses(i)
         if accesses is None:
@@ -50,7 +50,7 @@ def _family(i: Instruction) -> str:
 
 
 def _accesses(i: Instruction) -> _Accesses | None:
-    """None where an instruction does more than accesses."""
+    """The accesses of an instruction; None if it has other effects."""
     if i.opcode in ("load", "store"):
         if "volatile" in i.flags or i.orderings:
             return None

@@ -1,15 +1,15 @@
 """Leave fallback code out of the first compilation of a kernel.
 
-The compiler emits guarded versions, `if (facts hold) 2D blocks else gathers`, and says so at the
-branch (`xe.fallback`).  The fallback is most of the code and seldom runs, so it is compiled only
-when a subgroup takes it: the edge to it becomes an exit that notes the subgroup, which later runs
-again, from its start, in the whole kernel.  That is exact only when nothing was written before the
-guard, no barrier was passed, and none comes later unless the guard is the same for the whole
+The compiler emits guarded versions, `if (guards hold) 2D blocks else gathers`, and marks the branch
+(`xe.fallback`).  The fallback is most of the code and seldom runs, so that it is compiled only when
+a subgroup takes it.  The edge to it becomes an exit that notes the subgroup, which later runs
+again, from its start, in the whole kernel.  That is exact only if nothing is written and no barrier
+is passed before the guard.  A later barrier is allowed if the guard is the same for the whole
 work-group.
 
-A checked launch cannot run subgroups again, but checks make code several times as large.  It asks
-first: the conditions of the guards alone are computed for the whole grid.  That needs guards which
-depend on arguments and ids alone.
+A checked launch cannot run subgroups again, but checks multiply the size of the code.  Therefore
+the conditions of the guards are computed first, alone, for the whole grid.  That needs guards which
+depend on arguments and ids only.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instructio
 
 COLD = "%xe.cold"
 SMALLEST = 100
-"""Fewest instructions of a fallback that are worth leaving out."""
+"""Instructions from which on a fallback is left out."""
 
 _ONCE = Effect.WRITES | Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
-"""Effects of calls that must not run again."""
+"""Effects that calls must not have twice."""
 _OF_THE_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
 
 
 def part_of(function: Function, part: Part) -> Function | None:
-    """That part of a kernel; None when there is nothing to leave out."""
+    """That part of a kernel; None if nothing can be left out."""
     if part is Part.WHOLE:
         return None
     cut = _cold_edges(function)
@@ -47,9 +47,9 @@ def part_of(function: Function, part: Part) -> Function | None:
 
 
 def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
-    """A kernel that computes the conditions of some guards, one after the other.
+    """Kernel that computes the conditions of some guards, one after the other.
 
-    A division that may trap, where the kernel perhaps does not come to it, counts as a fallback.
+    A division that may trap, and that the kernel might not reach, counts as a fallback.
     """
     branches = {b.label: b.instructions[-1] for b in function.blocks}
     found = [Block("%xe.guard0")]
@@ -76,7 +76,7 @@ def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) 
 
 
 def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
-    """A branch, its first label for divisors other than 0 and -1, and what it needs."""
+    """A branch with its operands; its first label is for divisors other than 0 and -1."""
     sum_name, test_name = f"%xe.sum{number}", f"%xe.test{number}"
     one = Operand(divisor.type, "1")
     summed = Operand(divisor.type, sum_name)
@@ -97,7 +97,7 @@ _Slices = dict[tuple[str, str], list[Instruction]]
 
 
 def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
-    """What computes the condition of a guard, for guards that are the same for a work-group."""
+    """Backward slices of the conditions of guards that are the same for a work-group."""
     made = {i.result: i for i in function.instructions() if i.result}
     branches = {b.label: b.instructions[-1] for b in function.blocks}
     found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
@@ -107,7 +107,7 @@ def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
 def _slice(
     condition: Operand, made: dict[str, Instruction], function: Function
 ) -> list[Instruction] | None:
-    """What computes a value from arguments and the work-group's ids alone, in order, or None."""
+    """Instructions that compute a value from arguments and work-group ids alone, or None."""
     parameters = {name for name, _ in function.parameters}
     found: dict[str, Instruction] = {}
 
@@ -130,13 +130,13 @@ def _slice(
 
 
 def _is_of_the_group(call: Instruction) -> bool:
-    """True if a result follows from the arguments and the work-group alone."""
+    """True if a result depends on the arguments and the work-group alone."""
     known = find(call.callee)
     return not known.effects and known.uniformity in _OF_THE_GROUP
 
 
 def _may_trap(i: Instruction) -> bool:
-    """True if an instruction may do harm where the kernel does not come to it."""
+    """True if an instruction may trap when it is executed speculatively."""
     division = i.opcode in ("udiv", "sdiv", "urem", "srem")
     return division and i.operands[1].integer_value() in (None, 0, -1)
 
@@ -150,7 +150,7 @@ def _cut_block(block: Block, cut: set[tuple[str, str]]) -> Block:
 
 
 def _pruned(block: Block, reachable: set[str], cut: set[tuple[str, str]]) -> Block:
-    """Drop what phis receive over edges that no longer exist."""
+    """Drop incoming values of phis over edges that no longer exist."""
     found = []
     for i in block.instructions:
         if i.opcode == "phi":

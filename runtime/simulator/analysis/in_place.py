@@ -1,4 +1,4 @@
-"""Stores of what was loaded: to the same elements, with nothing between that orders accesses."""
+"""Find stores to the elements that a load has loaded, without memory ordering in between."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 _GLOBAL = 1
 _PASSES = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.CONVERGENT
-"""What calls may do between the two."""
+"""Effects that calls between the two may have."""
 Key = tuple[object, ...]
 
 
 def stores_in_place(function: Function) -> dict[Instruction, Instruction]:
-    """By load, the store of the same block to the same elements under the same mask.
+    """Load -> store of the same block to the same elements under the same mask.
 
     Between them the subgroup neither waits nor releases nor acquires anything.
     """
@@ -32,7 +32,7 @@ def stores_in_place(function: Function) -> dict[Instruction, Instruction]:
 
 
 def _accessed(i: Instruction, numbers: _Numbers) -> Key | None:
-    """What says which elements of global memory a load or store accesses; None for others."""
+    """Key of the elements of global memory that a load or store accesses; None for others."""
     if i.shadow or "volatile" in i.flags:
         return None
     known = find(i.callee) if i.opcode == "call" else None
@@ -65,7 +65,7 @@ def _keeps_order(i: Instruction) -> bool:
 
 
 class _Numbers:
-    """A name for each value, the same for those that are computed alike."""
+    """Value numbering: equal numbers for values that are computed in the same way."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}

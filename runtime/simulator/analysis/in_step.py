@@ -1,8 +1,10 @@
-"""Which kernels can run in step: up to a barrier one subgroup after another, in one function.
+"""Decide which kernels can run in step: up to a barrier one subgroup after another, in one
+function.
 
-So they need no coroutines, and what is the same in all subgroups is computed once.  All go the same
-way through such a kernel, and nothing shows which of them is first: there are no atomics.  Short
-ones are written once for each subgroup, others as loops (`rewrites.loops_over_subgroups`).
+Then no coroutines are needed, and values that are equal in all subgroups are computed once.  All
+subgroups of such a kernel take the same path.  There are no atomics, so that their order is not
+observable.  Short kernels are written once for each subgroup, others as loops
+(`rewrites.loops_over_subgroups`).
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from triton_xe.runtime.simulator.ir import Function, Instruction
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
 MOST = 5000
-"""Operations on the host's vectors, of all subgroups together; more do not stay in its caches for
-code, and take LLVM long."""
+"""Largest number of operations on host vectors, of all subgroups.
+
+More do not fit the instruction caches, and take LLVM long.
+"""
 MOST_OF_ONE = 8000
-"""Of one subgroup in a loop; more take LLVM too long."""
+"""Largest number of operations of one subgroup in a loop; more take LLVM too long."""
 MOST_KEPT = 4 << 20
-"""Bytes of all subgroups between loops, at most: half of the stack that threads mostly have."""
+"""Largest number of bytes that are live between loops: half of the usual stack of a thread."""
 MOST_IN_LOOPS = 24
-"""Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
+"""Largest number of vectors that a loop carries; more do not fit in registers."""
 _FAMILIES = frozenset({
     Family.ID, Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.REDUCTION, Family.VOTE,
     Family.MASKED, Family.BLOCK_1D, Family.BARRIER, Family.FENCE, Family.HINT})
@@ -33,13 +37,13 @@ _OPCODES = frozenset({
     shufflevector extractvalue insertvalue br ret load store call unreachable cold""".split()})
 _MEMORY = (1, 3)
 _VECTOR = 64
-"""Bytes."""
+"""Bytes of a host vector."""
 
 
 def shared_values(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> frozenset[str] | None:
-    """Values that are the same in all subgroups, if the kernel is to be written once for each; else
+    """Values that are equal in all subgroups, for a kernel that is written once for each; else
     None.
 
     Without barriers it would gain nothing.
@@ -59,8 +63,7 @@ def shared_values(
 def runs_in_loops(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> bool:
-    """True if a kernel is to run in step as loops over subgroups, which are as long as one of
-    them."""
+    """True if a kernel runs in step as loops, whose bodies are code for one subgroup."""
     vectors = sum(_vectors(i, lanes) for i in function.instructions())
     is_short = vectors <= min(MOST_OF_ONE, MOST_KEPT // (_VECTOR * sub_groups))
     return is_short and _own_of_fit(function, functions, sub_groups) is not None
@@ -69,7 +72,7 @@ def runs_in_loops(
 def _own_of_fit(
     function: Function, functions: Mapping[str, Function], sub_groups: int
 ) -> set[str] | None:
-    """Values that may differ between subgroups, of a kernel that can run in step; else None."""
+    """Values that may differ between subgroups, if a kernel can run in step; else None."""
     instructions = list(function.instructions())
     if sub_groups < 2 or not any(map(is_barrier, instructions)):
         return None
@@ -81,7 +84,7 @@ def _own_of_fit(
 
 
 def _vectors(i: Instruction, lanes: int) -> int:
-    """The host's vectors that the result of an instruction takes."""
+    """Number of host vectors that the result of an instruction takes."""
     return 1 if i.result is None else max(1, i.type.size * lanes // _VECTOR)
 
 
@@ -98,7 +101,7 @@ def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
 
 
 def _own(instructions: list[Instruction]) -> set[str]:
-    """Values that may differ between subgroups: what comes of their numbers."""
+    """Values that may differ between subgroups: those computed from subgroup ids."""
     found: set[str] = set()
     changed = True
     while changed:

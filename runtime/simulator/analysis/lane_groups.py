@@ -1,11 +1,10 @@
-"""Addresses that step from lane to lane within groups of lanes, each group from one of its own.
+"""Find addresses with a constant step between lanes inside groups of lanes.
 
-The rows of a narrow block lie a pitch apart that only the launch knows, several of them in a
-subgroup:
+Several rows of a narrow block fit a subgroup, and their pitch is known only at launch:
 
     address = x + (row + lane / 8) * pitch + lane % 8 * 16      lanes 0 to 7, and 8 to 15
 
-Such values vary otherwise than by constants over all lanes (see `shapes`), but not within a group.
+Over all lanes such values do not vary by constants (see `shapes`), but inside a group they do.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
 _DEEPEST = 150
-"""Values that one may be made of, one after the other."""
+"""Longest chain of operands that is followed."""
 _SAME = frozenset("sext zext trunc ptrtoint inttoptr addrspacecast freeze".split())
 _EACH = BINARY | CASTS | {"icmp", "select"}
 _PRIVATE = 0
-"""The address space where each lane has memory of its own."""
+"""Address space of memory that is private to a lane."""
 
 
 class LaneGroups:
-    """What is known of the values of a function within groups of lanes."""
+    """Steps of a function's values inside groups of lanes."""
 
     def __init__(
         self, definitions: Mapping[str, Instruction], shape: Callable[[Operand], Shape], lanes: int
@@ -37,10 +36,10 @@ class LaneGroups:
         self._lanes = lanes
         self._known: dict[tuple[str, int], Table | None] = {}
         self._varying: set[tuple[str, int]] = set()
-        """Loops' values that were found to step otherwise in a later pass than in the first."""
+        """Loop values whose steps were found to differ between iterations."""
 
     def count(self, address: Operand, nbytes: int) -> int:
-        """How many neighbouring lanes at a time lie `nbytes` apart from each other; at least 1."""
+        """Largest group of neighbouring lanes with a step of `nbytes` between lanes; at least 1."""
         size = self._lanes // 2
         while size > 1:
             steps = self._solved(address, size)
@@ -50,7 +49,7 @@ class LaneGroups:
         return 1
 
     def _solved(self, x: Operand, size: int) -> Table | None:
-        """The steps of a value, once those assumed of loops' values have been found to hold."""
+        """The steps of a value, once the steps assumed of loop values are confirmed."""
         while True:
             before = len(self._varying)
             steps = self._steps(x, size, 0)
@@ -59,7 +58,7 @@ class LaneGroups:
             self._known.clear()
 
     def _steps(self, x: Operand, size: int, depth: int) -> Table | None:
-        """What each element of each lane is above that of the first lane of its group."""
+        """Difference of each element from that in the first lane of its group; None if unknown."""
         if x.is_undefined:
             return np.zeros((x.type.lanes, self._lanes), np.int64)
         shape = self._shape(x)
@@ -122,7 +121,7 @@ class LaneGroups:
         return None
 
     def _product(self, i: Instruction, steps: Sequence[Table]) -> Table | None:
-        """A product with a constant."""
+        """Steps of a product with a constant."""
         shape = self._shape(i.operands[1])
         if steps[1].any() or not shape.pure or shape.table is None:
             return None
@@ -131,7 +130,7 @@ class LaneGroups:
 
 
 def _is_same(i: Instruction) -> bool:
-    """True if it gives the same in lanes whose operands are the same."""
+    """True if equal operands give equal results in all lanes."""
     if i.opcode == "load":
         return "volatile" not in i.flags and i.operands[0].type.space != _PRIVATE
     return i.opcode in _EACH

@@ -1,4 +1,4 @@
-"""What is known of single instructions and values."""
+"""Facts about single instructions and values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from triton_xe.runtime.simulator.ir import Function, Instruction
 
 
 def makes_numbers(i: Instruction) -> bool:
-    """True if it computes floating-point numbers, which may be NaN though no operand is."""
+    """True if it computes floating-point numbers, which may be NaN even if no operand is."""
     if i.type.scalar.kind != "float":
         return False
     known = find(i.callee)
@@ -17,7 +17,7 @@ def makes_numbers(i: Instruction) -> bool:
 
 
 def uniform_values(function: Function) -> frozenset[str]:
-    """Values that are surely the same in all lanes: made of arguments and of the program's id."""
+    """Values that are proved equal in all lanes: computed from arguments and the program id."""
     found = {name for name, _ in function.parameters} if function.is_kernel else set()
     for i in function.instructions():
         known = find(i.callee)

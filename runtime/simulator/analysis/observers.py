@@ -1,8 +1,9 @@
-"""Which subgroups' copies of a loaded value anything depends on.
+"""Find the subgroups whose copies of a loaded value matter.
 
-Where a tensor has fewer elements than the program has lanes, several subgroups hold the same
-element, and one of them stores it: `PredicatedStore(p, x, sub_group_id & 2 == 0)`, or adds it to
-memory.  What others have in `x` comes to nothing, so they may load it before that store, or after.
+If a tensor has fewer elements than the program has lanes, several subgroups have copies of the same
+element.  One of them stores it, `PredicatedStore(p, x, sub_group_id & 2 == 0)`, or adds it to
+memory. The copies of the others have no effect, so that they may be loaded before or after that
+store.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from triton_xe.intrinsics import Effect, Family, find, genisa, opencl
 from triton_xe.runtime.simulator.ir import I1, TRUE, Function, Instruction, Operand
 
 Words = NDArray[np.uint64]
-"""One for each subgroup."""
+"""One word for each subgroup."""
 Flags = NDArray[np.bool_]
 _BITWISE: dict[str, Callable[[Words, Words], Words]] = {
     "and": operator.and_, "or": operator.or_, "shl": operator.lshift, "lshr": operator.rshift}
@@ -27,7 +28,7 @@ _MATTERS = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.VOLATILE
 
 
 def observers(function: Function, subgroups: int) -> dict[str, int]:
-    """A bit for each subgroup whose value matters, by name of the value."""
+    """Bit mask of the subgroups whose value matters, by name of the value."""
     masks = _Masks(function, subgroups)
     reach = _reach(function, masks)
     nobody = np.zeros(subgroups, bool)
@@ -49,7 +50,7 @@ def observers(function: Function, subgroups: int) -> dict[str, int]:
 
 
 def _mask(i: Instruction) -> Operand:
-    """What holds where an instruction does anything at all to memory: an operand, or true."""
+    """The condition under which an instruction accesses memory: an operand, or true."""
     known = find(i.callee) if i.opcode == "call" else None
     if known is _STORE:
         return i.operands[3]
@@ -58,7 +59,7 @@ def _mask(i: Instruction) -> Operand:
 
 
 def _only_computes(i: Instruction) -> bool:
-    """True if operands matter no more than the result: not if it moves values elsewhere."""
+    """True if operands matter exactly in the subgroups where the result does."""
     if i.result is None:
         return False
     return i.is_pure or (i.opcode == "call" and not find(i.callee).effects & _MATTERS)
@@ -84,7 +85,7 @@ def _reach(function: Function, masks: _Masks) -> dict[str, Flags]:
 
 
 class _Masks:
-    """What is known of conditions in each subgroup, by the bits that are known to be one."""
+    """Facts about conditions in each subgroup, from the bits that are known to be one."""
 
     def __init__(self, function: Function, subgroups: int) -> None:
         self.count = subgroups
@@ -92,7 +93,7 @@ class _Masks:
         self._ones: dict[str, Words] = {}
 
     def false(self, condition: Operand) -> Flags:
-        """The subgroups where it never holds."""
+        """Subgroups in which a condition never holds."""
         i = self._made.get(condition.text)
         if i is None:
             return np.full(self.count, condition.integer_value() == 0)
@@ -103,14 +104,14 @@ class _Masks:
         return np.zeros(self.count, bool)
 
     def true(self, condition: Operand) -> Flags:
-        """The subgroups where it always holds."""
+        """Subgroups in which a condition always holds."""
         i = self._made.get(condition.text)
         if i is not None and i.opcode == "icmp" and i.extra == "ne" and i.operands[1].is_zero:
             return self.ones(i.operands[0]) != 0
         return np.full(self.count, condition.integer_value() == 1)
 
     def ones(self, operand: Operand) -> Words:
-        """Bits that are one, whatever the lane."""
+        """Bits that are one in all lanes, for each subgroup."""
         if operand.local is None:
             value = operand.integer_value() or 0
             return np.full(self.count, value & (1 << 64) - 1, np.uint64)

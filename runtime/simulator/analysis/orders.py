@@ -1,7 +1,7 @@
-"""In which order the phis of vectors hold their elements; see `widen.values`.
+"""Choose the element order of vector phis; see `widen.values`.
 
-A loop that adds up what it loads keeps the order in which it loads.  Values besides phis take their
-order from their operands while they are widened, so a guess that is wrong here costs moves only.
+A loop that accumulates loaded values uses the order of the loads.  Other values take their order
+from their operands during widening, so that a wrong choice here only costs moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOVES = frozenset("extractelement insertelement extractvalue insertvalue".split
 def memory_orders(
     function: Function, shape: Callable[[Operand], Shape], groups: LaneGroups
 ) -> Mapping[str, int]:
-    """Phi -> how many neighbouring elements of a lane lie together, of those with more than one."""
+    """Phi -> number of neighbouring elements of a lane that are stored together, if above 1."""
     phis = [i for i in function.instructions() if i.opcode == "phi" and i.type.lanes > 1]
     if not phis:
         return {}
@@ -42,7 +42,10 @@ def _group(
     i: Instruction, shape: Callable[[Operand], Shape], groups: LaneGroups,
     found: Mapping[str, int],
 ) -> int:
-    """Of a load, as many as it brings; else that of an operand, where elements stay in place."""
+    """Number of elements of a lane that are stored together, for the result of an instruction.
+
+    It is all for a contiguous load; otherwise that of an operand, if elements keep their positions.
+    """
     if i.type.lanes == 1 or i.opcode in _MOVES:
         return 1
     if i.opcode == "load" or find(i.callee).definition is memory.masked_load:

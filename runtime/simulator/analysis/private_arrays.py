@@ -1,4 +1,4 @@
-"""The private arrays of a function: what points into each, and how finely it is accessed."""
+"""Private arrays of a function: the pointers into each, and the smallest access to each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Function, Instruction
 
 Pointers = Mapping[str, tuple[str, int | None]]
-"""What points into private arrays: the array, and the offset in bytes where it is constant."""
+"""Pointer into a private array -> the array, and the offset in bytes if it is constant."""
 
 
 def accessed(i: Instruction, pointers: Pointers) -> str | None:

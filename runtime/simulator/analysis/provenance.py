@@ -1,4 +1,4 @@
-"""Which pointer arguments of a kernel an address can come from."""
+"""Find the pointer arguments of a kernel that an address can be computed from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LANE_BY_LANE = frozenset(
 
 
 class Read(NamedTuple):
-    """The load that a value is made of, and which of its elements; None for all, one by one."""
+    """The load that a value comes from, and the index of its element; None for all, one by one."""
 
     load: Instruction
     element: int | None
@@ -33,7 +33,7 @@ def read_for(
     operand: Operand, made_by: Mapping[str, Instruction], loads: frozenset[str],
     element: int | None = None,
 ) -> Read | None:
-    """One of some loads that a value is made of, lane by lane; None where that is not known."""
+    """The load, out of some, that a value comes from lane by lane; None if unknown."""
     i = made_by.get(operand.local or "")
     if i is None or i.result in loads:
         return None if i is None else Read(i, element)
@@ -53,11 +53,11 @@ def read_for(
 
 
 def pointer_roots(function: Function) -> dict[str, Roots]:
-    """Numbers of the pointer arguments each value is computed from, through integers too.
+    """Numbers of the pointer arguments that each value is computed from, also through integers.
 
-    What is read from memory has no roots: an address made of that alone may point anywhere.  But
-    where every word of 64 bits that the function puts into shared memory has roots, a word that is
-    read from there has all of those: tensors of pointers change their layout so.
+    Values loaded from memory have no roots, because an address computed from them may point
+    anywhere. There is one exception: tensors of pointers change their layout through shared memory.
+    If every 64-bit word that the function stores there has roots, a loaded word has all of those.
     """
     found: dict[str, Roots] = {
         name: frozenset((k,)) for k, (name, t) in enumerate(function.parameters)
@@ -81,7 +81,7 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
 
 
 def _given_bases(function: Function) -> dict[str, list[str]]:
-    """What copies of descriptors are given as their base, which counts in place of the first."""
+    """Bases that copies of descriptors are given, which replace the base of the original."""
     found: dict[str, list[str]] = {}
     copies = {i.result for i in function.instructions()
               if i.opcode == "call" and find(i.callee) is LSC_2D_BLOCK_COPY_PAYLOAD}
@@ -104,9 +104,9 @@ def stored_to(i: Instruction) -> list[Operand]:
 
 
 def _shared_words(function: Function) -> tuple[list[str], list[Instruction]]:
-    """The words of 64 bits stored to shared memory, and the loads of such words.
+    """The 64-bit words stored to shared memory, and the loads of such words.
 
-    Nothing, if the function also uses that memory in another way.
+    Nothing, if the function also accesses that memory in another way.
     """
     stored, loaded = [], []
     for i in function.instructions():
@@ -134,7 +134,7 @@ def _is_shared(o: Operand) -> bool:
 
 
 def _escapes(o: Operand) -> bool:
-    """True if a constant expression makes something else of a pointer to shared memory."""
+    """True if a constant expression converts a pointer to shared memory to something else."""
     return o.expression is not None and not _is_shared(o) and any(
         _is_shared(x) or _escapes(x) for x in o.expression.operands)
 

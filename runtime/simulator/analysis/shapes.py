@@ -1,10 +1,10 @@
-"""How each value varies over the lanes of a subgroup, found before any code is written.
+"""Find how each value varies over the lanes of a subgroup, before any host code is written.
 
 A value is *uniform* (one value for all lanes), *tabled* (a uniform base plus constants known per
-lane: `base + table[element][lane]`), or *wide* (anything).  Tables make contiguous accesses
-visible and keep index arithmetic scalar.  Sums agree with them modulo 2^bits.  A value that is
-extended (`sext`, `zext`) or shifted right stays tabled only if no lane's sum wraps around: because
-it was added without (`nsw`), or because the bits of the base leave room for the table.
+lane: `base + table[element][lane]`), or *wide* (anything).  Tables make contiguous accesses visible
+and keep index arithmetic scalar.  Sums agree with them modulo 2^bits.  A value that is extended
+(`sext`, `zext`) or shifted right stays tabled only if no lane's sum wraps around.  That holds for
+additions marked `nsw`, and if the bits of the base leave room for the table.
 
 The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved optimistically.
 """
@@ -33,7 +33,8 @@ _BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """`table` (elements x lanes) is None for wide values and uniform ones without a table.
+    """Shape of a value: `table` (elements x lanes) is None for wide values and uniform ones without
+    a table.
 
     `bits` are the bits of the base that may be one, of one element, within the type's width.
     """
@@ -106,7 +107,7 @@ def has_room(table: Table, bits: int, t: Type, *, signed: bool) -> bool:
 
 
 class ShapeAnalysis:
-    """Shapes of every value of every function of a module; of one subgroup, if that is given."""
+    """Shapes of all values of a module's functions; of one subgroup, if its number is given."""
 
     def __init__(self, module: Module, lanes: int, sub_group: int | None = None) -> None:
         self.module = module
@@ -290,7 +291,7 @@ def join(a: Shape, b: Shape, t: Type) -> Shape:
 
 
 def _parts(shape: Shape, t: Type, lanes: int) -> tuple[Table, int]:
-    """(table, base bits) of an operand; what is constant over the lanes belongs to the base."""
+    """(table, base bits) of an operand; a constant equal in all lanes belongs to the base."""
     if shape.table is None or shape.same_in_all_lanes:
         bits = shape.bits if shape.table is None else _or_bits(shape.table, t)
         return np.zeros((t.lanes, lanes), np.int64), bits & mask_of(t)
@@ -416,7 +417,7 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
 def _bits_by_constant(
     op: str, table: Table, bits: int, constant: int | None, t: Type
 ) -> Shape | None:
-    """A constant that meets bits of the table, and none of the base: the base takes it in."""
+    """Bitwise operation with a constant that changes bits of the table and none of the base."""
     if constant is None or bits & (_or_bits(table, t) | constant):
         return None
     changed = table | constant if op == "or" else table ^ constant
@@ -443,7 +444,7 @@ def _by_constant(
 def _divide_by_constant(
     op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape]
 ) -> Shape:
-    """Shifts right, quotients and remainders by powers of two."""
+    """Right shifts, quotients and remainders by powers of two."""
     shift = constant
     if op in ("udiv", "urem", "sdiv", "srem"):
         if constant <= 0 or constant & (constant - 1):
@@ -582,7 +583,7 @@ def gep_steps(i: Instruction) -> tuple[int, list[tuple[int, int]]]:
 def _pieces(
     operands: Sequence[Operand], shapes: Sequence[Shape], lanes: int
 ) -> tuple[list[Table], int]:
-    """Tables, and bits of the bases together; where all are known, exactly and without bases."""
+    """Tables and base bits of operands together; if all are known, exact and without bases."""
     pairs = list(zip(shapes, operands, strict=True))
     if all(s.pure for s in shapes):
         return [_table(s, o.type.lanes, lanes) for s, o in pairs], 0

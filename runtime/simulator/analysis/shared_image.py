@@ -1,8 +1,8 @@
-"""What the bytes of shared local memory hold, followed from store to store.
+"""Track the contents of shared local memory from store to store.
 
-Where the writer of a kernel's code knows which element of which vector goes to which byte, it knows
-what a load brings, and needs no memory for it.  A byte of which nobody knows what it holds, because
-nothing known was stored or several elements at once, makes a load of it unknown.
+If the generator of a kernel's code knows which element of which vector is stored to which byte, it
+knows the result of a load, and needs no memory for it.  A byte is unknown if an unknown value was
+stored there, or several elements at once; a load of an unknown byte is unknown.
 
 >>> image = SharedImage[str](64)
 >>> image.store(np.arange(0, 64, 4)[None, :], 4, ["x"], np.arange(16)[None, :])
@@ -24,22 +24,25 @@ _UNKNOWN = -1
 
 
 class SharedImage(Generic[T]):
-    """`nbytes` of shared memory, of which nothing is known at first; `T` names vectors."""
+    """`nbytes` of shared memory, unknown at first; `T` names vectors."""
 
     def __init__(self, nbytes: int) -> None:
         self._source = np.full(nbytes, _UNKNOWN, np.int64)
         """Number of the vector, by byte."""
         self._byte = np.zeros(nbytes, np.int64)
-        """Where it lies in the vector."""
+        """Offset of the byte in that vector."""
         self._sources: list[T] = []
 
     def forget(self) -> None:
-        """Anything may be anywhere."""
+        """Make all bytes unknown."""
         self._source[:] = _UNKNOWN
 
     def store(self, addresses: Table, size: int, sources: Sequence[T], places: Table) -> None:
-        """Elements of `size` bytes go to `addresses`: those at these places of the vectors, one
-        behind the other as if each had `STEP` of them; -1 is any."""
+        """Store elements of `size` bytes to `addresses`.
+
+        `places` has the position of each element in the vectors `sources`, which are numbered
+        consecutively with `STEP` positions each; -1 is undefined.
+        """
         at = _bytes(addresses, size)
         if not self._holds(at):
             self.forget()
@@ -53,8 +56,10 @@ class SharedImage(Generic[T]):
         self._source[found[counts > 1]] = _UNKNOWN
 
     def load(self, addresses: Table, size: int) -> tuple[list[T], Table] | None:
-        """Vectors, and which of their elements lie at these addresses, told as for `store`; None
-        where that is not known."""
+        """Vectors, and the positions of their elements at these addresses, in the form of `store`.
+
+        None if that is not known.
+        """
         at = _bytes(addresses, size)
         if not self._holds(at):
             return None
@@ -72,9 +77,9 @@ class SharedImage(Generic[T]):
 
 
 STEP = 1 << 32
-"""Places of a vector, of which it has fewer."""
+"""Distance between the positions of consecutive vectors, larger than any vector."""
 
 
 def _bytes(starts: Table, size: int) -> Table:
-    """Of elements that begin there, in their order."""
+    """Byte addresses of elements that begin at `starts`, in order."""
     return (np.asarray(starts)[..., None] + np.arange(size)).reshape(-1)

@@ -1,7 +1,7 @@
-"""Where values are kept in memory: those that are not needed at the same time share it.
+"""Assign memory to values; values that are not live at the same time share it.
 
-    store a       a at 0        A store begins the time in which a value is needed, and the last
-    load a                      load on each way ends it.
+    store a       a at 0        A store begins the live range of a value, and the last
+    load a                      load on each path ends it.
     store b       b at 0
     store c       c at 64
     load b, c
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 LINE = 64
-"""Values begin at multiples of as many bytes."""
+"""Alignment of values in bytes."""
 
 
 class Access(NamedTuple):
-    """Of the whole memory of a value."""
+    """An access to the whole memory of a value."""
 
     name: str
     is_store: bool
@@ -27,7 +27,7 @@ def slot_places(
     accesses: Mapping[str, Sequence[Access]], successors: Mapping[str, Iterable[str]],
     sizes: Mapping[str, int],
 ) -> tuple[dict[str, int], int]:
-    """The offset of each value, and the bytes of all; accesses and successors are of blocks."""
+    """Offset of each value, and total bytes; accesses and successors are given by block."""
     apart = _apart(accesses, successors, sizes)
     found: dict[str, tuple[int, int]] = {}
     for name, size in sizes.items():
@@ -45,7 +45,7 @@ def _apart(
     accesses: Mapping[str, Sequence[Access]], successors: Mapping[str, Iterable[str]],
     names: Iterable[str],
 ) -> dict[str, set[str]]:
-    """The values that are needed while another one is stored, of each, and the other way round."""
+    """Interference: the values that are live at the stores of each value, symmetric."""
     needed = _needed(accesses, successors)
     found: dict[str, set[str]] = {name: set() for name in names}
     for label, those in accesses.items():
@@ -64,7 +64,7 @@ def _apart(
 def _needed(
     accesses: Mapping[str, Sequence[Access]], successors: Mapping[str, Iterable[str]]
 ) -> dict[str, set[str]]:
-    """The values that are needed where a block begins."""
+    """Values that are live at the beginning of a block."""
     loaded: dict[str, set[str]] = {}
     stored: dict[str, set[str]] = {}
     for label, those in accesses.items():

@@ -1,4 +1,4 @@
-"""Where the values of a kernel were read from, by way of shared memory too, and what uses them."""
+"""Find the loads that a kernel's values come from, also through shared memory, and their users."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MOVES = frozenset("extractelement insertelement shufflevector freeze bitcast".s
 
 
 class Sources:
-    """The kernel arguments that values were read from."""
+    """Kernel arguments that values were loaded from."""
 
     def __init__(
         self, function: Function, made_by: Mapping[str, Instruction],
         read_by: Callable[[Instruction], int | None],
     ) -> None:
-        """`read_by`: the argument that a load of global memory reads; None of others."""
+        """`read_by`: the argument that a load of global memory accesses; None for others."""
         self._made_by, self._read_by = made_by, read_by
         self._put: dict[str, Operand | None] = {}
-        """By what is read from shared memory, what was put into the same buffer last."""
+        """Value loaded from shared memory -> the last value stored to the same buffer."""
         self.shared: dict[int, Operand] = {}
-        """By an instruction, what was put into shared memory last."""
+        """Instruction id -> the last value stored to shared memory."""
         last: dict[int, Operand] = {}
         recent: Operand | None = None
         for i in function.instructions():
@@ -42,7 +42,7 @@ class Sources:
                 self.shared[id(i)] = recent
 
     def of(self, value: Operand | None) -> int:
-        """The argument that a value was read from; -1 if that is not known."""
+        """The argument that a value was loaded from; -1 if unknown."""
         waiting = [] if value is None else [value]
         for operand in waiting:
             name = operand.local or ""
@@ -56,7 +56,7 @@ class Sources:
         return -1
 
     def _buffer(self, pointer: Operand) -> int:
-        """Where in shared memory the buffer begins that a pointer is into; -1 if not known."""
+        """Offset in shared memory of the buffer that a pointer points into; -1 if unknown."""
         i = self._made_by.get(pointer.local or "")
         if i is None:
             return 0
@@ -69,7 +69,7 @@ class Sources:
 
 
 def _stored_to_shared(i: Instruction) -> tuple[Operand, Operand] | None:
-    """What it stores to shared local memory, and where."""
+    """The value that an instruction stores to shared local memory, and its pointer."""
     value = 0 if i.opcode == "store" else 1 if find(i.callee) in _STORES else None
     if value is None or i.operands[1 - value].type.space != 3:
         return None
@@ -82,7 +82,7 @@ def _reads_shared(i: Instruction) -> bool:
 
 
 def users_of(function: Function) -> dict[str, list[Instruction]]:
-    """By value, the instructions that take it."""
+    """Value -> instructions that use it."""
     found: dict[str, list[Instruction]] = {}
     for i in function.instructions():
         for name in i.locals():
@@ -91,7 +91,7 @@ def users_of(function: Function) -> dict[str, list[Instruction]]:
 
 
 def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
-    """True if an address in global memory is a sum or product of a value, and of others."""
+    """True if an address in global memory is computed from a value by sums or products."""
     names = [i.result or ""]
     for name in names:
         for user in users.get(name, ()):
@@ -105,7 +105,7 @@ def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
 def is_moved_from(
     value: Operand, load: Instruction, made_by: Mapping[str, Instruction]
 ) -> bool:
-    """True if a value is what was loaded, or elements of it."""
+    """True if a value is a loaded value, or elements of it."""
     i = made_by.get(value.local or "")
     while i is not None and i is not load and i.opcode in _MOVES:
         moved = 1 if i.opcode == "insertelement" else 0

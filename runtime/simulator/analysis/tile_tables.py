@@ -1,13 +1,13 @@
-"""Matrix tiles that the warps of a work-group read again are prepared once.
+"""Cache prepared matrix tiles that the warps of a work-group load several times.
 
-The warps of a work-group multiply the same tiles of A and B.  A read of such a tile leaves its
-prepared form (see `direct`) in a table of its thread, under the address and pitch it came from,
-and the next read of that tile takes it from there.  That is a read which was done earlier, so it
-is allowed where nothing tells an earlier read from a later one: in a kernel without atomics and
-volatile accesses, and where no store to global memory can come before the read.  What other
-work-groups store is no matter: without atomics they have no order with this one.
+The warps of a work-group multiply the same tiles of A and B.  A load of such a tile stores its
+prepared form (see `direct`) in a table of its thread, under its address and pitch.  The next load
+of that tile takes it from there.  This moves a load to an earlier time, so it must not be
+observable. It is allowed in a kernel without atomics and volatile accesses, and if no store to
+global memory can precede the load.  Stores of other work-groups do not matter: without atomics they
+have no order with this one.
 
-Reads of a loop mostly take tiles that lie as far apart as the last two, so they look there first.
+In a loop, the distance of consecutive tiles is mostly constant, so that the lookup tries it first.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 ALL_BYTES = 1 << 21
-"""Memory for the tiles of a thread: the L2 cache of a large core; mostly one matrix pays for its
-table, so that half of it is used."""
+"""Bytes for the tiles of a thread: the L2 cache of a large core.
+
+Mostly one matrix gains from its table, so that half of them is used.
+"""
 
 
 @dataclass(frozen=True)
 class TileTable:
-    """Where a table is in the memory of a thread, and how many tiles of which size it holds."""
+    """Offsets of a table in the memory of a thread, its capacity, and the size of its tiles."""
 
     head: int
     tiles: int
@@ -38,12 +40,13 @@ class TileTable:
 
     @property
     def key_bits(self) -> int:
-        """The table has four times as many places as tiles, so that few share one."""
+        """Bits of a hash; there are four times as many keys as tiles, so that collisions are rare.
+        """
         return (4 * self.capacity - 1).bit_length()
 
     @property
     def slots(self) -> int:
-        """Offset in the table of the numbers of the tiles, after the keys."""
+        """Offset in the table of the slot numbers of the tiles, after the keys."""
         return HEAD_BYTES + 8 * ((1 << self.key_bits) + WINDOW)
 
     @property
@@ -55,11 +58,11 @@ class TileTable:
 
 @dataclass(frozen=True)
 class TileTables:
-    """The tables of a kernel by `id` of the reads that use them."""
+    """The tables of a kernel by `id` of the loads that use them."""
 
     of: Mapping[int, TileTable]
     head_bytes: int = 0
-    """Bytes at the start which are zero when a launch begins."""
+    """Bytes at the start that are zero when a launch begins."""
     nbytes: int = 0
 
 
@@ -70,7 +73,7 @@ def tile_tables(
     function: Function, pointers: Pointers, direct: Mapping[str, str],
     uses: Mapping[str, list[Instruction]], lanes: int,
 ) -> TileTables:
-    """A table for each matrix and tile shape among the reads that may share."""
+    """A table for each matrix and tile shape among the loads that may share tiles."""
     if not direct or not function.is_kernel or any(map(_orders, function.instructions())):
         return NO_TABLES
     late = function.reachable([
@@ -91,14 +94,14 @@ _SHAPE = ("bits", "tile_width", "tile_height", "blocks", "transpose", "vnni")
 
 
 def _form(read: Instruction) -> Iterator[str]:
-    """What tells the matrix, and the shape of the tiles."""
+    """Key of the matrix, and the shape of the tiles."""
     yield read.operands[0].text
     for name in _SHAPE:
         yield argument(read, name).text
 
 
 def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:
-    """The heads of all tables, then the tiles of all."""
+    """Place the heads of all tables first, then the tiles of all."""
     plain = []
     for reads in readers:
         size = 2 * reads[0].type.size * lanes
@@ -119,7 +122,7 @@ def _filled_alone(
     function: Function, block: Block, position: int, pointers: Pointers,
     uses: Mapping[str, list[Instruction]],
 ) -> str:
-    """The private array that a read fills by itself, for loads after it in its block, or ""."""
+    """The private array that only this load fills for later loads of its block, or ""."""
     name = block.instructions[position].result or ""
     array, offset = next((
         pointers.get(u.operands[1].local or "", ("", None)) for u in uses.get(name, ())

@@ -1,7 +1,7 @@
-"""Loops that wait for other programs: whether they end depends on what others write meanwhile.
+"""Find loops that wait for other programs: their end depends on concurrent stores.
 
-Such a loop reads global memory by atomics or volatile loads, and one of the branches that leave it
-depends on what it read, through shared memory or phis of such branches, too.
+Such a loop reads global memory by atomics or volatile loads.  One of the branches that leave it
+depends on the value it read, possibly through shared memory or phis of such branches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Loop:
 
 
 def waits(function: Function, functions: Functions) -> dict[Instruction, Instruction]:
-    """The branches back of loops that wait, each with the access that it waits for."""
+    """Back edges of loops that wait, each with the access that it waits for."""
     found: dict[Instruction, Instruction] = {}
     if not any(_polls(i, functions) for i in function.instructions()):
         return found
@@ -43,9 +43,10 @@ def waits(function: Function, functions: Functions) -> dict[Instruction, Instruc
 
 
 def takes(function: Function, functions: Functions) -> frozenset[Instruction]:
-    """Atomics of loops that do not wait for them, whose results the program uses.
+    """Atomics whose results the program uses, in loops that do not wait for them.
 
-    They give the next item of a queue: who gets which depends on the order of programs.
+    They take the next item of a queue: which program gets which item depends on the order of
+    programs.
     """
     used = {name for i in function.instructions() for name in i.locals()}
     found = [(loop, [i for i in loop.instructions if i.result in used and _changes(i, functions)])
@@ -55,9 +56,10 @@ def takes(function: Function, functions: Functions) -> frozenset[Instruction]:
 
 
 def after_waits(function: Function, functions: Functions) -> frozenset[Instruction]:
-    """Where the program goes on after a loop that waits, within another loop, as in a ring.
+    """First instructions after a loop that waits inside of another loop, as in a ring.
 
-    What it has read may be out of date by then: how far others have got depends on the order.
+    Values read in the loop may be stale there: the progress of other programs depends on their
+    order.
     """
     loops = {frozenset(b.label for b in x.blocks): x for x in _loops(function)}
     inner = [(inside, x) for inside, x in loops.items() if any(inside < y for y in loops)
@@ -97,7 +99,7 @@ def _loops(function: Function) -> Iterator[Loop]:
 
 
 def _order(function: Function) -> list[str]:
-    """Labels of the blocks that can be reached, each after one of those that lead to it."""
+    """Labels of the reachable blocks, each after one of its predecessors."""
     following = {b.label: b.successors for b in function.blocks}
     found: list[str] = []
     entry = function.blocks[0].label
@@ -114,7 +116,7 @@ def _order(function: Function) -> list[str]:
 
 
 def _reaching(function: Function, labels: Sequence[str], head: str) -> set[str]:
-    """Blocks from which these can be reached without passing the head, these included."""
+    """Blocks from which `labels` are reachable without passing the head, `labels` included."""
     found, todo = {head}, list(labels)
     while todo:
         label = todo.pop()
@@ -125,9 +127,9 @@ def _reaching(function: Function, labels: Sequence[str], head: str) -> set[str]:
 
 
 def _polls(i: Instruction, functions: Functions) -> bool:
-    """True if an instruction reads what other programs may write meanwhile.
+    """True if an instruction reads memory that other programs may write concurrently.
 
-    Who adds something other than zero moves on what it reads, and waits for nobody.
+    An atomic add of a non-zero value changes what it reads, so that it does not poll.
     """
     if i.opcode == "call":
         if i.callee in functions:
@@ -158,7 +160,7 @@ def _counts(i: Instruction, given: Mapping[str, int | None]) -> bool:
 
 
 def _polled(loop: Loop, functions: Functions) -> Instruction | None:
-    """The first access whose result decides, with others or not, whether a loop ends."""
+    """The first access whose result, alone or with others, decides whether a loop ends."""
     first = next((i for i in loop.instructions if _polls(i, functions)), None)
     if first is None:
         return None

@@ -1,6 +1,6 @@
-"""LLVM IR as records: read by `parser`, made by `builder`, written by `printer`.
+"""LLVM IR as records: read by `parser`, created by `builder`, written by `printer`.
 
-Only what a triton-xe module, or the host code made of it, may contain.
+The subset is what a triton-xe module, or the host code generated from it, may contain.
 """
 
 from triton_xe.runtime.simulator.ir.builder import Builder, Parameter, define

@@ -75,7 +75,8 @@ def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
 class Routine:
     """A function that code calls by its symbol; parameters are names and types.
 
-    Flags of lanes are passed as an integer: many of them as a vector take a byte each on the stack.
+    Lane masks are passed as an integer, because as a vector they would take a byte each on the
+    stack.
     """
 
     symbol: str
@@ -122,7 +123,7 @@ class Builder:
         return f"%{hint}{self.count}"
 
     def start(self, label: str) -> None:
-        """Begin a block and go on there."""
+        """Begin a block, and append to it from here on."""
         self.block = Block(label)
         self.function.blocks.append(self.block)
 
@@ -185,7 +186,7 @@ class Builder:
     # --- casts --------------------------------------------------------------------------------
 
     def cast(self, opcode: str, x: Operand, t: Type, flags: tuple[str, ...] = ()) -> Operand:
-        """Convert to type `t`; for a vector `t` may be that of the elements, but in a bitcast."""
+        """Convert to type `t`; for vectors, `t` may be the element type, except for a bitcast."""
         if opcode != "bitcast" and x.type.kind == "vec" != t.kind:
             t = with_elements(x.type, t)
         return self.emit(Instruction(opcode, t, [x], flags=flags))
@@ -200,7 +201,7 @@ class Builder:
         return self.cast("ptrtoint", x, t)
 
     def bitcast(self, x: Operand, t: Type) -> Operand:
-        """The same bits as type `t`, which must be spelled whole."""
+        """Reinterpret the bits as type `t`, which must be the whole vector type for vectors."""
         return x if x.type is t else self.emit(Instruction("bitcast", t, [x]))
 
     # --- memory -------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ class Builder:
     def gep(
         self, t: Type, base: Operand, *indices: Operand | int, flags: tuple[str, ...] = ()
     ) -> Operand:
-        """`base` moved by an index in units of `t`; an integer index is one of 64 bits."""
+        """Advance `base` by an index in units of `t`; a Python number is a 64-bit index."""
         operands = [base, *(_index(k) for k in indices)]
         count = next((o.type.count for o in operands if o.type.kind == "vec"), 0)
         result = vector(count, PTR) if count else PTR
@@ -259,7 +260,7 @@ class Builder:
         self, address: Operand, expected: Operand, value: Operand, ordering: str = "seq_cst", *,
         align: int = 0,
     ) -> Operand:
-        """A struct: the old value and whether it was the expected one."""
+        """A struct of the old value, and true if it was the expected one."""
         return self.emit(Instruction(
             "cmpxchg", struct((value.type, I1)), [address, expected, value],
             orderings=(ordering, ordering), align=align))
@@ -273,7 +274,7 @@ class Builder:
         return zero(t)
 
     def shuffle(self, x: Operand, y: Operand | None, indices: Sequence[int]) -> Operand:
-        """Elements of x, then y, by number; -1 is any."""
+        """Elements of x, then y, by number; -1 is undefined."""
         t = vector(len(indices), x.type.scalar)
         other = poison(x.type) if y is None else y
         return self.emit(Instruction("shufflevector", t, [x, other], indices=tuple(indices)))
@@ -291,7 +292,7 @@ class Builder:
         return self.shuffle(self.insert(poison(t), scalar, 0), None, (0,) * count)
 
     def pack(self, t: Type, elements: Iterable[Operand]) -> Operand:
-        """A vector of these elements, each inserted."""
+        """Build a vector of these elements by inserting each."""
         x = poison(t)
         for k, element in enumerate(elements):
             x = self.insert(x, element, k)
@@ -342,14 +343,15 @@ class Builder:
     # --- control ------------------------------------------------------------------------------
 
     def phi(self, t: Type, *incoming: tuple[Operand, str]) -> Instruction:
-        """A phi at the end of the current block; `value` is its operand, add to it with `meet`."""
+        """Append a phi to the current block; `meet` adds incoming values, `value` is its operand.
+        """
         i = Instruction("phi", t, [v for v, _ in incoming], labels=[x for _, x in incoming])
         self.emit(i)
         return i
 
     @staticmethod
     def meet(phi: Instruction, value: Operand, label: str) -> None:
-        """What a phi receives from the block `label`."""
+        """Add the value that a phi receives from the block `label`."""
         phi.operands.append(value)
         phi.labels.append(label)
 

@@ -28,16 +28,16 @@ _LOCAL = re.compile(r'%(?:"[^"]*"|[-\w$.]+)')
 
 
 def parse_module(text: str) -> ir.Module:
-    """The module printed as `text`; `UnsupportedError` names the first line not understood."""
+    """Parse a module; `UnsupportedError` names the first line that is not supported."""
     return _ModuleReader(text).read()
 
 
 class _Shape(NamedTuple):
-    """An instruction that was read, for others that differ in the names of values only."""
+    """An instruction that was parsed, as a template for others that differ in value names only."""
 
     read: Instruction
     places: tuple[int, ...]
-    """Of the operands that are values."""
+    """Indices of the operands that are values."""
 
     def named(self, names: list[str]) -> Instruction:
         """The instruction with these names: the result if it has one, then the operands."""
@@ -53,7 +53,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(i: Instruction, names: list[str]) -> _Shape | None:
-    """That of an instruction, where results and operands are all the names in its text."""
+    """Template of an instruction, if its result and operands are all the names in its text."""
     places = tuple(k for k, operand in enumerate(i.operands) if operand.local)
     found = [*([] if i.result is None else [i.result]), *(i.operands[k].text for k in places)]
     if found != names or i.labels or any(operand.expression for operand in i.operands):

@@ -1,6 +1,6 @@
-"""Write records as LLVM text: the one place of the simulator that does.
+"""Write records as LLVM text; no other module of the simulator does.
 
-What is called and not defined in the module is declared from the call.
+Functions that are called and not defined in the module are declared from the call.
 """
 
 from __future__ import annotations

@@ -149,11 +149,12 @@ TRUE, FALSE = constant(I1, 1), constant(I1, 0)
 class Instruction:
     """One instruction.
 
-    `flags` are the words between opcode and type (`nuw`, `fast`, `volatile`); `extra` the predicate
-    of a comparison or the operation of an atomicrmw; `labels` are successors or the incoming blocks
-    of a phi; `element` is the source type of a getelementptr or the allocated type; `indices` are
-    those of extractvalue/insertvalue, or a shuffle mask (-1 = undefined); `aligns` the alignment
-    of each argument of a call, 0 where none is stated; a callee that begins with % is a pointer.
+    `flags` are the words between opcode and type (`nuw`, `fast`, `volatile`). `extra` is the
+    predicate of a comparison, or the operation of an atomicrmw. `labels` are the successors, or the
+    incoming blocks of a phi. `element` is the source type of a getelementptr, or the allocated
+    type. `indices` are those of extractvalue/insertvalue, or a shuffle mask (-1 = undefined).
+    `aligns` has the alignment of each argument of a call, 0 if none is stated. A `callee` that
+    begins with % is a pointer.
     """
 
     opcode: str
@@ -169,24 +170,24 @@ class Instruction:
     align: int = 0
     aligns: tuple[int, ...] = ()
     orderings: tuple[str, ...] = ()
-    """Of an atomic access or a fence; a cmpxchg has two."""
+    """Orderings of an atomic access or a fence; a cmpxchg has two."""
     scope: str = ""
     """The `syncscope` of an atomic, "" for the whole system."""
     attributes: str = ""
     line: int = 0
     debug: int | None = None
     unfilled: bool = False
-    """A masked load that leaves the registers of lanes without one as they are."""
+    """True for a masked load that does not change the registers of inactive lanes."""
     defines: str = ""
-    """Of a comparison without which an operation of the kernel is undefined: its metadata."""
+    """Metadata of a comparison without which an operation of the kernel is undefined."""
     added: bool = False
-    """Part of a barrier that the program does not have."""
+    """True if it is part of a barrier that the compiler inserted."""
     first: bool = False
-    """The first of the stores that one store of a tensor is made of."""
+    """True for the first of the stores into which a store of a tensor is split."""
     shadow: bool = False
-    """An access to the map of what is unwritten, at the byte that tells of an address."""
+    """True for an access to the map of unwritten bytes, at the byte for an address."""
     fallback: str | None = None
-    """Of a branch between two versions: the label of the one that is always right."""
+    """Label of the general version, for a branch between two versions."""
 
     @property
     def value(self) -> Operand:
@@ -236,7 +237,7 @@ class Block:
 
 
 def substitute(blocks: Sequence[Block], values: Mapping[str, Operand]) -> None:
-    """Use other operands in the place of SSA values, by name; these may be replaced themselves."""
+    """Replace SSA values by other operands, by name; these may be replaced themselves."""
 
     def final(operand: Operand) -> Operand:
         while operand.text in values:
@@ -261,9 +262,9 @@ class Function:
     is_internal: bool = False
     metadata: dict[str, int] = field(default_factory=dict)
     attributes: str = ""
-    """Of the function, as LLVM spells them."""
+    """Attributes of the function, as LLVM spells them."""
     parameter_attributes: dict[str, str] = field(default_factory=dict)
-    """By name of the parameter: `noalias readonly`."""
+    """Attributes by name of the parameter: `noalias readonly`."""
 
     @property
     def arguments(self) -> list[Operand]:
@@ -340,7 +341,7 @@ class Module:
     def location(self, line: int, debug: int | None) -> str:
         """Source location of an instruction: in the kernel's source if known, else in the module.
 
-        An instruction that has none is "near" the next one that has.
+        An instruction without a location is "near" that of the next one that has one.
         """
         if debug is None:
             following = self._near.get(line)
@@ -376,12 +377,12 @@ class Module:
 
 
 def is_spelled(callee: str) -> bool:
-    """True if what a call names stands there as it is: a pointer, or our own inline assembly."""
+    """True if a callee is printed as it is: a pointer, or this package's inline assembly."""
     return callee[0] == "%" or callee.startswith(f"{ASSEMBLY} ")
 
 
 def undefined_calls(functions: Sequence[Function]) -> dict[str, Instruction]:
-    """Functions that are called and not among these, with one of the calls."""
+    """Functions that are called but not defined among these, with one call each."""
     own = {f.name for f in functions}
     found: dict[str, Instruction] = {}
     for function in functions:

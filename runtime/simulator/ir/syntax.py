@@ -1,7 +1,7 @@
-"""How instructions are spelled: one table, by which `parser` reads and `printer` writes them.
+"""Spelling of instructions: one table, which `parser` and `printer` both use.
 
-A spelling is a list of parts, each of which knows how it is read into a record and written from it.
-Written pointers lose their address spaces, as the host has one.
+A spelling is a list of parts, each of which can be read into a record and written from it. Printed
+pointers have no address spaces, because the host has one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _typed(operands: Sequence[Operand]) -> str:
 
 
 def _read_flags(line: Line, i: Instruction) -> None:
-    """Products and sums of kernels were fused before they were written."""
+    """Read flags; `contract` is dropped, because products and sums are fused already."""
     i.flags = tuple(f for f in line.take_while(_FLAGS) if f != "contract")
 
 
@@ -109,7 +109,7 @@ def _write_pair(i: Instruction) -> str:
 
 
 def _read_count(line: Line, i: Instruction) -> None:
-    """So many elements in one place are an array."""
+    """An alloca of several elements is an array."""
     if line.peek != "," or line.tokens[line.at + 1] == "align":
         return
     line.take()

@@ -1,4 +1,4 @@
-"""LLVM types, as the simulator's host code has them: one object per type, compared by identity."""
+"""LLVM types of the simulator's host code: one object per type, compared by identity."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 @dataclass(frozen=True, eq=False)
 class Type:
-    """An LLVM type; make one with `integer`, `floating`, `pointer`, `vector`, `array`, `struct`.
+    """An LLVM type; create one with `integer`, `floating`, `pointer`, `vector`, `array`, `struct`.
 
-    `kind` is one of int, float, ptr, vec, array, struct, void, label, token, metadata;
-    `bits` the width of an int, float or pointer, `space` the address space of a pointer,
-    `count` the length of a vector or array.
+    `kind` is one of int, float, ptr, vec, array, struct, void, label, token, metadata. `bits` is
+    the width of an int, float or pointer, `space` the address space of a pointer, and `count` the
+    length of a vector or array.
     """
 
     kind: str

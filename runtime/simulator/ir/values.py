@@ -1,6 +1,6 @@
 """Write functions as arithmetic: values with operators, variables, `with` for control flow.
 
-How often a word is in memory, for example:
+Count a word in memory, for example:
 
     w = Writer(Routine("count", I64, (("words", PTR), ("n", I64), ("word", I64))))
     words, found = Memory(w, w["words"]), w.variable(0)
@@ -9,9 +9,9 @@ How often a word is in memory, for example:
     w.ret(found.value)
     print(print_module([w.function]))
 
-Operators append instructions.  Of integers, comparisons, quotients and shifts are unsigned; of
-numbers, comparisons are ordered.  A Python number stands for a constant, and a scalar beside a
-vector for that value in every element.
+Operators append instructions.  Integer comparisons, quotients and shifts are unsigned;
+floating-point comparisons are ordered.  A Python number stands for a constant, and a scalar next to
+a vector for a splat.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FLOATING = {"udiv": "fdiv", "eq": "oeq", "ne": "une", "ult": "olt", "ule": "ole
 
 
 def _arithmetic(opcode: str) -> Callable[[Value, Term], Value]:
-    """An operator; the floating-point operation where its operands are such numbers."""
+    """Create an operator that uses the floating-point opcode for floating-point operands."""
 
     def apply(x: Value, y: Term) -> Value:
         first, second = _pair(x, y)
@@ -76,7 +76,7 @@ class Value:
         raise TypeError("the function knows this value when it runs; use `when`")
 
     def __add__(self, other: Term) -> Value:
-        """The sum; of a pointer and a number of bytes, the pointer that many further on."""
+        """The sum; for a pointer, the pointer advanced by a number of bytes."""
         return self.moved(other) if self.type is PTR else _sum(self, other)
 
     __sub__ = _arithmetic("sub")
@@ -100,7 +100,7 @@ class Value:
         return self ^ -1
 
     def __neg__(self) -> Value:
-        """Of a floating-point number."""
+        """Negate a floating-point number."""
         return Value(self.w, self.w.b.fneg(self.operand))
 
     def compare(self, predicate: str, other: Term) -> Value:
@@ -115,21 +115,21 @@ class Value:
         return Value(self.w, self.w.b.extract(self.operand, at))
 
     def moved(self, nbytes: Term) -> Value:
-        """The pointer so many bytes further on."""
+        """The pointer advanced by so many bytes."""
         if isinstance(nbytes, Value):
             return Value(self.w, self.w.b.gep(I8, self.operand, nbytes.operand))
         return Value(self.w, self.w.b.at(self.operand, int(nbytes)))
 
     def has(self, bits: Value | int) -> Value:
-        """True if one of some bits is set."""
+        """True if one of the given bits is set."""
         return (self & bits) != 0
 
     def fits(self, bits: int) -> Value:
-        """True if integers keep their numbers in fewer bits: those above are all 0, or all 1."""
+        """True if integers fit fewer bits: the bits above are all 0, or all 1."""
         return ((self >> bits) + 1 & (1 << self.type.scalar.bits - bits) - 1) <= 1
 
     def to(self, t: Type) -> Value:
-        """As numbers of another width, integers zero-extended."""
+        """Convert to numbers of another width; integers are zero-extended."""
         if self.type.scalar is t:
             return self
         wider = self.type.scalar.bits < t.bits
@@ -141,7 +141,7 @@ class Value:
         return self if self.type.scalar is t else self.converted("sext", t)
 
     def as_bits(self, t: Type) -> Value:
-        """The same bits as elements of another type of that width."""
+        """Reinterpret the bits as elements of another type of that width."""
         return Value(self.w, self.w.b.bitcast(self.operand, with_elements(self.type, t)))
 
     def pointer(self) -> Value:
@@ -161,7 +161,7 @@ class Value:
 
     @property
     def bits(self) -> Value:
-        """A vector of flags as an integer."""
+        """A vector of flags as an integer, one bit each."""
         return Value(self.w, self.w.b.bitcast(self.operand, integer(self.type.count)))
 
     def every(self) -> Value:
@@ -186,7 +186,7 @@ def _pair(x: Value, y: Term) -> tuple[Operand, Operand]:
 
 
 class Variable:
-    """A value that may be set anew."""
+    """A mutable value."""
 
     def __init__(self, w: Writer, slot: Value, t: Type) -> None:
         self.w, self.slot, self.type = w, slot, t
@@ -203,7 +203,7 @@ class Variable:
 class Memory:
     """Memory as numbered elements of one type: `m[3]`, `m[k] = x`.
 
-    A narrower x is extended; a pointer takes a place of 64 bits as it is.
+    A narrower x is zero-extended; a pointer is stored as 64 bits.
     """
 
     def __init__(self, w: Writer, base: Value, t: Type = I64) -> None:
@@ -215,7 +215,7 @@ class Memory:
 
     @property
     def volatile(self) -> Value:
-        """The first element, read anew each time."""
+        """The first element, loaded anew at each use."""
         return Value(self.w, self.w.b.load(self.type, self.base.operand, volatile=True))
 
     def __getitem__(self, index: Term) -> Value:
@@ -226,16 +226,16 @@ class Memory:
         self.w.store(x if x.type is PTR else x.to(self.type), self.address(index))
 
     def follow(self, index: Term, t: Type = I64) -> Memory:
-        """What the pointer of that number points to."""
+        """The memory that the pointer in element `index` points to."""
         return Memory(self.w, self.w.load(PTR, self.address(index)), t)
 
     def row(self, index: Value, words: int) -> Memory:
-        """The record of that number, among records of so many elements."""
+        """Record `index`, in an array of records of so many elements."""
         return Memory(self.w, self.address(index * words), self.type)
 
 
 class Values:
-    """Makes values with a builder."""
+    """Factory of values, based on a builder."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
@@ -244,17 +244,17 @@ class Values:
         return Value(self, x)
 
     def term(self, x: Term, t: Type) -> Value:
-        """A value as it is; a number as a constant."""
+        """A value unchanged; a number as a constant."""
         return x if isinstance(x, Value) else Value(self, constant(t, x))
 
     def spread(self, x: Value, count: int) -> Value:
-        """A scalar as a vector of so many equal elements."""
+        """Broadcast a scalar to a vector."""
         if count == x.type.count:
             return x
         return Value(self, self.b.broadcast(x.operand, count))
 
     def select(self, condition: Value, x: Term, y: Term, t: Type = I64) -> Value:
-        """x where the condition holds, else y; two numbers are of type `t`."""
+        """x if the condition holds, else y; two numbers are of type `t`."""
         t = next((v.type for v in (x, y) if isinstance(v, Value)), t)
         first, second = self.term(x, t), self.term(y, t)
         count = max(condition.type.count, first.type.count, second.type.count)
@@ -267,7 +267,7 @@ class Values:
         return first
 
     def intrinsic(self, name: str, first: Value, *others: Term) -> Value:
-        """`llvm.<name>` for the type of its first argument, which numbers have, too."""
+        """Call `llvm.<name>` for the type of its first argument, which is also that of numbers."""
         terms = [self.term(x, first.type).operand for x in others]
         return Value(self, self.b.intrinsic(name, first.operand, *terms))
 
@@ -286,7 +286,7 @@ class Values:
         self.b.store(value.operand, address.operand, align=align)
 
     def pack(self, t: Type, elements: Iterable[Value]) -> Value:
-        """A vector of these elements."""
+        """Build a vector of these elements."""
         return Value(self, self.b.pack(t, (x.operand for x in elements)))
 
 
@@ -309,14 +309,14 @@ class Writer(Values):
     # --- memory, calls ----------------------------------------------------------------------------
 
     def space(self, t: Type, *, align: int = 0) -> Value:
-        """The address of memory of this call."""
+        """Allocate memory for this call."""
         name = self.b.name()
         alloca = Instruction("alloca", PTR, [], name, element=t, align=align)
         self.function.blocks[0].instructions.insert(0, alloca)
         return Value(self, alloca.value)
 
     def variable(self, first: Term, t: Type = I64) -> Variable:
-        """A variable, of type `t` where it begins as a number."""
+        """A variable, of type `t` if its initial value is a number."""
         value = self.term(first, t)
         made = Variable(self, self.space(value.type), value.type)
         made.value = value
@@ -329,7 +329,7 @@ class Writer(Values):
         self.b.copy(target.operand, source.operand, nbytes.operand)
 
     def first_to_set(self, address: Value, value: Term) -> Value:
-        """True if a word was 0; it is `value` then."""
+        """Set a word to `value` if it is 0; true if it was."""
         new = self.term(value, I64).operand
         pair = self.b.cmpxchg(address.operand, constant(I64, 0), new)
         return Value(self, self.b.extract_value(pair, 1))
@@ -349,7 +349,7 @@ class Writer(Values):
         self.b.ret(result)
 
     def finish(self, value: Term | None = None) -> list[Function]:
-        """Return, and be done: the function."""
+        """Return, and list the function."""
         self.ret(value)
         return [self.function]
 
@@ -359,7 +359,7 @@ class Writer(Values):
         return self.intrinsic("expect", condition, 0)
 
     def _end(self, label: str) -> Instruction | None:
-        """Go on at a label, unless the block has returned."""
+        """Branch to a label, unless the block has returned."""
         block = self.b.block.instructions
         if block and block[-1].opcode in TERMINATORS:
             return None
@@ -368,7 +368,7 @@ class Writer(Values):
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """What is written inside happens if the condition holds."""
+        """Write a block that runs if the condition holds."""
         b = self.b
         then, after = b.label("then"), b.label("after")
         b.cond_br(condition.operand, then, after)
@@ -379,7 +379,7 @@ class Writer(Values):
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """Right after a `when`: what happens else."""
+        """Write the else block right after a `when`."""
         join = self.b.label("join")
         assert not self.b.block.instructions
         if self._leaves is not None:
@@ -390,7 +390,7 @@ class Writer(Values):
 
     @contextmanager
     def loop(self, condition: Callable[[], Value]) -> Iterator[None]:
-        """While the condition holds, asked before each pass."""
+        """Loop while the condition holds, tested before each iteration."""
         b = self.b
         head, body, after = b.label("head"), b.label("body"), b.label("after")
         b.br(head)
@@ -403,7 +403,7 @@ class Writer(Values):
 
     @contextmanager
     def range(self, first: Term, end: Term, step: int = 1) -> Iterator[Value]:
-        """For each 64-bit number from `first` up to `end`, or each `step`-th."""
+        """Loop over 64-bit numbers from `first` up to `end`, by `step`."""
         k = self.variable(first)
         with self.loop(lambda: k.value < end):
             now = k.value
@@ -412,7 +412,7 @@ class Writer(Values):
 
     @contextmanager
     def chain(self, first: Value) -> Iterator[tuple[Value, Variable]]:
-        """While it is not 0: an index, and the variable to leave the next one in."""
+        """Loop until the index is 0: yield the index, and a variable for the next one."""
         slot = self.variable(first)
         with self.loop(lambda: slot.value != 0):
             yield slot.value, slot

@@ -1,1 +1,1 @@
-"""Large host functions in pieces: LLVM compiles each shape of their vector work once."""
+"""Split large host functions, so that LLVM compiles each shape of their vector work once."""

@@ -1,4 +1,4 @@
-"""Two ways to one result, as one instruction of a block.
+"""Represent a branch with two ways to compute one result as one instruction.
 
       br i1 %all, label %whole, label %some
     whole:
@@ -10,7 +10,8 @@
     end:
       %z = phi <64 x float> [%x, %whole], [%y, %some]
 
-Masked accesses are written so where masks cost much.  The blocks before and after become one.
+Masked accesses have this form on hosts where masks are expensive.  The blocks before and after are
+merged.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from triton_xe.runtime.simulator.ir.records import TERMINATORS, Block, Instructi
 from triton_xe.runtime.simulator.ir.types import VOID
 
 _MOST = 8
-"""Operations of an arm."""
+"""Largest number of operations of an arm."""
 _STAYS = TERMINATORS | {"phi", "alloca", "atomicrmw", "cmpxchg", "fence"}
 
 
 @dataclass(slots=True, eq=False)
 class Choice(Instruction):
-    """Runs one of two `arms`, whose results are `taken`; its operands are all that it uses."""
+    """Runs one of two `arms`, whose results are `taken`; operands are all values used inside."""
 
     arms: tuple[list[Instruction], list[Instruction]] = field(default_factory=lambda: ([], []))
     taken: tuple[Operand, ...] = ()
@@ -39,7 +40,7 @@ class Choice(Instruction):
 
 
 def with_choices(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks of a function where every such branch is an instruction."""
+    """Replace every such branch of a function by one instruction."""
     own = {b.label: Block(b.label, list(b.instructions)) for b in blocks}
     before: dict[str, list[str]] = {label: [] for label in own}
     for block in own.values():
@@ -88,7 +89,7 @@ def _is_arm(block: Block) -> bool:
 
 
 def _joined(block: Block, first: Block, second: Block, end: Block) -> list[Instruction]:
-    """What follows in `block` in the place of its branch."""
+    """Instructions that replace the branch at the end of `block`."""
     arms = first.instructions[:-1], second.instructions[:-1]
     taken: tuple[Operand, ...] = ()
     made = Choice("choice", VOID, [block.instructions[-1].operands[0]], arms=arms)

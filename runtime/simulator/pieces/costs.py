@@ -1,7 +1,7 @@
-"""How many machine instructions LLVM makes of one instruction of a host function, roughly.
+"""Estimate how many machine instructions LLVM generates for one instruction of a host function.
 
-LLVM's time depends on them: a vector of 128 fp32 elements takes 16 registers of 32 bytes, and each
-operation on it 16 instructions.  What hosts do lane by lane counts each lane.
+LLVM's time depends on them.  A vector of 128 fp32 elements takes 16 registers of 32 bytes, and each
+operation on it 16 instructions.  Work that hosts do lane by lane counts each lane.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class HostCosts:
 
     @classmethod
     def of(cls, host: HostCpu, functions: Sequence[Function]) -> HostCosts:
-        """With the costs of these, which call none of each other that come later."""
+        """Costs on a host, with those of `functions`, each of which calls only earlier ones."""
         made = cls(host.vector_bytes, {})
         for function in functions:
             made.functions[function.name] = sum(map(made.cost, function.instructions()))
         return made
 
     def cost(self, i: Instruction) -> int:
-        """Machine instructions of one, with those of the function that it calls."""
+        """Machine instructions of an instruction, including those of a function that it calls."""
         if i.opcode == "phi":
             return 0
         if i.opcode == "call" and i.callee.startswith("llvm.masked."):
@@ -55,7 +55,7 @@ class HostCosts:
             _PER_MASKED * self.registers(t))
 
     def registers(self, t: Type) -> int:
-        """Vector registers of a value; flags take a byte each, at least."""
+        """Vector registers of a value; flags take at least a byte each."""
         return _registers(t, self.width)
 
 

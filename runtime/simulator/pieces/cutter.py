@@ -1,4 +1,4 @@
-"""Cut the vector work of a block into pieces: expressions whose results are kept in memory.
+"""Cut the vector work of a block into pieces: expressions whose results are stored in memory.
 
 A piece is an operation with the operations before it that only it uses:
 
@@ -7,8 +7,8 @@ A piece is an operation with the operations before it that only it uses:
     %s = fadd %q, %y                             piece of %s, %at: store
     store %s, ptr %at
 
-A value that several pieces use is a place in memory, and so is a part of it that is not moved.
-Numbers stay in the function, and what is one number in all elements is made anew in each piece.
+A vector that several pieces use is in memory, and so are slices of it.  Scalars stay in the
+function, and splats are recomputed in each piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from triton_xe.runtime.simulator.pieces.choices import Choice
 from triton_xe.runtime.simulator.pieces.costs import HostCosts, is_slice, is_splat
 
 MOST = 200
-"""Machine instructions of a piece, about."""
+"""Approximate number of machine instructions of a piece."""
 _STAYS = TERMINATORS | {"phi", "alloca", "extractvalue", "insertvalue"}
 _WRITES = ("llvm.masked.store", "llvm.masked.scatter", "llvm.mem", "llvm.coro")
 _READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather")
@@ -44,7 +44,8 @@ _SIMPLE = frozenset("int float ptr vec void".split())
 class Piece:
     """Operations whose last result, or an operand or constant, is `value`.
 
-    A vector is stored at the place of the value `to`; a number is what a call of the piece returns.
+    A vector is stored to the memory of the value `to`; a scalar is returned by the call of the
+    piece.
     """
 
     body: list[Instruction]
@@ -52,7 +53,7 @@ class Piece:
     to: str | None = None
 
     def inputs(self) -> Iterator[Operand]:
-        """What the body uses and does not make, as often as it does."""
+        """Values that the body uses and does not compute, as often as it uses them."""
         made = {i.result for i in self.body}
         used = (o for i in self.body for o in i.operands)
         yield from (o for o in used if o.local and o.local not in made)
@@ -62,7 +63,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes after the place of the value `root` at which another value is."""
+    """Position of a value in memory: `offset` bytes into the memory of the value `root`."""
 
     root: str
     offset: int = 0
@@ -70,7 +71,7 @@ class Place:
 
 @dataclass(eq=False)
 class Element:
-    """One element of a value in memory, as a number of the function."""
+    """One element of a value in memory, as a scalar of the function."""
 
     result: Operand
     of: Place
@@ -82,7 +83,7 @@ Item = Instruction | Piece | Element
 
 @dataclass
 class _Tree:
-    """Operations that wait for the one operation that uses the last one's result."""
+    """Operations that are delayed until the only user of the last result."""
 
     body: list[Instruction]
     cost: int
@@ -91,16 +92,16 @@ class _Tree:
 
 @dataclass
 class Cutter:
-    """Cuts the blocks of a function, which come in an order where values are made before use."""
+    """Cutter of a function's blocks, which come in an order where values are defined before use."""
 
     blocks: list[Block]
     costs: HostCosts
     places: dict[str, Place] = field(default_factory=dict)
-    """Of all vectors in memory."""
+    """Positions of all vectors in memory."""
     types: dict[str, Type] = field(default_factory=dict)
-    """Of the roots."""
+    """Types of the roots."""
     cheap: dict[str, list[Instruction]] = field(default_factory=dict)
-    """Vectors that are made anew: how."""
+    """Vectors that are recomputed at each use, with the instructions for that."""
     waiting: dict[str, _Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,13 +116,13 @@ class Cutter:
                     self.user[name] = label if self.user.get(name, label) == label else ""
 
     def root(self, x: Operand) -> str:
-        """Keep a value in memory of its own."""
+        """Give a value memory of its own."""
         assert x.local is not None
         self.places[x.local], self.types[x.local] = Place(x.local), x.type
         return x.local
 
     def cut(self, block: Block) -> list[Item]:
-        """The block in pieces."""
+        """Cut a block into pieces."""
         self.block, self.items = block, list[Item]()
         for i in block.instructions:
             if i.opcode in _STAYS or not self._works_on_vectors(i):
@@ -137,7 +138,7 @@ class Cutter:
             name in self.waiting for name in i.locals()))
 
     def _keep(self, i: Instruction) -> None:
-        """An instruction that stays in the function as it is."""
+        """Keep an instruction in the function."""
         self._write_out(x for x in i.locals() if x in self.waiting)
         if _writes(i):
             self._write_out(x for x, tree in self.waiting.items() if tree.reads)
@@ -146,7 +147,7 @@ class Cutter:
             self.root(i.value)
 
     def _is_made_anew(self, i: Instruction) -> bool:
-        """Note a vector whose elements are one number of the function."""
+        """Note a splat of a scalar of the function, if this is one."""
         first = i.operands[0]
         if i.opcode == "insertelement":
             number, index = i.operands[1:]
@@ -162,7 +163,7 @@ class Cutter:
         return found
 
     def _is_in_place(self, i: Instruction) -> bool:
-        """Note a part of a vector that is in memory."""
+        """Note a slice of a vector that is in memory, if this is one."""
         if i.opcode != "shufflevector" or not is_slice(i):
             return False
         first, second = i.operands
@@ -197,7 +198,7 @@ class Cutter:
             self._emit(tree)
 
     def _tree(self, i: Instruction) -> _Tree:
-        """An operation with those that wait for it, as far as they are not too many."""
+        """An operation with the delayed operations that it uses, up to the size of a piece."""
         own = sum(map(self.costs.cost, _single(i)))
         names = dict.fromkeys(x for x in i.locals() if x in self.waiting)
         while names and own + sum(self.waiting[x].cost for x in names) > MOST:
@@ -224,17 +225,17 @@ class Cutter:
         self.items.append(Piece(tree.body, value, to))
 
     def copied(self, x: Operand, to: str) -> Piece:
-        """A piece that stores a value at the place of another one."""
+        """A piece that copies a value to the memory of another one."""
         return Piece(list(self.cheap.get(x.text, ())), x, to)
 
 
 def _single(i: Instruction) -> list[Instruction]:
-    """The instruction, or all of a choice."""
+    """The instruction, or all instructions of a choice."""
     return [*i.arms[0], *i.arms[1]] if isinstance(i, Choice) else [i]
 
 
 def _writes(i: Instruction) -> bool:
-    """True if it may write memory, or other things may happen."""
+    """True if an instruction may write memory or has another side effect."""
     if isinstance(i, Choice):
         return any(map(_writes, _single(i)))
     if i.opcode == "load":
@@ -256,9 +257,10 @@ def _reads(i: Instruction) -> bool:
 
 
 def with_own_edges(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks, with one more on each way from a branch to phis of vectors.
+    """Split edges from a branch to blocks with vector phis.
 
-    There a phi's place can be written: before the branch, another way may still need what it has.
+    The memory of a phi can be written on such an edge.  Before the branch it may still be live for
+    the other successor.
     """
     has_phis = {b.label: any(i.type.kind == "vec" for i in b.phis) for b in blocks}
     edges: dict[tuple[str, str], str] = {}
@@ -278,7 +280,7 @@ def with_own_edges(blocks: Sequence[Block]) -> list[Block]:
 
 
 def in_order(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks so that values are made before they are used, but for those of phis."""
+    """Order the blocks such that values are defined before use, except those of phis."""
     own = {b.label: b for b in blocks}
     done: set[str] = {blocks[0].label}
     order: list[Block] = []

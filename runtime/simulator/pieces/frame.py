@@ -1,7 +1,7 @@
-"""Where in a frame values are kept that live at different times.
+"""Assign frame memory to values, shared by values that are live at different times.
 
-A value lives from its first to its last place in the order of blocks, and through all blocks that
-it is needed after.
+A value is live from its first to its last use in the order of blocks, and through all blocks at
+whose end it is live.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Path:
-    """The steps of a block, and the labels of those after it."""
+    """The steps of a block, and the labels of its successors."""
 
     label: str
     steps: Sequence[Step]
@@ -31,7 +31,7 @@ class Path:
 
 
 def frame_places(paths: Sequence[Path], sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """The offset of each value, in whole lines, and the bytes of all."""
+    """The offset of each value, in whole cache lines, and the bytes of all."""
     lives = _lives(paths)
     places: dict[str, int] = {}
     free: dict[int, list[int]] = defaultdict(list)
@@ -55,12 +55,12 @@ def frame_places(paths: Sequence[Path], sizes: Mapping[str, int]) -> tuple[dict[
 
 
 def _lines(size: int) -> int:
-    """Lines of a value: a power of two, so that places fit others again."""
+    """Cache lines of a value, rounded up to a power of two, so that freed memory is reusable."""
     return 1 << max(0, -(-size // LINE) - 1).bit_length()
 
 
 def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
-    """The first and last step of each value, of all in a row."""
+    """First and last step of each value, numbered over all blocks."""
     lives: dict[str, tuple[int, int]] = {}
 
     def lengthen(names: Iterable[str], at: int) -> None:
@@ -82,7 +82,7 @@ def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
 
 
 def _needed(paths: Sequence[Path]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Values needed where each block begins, and where it ends."""
+    """Values that are live at the beginning and at the end of each block."""
     uses: dict[str, set[str]] = {}
     made: dict[str, set[str]] = {}
     for path in paths:

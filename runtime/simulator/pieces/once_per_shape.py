@@ -1,12 +1,13 @@
-"""Large host functions: LLVM compiles each shape of their vector work once.
+"""Split large host functions, so that LLVM compiles each shape of their vector work once.
 
-LLVM's time grows faster than the code of a function, and kernels do the same to many elements.  So
-vectors are in memory, operations on them become pieces (`cutter`), and all pieces that differ in
-constants alone are calls of one function:
+LLVM's time grows faster than the code of a function, and kernels repeat the same work on many
+elements.  So vectors are in memory, operations on them become pieces (`cutter`), and all pieces
+that differ in constants alone are calls of one function:
 
     call @xe.piece.3(ptr %x, ptr %y, i32 7, ptr %z)     %z = (%x + %y) * 7, 128 elements each
 
-What is left has numbers and calls only.  A piece that takes no more instructions than a call stays.
+The remaining function has scalars and calls only.  A piece that is no longer than a call is
+inlined.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from triton_xe.runtime.simulator.pieces.cutter import (
 from triton_xe.runtime.simulator.pieces.frame import LINE, Path, Step, frame_places
 
 LARGE = 12_000
-"""Machine instructions from which on a function is taken apart: half a second of LLVM's time."""
+"""Machine instructions from which on a function is split: half a second of LLVM's time."""
 _MEMORY = Operand(PTR, "%pieces")
 Key = tuple[object, ...]
 
@@ -41,14 +42,14 @@ def is_large(function: Function, costs: HostCosts) -> bool:
 
 
 def once_per_shape(function: Function, costs: HostCosts) -> tuple[list[Function], list[Global]]:
-    """The host function and those of its pieces, with their constants."""
+    """The host function and the functions of its pieces, with their constants."""
     made = _Separated(function, costs)
     return made.functions(), list(made.constants.values())
 
 
 @dataclass
 class _Use:
-    """A piece, what it takes, and its constants in the order of its shape."""
+    """A piece, its inputs, and its constants in the order of its shape."""
 
     piece: Piece
     leaves: list[Operand]
@@ -63,7 +64,7 @@ class _Shape:
     uses: list[_Use] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
     is_short: bool = False
-    """A piece takes no more than its call: it is written where it is."""
+    """True if a piece is no longer than its call, so that it is inlined."""
 
 
 class _Separated:
@@ -95,7 +96,7 @@ class _Separated:
     # --- pieces -------------------------------------------------------------------------------
 
     def _items(self) -> dict[str, list[Item]]:
-        """Of each block, with copies for the phis of those after it."""
+        """Items of each block, with copies for the phis of its successors."""
         cutter = self.cutter
         for name, t in self.function.parameters:
             if t.kind == "vec":
@@ -113,7 +114,10 @@ class _Separated:
         return items
 
     def _copies(self, label: str, phis: Sequence[Instruction]) -> Iterator[Piece]:
-        """What phis receive from a block; a phi that another one reads is copied first."""
+        """Copies of values to phis at the end of a block.
+
+        A phi that another phi reads is copied to a temporary first.
+        """
         cutter, later = self.cutter, list[Piece]()
         targets = {str(i.result) for i in phis}
         for i in phis:
@@ -151,7 +155,7 @@ class _Separated:
     # --- memory -------------------------------------------------------------------------------
 
     def _offsets(self, items: dict[str, list[Item]]) -> tuple[dict[str, int], int]:
-        """Where each root is."""
+        """Frame offset of each root."""
         cutter = self.cutter
 
         def roots(names: Iterator[str]) -> tuple[str, ...]:
@@ -214,7 +218,7 @@ class _Separated:
         self.b.append(Instruction(opcode, result.type, operands, result.text, align=align))
 
     def _given(self, x: Operand) -> Operand:
-        """An operand of an instruction that stays."""
+        """Operand of an instruction that stays in the function."""
         if x.text in self.cutter.cheap:
             names = self._body(self.b, self.cutter.cheap[x.text], {})
             return names[x.text]
@@ -263,7 +267,7 @@ class _Separated:
             last.result = piece.value.text
 
     def _constant(self, x: Operand, shape: _Shape, k: int) -> Operand:
-        """The argument for a constant: a number, or the address of a vector."""
+        """Argument for a constant: a scalar, or the address of a vector."""
         if x.type.kind != "vec":
             return x
         if all(use.constants[k].is_splat for use in shape.uses):
@@ -321,7 +325,7 @@ class _Separated:
         self, b: Builder, body: Sequence[Instruction], names: dict[str, Operand],
         constants: dict[int, Operand] | None = None,
     ) -> dict[str, Operand]:
-        """Write operations, with constants by number in place of their own."""
+        """Write operations; parameters replace their constants, by number."""
         names, number, given = dict(names), 0, constants or {}
 
         def operand(o: Operand, is_given: bool) -> Operand:
@@ -362,7 +366,7 @@ class _Separated:
 
 
 def _element(x: Operand) -> Operand:
-    """The number in all elements of a constant vector."""
+    """The scalar that all elements of a constant vector equal."""
     if x.elements:
         return x.elements[0]
     return Operand(x.type.scalar, {"zeroinitializer": "null" if x.type.scalar.kind == "ptr" else (
@@ -370,7 +374,7 @@ def _element(x: Operand) -> Operand:
 
 
 def _key(use: _Use) -> Key:
-    """All of a piece but its operands' names and its constants, which it lists."""
+    """Shape of a piece: everything but its operands' names and its constants, which are listed."""
     numbers: dict[str, int] = {}
     leaves: dict[str, int] = {}
 

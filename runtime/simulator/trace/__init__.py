@@ -1,1 +1,1 @@
-"""Record what every subgroup executed, for people."""
+"""Record the messages that every subgroup executed, in a readable form."""

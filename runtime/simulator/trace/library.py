@@ -1,7 +1,8 @@
-"""Records of executed messages: five words per message and subgroup.
+"""Write records of executed messages: five words per message and subgroup.
 
-Words: time (cycles), work-group << 32 | subgroup, site, and two that depend on the message: x and y
-of a 2D block, or active lanes and cache lines (shared memory: passes over its banks) of an access.
+The words are the time in cycles, work-group << 32 | subgroup, the site, and two that depend on the
+message.  These are x and y of a 2D block, or active lanes and cache lines of an access (for shared
+memory: passes over its banks).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def function(host: HostCpu, name: str, lanes: int = 0) -> list[Function]:
 
 
 def _message(w: Checks, ctx: Value, sg: Value, site: Value, a: Value, b: Value) -> None:
-    """Append one record; past the end of the buffer it is only counted."""
+    """Append one record; beyond the end of the buffer it is only counted."""
     count = w.state[Word.TRACED]
     w.state[Word.TRACED] = count + 1
     with w.when(count < w.state[Word.TRACE_MOST]):

@@ -1,4 +1,4 @@
-"""Instrumentation of the trace: a record of every message a kernel sends."""
+"""Instrument messages of a kernel with trace records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = {
 def _enter(
     w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = ""
 ) -> list[Operand] | None:
-    """Enter the site; the first arguments of a record, or None when nothing is traced."""
+    """Enter the site; return the first arguments of a record, or None if nothing is traced."""
     plan = w.context.sanitizer
     if plan is None or not plan.trace:
         return None

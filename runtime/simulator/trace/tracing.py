@@ -1,4 +1,4 @@
-"""`TRITON_XE_TRACE=FILE`: what every subgroup executed, for people.
+"""`TRITON_XE_TRACE=FILE`: write the messages that every subgroup executed.
 
 The file is Chrome-trace JSON (chrome://tracing, ui.perfetto.dev): a process per work-group, a
 thread per subgroup, an event per message with its source line.  `summary` counts the same messages.
@@ -39,9 +39,9 @@ def write(
     path: str, kernel: str, sites: Mapping[int, Site], records: NDArray[np.int64], dropped: int,
     lanes: int, seconds: float,
 ) -> None:
-    """Add a launch to the trace file, which holds all launches of this process.
+    """Append a launch to the trace file, which has all launches of this process.
 
-    The summary table goes to `<path>.txt`.
+    The summary table is written to `<path>.txt`.
     """
     with _lock:
         events = _events.setdefault(path, [])
