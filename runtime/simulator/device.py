@@ -374,8 +374,7 @@ class SimulatedDevice:
             around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
 
     def _is_plain(self) -> bool:
-        """True if nothing observes a launch: no checks, traces, recorders, or maps of unwritten
-        memory."""
+        """True if nothing observes a launch: checks, traces, recorders, maps of unwritten bytes."""
         return (knobs.plain_launches() and not self.is_dry and surroundings.wanted() is None
                 and not torch_xpu.has_maps())
 

@@ -40,8 +40,7 @@ class TileTable:
 
     @property
     def key_bits(self) -> int:
-        """Bits of a hash; there are four times as many keys as tiles, so that collisions are rare.
-        """
+        """Bits of a hash; there are four keys for each tile, so that collisions are rare."""
         return (4 * self.capacity - 1).bit_length()
 
     @property

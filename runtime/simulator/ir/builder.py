@@ -343,8 +343,7 @@ class Builder:
     # --- control ------------------------------------------------------------------------------
 
     def phi(self, t: Type, *incoming: tuple[Operand, str]) -> Instruction:
-        """Append a phi to the current block; `meet` adds incoming values, `value` is its operand.
-        """
+        """Append a phi to the current block; `meet` adds incoming values."""
         i = Instruction("phi", t, [v for v, _ in incoming], labels=[x for _, x in incoming])
         self.emit(i)
         return i

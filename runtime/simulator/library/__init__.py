@@ -1,1 +1,1 @@
-"""Functions that the host code of kernels calls, made for a host and compiled once."""
+"""Functions that the host code of kernels calls, generated for a host and compiled once."""

@@ -51,7 +51,7 @@ class Tile:
 
 
 class Surface(Writer):
-    """A block message that is being written: `enter` checks it, then it is inside or clipped."""
+    """Writer of a block message: `enter` checks the surface, then the tile is inside or clipped."""
 
     def __init__(
         self, routine: Routine, tile: Tile, attributes: str = WIDE, *, internal: bool = False
@@ -61,7 +61,7 @@ class Surface(Writer):
         self.clip = self.b.label("clip")
 
     def enter(self, after_trap: Value | None = None) -> None:
-        """Trap unless `block_2d.surface_rules` hold; go on where the tile is inside."""
+        """Trap unless `block_2d.surface_rules` hold; continue where the tile is inside."""
         tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
         with self.when(self.is_illegal()):
             self.call(TRAP, self["error"], Code.SURFACE, self["line"], self["base"], *sizes,
@@ -113,7 +113,7 @@ class Surface(Writer):
                 self.copy(*((near, far) if read else (far, near)), count)
 
     def read_clipped(self, copy: str, result: Value | None) -> None:
-        """The read of a tile that is not all inside, through memory of its own."""
+        """Read a tile that is partly outside, through temporary memory."""
         nbytes = self.tile.row_bytes * self.tile.height
         self.b.start(self.clip)
         memory = self.space(array(nbytes, I8), align=64)
@@ -142,9 +142,9 @@ def block_read(
 
 
 def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Function]:
-    """Write the register image to a tile; outside the surface is dropped.
+    """Write the register image to a tile; elements outside the surface are dropped.
 
-    The rows below are often written next: the host is told to get hold of them.
+    The rows below are often written next, so that they are prefetched.
     """
     tile = Tile(bits // 8, width, height)
     s = Surface(Routine(symbol("block_write", bits, width, height), VOID, SURFACE), tile)
@@ -161,9 +161,9 @@ def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Funct
 
 
 def copy_function(name: str, tile: Tile, mode: str) -> Function:
-    """The function that brings the rows of a tile into the form `mode` asks for.
+    """The function that copies the rows of a tile to the form of `mode`.
 
-    Rows are `pitch` apart; a loop unless they are transposed.
+    `pitch` is the distance of rows in bytes; a loop unless they are transposed.
     """
     parameters = (("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64))
     w = Writer(Routine(name, VOID, parameters), f"noinline {WIDE}", internal=True)
@@ -274,7 +274,7 @@ def _transpose(rows: list[Value], tile: Tile, to: Value) -> None:
 
 
 def _transposed(rows: list[Value], tile: Tile) -> list[Value]:
-    """Column after column: perfect shuffles of rows h/2 apart, in 64 bytes or less."""
+    """Transpose rows to columns: perfect shuffles of rows k and k + h/2, in 64 bytes or less."""
     widest = 64 // tile.element
     data = [[_row(tile, row)] for row in rows]
     while len(data) > 1:

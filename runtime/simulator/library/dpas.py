@@ -34,14 +34,14 @@ _FLOATS = ("f16", "bf16", "tf32")
 
 
 def to_float(words: Value, kind: str) -> Value:
-    """16- or 32-bit patterns as fp32."""
+    """Convert 16- or 32-bit patterns to fp32."""
     if kind == "f16":
         return words.as_bits(F16).to(F32)
     return (words.to(I32) << 16 if kind == "bf16" else words & -8192).as_bits(F32)
 
 
 def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
-    """Row-major elements to row-major fp32, or i16 for integers."""
+    """Convert row-major elements to row-major fp32, or i16 for integers."""
     w = Writer(Routine(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS), WIDE)
     step = min(16, rows * k)
     bits = int(kind[1:]) if kind not in _FLOATS else 32 if kind == "tf32" else 16
@@ -56,7 +56,7 @@ def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
 
 
 def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
-    """VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
+    """Convert VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
     w = Writer(Routine(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS), WIDE)
     row_bytes = 4 * columns
     per_dword = {"tf32": 1, "f16": 2, "bf16": 2}.get(kind) or 32 // int(kind[1:])
@@ -78,7 +78,7 @@ def _float_rows(x: Value, kind: str) -> list[Value]:
 
 
 def _pairs(x: Value, kind: str) -> list[Value]:
-    """Neighbouring fields of integers, two in a dword."""
+    """Neighbouring integer fields, two in a dword."""
     bits, signed = int(kind[1:]), kind[0] == "s"
     fields = [_field(x, first, bits, signed) for first in range(0, 32, bits)]
     return [low & 65535 | high << 16 for low, high in zip(fields[::2], fields[1::2], strict=True)]
@@ -93,19 +93,19 @@ def _field(x: Value, first: int, bits: int, signed: bool) -> Value:
 
 @dataclass(frozen=True)
 class _Group:
-    """Accumulators one function updates, and the operands each needs in every step."""
+    """Accumulators that one function updates, and the operands that each needs in every step."""
 
     form: str
     steps: int
     ahead: int
-    """Rows to read ahead in each pass."""
+    """Rows to prefetch in each pass."""
 
     @property
     def tiles(self) -> int:
         return 1 if self.form == "one" else 2
 
     def a(self, step: int, tile: int) -> str:
-        """Its own for each accumulator, also where two share A (see `_Accumulate`)."""
+        """Name of A's pointer, separate for accumulators that share A (see `_Accumulate`)."""
         return f"a{step}_{tile}"
 
     def b(self, step: int, tile: int) -> str:
@@ -113,7 +113,7 @@ class _Group:
 
     @property
     def pointers(self) -> list[str]:
-        """The accumulators, then for each step A of each, then B, once where they share it."""
+        """The accumulators, then for each step A of each, then B (once if they share it)."""
         tiles = range(self.tiles)
         names = [f"c{j}" for j in tiles]
         for step in range(self.steps):
@@ -122,7 +122,7 @@ class _Group:
         return names
 
     def routine(self, name: str) -> Routine:
-        """A function of the pointers, and of where to read ahead."""
+        """A function of the pointers, and of the rows to prefetch."""
         kinds = {"c": "noalias", "a": "noalias readonly", "b": "noalias readonly"}
         ahead = [("start", I64), ("pitch", I64)] if self.ahead else []
         return Routine(name, VOID, (*((n, PTR, kinds[n[0]]) for n in self.pointers), *ahead))
@@ -134,10 +134,10 @@ def dpas(
 ) -> list[Function]:
     """`acc += A * B`, in place; K ascends, one fused multiply-add per product in fp32.
 
-    `form` is one (accumulator), wide (two that share A) or tall (two that share B); each gets as
-    many instructions, one after the other, as there are `steps`.  It also brings rows
-    at `start`, `pitch` apart, of up to one cache line each, into the host's L1 cache: `ahead` in
-    each pass.
+    `form` is one (accumulator), wide (two that share A) or tall (two that share B).  Each
+    accumulator gets `steps` instructions in sequence.  Each pass also prefetches `ahead` rows from
+    `start` on, `pitch` bytes from one to the next, of up to one cache line each, into the host's L1
+    cache.
     """
     group = _Group(form, steps, ahead)
     name = symbol("dpas", kind, accumulator, rows, k, columns, form, steps,
@@ -156,13 +156,13 @@ def dpas(
 
 
 def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
-    """How many rows go through all of K together: their sums take half of the registers."""
+    """Number of rows that go through all of K at once: their sums take half of the registers."""
     fitting = max(1, host.vector_registers // 2 * host.vector_bytes // (4 * n))
     return max(r for r in range(1, min(rows, fitting) + 1) if rows % r == 0)
 
 
 def _units_in_registers(host: HostCpu, group: _Group, shape: _Shape) -> int:
-    """Units of K of a pass whose B fits beside the sums, A spread, and conversions of sums."""
+    """Units of K per pass whose B fits next to sums, broadcast A, and conversions of sums."""
     per_row = max(1, 4 * shape.n // host.vector_bytes)
     others = group.tiles * shape.rows + (1 if shape.size == 4 else 3)
     b = 2 if group.form == "wide" else 1
@@ -172,10 +172,10 @@ def _units_in_registers(host: HostCpu, group: _Group, shape: _Shape) -> int:
 
 
 def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
-    """All rows, where `name`.rows does some of them.
+    """Write a function for all rows, which calls `name`.rows for parts of them.
 
-    A function of its own: in one, LLVM would keep B from the first rows to the last.  Each part
-    asks for what is read ahead; asking for a line again costs next to nothing.
+    In a single function, LLVM would keep B live from the first rows to the last.  Each part
+    prefetches the same rows; prefetching a line again costs next to nothing.
     """
     widths = {"c": shape.n * shape.size, "a": 4 * shape.units, "b": 0}
     w = Writer(group.routine(name))
@@ -225,24 +225,25 @@ class _Shape:
 _Accumulator = tuple[int, int]
 """A tile, and a row of it."""
 _INTERLEAVED = 4
-"""Accumulators whose products come by turns: a product waits for the one before it."""
+"""Accumulators whose products are interleaved, because a product waits for the previous one."""
 _ROWS_PER_SPREAD = 4
-"""One of so many rows of A that two accumulators share is spread in a register of its own."""
+"""One in so many rows of A that two accumulators share is broadcast to its own register."""
 
 
 class _Accumulate:
-    """Writes the sums of all rows of every accumulator.
+    """Writer of the sums of all rows of every accumulator.
 
-    Accumulators are loaded just before their first product and stored just after their last one,
-    so that the host can begin a call while the one before it ends.  Some accumulators go through
-    all units of K whose B is held in registers before the next ones do: stores of neighbouring
-    rows that come one after the other, with nothing between, cost a Xeon a tenth of its speed.
+    Accumulators are loaded just before their first product and stored just after their last one, so
+    that the host can begin a call while the previous one ends.  Some accumulators go through all
+    units of K whose B is in registers before the next ones do.  Otherwise stores of neighbouring
+    rows would follow each other directly, which costs a Xeon a tenth of its speed.
 
-    An Intel core that runs another thread beside this one issues three instructions per cycle for
+    An Intel core that runs another thread at the same time issues three instructions per cycle for
     each, and multiplies and loads twice.  A product that takes A from memory is one instruction and
-    one load; A spread for two products is one more instruction, and one load less.  So nearly all A
-    come from memory, by addresses without an index, which would be an instruction of its own: there
-    is no loop, and accumulators that share A have a pointer to it each, lest LLVM spread it once.
+    one load.  A broadcast of A for two products is one more instruction, and one load less.  So
+    nearly all A come from memory, at addresses without an index, which would need an instruction.
+    Therefore there is no loop, and accumulators that share A have a pointer to it each, so that
+    LLVM does not broadcast it once.
     """
 
     def __init__(
@@ -279,7 +280,7 @@ class _Accumulate:
         self.w.store(x, self._address(tile, row), align=s.n * s.size)
 
     def _products(self, step: int, units: range) -> None:
-        """Those of some units of K and all rows."""
+        """Write the products of some units of K and all rows."""
         w, s, group = self.w, self.s, self.group
         begins = step == 0 and units.start == 0
         ends = step == group.steps - 1 and units.stop == s.units
@@ -301,7 +302,7 @@ class _Accumulate:
                         self._store(tile, row, total)
 
     def _batches(self) -> Iterator[list[_Accumulator]]:
-        """Accumulators whose products come by turns; those that share A are neighbours."""
+        """Accumulators whose products are interleaved; those that share A are neighbours."""
         tiles, rows = range(self.group.tiles), range(self.s.rows)
         found = [(j, row) for row in rows for j in tiles] if self.group.form == "wide" else [
             (j, row) for j in tiles for row in rows]
@@ -309,12 +310,12 @@ class _Accumulate:
             yield found[first : first + _INTERLEAVED]
 
     def _a(self, step: int, tile: int, row: int) -> str:
-        """The pointer by which an accumulator's row takes A."""
+        """Name of the pointer to A for a row of an accumulator."""
         shared = self.group.form == "wide" and row % _ROWS_PER_SPREAD == 0
         return self.group.a(step, 0 if shared else tile)
 
     def _read_ahead(self) -> None:
-        """The rows of one pass."""
+        """Prefetch the rows of one pass."""
         ahead, pitch = self.group.ahead, self.w["pitch"]
         for row in range(ahead):
             prefetch(self.ahead + pitch * row)
@@ -322,18 +323,18 @@ class _Accumulate:
 
 
 def prefetch(address: Value, *, write: bool = False) -> None:
-    """Ask for a cache line."""
+    """Prefetch a cache line."""
     w = address.w
     w.call("llvm.prefetch.p0", address, *(w.term(n, I32) for n in (int(write), 3, 1)))
 
 
 def _fused_product(x: Value, y: Value, z: Value) -> Value:
-    """A product added to fp32, rounded once."""
+    """Add a product to fp32, rounded once."""
     return x.w.intrinsic("fma", x, y, z)
 
 
 def _rounded(x: Value, accumulator: str) -> Value:
-    """fp32 to the bits of half or bf16, nearest even, NaN kept."""
+    """Round fp32 to the bits of fp16 or bf16, nearest even; NaN stays NaN."""
     return x.to(F16).as_bits(I16) if accumulator == "half" else bf16_bits(x)
 
 

@@ -1,7 +1,7 @@
-"""Conversions of half precision that LLVM calls by name where the host has no instruction for them.
+"""Conversions of fp16 that LLVM calls by name if the host has no instruction for them.
 
 x86-64 has none from fp64 before AVX512-FP16 (fused products and sums of fp16 end in one), and none
-at all before F16C.  Few processes hold compiler-rt, or a libgcc that exports them.  Each rounds
+at all before F16C.  Few processes have compiler-rt, or a libgcc that exports them.  Each rounds
 once.
 """
 
@@ -17,7 +17,7 @@ SIGN_16, SIZE_16 = 0x8000, 0x7FFF
 
 
 def from_double(host: HostCpu) -> list[Function]:
-    """By way of fp32 rounded to odd, which keeps what the second rounding must know."""
+    """Convert through fp32 rounded to odd, which keeps the information for the second rounding."""
     w = Writer(Routine("__truncdfhf2", F16, (("x", F64),)))
     single = w["x"].to(F32)
     back = single.to(F64)
@@ -28,7 +28,7 @@ def from_double(host: HostCpu) -> list[Function]:
 
 
 def from_single(host: HostCpu) -> list[Function]:
-    """Numbers below the normal ones are rounded by adding 0.5, whose last place is theirs."""
+    """Convert fp32; subnormal results are rounded by adding 0.5, whose last bit is theirs."""
     w = Writer(Routine("__truncsfhf2", F16, (("x", F32),)))
     bits = w["x"].as_bits(I32)
     size = bits & 0x7FFFFFFF
@@ -57,4 +57,4 @@ def to_single(host: HostCpu) -> list[Function]:
 NAMED_BY_LLVM = {
     "__truncdfhf2": from_double, "__truncsfhf2": from_single, "__extendhfsf2": to_single,
 }
-"""Symbol -> maker."""
+"""Symbol -> function that generates it."""

@@ -1,4 +1,4 @@
-"""Accesses and moves that the host's instructions do lane by lane."""
+"""Accesses and moves that the host executes lane by lane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 
 def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
-    """Inactive lanes keep the third argument; no host gathers elements below 32 bits."""
+    """Gather; inactive lanes keep the third argument.  No host gathers elements below 32 bits."""
     w = Writer(names.gather(bits, lanes))
     word = w["other"].type
     scratch = Memory(w, w.space(word), word.scalar)
@@ -22,7 +22,7 @@ def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
 
 
 def scatter(host: HostCpu, bits: int, lanes: int) -> list[Function]:
-    """In lane order; inactive lanes write to a scratch element."""
+    """Store in lane order; inactive lanes write to a scratch element."""
     w = Writer(names.scatter(bits, lanes))
     scratch = w.space(integer(bits))
     for k in range(lanes):

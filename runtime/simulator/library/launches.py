@@ -1,4 +1,4 @@
-"""Running the work-groups of a launch, and what kernels tell it: traps, time over, cold code."""
+"""Run the work-groups of a launch, and record events in them: traps, timeouts, cold code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP
 
 _SHARE = 2
-"""One of several threads takes no more than this power of two's part of what is left."""
+"""Log2 of the fraction of the remaining work-groups that one of several threads takes at most."""
 _RARE = "nounwind cold noinline"
 
 
@@ -28,7 +28,7 @@ def trap(host: HostCpu) -> list[Function]:
 
 
 def stopped(host: HostCpu) -> list[Function]:
-    """Record who still ran when the time was up: line, work-group, subgroup, that it is known."""
+    """Record a subgroup that still ran at the timeout: line, work-group, subgroup, and a flag."""
     w = Writer(STOPPED, _RARE)
     context = Memory(w, w["context"])
     error = context.follow(Context.ERROR)
@@ -38,7 +38,7 @@ def stopped(host: HostCpu) -> list[Function]:
 
 
 def _record(error: Memory, *values: Value) -> None:
-    """What follows the code of an error record."""
+    """Write the words after the code of an error record."""
     for word, value in enumerate(values, 1):
         error[word] = value
 
@@ -53,7 +53,7 @@ def cold(host: HostCpu) -> list[Function]:
 
 
 def frame(host: HostCpu) -> list[Function]:
-    """Memory for the coroutine of a subgroup: made once, then used again."""
+    """Memory for the coroutine of a subgroup, allocated once and then reused."""
     w = Writer(FRAME)
     context = Memory(w, w["context"])
     context[Context.FRAME_BYTES] = w["size"] + 63 & -64
@@ -67,9 +67,9 @@ def frame(host: HostCpu) -> list[Function]:
 
 
 def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
-    """Take chunks of work-groups and run every subgroup of each; SLM starts as all ones.
+    """Take chunks of work-groups and run every subgroup of each; SLM is initialised with ones.
 
-    A thread does a part of its own first, then what is left of others'.  `kind` is plain or
+    A thread runs its own part first, then work-groups left in other parts.  `kind` is plain or
     barrier; `checked`: for a sanitized launch.
     """
     name = symbol("run", kind, *([checked] if checked else []))
@@ -97,7 +97,7 @@ def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
 
 
 def same_for_all_groups(w: Writer, launch: Memory, context: Memory, slm: Value) -> None:
-    """The words of a context that no work-group changes."""
+    """Write the words of a context that are equal for all work-groups."""
     same: dict[int, Value] = {
         Context.COLD: launch.follow(Launch.COLD).base, Context.SLM: slm,
         Context.SUBGROUPS: launch[Launch.SUBGROUPS],
@@ -110,7 +110,7 @@ def same_for_all_groups(w: Writer, launch: Memory, context: Memory, slm: Value) 
 
 
 def place_group(w: Writer, launch: Memory, context: Memory, group: Value) -> None:
-    """The words of a context that are of one work-group; its shared memory."""
+    """Write the words of a context for one work-group, and initialise its shared memory."""
     x, y = (launch[Launch.GRID + k] for k in range(2))
     for k, value in enumerate((group % x, group // x % y, group // (x * y))):
         context[Context.GROUP_ID + k] = value
@@ -119,7 +119,7 @@ def place_group(w: Writer, launch: Memory, context: Memory, group: Value) -> Non
 
 
 def _place_next(w: Writer, launch: Memory, context: Memory) -> None:
-    """The same for the work-group behind the last one: without divisions, which take long."""
+    """Write the words for the next work-group, without divisions, which are slow."""
     grows = w.term(1, I64)
     for k in range(3):
         at = context[Context.GROUP_ID + k] + grows
@@ -136,14 +136,14 @@ def _clear_slm(w: Writer, launch: Memory, context: Memory) -> None:
 
 
 def report_barrier(w: Writer, context: Memory, numbers: Iterable[Value]) -> None:
-    """Subgroups wait at different barriers: number, site and own site, ended and own ended."""
+    """Record subgroups at different barriers: number, site and own site, ended and own ended."""
     sg, site, *rest = numbers
     w.call(TRAP, context.follow(Context.ERROR).base, Code.BARRIER, site, context[Context.GROUP],
            *(x.to(I64) for x in (sg, site, *rest)))
 
 
 class _Run(Writer):
-    """A runner of subgroups that go from begin to end: the words of its launch, its context."""
+    """Runner of subgroups without barriers: the words of its launch, its context."""
 
     def __init__(self, name: str, *, checked: bool) -> None:
         super().__init__(Routine(name, VOID, (("kernel", PTR), ("launch", PTR), ("slm", PTR))))
@@ -160,14 +160,14 @@ class _Run(Writer):
         same_for_all_groups(self, launch, self.context, self["slm"])
 
     def add(self, word: Term, value: Term) -> Value:
-        """Add to a word that all threads change; what it was."""
+        """Add to a word that all threads change, and return its old value."""
         at, added = self.launch.address(word), self.term(value, I64)
         return self.of(self.b.atomicrmw("add", at.operand, added.operand, "monotonic"))
 
     def take(
         self, taken: Value, begin: Value, end: Value, first: Variable, size: Variable
     ) -> None:
-        """Take work-groups of a part, fewer towards its end, where threads may not end together."""
+        """Take work-groups of a part, fewer towards its end, so that threads end together."""
         before = self.load(I64, self.launch.address(taken), align=8, ordering="monotonic")
         left = self.intrinsic("usub.sat", end - begin, before)
         share = self.select(self.launch[Launch.PARTS] > 1, _SHARE, 0)
@@ -177,7 +177,7 @@ class _Run(Writer):
         self.begins.value = 1
 
     def enter(self, index: Value) -> None:
-        """Begin a work-group, the one of that index or the one that is listed there."""
+        """Begin a work-group, with that number or the number listed there."""
         with self.when(self.all & ~self.begins.value):
             _place_next(self, self.launch, self.context)
         with self.otherwise():
@@ -192,7 +192,7 @@ class _Run(Writer):
             self.call(NEW_GROUP, self.context.base)
 
     def subgroups(self) -> None:
-        """Every subgroup; those that are to run again, where only they are."""
+        """Run every subgroup, or those that are marked to run again."""
         with self.range(0, self.count) as sg:
             runs = self.variable(self.all if not self.checked else self.term(1, I1))
             with self.when(~runs.value):
@@ -207,11 +207,11 @@ class _Run(Writer):
         return self.of(self.b.call(self["kernel"].operand, result, [a.operand for a in arguments]))
 
     def end(self) -> None:
-        """Give back what the runner made."""
+        """Free the memory that the runner allocated."""
 
 
 class _WithBarriers(_Run):
-    """The subgroups are coroutines; their frames serve one work-group after the other."""
+    """Runner of subgroups that are coroutines; their frames are reused by the next work-groups."""
 
     def __init__(self, name: str, *, checked: bool) -> None:
         super().__init__(name, checked=checked)
@@ -221,11 +221,11 @@ class _WithBarriers(_Run):
         self.context[Context.FRAMES] = self.frames.base
 
     def _each(self, t: Type) -> Memory:
-        """An element for every subgroup."""
+        """An array with an element for every subgroup."""
         return Memory(self, self.of(self.b.alloca(t, self.count.operand)), t)
 
     def subgroups(self) -> None:
-        """Every subgroup to its next barrier, in turn, until all are done."""
+        """Run every subgroup to its next barrier, in order, until all have ended."""
         with self.range(0, self.count) as sg:
             self.sites[sg] = 0
             self.handles[sg] = self.start(sg, PTR)

@@ -1,4 +1,4 @@
-"""Small tables of numbers, in which each element of a vector is looked up."""
+"""Look up the elements of a vector in a small constant table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from triton_xe.runtime.simulator.library.parts import in_parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 PLACES = 16
-"""Of a table: as many numbers of fp32 as a register of 64 bytes holds."""
+"""Entries of a table: as many fp32 numbers as a register of 64 bytes holds."""
 _HALF = PLACES // 2
 
 
 def looked_up(host: HostCpu, table: Sequence[float], places: Value) -> Value:
-    """What stands in a table at each of these places, of which the lowest bits alone count."""
+    """Table entries at these indices, of which only the lowest bits count."""
     w, count = places.w, places.type.count
     if host.has("avx512f") and count % PLACES == 0:
         whole = _numbers(places, table)

@@ -1,8 +1,8 @@
 """Vectorised elementary functions.
 
-fp32 exp, exp2, exp10, log, log2, log10 and erf are polynomials written here (within 2 ulp; the
-logarithms and erf in 16 pieces each); the others come from glibc's vector library (libmvec, 4 ulp),
-else from the C library lane by lane.
+For fp32, seven are polynomials written here, within 2 ulp: exp, exp2, exp10, log, log2, log10 and
+erf.  The logarithms and erf have 16 pieces each.  The others come from glibc's vector library
+(libmvec, 4 ulp), otherwise from the C library lane by lane.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
 SHORT = frozenset("exp exp2 exp10 log log2 log10 erf".split())
-"""Of fp32 these are short enough to stand where they are called."""
+"""Functions that are short enough in fp32 to be inlined."""
 
 
 def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
@@ -54,7 +54,7 @@ def _fma(x: Value, y: Term, z: Term) -> Value:
 
 
 def _horner(x: Value, coefficients: list[float]) -> Value:
-    """Highest power last in `coefficients`."""
+    """Evaluate a polynomial; `coefficients` begin with the constant."""
     value = x.w.term(coefficients[-1], x.type)
     for k in reversed(coefficients[:-1]):
         value = _fma(value, x, k)
@@ -62,13 +62,13 @@ def _horner(x: Value, coefficients: list[float]) -> Value:
 
 
 _WHOLE = float(1 << 23)
-"""Numbers of fp32 above it are whole, and their lowest bits count them."""
+"""From here on all fp32 numbers are integers, with a last bit of weight one."""
 _SCALE, _ROUND_AS_USUAL = "llvm.x86.avx512.mask.scalef.ps.512", 4
 """p * 2^n of 16 numbers."""
 
 
 def _scaled(host: HostCpu, p: Value, n: Value) -> Value:
-    """p * 2^n, rounded once; n are whole numbers."""
+    """p * 2^n, rounded once; n are integers."""
     count = p.type.count
     if host.has("avx512f") and count % 16 == 0:
         return in_parts(16, _scaled_at_once, p, n)
@@ -86,8 +86,10 @@ def _scaled_at_once(p: Value, n: Value) -> Value:
 
 
 def _exponential(host: HostCpu, given: Value, name: str) -> Value:
-    """Where the result is zero, nothing is computed: tiny numbers take hosts a hundred times as
-    long as others."""
+    """Exponential to a base; results of zero are not computed.
+
+    Operations on subnormal numbers take hosts a hundred times as long as others.
+    """
     w, base = given.w, {"exp": 1.0, "exp2": log(2), "exp10": log(10)}[name]
     most = w.term(89.5 / base, given.type)
     above = given.compare("ogt", -104.5 / base)
@@ -105,15 +107,15 @@ def _exponential(host: HostCpu, given: Value, name: str) -> Value:
 
 
 _LOG_FIRST = 0x3F330000
-"""Bits of 0.699, where the first of the 16 pieces of a logarithm begins; 1 lies inside of one."""
+"""Bits of 0.699, where the first of the 16 pieces of a logarithm begins; 1 is inside of a piece."""
 _BASES = {"log": e, "log2": 2.0, "log10": 10.0}
 
 
 @cache
 def _log_piece(place: int, base: float) -> tuple[float, float]:
-    """A factor that brings a piece close to 1, and what the logarithm is less then.
+    """A factor that brings a piece close to 1, and the logarithm to subtract for it.
 
-    Of factors that differ little, the one whose logarithm is closest to a number of fp32.
+    Among nearly equal factors, the one whose logarithm is closest to an fp32 number.
     """
     first, end = np.array([place, place + 1], np.int32).view(np.uint32) * (1 << 19) + _LOG_FIRST
     low, high = (float(np.uint32(bits).view(np.float32)) for bits in (first, end))
@@ -126,7 +128,7 @@ def _log_piece(place: int, base: float) -> tuple[float, float]:
 
 
 def _logarithm(host: HostCpu, given: Value, base: float) -> Value:
-    """x = 2^n * z; z times a factor of its piece is 1 + r."""
+    """Logarithm of x = 2^n * z, where z times the factor of its piece is 1 + r."""
     w, tiny = given.w, given < 2.0**-126
     bits = w.select(tiny, given * 2.0**25, given).as_bits(I32)
     above = bits - _LOG_FIRST
@@ -148,15 +150,17 @@ def _logarithm(host: HostCpu, given: Value, base: float) -> Value:
 
 
 ERF_WIDTH, _ERF_END = 2153 / 8192, 4.0
-"""How far the middles of pieces are from each other, such that their error functions are close to
-numbers of fp32; from where on it is one."""
+"""Distance of the centres of pieces, chosen such that erf is close to an fp32 number there; and the
+number from which on erf is one."""
 _ERF_DEGREE = 5
 
 
 @cache
 def _erf_piece(middle: float) -> list[float]:
-    """The error function around a number, less x around 0: Taylor's series, cut short among the
-    polynomials of Chebyshev of the piece."""
+    """Polynomial of erf around a centre, minus the centre's value.
+
+    It is Taylor's series, truncated in the Chebyshev basis of the piece.
+    """
     hermite = [1.0, 2 * middle]
     for k in range(1, 12):
         hermite.append(2 * middle * hermite[k] - 2 * k * hermite[k - 1])
@@ -171,7 +175,7 @@ def _erf_piece(middle: float) -> list[float]:
 
 
 def _error_function(host: HostCpu, x: Value) -> Value:
-    """A polynomial for each of 16 pieces."""
+    """erf as a polynomial for each of 16 pieces."""
     w, size = x.w, x.w.intrinsic("fabs", x)
     end = w.term(_ERF_END, x.type)
     a = w.select(end < size, end, size)

@@ -1,4 +1,4 @@
-"""Library functions that are called from several places."""
+"""Symbols and signatures of library functions with several callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRAME = Routine(symbol("frame"), PTR, (*_GROUP, ("size", I64)))
 
 
 def gather(bits: int, lanes: int) -> Routine:
-    """Elements of fewer bits than a host gathers."""
+    """A gather of elements with fewer bits than hosts gather."""
     word = vector(lanes, integer(bits))
     return Routine(symbol("gather", bits, lanes), word, (
         ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word)))
@@ -33,7 +33,7 @@ def scatter(bits: int, lanes: int) -> Routine:
 
 @dataclass(frozen=True, order=True)
 class Preparation:
-    """How an operand of a DPAS is brought into host memory: `rows` x `columns` elements.
+    """Conversion of an operand of a DPAS to host memory: `rows` x `columns` elements.
 
     A becomes rows of fp32, or of i16; B rows of fp32, or of pairs of i16.
     """
@@ -49,12 +49,12 @@ class Preparation:
 
     @property
     def nbytes(self) -> int:
-        """Size of what is prepared."""
+        """Bytes of the prepared operand."""
         return self.rows * self.columns * (2 if self.element[0] in "su" else 4)
 
 
 def preparations(shape: Dpas) -> tuple[Preparation, Preparation]:
-    """What A and B of a DPAS need."""
+    """Conversions of A and B for a DPAS."""
     return (Preparation("a", shape.a, shape.repeat_count, shape.k),
             Preparation("b", shape.b, shape.k, shape.execution_size))
 
@@ -62,16 +62,16 @@ def preparations(shape: Dpas) -> tuple[Preparation, Preparation]:
 def dpas_symbol(
     shape: Dpas, accumulator: str, form: str, steps: int, ahead: int = 0
 ) -> str:
-    """See `dpas.dpas`, which takes the same."""
+    """Symbol of `dpas.dpas` with the same parameters."""
     return symbol("dpas", "f32" if shape.is_float else "i16", accumulator, shape.repeat_count,
                   shape.k, shape.execution_size, form, steps, *([ahead] if ahead else []))
 
 
 DPAS_UNROLLED = 4
-"""Units of K (32 bits of A) per pass of a native DPAS: it hides the loop's end, and stays small."""
+"""Units of K (32 bits of A) per pass of a native DPAS, a compromise of speed and code size."""
 
 
 def dpas_passes(shape: Dpas, steps: int) -> int:
-    """Passes of a native DPAS of so many steps, each of which may read some rows ahead."""
+    """Passes of a native DPAS of so many steps, each of which may prefetch some rows."""
     units = shape.k if shape.is_float else shape.k // 2
     return steps * (units // DPAS_UNROLLED)

@@ -1,7 +1,8 @@
-"""The support library: one small LLVM module per function, made when first called.
+"""The support library: one small LLVM module per function, generated when first called.
 
-A function's symbol says all its code depends on (`names`), so each is compiled once per host and
-cached (`run.jit`).  `source(symbol, host)` gives the module's text and the functions it calls.
+A function's symbol contains all parameters that its code depends on (`names`), so that each is
+compiled once per host and cached (`run.jit`).  `source(symbol, host)` gives the module's text and
+the functions it calls.
 """
 
 from __future__ import annotations

@@ -21,6 +21,6 @@ def is_symbol(name: str) -> bool:
 
 
 def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
-    """What `symbol` was given."""
+    """Family and parameters of a symbol, the inverse of `symbol`."""
     family, *rest = name.removeprefix(_PREFIX).split(".")
     return family, tuple(int(word) if word.isdigit() else word for word in rest)

@@ -1,4 +1,4 @@
-"""Native reads of matrix tiles through a table of those prepared before (see `tile_tables`)."""
+"""Native loads of matrix tiles through a table of prepared tiles (see `tile_tables`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 NEXT, LAST, READ, SITE_WORDS = 0, 1, 2, 4
-"""Words of a read of a loop: the tile to expect, the last one, whether that was read now."""
+"""Words of a load in a loop: the expected tile, the last one, and whether that was loaded anew."""
 _MIXER = -7046029254386353131
 _KEYS = vector(context.WINDOW, I64)
 _TABLE: list[Parameter] = [
@@ -34,11 +34,11 @@ class _Table:
         self.records = Memory(w, w["table"] + w["slots"] + (self.places << 2))
 
     def record(self, number: Value) -> Memory:
-        """Of a tile: its key (0 where there is none), place, and the last work-group it went to."""
+        """Record of a tile: its key (0 if empty), slot, and the last work-group that used it."""
         return self.records.row(number, context.TILE_WORDS)
 
     def give(self, number: Value) -> Value:
-        """The address of a tile in the table, which stays there until the work-group ends."""
+        """Address of a tile in the table, which is valid until the work-group ends."""
         self[context.FOUND] = self[context.FOUND] + 1
         self[context.GROUP] = self.w["group"]
         self.record(number)[context.TILE_GROUP] = self.w["group"]
@@ -51,7 +51,7 @@ class _Table:
         self.w.store(self.w.term(value, I64), self.w["table"] + offset)
 
     def first_equal(self, home: Value, wanted: Value) -> tuple[Value, Value]:
-        """True if one of the keys that are looked at together is the wanted one, and its place."""
+        """True if one of the keys that are compared at once is the wanted one, and its slot."""
         keys = self.w.load(_KEYS, self.all_keys.address(home), align=8)
         bits = (keys == wanted).bits
         return bits != 0, home + bits.lowest()
@@ -60,9 +60,10 @@ class _Table:
 def tile(
     host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
 ) -> list[Function]:
-    """The prepared tile, from the table or read now; outside the surface is zero.
+    """The prepared tile, from the table or loaded; elements outside the surface are zero.
 
-    A tile for which the table has no place goes to the image, as does one that is not all inside.
+    A tile for which the table has no slot is loaded to the image, and so is a tile that is partly
+    outside.
     """
     shape = Tile(bits // 8, width, height, blocks)
     nbytes = bits // 4 * width * height * blocks
@@ -89,9 +90,9 @@ def tile(
 def expected(
     host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
 ) -> list[Function]:
-    """A read of a loop: `tile`, but for where it comes as far on in the table as the last time.
+    """A load in a loop: `tile`, but first look at the same distance from the last tile.
 
-    For the kernel itself to take in, so that what does not change is tested before its loop.
+    It is inlined into the kernel, so that loop-invariant tests are hoisted.
     """
     shape = Tile(bits // 8, width, height, blocks)
     nbytes = bits // 4 * width * height * blocks
@@ -115,18 +116,18 @@ def expected(
 
 
 def _expect(w: Writer, site: Memory, number: Value) -> None:
-    """Note the tile of a read, and which one would be as far on as this one from the last."""
+    """Note the tile of a load, and the one at the same distance from it."""
     following = number + number - site[LAST]
     site[LAST] = number
     site[NEXT] = w.select(following < w["capacity"], following, 0)
 
 
 def _place(routine: Routine, nbytes: int) -> Function:
-    """Where a tile goes that is not in the table.
+    """Choose the memory for a tile that is not in the table.
 
-    It takes the place of the one that came first, unless the work-group was given that one, too:
-    products may be waiting for it.  A table of which each tile was given less than twice is not
-    used any more when its first one is to go, so that its tiles leave the host's caches.
+    It replaces the oldest tile, unless the current work-group uses that one too, because products
+    may still need it.  If the tiles were used less than twice on average when the first one is
+    replaced, the table is switched off, so that its tiles leave the host's caches.
     """
     w = Writer(routine, "nounwind noinline", internal=True)
     t = _Table(w, nbytes)

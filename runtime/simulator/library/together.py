@@ -1,14 +1,14 @@
-"""Running programs that wait for each other: as many at once as the device holds, in turns.
+"""Run programs that wait for each other: interleaved, as many at once as the device holds.
 
 Each thread has some of them, each with shared memory of its own.  They begin in the order of their
-numbers, or a shuffled one, and take turns: every subgroup goes on until a barrier, a loop that
-waits, or its end.
+numbers, or a shuffled one, and take turns: every subgroup runs until a barrier, a loop that waits,
+or its end.
 
-Where nothing happened for some passes over all of them, they are looked at: if all that their
-coroutines and their shared memory hold is the same as a pass before, and nobody changed global
-memory in between, nothing will ever happen.  A thread that finds this of its own adds their number
-to `Launch.QUIET`, under the version of memory that they saw; when that is all of them, and no other
-can begin, the launch has a deadlock.
+If no event happens for some passes over all programs of a thread, it compares their state with that
+of a pass before: coroutine frames and shared memory.  If they are equal, and global memory did not
+change in between, they cannot continue by themselves.  The thread then adds their number to
+`Launch.QUIET`, under the version of memory that they saw.  When that count is all live programs,
+and no other can begin, the launch has a deadlock.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 MOST_TAKEN = 32
-"""Turns that a program gives to others before it takes an item; one by one it would take long."""
+"""Turns that a program passes to others before it takes an item; one by one would be slow."""
 FEW = 16
-"""Programs that wait, with which the checks let as many begin as the device holds."""
+"""Number of waiting programs from which on the checks start as many as the device holds."""
 QUIET_PASSES, QUIET_SHUFFLED = 4, 256
-"""Passes in which nothing happened before programs are looked at; shuffled ones do little in each.
-"""
+"""Passes without events before states are compared; shuffled programs do little in each pass."""
 LONG_TURN = 1024
-"""Accesses in a turn of a shuffled program that is looked at: more than between two looks of a loop
-that waits, and fewer than to the end of many that do not."""
+"""Accesses in a turn of a shuffled program whose state is compared.
+
+They are more than between two polls of a waiting loop, and fewer than to the end of most other
+loops.
+"""
 WAITING_PASSES, PAUSE_US = 64, 50
-"""Passes in which nothing happened before a thread sleeps between them, and how long."""
+"""Passes without events before a thread sleeps between passes, and microseconds of that sleep."""
 _MEMORY = (Word.SLM_KNOWN, Word.SLM_SHADOW)
 _MIX = 0x9E3779B97F4A7C15
 _NEVER = -1
@@ -58,13 +60,13 @@ _DIGEST = Routine("digest", I64, (("launch", PTR), ("context", PTR)))
 
 
 def together(host: HostCpu, checked: str = "") -> list[Function]:
-    """The runner of launches whose programs take turns, see `launches.run`."""
+    """The runner of launches whose programs are interleaved, see `launches.run`."""
     return [*_begin(bool(checked)), *_step(), *_digest(), *_switch(),
             *_Runner(checked=bool(checked)).written()]
 
 
 class _Turns(Writer):
-    """A function on the record of a launch, and on one of its work-groups."""
+    """Writer of a function on the record of a launch, and on one of its work-groups."""
 
     def __init__(self, routine: Routine, *, internal: bool = True) -> None:
         super().__init__(routine, internal=internal)
@@ -77,7 +79,7 @@ class _Turns(Writer):
             self.sites = self.context.follow(Context.SITES, I32)
 
     def random(self) -> Value:
-        """The next number of the launch's order; 0 where it has none."""
+        """The next random number of the launch's order; 0 without a seed."""
         x = self.launch[Launch.SEED]
         x ^= x << 13
         x ^= x >> 7
@@ -108,7 +110,7 @@ class _Turns(Writer):
 
 
 def _begin(checked: bool) -> list[Function]:
-    """Begin a work-group: all its subgroups are ready."""
+    """Begin a work-group: all of its subgroups are ready."""
     w = _Turns(_BEGIN)
     number = w.variable(w["index"])
     groups = w.launch.follow(Launch.GROUPS)
@@ -128,7 +130,7 @@ def _begin(checked: bool) -> list[Function]:
 
 
 def _switch() -> list[Function]:
-    """Let the checks go on with a work-group."""
+    """Switch the state of the checks to a work-group."""
     w = _Turns(_SWITCH)
     old = w.launch.follow(Launch.CURRENT)
     same = old.base == w.context.base
@@ -150,9 +152,9 @@ def _switch() -> list[Function]:
 
 
 def _step() -> list[Function]:
-    """Let each subgroup go on that is ready, and on past barriers at which all have arrived.
+    """Run each ready subgroup, and continue past barriers at which all have arrived.
 
-    A shuffled one stops there, and may be passed over; not when it is `quiet`.
+    In shuffled order, a program stops at such a barrier, and may be skipped unless it is `quiet`.
     """
     w = _Turns(_STEP)
     shuffled = (w.launch[Launch.SEED] != 0) & ~w["quiet"]
@@ -199,7 +201,7 @@ def _go_on(w: _Turns, shuffled: Value) -> None:
 
 
 def _tally(w: _Turns) -> tuple[Value, Value]:
-    """How many subgroups are ready to go on, and how many have ended."""
+    """Number of subgroups that are ready, and number that have ended."""
     ready, ended = w.variable(0), w.variable(0)
     with w.range(0, w.count) as sg:
         ready.value += w.sites[sg].has(READY).to(I64)
@@ -208,7 +210,7 @@ def _tally(w: _Turns) -> tuple[Value, Value]:
 
 
 def _check_arrivals(w: _Turns) -> None:
-    """Where none is ready, all must be at the same barrier, or have ended."""
+    """Trap unless all subgroups, none of which is ready, wait at the same barrier or have ended."""
     ended, site = w.has_ended(0), w.sites[0]
     with w.range(0, w.count) as sg:
         own_ended, own_site = w.has_ended(sg), w.sites[sg]
@@ -223,7 +225,7 @@ def _end(w: _Turns) -> None:
 
 
 def _digest() -> list[Function]:
-    """A number that stands for all that decides what a work-group does next but global memory."""
+    """Hash of all state of a work-group except global memory."""
     w = _Turns(_DIGEST)
     found = w.variable(0)
 
@@ -243,7 +245,7 @@ def _digest() -> list[Function]:
 
 
 class _Runner(_Turns):
-    """What a thread does: `slots` are the work-groups that it has begun, one after the other."""
+    """The loop of a thread; `slots` are the work-groups that it has begun, in order."""
 
     def __init__(self, *, checked: bool) -> None:
         name = symbol("together", *(["checked"] if checked else []))
@@ -252,9 +254,9 @@ class _Runner(_Turns):
         self.checked = checked
         self.total, self.resident = self.launch[Launch.TOTAL], self.launch[Launch.RESIDENT]
         self.live, self.used, self.idle = (self.variable(0) for _ in range(3))
-        """Work-groups that run here, slots in use so far, passes in which nothing happened."""
+        """Live work-groups of this thread, slots in use so far, passes without events."""
         self.noted = self.variable(_NEVER)
-        """The version for which `QUIET` has the work-groups here."""
+        """The version for which `QUIET` counts the work-groups of this thread."""
         self.moved = self.variable(0, I1)
         self.same = self.variable(1, I1)
         self.passes = self.variable(0)
@@ -299,8 +301,9 @@ class _Runner(_Turns):
     def _begin_some(self) -> None:
         """Begin work-groups while there are any, and the device has room.
 
-        With the checks one begins when all others wait, as most need not run together, but where
-        they take items of a queue, are shuffled, or many wait.
+        With the checks, one begins only when all others wait, because most need not run
+        concurrently. Exceptions are programs that take items of a queue, shuffled ones, and many
+        that wait.
         """
         going = self.variable(self._may_begin())
         with self.loop(lambda: going.value):
@@ -336,7 +339,7 @@ class _Runner(_Turns):
         self.moved.value = 1
 
     def _free_slot(self) -> Value:
-        """The last slot where nothing runs, or a new one."""
+        """The last unused slot, or a new one."""
         found = self.variable(self.used.value)
         with self.when(self.live.value < self.used.value), self.range(0, self.used.value) as k:
             with self.when(self.slot(k)[Context.LIVE] == 0):
@@ -347,7 +350,7 @@ class _Runner(_Turns):
         return found.value
 
     def _prepare(self, context: Memory) -> None:
-        """Give a slot, which is all zeros, its parts."""
+        """Set the pointers of a slot, which is all zeros."""
         frames = context.address(Context.COUNT)
         handles = frames + self.count * 8
         sites = handles + self.count * 8
@@ -366,11 +369,11 @@ class _Runner(_Turns):
 
     @staticmethod
     def kept(word: Word) -> int:
-        """Where a context keeps a word of the checks."""
+        """Word of a context in which a word of the checks is saved."""
         return Context.CHECKS + OF_A_GROUP.index(word)
 
     def _advance(self, context: Memory, quiet: Value) -> None:
-        """A work-group's turn; what it writes before it ends counts before it is gone."""
+        """Run a work-group's turn; its last stores count as events before it is removed."""
         before = context[Context.CHANGES]
         if self.checked:
             self.call(_SWITCH, self["launch"], context.base)
@@ -403,11 +406,12 @@ class _Runner(_Turns):
                 context[Context.SEEN] = digest
 
     def _is_long(self, slot: Value) -> Value:
-        """True if a work-group keeps its turn until it must wait, while others do one wait's work.
+        """True if a work-group keeps its turn until it must wait, while others stop after each
+        wait.
 
-        In each third pass half of them do: those with a bit of their number set, then the others,
-        then the same of the next bit.  So each gets far ahead of each other one that has just
-        waited, and acts on what it saw then.
+        In each third pass half of them do: those with a certain bit of their number set, then the
+        others, then the same for the next bit.  So each of them runs far ahead of each other one
+        that has just waited, and that acts on values that it read before.
         """
         round_, phase = self.passes.value // 3, self.passes.value % 3
         zeros = self.intrinsic("ctlz", self.used.value - 1 | 1, self.term(0, I1))
@@ -415,7 +419,7 @@ class _Runner(_Turns):
         return (phase == 2) & ((bit ^ round_) & 1 == 0)
 
     def _look(self, version: Value) -> None:
-        """Nothing happens to the work-groups here any more, unless elsewhere something does."""
+        """Note that the work-groups of this thread cannot continue unless memory changes."""
         known = self.variable(self.shared(Launch.QUIET))
         head = version << 32
         fresh = known.value >> 32 << 32 != head
@@ -434,7 +438,7 @@ class _Runner(_Turns):
             self._report(live)
 
     def _report(self, live: Value) -> None:
-        """A deadlock, and one subgroup that waits."""
+        """Record a deadlock, and one subgroup that waits."""
         begun = self.intrinsic("umin", self.shared(Launch.NEXT), self.total)
         with self.range(0, self.used.value) as k:
             context = self.slot(k)
@@ -445,7 +449,7 @@ class _Runner(_Turns):
                               context[Context.GROUP], sg, live, self.resident, begun, 0)
 
     def _pause(self) -> None:
-        """Leave the core to threads for whose work-groups those here wait, if there are any."""
+        """Yield the core to threads for whose work-groups those of this thread wait."""
         with self.when(self.shared(Launch.LIVE) > self.live.value):
             with self.when(self.idle.value > WAITING_PASSES):
                 self.call("usleep", self.term(PAUSE_US, I32))

@@ -1,1 +1,1 @@
-"""What is rewritten in a kernel before it is widened."""
+"""Rewrites of a kernel's IR, most of them before widening."""

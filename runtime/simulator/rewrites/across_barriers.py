@@ -1,7 +1,7 @@
-"""What a subgroup computes before a barrier and needs behind it is kept in its frame.
+"""Store vectors that are live across a barrier in the frame of their subgroup.
 
-LLVM computes it again behind every barrier, from what that was computed from, and that again: the
-code of many barriers in a row, as of a sort, grows with the square of their number.
+LLVM recomputes them after every barrier, from their operands, and those too.  The code of many
+barriers in a row, as in a sort, then grows with the square of their number.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import is_flags
 
 Made = Mapping[str, tuple[Instruction, str]]
-"""The instruction of each value, and the label of its block."""
+"""Value -> the instruction that computes it, and the label of its block."""
 _MADE_AGAIN = BINARY | CASTS | {"icmp", "fcmp", "select", "getelementptr"}
-"""What LLVM's coroutines rather make again than keep."""
+"""Operations that LLVM's coroutines recompute instead of storing their results."""
 _LINE = 64
 _SLOTS = "%kept"
 _IN_MEMORY = 'asm sideeffect "", "r,~{memory}"'
-"""Keeps LLVM from taking the slots apart: somebody else has their address."""
+"""Lets the addresses of slots escape, so that LLVM does not promote the slots to registers."""
 
 
 def kept_across_barriers(function: Function) -> Function:
-    """The host function, a coroutine, with such vectors stored where they are made."""
+    """The host function, a coroutine, with such vectors stored at their definitions."""
     behind = {b.label: function.reachable(_behind(function, b)) for b in function.blocks}
     made = {i.result: (i, b.label) for b in function.blocks for i in b.instructions
             if i.result and _is_worth_keeping(i)}
@@ -71,9 +71,9 @@ def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[B
 
 
 def _is_worth_keeping(i: Instruction) -> bool:
-    """True if making it again takes more than reading it: it is not made of one other value.
+    """True if recomputing takes more than a load: it has other operands than a single value.
 
-    Flags that LLVM would keep itself are kept here, where they become bytes (`flags_in_memory`).
+    Flags that LLVM would store itself are stored here, where they become bytes (`flags_in_memory`).
     """
     if i.opcode not in _MADE_AGAIN:
         return is_flags(i.type)
@@ -81,7 +81,7 @@ def _is_worth_keeping(i: Instruction) -> bool:
 
 
 def _behind(function: Function, block: Block) -> list[str]:
-    """Where other subgroups may have run since the end of the block."""
+    """Labels of blocks before which other subgroups may have run since the end of the block."""
     following = function.reachable([block.label])
     return [label for b in function.blocks if b.label in following and _suspends(b)
             for label in b.successors]
@@ -92,7 +92,7 @@ def _suspends(block: Block) -> bool:
 
 
 def _uses(function: Function) -> Iterator[tuple[str, str]]:
-    """Values, and the blocks at whose places they are used: a phi's at the ends of others."""
+    """Values, and the blocks that use them; for a phi's operand that is the predecessor."""
     for block in function.blocks:
         for i in block.instructions:
             for k, operand in enumerate(i.operands):
@@ -101,7 +101,7 @@ def _uses(function: Function) -> Iterator[tuple[str, str]]:
 
 
 class _Reader:
-    """Writes a block with what it makes stored, and what others made read at its first use."""
+    """Writer of a block: stores its results, and loads others' values at their first use."""
 
     def __init__(self, block: Block, places: Mapping[str, int], made: Made) -> None:
         self.block, self.places, self.made = block, places, made
@@ -109,7 +109,7 @@ class _Reader:
         self.written: list[Instruction] = []
 
     def rewritten(self, at_end: Sequence[Operand]) -> Block:
-        """The block; phis of others take the operands `at_end` from it."""
+        """The block; phis of other blocks take the operands `at_end` from it."""
         *body, last = self.block.instructions
         phis, body = body[:len(self.block.phis)], body[len(self.block.phis):]
         self.written += phis

@@ -1,12 +1,12 @@
-"""Accesses to the elements of a lane one by one, where they lie side by side, as one access.
+"""Merge accesses to single elements of a lane into one access, if they are adjacent in memory.
 
     %p = inttoptr (extractelement %v, 0)            %m = shufflevector %masks, [0, 1]
     %x = PredicatedLoad.f32(%p, %m0)                %w = PredicatedLoad.v2f32(%p, %m)
     %q = inttoptr (extractelement %v, 1)      ->    %x = extractelement %w, 0
     %y = PredicatedLoad.f32(%q, %m1)                %y = extractelement %w, 1
 
-A device needs a message for each where not all elements of a lane are inside, or where nobody knows
-that they are aligned; a host does not.  Only here masks of one access differ between elements.
+A device needs a message for each if not all elements of a lane are inside, or if their alignment is
+unknown; a host does not.  Only after this rewrite do masks of one access differ between elements.
 Accesses without masks may be of vectors: no message of a device takes more than 16 bytes of a lane.
 """
 
@@ -37,15 +37,15 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Access:
-    """An access to one element, at an address that is taken out of a vector of addresses."""
+    """An access to one element, at an address that is extracted from a vector of addresses."""
 
     i: Instruction
     address: _Place | None
     start: tuple[str, int]
-    """The address as bytes after a pointer."""
+    """The address as a pointer and a byte offset."""
     mask: _Place | None
     other: str
-    """What a load leaves where its mask is false, as it is spelled."""
+    """Spelling of the value of a load whose mask is false."""
 
     @property
     def is_load(self) -> bool:
@@ -53,10 +53,10 @@ class _Access:
 
 
 def joined_accesses(function: Function, *, most: int = 0) -> Function:
-    """The function with such accesses joined; the function itself stays as it is.
+    """A copy of the function with such accesses merged.
 
-    With `most`, only masked ones of one place in the source, of so many bytes at most, and across
-    what notes which values are undefined.
+    With `most`, only masked accesses with one source location, of at most so many bytes, are
+    merged, also across notes of undefined values.
     """
     joiner = _Joiner(function, most)
     runs = [part for block in function.blocks for run in joiner.runs(block)
@@ -73,7 +73,7 @@ _WHOLE = "%xe.whole."
 
 
 def is_joined(i: Instruction) -> bool:
-    """True if an instruction is a load that was made of several."""
+    """True if a load was merged from several."""
     return i.result is not None and i.result.startswith(_WHOLE)
 
 
@@ -105,7 +105,7 @@ class _Joiner:
         return found
 
     def _fits(self, run: Sequence[_Access], access: _Access) -> bool:
-        """True if one more may be joined, as far as the checks are concerned."""
+        """True if one more access may be merged, as far as the checks allow."""
         size = _element(access.i).size * (len(run) + 1)
         return not self.most or (
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
@@ -165,7 +165,7 @@ class _Joiner:
         return offsets is not None and offsets[k + 1] - offsets[k] == t.size
 
     def offsets(self, x: Operand) -> _Offsets:
-        """How far each element of a vector is from some number; None where that is not known."""
+        """Offset of each element of a vector from a common base; None if unknown."""
         if x.local is None:
             values = [e.integer_value() for e in x.elements] or [0 if x.is_zero else None]
             known = tuple(v for v in values if v is not None)
@@ -200,7 +200,7 @@ class _Joiner:
     def written(
         self, i: Instruction, places: dict[Instruction, tuple[list[_Access], int]]
     ) -> Iterator[Instruction]:
-        """What stands in the place of an instruction."""
+        """Instructions that replace an instruction."""
         run, k = places.get(i, ([], 0))
         if not run:
             yield i
@@ -242,7 +242,7 @@ class _Joiner:
     def _together(
         self, values: Sequence[Operand], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
-        """These values as a vector, and what makes it."""
+        """These values as a vector, and the instructions that build it."""
         if values[0].type.kind == "vec":
             return self._joined(list(values), at)
         found = [p for p in map(self._place, values) if p is not None]
@@ -259,7 +259,7 @@ class _Joiner:
     def _joined(
         self, values: list[Operand], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
-        """Vectors, as many as a power of two, one behind the other."""
+        """Concatenate vectors, a power of two of them."""
         made: list[Instruction] = []
         while len(values) > 1:
             n = 2 * values[0].type.lanes
@@ -274,7 +274,7 @@ class _Joiner:
     def _taken(
         self, found: Sequence[_Place], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
-        """Elements that follow each other in a vector, as a vector."""
+        """Consecutive elements of a vector, as a vector."""
         source, first = found[0].vector, found[0].index
         if (first, len(found)) == (0, source.type.lanes):
             return source, []
@@ -289,11 +289,11 @@ class _Joiner:
 
 
 _MOST_BYTES = 64
-"""Of a lane, in one access to vectors."""
+"""Largest number of bytes of a lane in one access to vectors."""
 
 
 def _parted(run: list[_Access]) -> Iterator[list[_Access]]:
-    """A run in parts that are one access: of vectors as many as a power of two."""
+    """Split a run into accesses; of vectors a power of two each."""
     t = _element(run[0].i)
     if t.kind != "vec":
         yield run
@@ -305,13 +305,13 @@ def _parted(run: list[_Access]) -> Iterator[list[_Access]]:
 
 
 def _whole(run: list[_Access]) -> Type:
-    """The type of all that a run accesses."""
+    """The type of all elements of a run."""
     t = _element(run[0].i)
     return ir.vector(len(run) * t.lanes, t.scalar)
 
 
 def access_parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | None:
-    """Address, type, mask and what else a load gives, of accesses of each lane to global memory."""
+    """Address, type, mask and default value of lane accesses to global memory; None for others."""
     nothing = Operand(ir.I32, "undef")
     if i.opcode == "call":
         known = find(i.callee)
@@ -327,7 +327,7 @@ def access_parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand
 
 
 def _element(i: Instruction) -> Type:
-    """The type that is accessed."""
+    """The type that an access moves per lane."""
     parts = access_parts(i)
     assert parts is not None
     return parts[1]

@@ -1,12 +1,12 @@
-"""Vectors of flags are in memory as bytes.
+"""Store vectors of flags as bytes.
 
     store <8 x i1> %m, ptr %p   ->  store <8 x i8> (sext %m), ptr %p
     %n = load <8 x i1>, ptr %p  ->  %n = icmp slt <8 x i8> (load <8 x i8>, ptr %p), 0
     %p = alloca <8 x i1>        ->  %p = alloca <8 x i8>
 
-Of a vector LLVM reads what is needed, `<7 x i1>` of `<8 x i1>`, and takes the bits that it left out
-for zero (LLVM 22.1: smaller loads of VectorCombine, code that expects `i7` in a byte).  It makes
-a vector again of an integer, so that bytes it is.
+LLVM narrows a load of `<8 x i1>` to `<7 x i1>` if that is all that is used, and assumes that the
+other bit is zero.  In LLVM 22.1, VectorCombine narrows, and the code generator expects `i7` in a
+byte. An integer would be converted back to a vector of flags, so bytes are used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from triton_xe.runtime.simulator.ir.types import I1, I8, Type, vector
 
 
 def flags_in_memory(function: Function) -> Function:
-    """The host function with loads and stores of flags as bytes.
+    """The function with loads and stores of flags as bytes.
 
-    Memory that was not made for flags alone has room for them.
+    Memory that is not for flags alone has room for them.
     """
     if not any(map(_moves_flags, function.instructions())):
         return function

@@ -1,10 +1,10 @@
-"""What the accesses of one operation on a tensor need stands before the first of them.
+"""Move operands of a tensor operation's accesses before the first of these accesses.
 
     %x = load half, %p                       %q = getelementptr i8, %p, 128
     %q = getelementptr i8, %p, 128    ->     %x = load half, %p
     %y = load half, %q                       %y = load half, %q
 
-The checks look at all of these together.
+The checks test all accesses of the operation at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Groups = dict[Instruction, tuple[Instruction, ...]]
 
 
 def grouped_accesses(function: Function) -> tuple[Function, Groups]:
-    """The function with what moves; accesses that belong together, by the first of them."""
+    """The function with moved operands, and the groups of accesses by their first access."""
     groups: Groups = {}
     blocks = []
     for block in function.blocks:
@@ -35,7 +35,7 @@ def grouped_accesses(function: Function) -> tuple[Function, Groups]:
 
 
 def _groups(block: Block) -> Iterator[tuple[list[Instruction], list[Instruction]]]:
-    """Accesses with nothing between that touches memory; what they need of what is between."""
+    """Accesses without memory operations in between, and operands computed in between."""
     accesses: list[Instruction] = []
     between: dict[str, Instruction] = {}
     needed: dict[Instruction, None] = {}
@@ -58,7 +58,7 @@ def _stays_open(i: Instruction) -> bool:
 
 
 def _key(i: Instruction) -> tuple[object, ...] | None:
-    """What accesses of one operation have in common; None for others, and where nobody knows."""
+    """Key that is equal for accesses of one operation; None for others."""
     parts = None if i.shadow or i.debug is None else access_parts(i)
     if parts is None:
         return None
@@ -68,7 +68,7 @@ def _key(i: Instruction) -> tuple[object, ...] | None:
 
 
 def _used(i: Instruction, between: dict[str, Instruction]) -> list[Instruction] | None:
-    """What an address and mask are made of, of what is between; None if that cannot move."""
+    """Operands of an address and mask that are computed in `between`; None if one cannot move."""
     parts = access_parts(i)
     assert parts is not None
     todo = [o.text for o in (parts[0], parts[2]) if o is not None]

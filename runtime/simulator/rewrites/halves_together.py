@@ -1,4 +1,4 @@
-"""What is done to the even and to the odd halves of words, done to all where they lie.
+"""Replace operations on the even and on the odd halves of words by operations on whole vectors.
 
     %e = shufflevector %h, [0, 2, ...]                      %x = fpext %h
     %o = shufflevector %h, [1, 3, ...]
@@ -12,7 +12,7 @@
 
     two shuffles that undo each other                  ->   nothing
 
-Hardware works on one half of each word of a register; a host converts what lies side by side.
+Xe hardware works on one half of each word of a register; a host converts adjacent elements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UPPER = 0xFFFF0000
 
 
 def halves_together(function: Function) -> Function:
-    """The function with conversions of whole vectors; the function itself stays as it is."""
+    """A copy of the function with conversions of whole vectors."""
     if not any(i.opcode == "shufflevector" for i in function.instructions()):
         return function
     rewrite = _Rewrite(function)
@@ -45,7 +45,7 @@ class _Rewrite:
     def __init__(self, function: Function) -> None:
         self.made = {i.result: i for i in function.instructions() if i.result}
         self.same: dict[str, Operand] = {}
-        """What stands for values that are another one."""
+        """Values that equal another one."""
         self.count = 0
 
     def written(self, i: Instruction) -> list[Instruction]:
@@ -62,7 +62,7 @@ class _Rewrite:
     # --- conversions -----------------------------------------------------------------------------
 
     def _converted(self, i: Instruction) -> list[Instruction]:
-        """Elements of two conversions, as the conversion of elements."""
+        """Merge elements of two conversions into a conversion of elements."""
         first, second = (self._definition(x) for x in i.operands)
         if first is None or second is None or not first.opcode == second.opcode == "fpext":
             return []
@@ -77,7 +77,7 @@ class _Rewrite:
         return [replace(i, opcode="fpext", operands=[found[0]], indices=())]
 
     def _of_words(self, i: Instruction) -> list[Instruction]:
-        """The upper bits of words that hold two numbers each, as those of the numbers."""
+        """Merge the upper bits of words with two numbers each into the bits of the numbers."""
         n = i.type.lanes // 2
         if list(i.indices) != [x for k in range(n) for x in (k, n + k)]:
             return []
@@ -99,7 +99,7 @@ class _Rewrite:
     # --- what values are -------------------------------------------------------------------------
 
     def _elements(self, i: Instruction) -> tuple[Operand, list[int]] | None:
-        """The one vector that elements are of, and which of its they are."""
+        """The single vector that elements come from, and their indices in it."""
         first, *_ = parts = [self._part(x) for x in i.operands]
         found: list[int] = []
         for index in i.indices:
@@ -110,7 +110,8 @@ class _Rewrite:
         return first[0], found
 
     def _part(self, x: Operand) -> tuple[Operand, Sequence[int]]:
-        """The same of an operand, one shuffle further; the operand and all of its elements."""
+        """Source and indices of a shuffled operand; otherwise the operand and all of its indices.
+        """
         i = self._definition(x)
         if i is None or i.opcode != "shufflevector":
             return x, range(x.type.lanes)
@@ -125,7 +126,7 @@ class _Rewrite:
         return self.made.get(x.local or "")
 
     def _plain(self, x: Operand) -> Operand:
-        """A value without casts of its bits."""
+        """A value without bitcasts."""
         i = self._definition(x)
         return x if i is None or i.opcode != "bitcast" or (
             i.operands[0].type.lanes != x.type.lanes) else i.operands[0]

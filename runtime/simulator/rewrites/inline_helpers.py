@@ -1,10 +1,10 @@
-"""Pure functions of a module, written out where they are called.
+"""Inline pure functions of a module.
 
-The sanitizer does so with helpers that run lane by lane.  Both sides of a branch are computed and
-the results chosen by `select`, so that what a helper leaves undefined is followed bit by bit, as in
-straight code: only the side that a branch takes counts, and a branch on undefined bits makes
-undefined what depends on it.  A helper that loops, accesses memory or calls another stays a call,
-all of whose results any undefined operand makes undefined.
+The sanitizer inlines helpers that run lane by lane.  Both sides of a branch are computed and the
+results chosen by `select`, so that undefined results are tracked bit by bit, as in straight code.
+Only the side that a branch takes counts, and a branch on undefined bits makes the values that
+depend on it undefined.  A helper with a loop, a memory access or a call of another helper stays a
+call; any undefined operand makes all of its results undefined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
 _OF_WARPS = frozenset({Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID})
-"""What functions that are vISA in SPIR-V may call, which all lanes run at once."""
+"""Families that functions with a vISA form may call; all lanes run them at once."""
 Names = dict[str, Operand]
 
 
@@ -39,7 +39,7 @@ def inline_helpers(
     is_helper: Callable[[str], bool] = is_lane_helper,
     calls: frozenset[Family] = frozenset({Family.MATHS}),
 ) -> Function:
-    """The function with its calls of such helpers, which call those families, written out."""
+    """Inline the calls of such helpers, whose own calls are of the given families."""
     known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f, calls)}
     if not any(i.callee in known for i in function.instructions()):
         return function
@@ -72,7 +72,7 @@ def inline_helpers(
 def can_inline(
     helper: Function, calls: frozenset[Family] = frozenset({Family.MATHS})
 ) -> bool:
-    """True if a helper only computes, forward, and returns at one place."""
+    """True if a helper only computes, without loops, and has one return."""
     order = {b.label: k for k, b in enumerate(_forward(helper))}
     forward = len(order) == len(helper.blocks) and all(
         order[b.label] < order[x] for b in helper.blocks for x in b.successors)
@@ -92,7 +92,7 @@ def _is_of(i: Instruction, families: frozenset[Family]) -> bool:
 
 
 def _forward(helper: Function) -> list[Block]:
-    """The blocks, each after all that lead to it; fewer where there is a loop."""
+    """The blocks, each after its predecessors; fewer if there is a loop."""
     waiting = {label: len(found) for label, found in helper.predecessors.items()}
     by_label = {b.label: b for b in helper.blocks}
     ready, done = [b.label for b in helper.blocks if not waiting[b.label]], []
@@ -107,7 +107,7 @@ def _forward(helper: Function) -> list[Block]:
 
 
 def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
-    """What a chain of insertvalue puts into each field."""
+    """Values that a chain of insertvalue inserts into each field."""
     made = {i.result: i for i in helper.instructions() if i.opcode == "insertvalue"}
     found: dict[int, Operand] = {}
     while value.local is not None:
@@ -120,7 +120,7 @@ def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
 
 
 def _taken_apart(function: Function) -> set[str]:
-    """Results that are structs and of which only fields are used."""
+    """Results that are structs, and of which only fields are used."""
     whole = {name for i in function.instructions() if i.opcode != "extractvalue"
              for name in i.locals()}
     structs = {i.result for i in function.instructions() if i.type.kind == "struct"}
@@ -128,7 +128,7 @@ def _taken_apart(function: Function) -> set[str]:
 
 
 def without_halves(module: Module) -> Module:
-    """The module, with functions that are vISA in SPIR-V (`has_visa`) where they are called."""
+    """Inline functions that have a vISA form in SPIR-V (`has_visa`)."""
     if not any(map(has_visa, module.functions)):
         return module
     return replace(module, functions={
@@ -137,7 +137,7 @@ def without_halves(module: Module) -> Module:
 
 
 class _Copy:
-    """The instructions of one call, into `body`."""
+    """Copy of the instructions of one call into `body`."""
 
     def __init__(self, call: Instruction, number: str, body: list[Instruction]) -> None:
         self.call = call
@@ -147,7 +147,7 @@ class _Copy:
         self.count = 0
 
     def write(self, helper: Function) -> dict[int, Operand]:
-        """Returns the fields of the result, or the result as field -1."""
+        """Write the copy; return the fields of the result, or the result as field -1."""
         for (name, _), operand in zip(helper.parameters, self.call.operands, strict=True):
             self.values[name] = operand
         order = _forward(helper)

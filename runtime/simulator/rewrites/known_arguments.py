@@ -1,9 +1,9 @@
-"""A second version of a kernel's host function, for launches like one that was seen.
+"""Specialise a kernel's host function for argument values of an earlier launch.
 
-Whether a lane is inside mostly hangs on an argument: `column < N`.  For the value that the argument
-had, or for all that put every lane inside, these masks are constants, and LLVM makes plain accesses
-of full ones and none of empty ones.  Other launches take the function as it is.  Only comparisons
-become constants: what is computed stays what it is, and so do all bits.
+Masks mostly depend on an argument: `column < N`.  For the value that the argument had, or for all
+values that put every lane inside, these masks are constants.  LLVM then turns full masks into plain
+accesses and removes empty ones.  Other launches use the general function.  Only comparisons become
+constants, so that the results have the same bits.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _RISING = ("slt", "sle")
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """Of numbers, one in each lane, with an argument."""
+    """Comparison of known numbers, one in each lane, with an argument."""
 
     instruction: Instruction
     argument: str
     side: int
-    """Which operand comes of the argument."""
+    """Index of the operand that is the argument."""
     predicate: str
-    """As the numbers have it."""
+    """Predicate with the numbers on the left side."""
     numbers: Numbers
-    """Of each subgroup that the function runs for, one after another."""
+    """Numbers of each subgroup that the function runs for, in order."""
 
     def met(self, value: int) -> NDArray[np.bool_]:
-        """Which lanes meet it when the argument is `value`, of each subgroup."""
+        """Lanes of each subgroup for which it is true if the argument is `value`."""
         return np.asarray(_MET[self.predicate](self.numbers, value))
 
     def is_met(self, value: int) -> bool:
-        """True if all lanes do."""
+        """True if it is true in all lanes."""
         return bool(self.met(value).all())
 
 
 def for_arguments(
     function: Function, known: Mapping[str, int], *, sg: str = "", sub_groups: int = 1
 ) -> list[Function]:
-    """The function, and in front of it, where that may be faster, one with these arguments.
+    """The function, preceded by a version for these arguments if that may be faster.
 
-    `known`: values of arguments, by the name of what is loaded of them.  The parameter `sg` has the
-    number of the subgroup, where the function runs for several.
+    `known`: values of arguments, by the name of their loads.  The parameter `sg` is the number of
+    the subgroup, if the function runs for several.
     """
     made = {i.result: i for i in function.instructions() if i.result}
     numbers = _Evaluation(made, sg, sub_groups)
@@ -76,7 +76,7 @@ def for_arguments(
 
 
 def _with(c: _Comparison, value: int) -> tuple[Instruction, ...]:
-    """The comparison where it is the same for all subgroups; of other lanes, made anew."""
+    """The comparison as a constant, equal for all subgroups or selected by subgroup."""
     i, met = c.instruction, c.met(value)
     if c.instruction.operands[1 - c.side].is_constant:
         operands = list(i.operands)
@@ -108,7 +108,7 @@ def _comparison(
 
 
 class _Evaluation:
-    """Numbers that are known but for the number of the subgroup: a row for each subgroup."""
+    """Evaluation of numbers that are known except for the subgroup: a row for each subgroup."""
 
     def __init__(self, made: Mapping[str, Instruction], sg: str, sub_groups: int) -> None:
         self.made = made
@@ -172,7 +172,7 @@ _EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
 
 
 def _source(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
-    """The scalar that all elements of `x` are, or that it is itself."""
+    """The scalar that all elements of `x` equal, or that it is itself."""
     while x is not None and (i := made.get(x.local or "")) is not None:
         if x.type.kind == "vec":
             x = _spread(x, made, range(x.type.count))
@@ -186,7 +186,7 @@ def _source(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
 def _spread(
     x: Operand, made: Mapping[str, Instruction], elements: Iterable[int]
 ) -> Operand | None:
-    """The scalar that these elements of a vector are, if they are known to be one."""
+    """The scalar that these elements of a vector equal, if they are known to be equal."""
     i, elements = made.get(x.local or ""), set(elements)
     if i is None:
         return None
@@ -206,7 +206,7 @@ def _chooser(
     function: Function, general: Function, special: Function, made: Mapping[str, Instruction],
     found: list[_Comparison], known: Mapping[str, int],
 ) -> Function:
-    """Calls one of both by what the arguments are."""
+    """Function that calls one of the two versions, by the values of the arguments."""
     chooser = replace(function, blocks=[Block("%entry")])
     b = Builder(chooser, "fits")
     tests = []
@@ -230,7 +230,7 @@ def _chooser(
 
 
 def _loaded(b: Builder, load: Instruction, made: Mapping[str, Instruction]) -> Operand:
-    """The argument once more."""
+    """Load the argument again."""
     address = made.get(load.operands[0].local or "")
     if address is not None:
         b.append(address)

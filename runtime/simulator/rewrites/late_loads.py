@@ -1,9 +1,9 @@
-"""Loads move to where their values are first needed, and wait in no register until then.
+"""Move loads to the first use of their values, so that fewer registers are live.
 
-LLVM keeps the order of what it is given, and spills.  Nothing moves past what may write, nor out of
-its block; what only moves elements goes along, and so does arithmetic on what was loaded: of the
-sums of several rows each is done before the next row is loaded.  What loads that a store holds back
-are needed for goes before that store (`analysis.early_results`).
+LLVM keeps the order of its input, and spills.  Loads do not move past instructions that may write,
+nor out of their block.  Moves of elements, and arithmetic on loaded values, move as well: each of
+the sums of several rows is computed before the next row is loaded.  Values that are computed from
+loads which a store blocks are computed before that store (`analysis.early_results`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _MOVES = frozenset("bitcast extractelement insertelement shufflevector".split())
 
 
 def late_loads(function: Function) -> Function:
-    """The function with loads where they are needed; the function itself stays as it is."""
+    """A copy of the function with loads at their first uses."""
     needed = without_unused([Block(b.label, b.instructions) for b in function.blocks])
     uses = Counter(name for b in needed for i in b.instructions for name in set(i.locals()))
     return replace(function, blocks=[_late(b, uses) for b in needed])
 
 
 def _late(block: Block, uses: Counter[str]) -> Block:
-    """Each instruction gets the place of the one before which it stands."""
+    """Move each instruction to the position before its first user."""
     needed: dict[str, int] = {}
     end = writer = len(block.instructions)
     waiting: dict[int, list[Instruction]] = defaultdict(list)
-    """What stands before an instruction, by number of that."""
+    """Number of an instruction -> instructions that are moved before it."""
     sums = _sums_of_loads(block)
     early = early_results(block.instructions, uses, _is_load, _writes)
     for k in range(end - 1, -1, -1):
@@ -60,9 +60,10 @@ def _late(block: Block, uses: Counter[str]) -> Block:
 
 
 def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruction]:
-    """An instruction after those that stand before it, each right after what it needs of them.
+    """An instruction after those that are moved before it, each right after its operands among
+    them.
 
-    What none of them needs keeps its order, which is the other way round in `before`.
+    Other instructions keep their order, which is reversed in `before`.
     """
     left = {i.result or "": i for i in before}
     first = [left[name] for name in last.locals() if name in left]
@@ -81,7 +82,7 @@ def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruct
 
 
 def _sums_of_loads(block: Block) -> set[str]:
-    """Results of arithmetic on nothing but what the block loads."""
+    """Results of arithmetic whose operands are all loaded in this block."""
     loaded, sums = set[str](), set[str]()
     for i in block.instructions:
         is_sum = i.opcode in _ARITHMETIC or is_elementwise(i)
@@ -103,7 +104,7 @@ def _writes(i: Instruction) -> bool:
 
 
 def _is_load(i: Instruction) -> bool:
-    """True if it reads global or shared memory, and nothing else."""
+    """True if it only reads global or shared memory."""
     if i.opcode == "load":
         return not i.flags and not i.orderings and i.operands[0].type.space in (1, 3)
     return i.opcode == "call" and find(i.callee).definition is memory.masked_load

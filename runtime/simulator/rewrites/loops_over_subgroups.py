@@ -1,14 +1,14 @@
 """One function for all subgroups of a program, as loops over them: one from barrier to barrier.
 
     first stretch       for sg in subgroups:
-    barrier         ->      first stretch, what comes later needs of it into memory
+    barrier         ->      first stretch; store values that a later stretch needs
     second stretch      for sg in subgroups:
-                            second stretch, that out of memory
+                            load these values; second stretch
 
-All subgroups go the same way (see `analysis.in_step`), so a branch that a loop ends with is taken
-once, by the last of them.  What is the same in all is kept once; before the loop, where nothing was
-written yet; and what little work makes again is not kept.  Values that are not needed at the same
-time share memory.
+All subgroups take the same path (see `analysis.in_step`).  So a branch at the end of a loop is
+taken once, by the last of them.  Values that are equal in all subgroups are stored once, or
+computed before the loop if nothing was written yet.  Values that take little work are recomputed
+instead of being stored.  Values that are not live at the same time share memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
 _LINE = 64
 _MOST_MADE_AGAIN = 6
-"""Instructions; to read a vector takes less than more of them."""
+"""Largest number of instructions of a recomputed value; a load is cheaper than more of them."""
 _ELEMENTWISE = BINARY | CASTS | frozenset(
     "icmp fcmp fneg select getelementptr insertelement shufflevector extractelement".split())
 _PURE_CALLS = ("inlined.", *(f"llvm.{name}." for name in (
@@ -46,31 +46,31 @@ _READING = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.prefetch.")
 def looped(
     function: Function, meetings: Collection[str], sub_groups: int, *, sg: str, stopped: str
 ) -> Function:
-    """The host function, of one subgroup, for all of them.
+    """The host function for all subgroups, from that of one subgroup.
 
-    `meetings`: labels of the blocks that begin behind barriers; `sg`: its parameter with the number
-    of the subgroup; `stopped`: the label of the block that gives up.
+    `meetings`: labels of the blocks after barriers.  `sg`: the parameter with the subgroup's
+    number. `stopped`: label of the block that gives up.
     """
     return _Loops(function, meetings, sub_groups, sg, stopped).written()
 
 
 @dataclass
 class _Kept:
-    """Where values are between stretches."""
+    """Memory of values that are live between stretches."""
 
     sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes in a subgroup's memory, of values that differ between subgroups."""
+    """Bytes of values that differ between subgroups, in a subgroup's memory."""
     slots: dict[str, tuple[str, Instruction]] = field(default_factory=dict)
-    """By the name of an address, whose it is, and what computes it."""
+    """Name of an address -> its value, and the instruction that computes it."""
     strides: list[Instruction] = field(default_factory=list)
-    """What multiplies a subgroup's number by the bytes of one."""
+    """Instructions that multiply a subgroup's number by the bytes of one subgroup."""
     single: dict[str, Operand] = field(default_factory=dict)
-    """Memory of each value that is the same in all."""
+    """Memory of each value that is equal in all subgroups."""
 
     def settle(self, blocks: Iterable[Block], turns: Collection[tuple[str, str]]) -> int:
-        """Give each value its place; the bytes of a subgroup.
+        """Assign an offset to each value, and return the bytes of a subgroup.
 
-        `turns`: from which block to which the next subgroup has its turn, in memory of its own.
+        `turns`: edges at which the next subgroup runs, in memory of its own.
         """
         accesses = {b.label: list(self._accesses(b)) for b in blocks}
         places, nbytes = slot_places(accesses, {b.label: [
@@ -101,7 +101,7 @@ class _Loops:
         self.own = _own(function, sg)
         self.phis = {b.label: b.phis for b in function.blocks
                      if self.owner.get(b.label) == b.label}
-        """Of the first blocks of stretches, by label."""
+        """Phis of the first blocks of stretches, by label."""
         self.entry_phis = {str(i.result): i for phis in self.phis.values() for i in phis}
         self.kept = _Kept()
         self.count = 0
@@ -111,7 +111,7 @@ class _Loops:
     # --- what is kept ---------------------------------------------------------------------------
 
     def _place(self) -> None:
-        """Decide what is kept, each value before what is made of it."""
+        """Decide which values are stored, each before its users."""
         order = {i.result: k for k, i in enumerate(self.function.instructions()) if i.result}
         for i in self.entry_phis.values():
             self._keep(i.value)
@@ -146,8 +146,10 @@ class _Loops:
                         yield x
 
     def _is_made_again(self, name: str) -> bool:
-        """True if a value of a subgroup takes few instructions from its number, what is the same in
-        all, and what is kept."""
+        """True if a few instructions recompute a subgroup's value.
+
+        Their inputs are the subgroup's number, values that are equal in all, and stored values.
+        """
         return name in self.own and name not in self.kept.sizes and (
             self._effort(name) <= _MOST_MADE_AGAIN)
 
@@ -165,7 +167,7 @@ class _Loops:
         return total
 
     def _same_leaves(self, name: str) -> Iterator[Operand]:
-        """What is the same in all subgroups of what a value is made again of."""
+        """Inputs of a recomputed value that are equal in all subgroups."""
         for x in self.made[name].operands:
             if x.local not in self.made or not self._is_inside(x) or x.text in self.kept.sizes:
                 continue
@@ -198,7 +200,7 @@ class _Loops:
 
 
 class _Stretch:
-    """Writes the loop of a stretch: its first block is where it begins."""
+    """Writer of the loop of a stretch, which begins at its first block."""
 
     def __init__(self, loops: _Loops, blocks: list[Block]) -> None:
         self.loops, self.blocks = loops, blocks
@@ -207,15 +209,15 @@ class _Stretch:
         self.sg = Operand(I32, f"{loops.sg}.{self.label[1:]}")
         self.before: list[Instruction] = []
         self.single: dict[str, Operand] = {}
-        """What is the same in all and comes from elsewhere, as it is read before the loop."""
+        """Values of other stretches that are equal in all subgroups, as loaded before the loop."""
         self.latches: list[Block] = []
         self.counted: list[tuple[Operand, str]] = []
-        """The number of the next subgroup, and the block that goes on with it."""
+        """The number of the next subgroup, and the block that continues with it."""
         self.hoisted: set[str] = set()
         self.memory: Operand | None = None
         self.out: list[Instruction] = []
         self.here: dict[str, Operand] = {}
-        """Values that the current block has read, or made again."""
+        """Values that the current block has loaded or recomputed."""
 
     def written(self) -> list[Block]:
         body = [self._block(b) for b in self.blocks]
@@ -257,7 +259,8 @@ class _Stretch:
         return Block(self._renamed(block.label), self.out)
 
     def _is_same(self, i: Instruction) -> bool:
-        """True if an instruction does the same for all subgroups, from what is known before."""
+        """True if an instruction is equal for all subgroups, with operands known before the loop.
+        """
         if i.result is None or i.result in self.loops.own:
             return False
         if not all(o.local is None or self._is_before(o) for o in i.operands):
@@ -329,7 +332,7 @@ class _Stretch:
         return made.value
 
     def _end(self, block: Block) -> None:
-        """The terminator: what ends the stretch goes to the next subgroup first."""
+        """Write the terminator: the end of the stretch continues with the next subgroup first."""
         last = block.instructions[-1]
         operands = [self._operand(x) for x in last.operands]
         labels = [label if self._goes_on(label) else self._latch(block, label)
@@ -345,9 +348,9 @@ class _Stretch:
         return inside or label == self.loops.stopped
 
     def _latch(self, block: Block, target: str | None) -> str:
-        """A block that goes on with the next subgroup, or, after the last, with what follows.
+        """A block that continues with the next subgroup, or, after the last one, with `target`.
 
-        What the phis there receive is kept before.
+        Operands of the phis there are stored before.
         """
         loops, label = self.loops, self.loops._name(f"{self.label[1:]}.next")
         before = self.out, self.here
@@ -378,8 +381,7 @@ def _store(x: Operand, slot: Operand) -> Instruction:
 def _stretches(
     function: Function, meetings: Collection[str], stopped: str
 ) -> dict[str, str]:
-    """Of each block but the entry, the first block of its stretch, the only one that others lead
-    to."""
+    """Map each block but the entry to the first block of its stretch, its only entry."""
     entry, *blocks = function.blocks
     firsts = {*entry.successors, *meetings}
     predecessors = function.predecessors
@@ -403,8 +405,10 @@ def _stretches(
 
 
 def _own(function: Function, sg: str) -> set[str]:
-    """Values that differ between subgroups: what comes of their numbers, or was in the memory of
-    the function itself."""
+    """Values that differ between subgroups.
+
+    They are computed from subgroup numbers, or stored in memory of the function itself.
+    """
     own, frame = {sg}, set[str]()
     changed = True
     while changed:

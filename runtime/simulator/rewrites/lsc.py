@@ -1,7 +1,7 @@
-"""Accesses with a cache policy (`GenISA.LSCLoad`, `LSCStore`) as the plain accesses they perform.
+"""Replace accesses with a cache policy (`GenISA.LSCLoad`, `LSCStore`) by plain accesses.
 
-Data sizes 3 and 4 are words of 32 and 64 bits; 5 and 6 are 8 and 16 bits in a register of 32.
-A cache policy changes no value; whether the device has it is checked.
+Data sizes 3 and 4 are words of 32 and 64 bits; 5 and 6 are 8 and 16 bits in a register of 32. A
+cache policy changes no value; a policy that the device lacks is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NARROW = {5: ir.I8, 6: ir.I16}
 
 
 def plain_accesses(module: Module, target: Target) -> Module:
-    """The module, with loads and stores in the place of these messages."""
+    """The module with loads and stores instead of these messages."""
     for function in module.functions.values():
         for block in function.blocks:
             if any(find(i.callee) in (LSC_LOAD, LSC_STORE) for i in block.instructions):
@@ -58,7 +58,7 @@ def _plain(i: Instruction, target: Target) -> Iterator[Instruction]:
 
 
 def _moved_type(i: Instruction, word: Type, target: Target, *, write: bool) -> Type:
-    """The type in memory; a trap where the message is not one of the device."""
+    """The type in memory; a trap if the device has no such message."""
     size, count, cache = (_number(argument(i, name)) for name in ("size", "count", "cache"))
     if size in _NARROW and count == 1 and word is ir.I32:
         held = _NARROW[size]

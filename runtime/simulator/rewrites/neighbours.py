@@ -1,19 +1,19 @@
-"""Elements of a vector that are taken out one by one, together again.
+"""Merge operations on single elements of a vector into operations on vectors.
 
     %x = extractelement %v, 0                      %a = shufflevector %v, [0, 2, ...]
     %y = extractelement %v, 1                      %b = shufflevector %v, [1, 3, ...]
     %s = fadd %x, %y                         ->    %w = fadd %a, %b
     ... the same of 2 and 3, and so on             %s = extractelement %w, 0
 
-    a vector of elements of others,          ->    the others, one behind the other
+    a vector of elements of others,          ->    the others, concatenated
     inserted one by one
 
     a vector of halves of elements,          ->    %x = bitcast <4 x i32> %v to <8 x i16>
     shifted and truncated one by one
 
-Reductions over the elements of a lane come this way, and what was loaded element by element.  A
-host takes even and odd elements apart more cheaply than each by itself, and whole vectors keep the
-order in which they were loaded.
+Reductions over the elements of a lane have this form, and tensors loaded element by element.  A
+host separates even and odd elements at once more cheaply than one by one, and whole vectors keep
+the order in which they were loaded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Taken = tuple[Operand, int]
 
 
 def whole_vectors(function: Function) -> Function:
-    """The function with such elements as vectors; the function itself stays as it is."""
+    """A copy of the function with such elements as vectors."""
     rewrite = _Rewrite(function)
     if not rewrite.is_needed:
         return function
@@ -51,7 +51,7 @@ class _Rewrite:
         return Block(block.label, instructions)
 
     def _taken(self, x: Operand) -> _Taken | None:
-        """The vector and the place that an element is taken from."""
+        """The vector and the index that an element is extracted from."""
         made = self.defined.get(x.local or "")
         if made is None or made.opcode != "extractelement" or made.operands[0].local is None:
             return None
@@ -70,7 +70,7 @@ class _Rewrite:
     # --- pairs ----------------------------------------------------------------------------------
 
     def _paired(self, instructions: list[Instruction]) -> list[Instruction]:
-        """One step: operations on all neighbours of a vector, as one on its halves."""
+        """One step: merge operations on all pairs of a vector into one on its halves."""
         pairs: dict[tuple[str, ...], dict[int, Instruction]] = {}
         for i in instructions:
             key = self._pair(i)
@@ -98,7 +98,7 @@ class _Rewrite:
         return written
 
     def _pair(self, i: Instruction) -> tuple[tuple[str, ...], int] | None:
-        """What an operation on two neighbours is and of which vector, and which pair it is."""
+        """Key of an operation on two neighbours of a vector, and the index of the pair."""
         if len(i.operands) != 2 or i.type.lanes > 1 or not (
                 i.opcode in _PAIRED or is_elementwise(i)):
             return None
@@ -122,7 +122,7 @@ class _Rewrite:
     # --- vectors of elements --------------------------------------------------------------------
 
     def _joined(self, i: Instruction) -> list[Instruction]:
-        """The last insertion of an element, as vectors one behind the other if it is that."""
+        """Replace the last insertion of an element by a concatenation of vectors, if equal."""
         if i.opcode != "insertelement":
             return [i]
         items = self._items(i)
@@ -146,7 +146,7 @@ class _Rewrite:
         return made
 
     def _items(self, i: Instruction) -> dict[int, Operand]:
-        """What was inserted into a vector last, by index; nothing where an index is not known."""
+        """Values that were inserted into a vector last, by index; {} if an index is unknown."""
         items: dict[int, Operand] = {}
         step: Instruction | None = i
         while step is not None and step.opcode == "insertelement":
@@ -158,7 +158,7 @@ class _Rewrite:
         return items
 
     def _parts(self, items: dict[int, Operand], t: ir.Type) -> list[Operand] | None:
-        """Two whole vectors, or four and so on, whose elements a vector has in their order."""
+        """Two whole vectors, or four and so on, whose concatenation a vector is."""
         n, found = t.lanes, [self._taken(items[k]) for k in range(t.lanes) if k in items]
         taken = [x for x in found if x is not None]
         if len(taken) < n or n < 2:
@@ -171,7 +171,7 @@ class _Rewrite:
         return parts if fits and all(p.type.lanes == width for p in parts) else None
 
     def _cut(self, items: dict[int, Operand], t: ir.Type) -> Operand | None:
-        """The vector whose elements, cut into parts of equal size, a vector has in their order."""
+        """The vector whose elements, split into equal parts, a vector has in order."""
         found = [self._piece(items[k], t.scalar.bits) for k in range(t.lanes)]
         first = found[0]
         if first is None or t.scalar.kind != "int":
@@ -183,7 +183,7 @@ class _Rewrite:
         return source if whole else None
 
     def _piece(self, x: Operand, bits: int) -> tuple[Operand, int, int] | None:
-        """The vector, element, and part of `bits` bits of it that a number is."""
+        """The vector, element, and part of `bits` bits that a number is."""
         made = self.defined.get(x.local or "")
         if made is None or made.opcode != "trunc":
             return None
@@ -198,7 +198,7 @@ class _Rewrite:
 
 
 def is_elementwise(i: Instruction) -> bool:
-    """True if a call of LLVM's own computes each element by itself, of two of one type."""
+    """True if a call of an LLVM intrinsic works element by element on two operands of one type."""
     return (i.opcode == "call" and i.callee.startswith("llvm.") and i.callee.count(".") == 2
             and find(i.callee).family is Family.MATHS
             and all(o.type is i.type for o in i.operands))

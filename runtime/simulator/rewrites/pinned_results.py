@@ -1,7 +1,7 @@
-"""Arithmetic stays where it was written, not where LLVM has it later.
+"""Prevent LLVM from moving arithmetic past the cuts of a block.
 
-Long blocks are cut.  LLVM moves what is needed only after the cut to where it is needed, sums for
-example, and has to keep all that they are made of: what was loaded for them, in memory.
+Long blocks are cut.  LLVM sinks values that are used only after the cut, sums for example, and has
+to keep all of their operands live: loaded values, which it spills.
 
     %s = fadd <16 x float> %x, %y                %s = fadd <16 x float> %x, %y
     br i1 %bad, label %stopped, label %next      %s.here = asm sideeffect "", "=v,0" (%s)
@@ -9,7 +9,7 @@ example, and has to keep all that they are made of: what was loaded for them, in
     use of %s                                  next:
                                                  use of %s.here
 
-What fills several registers is held in each.
+A value of several registers is pinned in each of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ARITHMETIC = frozenset("fadd fsub fmul".split())
 
 
 def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
-    """The host function whose cuts, which go to `stopped`, hold results; it stays as it is."""
+    """A copy of the host function whose cuts, which branch to `stopped`, pin results."""
     stops = {stopped, *(b.label for b in function.blocks if b.successors == [stopped])}
     cuts = {b.label for b in function.blocks
             if len(b.successors) > 1 and not stops.isdisjoint(b.successors)}
@@ -45,7 +45,7 @@ def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
 
 
 def _fills_registers(i: Instruction, host: HostCpu) -> bool:
-    """True if it computes just what one vector register of the host holds, or 2, 4 and so on."""
+    """True if a result fills one vector register of the host exactly, or 2, 4 and so on."""
     t = i.type
     computes = i.opcode in _ARITHMETIC or (
         i.opcode == "call" and i.callee.startswith(("llvm.fma.", "llvm.maxnum.", "llvm.minnum.")))
@@ -56,7 +56,7 @@ def _fills_registers(i: Instruction, host: HostCpu) -> bool:
 
 
 def _pin(i: Instruction, host: HostCpu) -> list[Instruction]:
-    """Each register is held, and what they hold put together again."""
+    """Pin each register of a result, and concatenate them again."""
     name, n = f"{i.result}.here", 8 * host.vector_bytes // i.type.scalar.bits
     made: list[Instruction] = []
 
@@ -79,7 +79,7 @@ def _pin(i: Instruction, host: HostCpu) -> list[Instruction]:
 
 
 def _written(block: Block, pinned: dict[str, tuple[str, list[Instruction]]]) -> Block:
-    """A block with its pins, and with what others have pinned."""
+    """A block with its pins; pinned values of other blocks are replaced."""
     held = {name: made[-1].value for name, (_, made) in pinned.items()}
     others = {name: x for name, x in held.items() if pinned[name][0] != block.label}
     phis, rest = Block(block.label, block.phis), block.instructions[len(block.phis):-1]

@@ -1,4 +1,4 @@
-"""Polls become loops of the kernel, in which other programs can have their turn.
+"""Inline polls as loops of the kernel, in which other programs can have their turn.
 
     %r = call i1 @poll(%a, %x, %t, %m)     pass:  %left = phi [%t, before], [%rest, pass]
                                                   %due = phi [%m, before], [%go, pass]
@@ -20,16 +20,16 @@ from triton_xe.runtime.simulator.ir import I1, I32, I64, Builder, Function, Inst
 from triton_xe.runtime.simulator.ir.records import constant
 
 TURN_NS = 10
-"""What a turn of such a loop counts for, as in the function itself."""
+"""Nanoseconds that a turn of such a loop counts for, as in the function itself."""
 
 
 def loops_for_polls(function: Function) -> Function:
-    """The function with its calls of polls written out; the function itself stays as it is."""
+    """A copy of the function with its calls of polls inlined."""
     if not any(map(_is_poll, function.instructions())):
         return function
     made = replace(function, blocks=[])
     ends: dict[str, str] = {}
-    """The block where what was one block ends now, by label."""
+    """Label of a block -> label of the block at which it ends after splitting."""
     b = Builder(made, "xe.poll.")
     for block in function.blocks:
         b.start(block.label)

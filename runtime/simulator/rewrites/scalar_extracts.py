@@ -1,12 +1,12 @@
-"""Elements taken out of vector arithmetic are computed as scalars.
+"""Compute elements that are extracted from vector arithmetic as scalars.
 
     %s = add <8 x i64> %a, %b                       %x = extractelement <8 x i64> %a, i32 3
     %r = extractelement <8 x i64> %s, i32 3    ->   %y = extractelement <8 x i64> %b, i32 3
                                                     %r = add i64 %x, %y
 
-Addresses of a lane's elements come this way.  It is not for speed alone: LLVM 22.1's x86 target, on
-hosts with AVX-512, can lose the shuffle when an element of a sum of splats is taken, and gives the
-sum of other elements.
+Addresses of a lane's elements have this form.  It is not for speed alone.  On hosts with AVX-512,
+LLVM 22.1's x86 target can lose the shuffle if an element of a sum of splats is extracted, and then
+computes the sum of other elements.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ _MOVES = frozenset("insertelement extractelement shufflevector".split())
 
 
 def scalar_extracts(function: Function) -> Function:
-    """The function with extracts moved in front of integer arithmetic; what is left over is gone.
-
-    The function itself stays as it is.
-    """
+    """A copy of the function with extracts before integer arithmetic, without unused arithmetic."""
     if not any(map(_is_candidate, function.instructions())):
         return function
     made = _Rewrite(function).run()
@@ -112,7 +109,7 @@ class _Rewrite:
 
 
 def without_unused(blocks: list[Block]) -> list[Block]:
-    """The blocks without vector arithmetic that nobody reads any more."""
+    """The blocks without vector arithmetic whose results have no use."""
     uses = Counter(name for block in blocks for i in block.instructions for name in i.locals())
     for block in reversed(blocks):
         kept: list[Instruction] = []

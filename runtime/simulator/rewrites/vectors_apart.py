@@ -1,12 +1,12 @@
-"""Vectors that are made of single elements and taken apart again are computed element by element.
+"""Split arithmetic on vectors that are built from single elements and extracted again.
 
     %v = vector of %x0, %x1, ..., inserted one by one         %s0 = fadd %x0, %y0
     %w = vector of %y0, %y1, ..., likewise               ->   %s1 = fadd %x1, %y1
     %s = fadd %v, %w, of which elements are taken             ...
 
-The sums of several rows come this way, and need the loads of all rows before the first sum.
-Elements that follow each other in what they come from stay together: a host computes with them in
-the order of memory.
+The sums of several rows have this form, and need the loads of all rows before the first sum.
+Elements that are consecutive in their source vectors stay vectors, because a host computes with
+them in memory order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 
 SUMS = frozenset("fadd fsub fmul".split())
 _LEAST_BITS = 32
-"""Narrower elements of all lanes do not fill a register of the host."""
+"""Smallest element size in bits; narrower elements do not fill a register of the host."""
 
 
 def vectors_apart(function: Function) -> Function:
-    """The function with such elements by themselves; the function itself stays as it is."""
+    """A copy of the function with such elements computed separately."""
     if not any(map(_computes, function.instructions())):
         return function
     rewrite = _Rewrite(function)
@@ -50,7 +50,7 @@ class _Rewrite:
         self.renamed: dict[str, Operand] = {}
         self.count = 0
         self.elements: dict[str, list[Operand]] = {}
-        """Of each vector that is computed so."""
+        """Elements of each vector that is split."""
         for i in function.instructions():
             if i.result and _computes(i) and all(self._of(o) for o in i.operands):
                 self.elements[i.result] = [Operand(i.type.scalar, f"{i.result}.e{k}")
@@ -73,7 +73,7 @@ class _Rewrite:
             i.opcode == "extractelement" and i.operands[1].integer_value() is not None)
 
     def _of(self, x: Operand) -> Sequence[Operand]:
-        """The elements of a vector, where they are known and come from different places."""
+        """The elements of a vector, if they are known and not consecutive in their sources."""
         if x.elements or x.local in self.elements:
             return x.elements or self.elements[x.local or ""]
         items: dict[int, Operand] = {}
@@ -88,7 +88,7 @@ class _Rewrite:
         return found if len(found) == x.type.lanes and not self._follow(found) else ()
 
     def _follow(self, elements: Sequence[Operand]) -> bool:
-        """True if any two are neighbours in one vector."""
+        """True if any two elements are neighbours in one vector."""
         taken = [self._taken(x) for x in elements]
         return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
                    for a, b in pairwise(taken))
@@ -101,7 +101,7 @@ class _Rewrite:
         return None if index is None else (made.operands[0].text, index)
 
     def written(self, i: Instruction) -> list[Instruction]:
-        """What an instruction becomes."""
+        """Instructions that replace an instruction."""
         if i.result in self.elements:
             operands = [self._of(o) for o in i.operands]
             callee = i.callee.replace(f".v{i.type.lanes}", ".")

@@ -1,1 +1,1 @@
-"""Compile host modules, run the work-groups of a launch, end it when something goes wrong."""
+"""Compile host modules, run the work-groups of a launch, and stop it on errors."""

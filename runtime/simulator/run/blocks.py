@@ -1,4 +1,4 @@
-"""The blocks of simulated device memory: live ones, and those freed not long ago."""
+"""The blocks of simulated device memory: live ones, and recently freed ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Block:
     high: int
     device: int
     inside: Block | None = None
-    """Of a view, the allocation."""
+    """The allocation that a view is part of; None for an allocation."""
 
     def __str__(self) -> str:
         what = f"{self.high - self.low} bytes at {self.low:#x}"
@@ -37,7 +37,7 @@ class Block:
 
 
 class BlockMap:
-    """Blocks of `SimulatedDevice.allocate`, what others lent, then torch's xpu tensors."""
+    """Blocks of `SimulatedDevice.allocate`, then borrowed memory, then torch's xpu tensors."""
 
     def __init__(self) -> None:
         self._own: dict[int, Block] = {}
@@ -49,7 +49,7 @@ class BlockMap:
         self._unwritten: dict[int, tuple[int, NDArray[np.uint8]]] = {}
 
     def borrow(self, block: Block) -> None:
-        """Memory of another library; with what it overlaps of the others lent last it is one."""
+        """Add memory of another library, merged with overlapping borrowed blocks."""
         apart = [b for b in self._borrowed[-REMEMBERED:]
                  if b.high <= block.low or block.high <= b.low]
         met = [block, *(b for b in self._borrowed if b not in apart)]
@@ -61,7 +61,7 @@ class BlockMap:
         bisect.insort(self._starts, block.low)
 
     def remove(self, low: int, memory: NDArray[np.uint8]) -> None:
-        """A block was freed; its memory is held back, so that nothing else has its addresses."""
+        """Move a freed block to quarantine, so that its addresses are not reused yet."""
         self._freed.append((self._own.pop(low), memory))
         self._starts.pop(bisect.bisect_left(self._starts, low))
         self._freed_bytes += memory.nbytes
@@ -69,15 +69,15 @@ class BlockMap:
             self._freed_bytes -= self._freed.popleft()[1].nbytes
 
     def note_unwritten(self, low: int, map_: NDArray[np.uint8]) -> None:
-        """Of what of the memory from an address on was never written there is this map."""
+        """Set the map of unwritten bytes of the memory from an address on."""
         self._unwritten[low] = low + map_.nbytes, map_
 
     def has_maps(self) -> bool:
-        """True if there are blocks of which something is unwritten."""
+        """True if some block has unwritten bytes."""
         return bool(self._unwritten) or torch_xpu.has_maps()
 
     def to_map(self, address: int) -> int:
-        """Bytes from the block at an address to its map of what is unwritten; 0 for none."""
+        """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
         for low, (high, map_) in self._unwritten.items():
             if low <= address < high:
                 return int(map_.ctypes.data) - low
@@ -85,12 +85,12 @@ class BlockMap:
         return 0 if found is None else found.at - found.base
 
     def find(self, address: int) -> Block | None:
-        """The live block that holds an address."""
+        """The live block that contains an address."""
         lent = (b for b in self._borrowed if b.low <= address < b.high)
         return self._own_block(address) or next(lent, None) or self._of_torch(address)
 
     def owned(self, address: int) -> Block | None:
-        """The same without what others lent."""
+        """The live block that contains an address, without borrowed memory."""
         return self._own_block(address) or self._of_torch(address)
 
     def _own_block(self, address: int) -> Block | None:
@@ -111,14 +111,14 @@ class BlockMap:
         return block
 
     def freed(self, address: int) -> Block | None:
-        """The freed block that held an address, if its memory is still held back."""
+        """The freed block that contains an address, if its memory is still in quarantine."""
         for block, _ in self._freed:
             if block.low <= address < block.high:
                 return block
         return _block_of_torch(address, freed=True)
 
     def nearest(self, address: int) -> Block | None:
-        """The live block, of those seen, that begins or ends closest to an address."""
+        """The known live block whose beginning or end is closest to an address."""
         live = [b for b in self._seen.values() if self.find(b.low) == b]
         return min([*self._own.values(), *self._borrowed, *live], default=None,
                    key=lambda b: min(abs(address - b.low), abs(address - b.high + 1)))

@@ -1,7 +1,7 @@
-"""What an object file says of itself: 64-bit ELF, little-endian, read without LLVM.
+"""Read symbols and sizes of an object file (64-bit ELF, little-endian), without LLVM.
 
-LLVM's own reader takes a call per section and question, each of which costs as much as all of this.
-Layout: System V ABI, chapter 4 (`Elf64_Ehdr`, `Elf64_Shdr`, `Elf64_Sym`).
+LLVM's own reader takes a call per section and query, each as expensive as all of this. Layout:
+System V ABI, chapter 4 (`Elf64_Ehdr`, `Elf64_Shdr`, `Elf64_Sym`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Section(NamedTuple):
 
 
 def _sections(data: bytes) -> list[_Section]:
-    """None for other formats."""
+    """The section headers; None for other formats."""
     if not data.startswith(_MAGIC):
         return []
     at, = _SECTIONS_AT.unpack_from(data, 40)
@@ -45,7 +45,7 @@ def _sections(data: bytes) -> list[_Section]:
 
 
 def undefined_names(data: bytes) -> list[str]:
-    """Names that an object refers to and does not define; none are known for other formats."""
+    """Names that an object refers to and does not define; [] for other formats."""
     sections = _sections(data)
     for section in sections:
         if section.type == _SYMBOLS:
@@ -57,6 +57,6 @@ def undefined_names(data: bytes) -> list[str]:
 
 
 def bytes_in_memory(data: bytes) -> int:
-    """Bytes that it needs at most where it is loaded, each section on pages of its own."""
+    """Upper bound of the bytes of a loaded object, with each section on pages of its own."""
     sizes = [section.size for section in _sections(data) if section.flags & _ALLOCATED]
     return sum(sizes or [len(data)]) + 2 * mmap.PAGESIZE * max(1, len(sizes))

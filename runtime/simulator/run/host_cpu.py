@@ -1,4 +1,4 @@
-"""The host CPU, as LLVM names it, and what the native forms need to know about it."""
+"""The host CPU as LLVM names it, and the features that generated code depends on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_xe.errors import DeviceError
 
 @dataclass(frozen=True)
 class HostCpu:
-    """`triple`, `name` and `features` make LLVM's target machine."""
+    """The host's `triple`, `name` and `features`, which select LLVM's target machine."""
 
     triple: str
     name: str
@@ -37,12 +37,12 @@ class HostCpu:
 
     @property
     def is_amd(self) -> bool:
-        """One of AMD's, from Zen on."""
+        """True for AMD's CPUs, from Zen on."""
         return self.name.startswith("znver")
 
     @property
     def float_bank(self) -> str:
-        """The register class of a number in floating point, as inline assembly spells it."""
+        """Register class of a floating-point number in inline assembly."""
         return "x" if self.triple.startswith("x86_64") else "w"
 
     @property
@@ -51,7 +51,7 @@ class HostCpu:
 
 
 _PREFERENCES = ",-prefer-256-bit,+fast-dpwssd"
-"""64-byte vectors; and VPDPWSSD whole, which LLVM would split where chains of it are long."""
+"""64-byte vectors; and undivided VPDPWSSD, which LLVM would split in long chains."""
 
 _ADDED_BY_LEVEL = {
     "x86-64": "64bit cmov cx8 fxsr mmx sse sse2",

@@ -1,6 +1,6 @@
-"""Compile host modules with LLVM, keep the objects on disk, load them into the process.
+"""Compile host modules with LLVM, cache the objects on disk, and load them into the process.
 
-Objects are kept in `<cache>/simulator` (`code_cache`); the key hashes the module text, the host
+Objects are cached in `<cache>/simulator` (`code_cache`); the key hashes the module text, the host
 CPU, llvmlite's version and the sources of this package and of the tables of devices and intrinsics.
 """
 
@@ -32,7 +32,7 @@ _lock = ForkLock()
 
 @cache
 def source_hash() -> str:
-    """Hash of the simulator's sources and of the tables it asks: others make other objects."""
+    """Hash of the sources that objects depend on: the simulator's, and tables that it uses."""
     tables = [_file_of(f"triton_xe.{table}") for table in ("hardware", "intrinsics")]
 
     def files() -> list[str]:
@@ -49,14 +49,14 @@ def source_hash() -> str:
 
 
 def _file_of(module: str) -> str:
-    """Where a module lies, without importing it."""
+    """Path of a module, without importing it."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     return str(spec.origin)
 
 
 LARGE = 8 << 20
-"""Characters of a module from which on LLVM takes twice as long for code that is hardly faster."""
+"""Characters of a module from which on full optimisation doubles LLVM's time for little gain."""
 
 
 def _fresh_machine(effort: int = 2) -> llvm.TargetMachine:
@@ -137,7 +137,7 @@ def _with_bytes(load: re.Match[str]) -> str:
 
 
 IN_PIECES = " in pieces"
-"""The end of a kind of kernels whose vector work is in functions of its own: see `pieces`."""
+"""Suffix of the kind of kernels whose vector work is in functions of its own: see `pieces`."""
 
 
 def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
@@ -165,10 +165,10 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 class NativeCode:
-    """Objects loaded into the process together; looks up addresses by symbol.
+    """Objects loaded into the process as one; finds addresses by symbol.
 
-    `DeviceError` when they call what this process does not have; LLVM would take it to be at 0.
-    No object calls another.
+    `DeviceError` if they call a function that this process lacks; LLVM would assume address 0. No
+    object calls another.
     """
 
     def __init__(self, *objects: bytes) -> None:
@@ -190,7 +190,7 @@ class NativeCode:
 
 
 def _provide(names: list[str]) -> None:
-    """Make library functions that are called; refuse what does not exist."""
+    """Compile and load library functions that are called; refuse unknown ones."""
     for name in names:
         if llvm.address_of_symbol(name) or in_libmvec(name):
             continue
@@ -212,10 +212,9 @@ _loaded: dict[str, NativeCode] = {}
 
 
 def helper_address(name: str, host: HostCpu | None = None) -> int:
-    """The address of a library function, compiled and loaded once per process.
+    """Address of a library function, compiled and loaded once per process.
 
-    Its name and the host say all that its code depends on: where the object is kept, no text is
-    made.
+    Its code depends on its name and the host alone, so that a cached object needs no text.
     """
     with _lock:
         if name not in _loaded:
@@ -241,7 +240,7 @@ def _source(name: str, host: HostCpu) -> str:
 def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> NativeCode:
     """Compile (or find) and load a host module, with the library functions it calls.
 
-    And with the one that calls it: the first kernel brings that along, a loader less to set up.
+    The first kernel also loads its runner, because one loader less is faster to set up.
     """
     with _lock:
         for name in helpers:

@@ -1,4 +1,4 @@
-"""A kernel in its LLVM module: what is asked of it, and what is translated."""
+"""A kernel in its LLVM module: queries about it, and its translation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel as LLVM IR text: its host modules, kept on disk, and its parsed form when needed.
+"""A kernel as LLVM IR text, with its cached host modules, and its parsed form if needed.
 
 Host modules: `<cache>/simulator/<key>.host`, the key as in `jit` with the module, kernel and part.
 """
@@ -43,7 +43,7 @@ class KernelSource:
 
     @once
     def parsed(self) -> KernelModule:
-        """The kernel in its module, which is not read where a host module is kept."""
+        """The kernel in its module, which is not parsed if a host module is cached."""
         from triton_xe.runtime.simulator.run.kernel_module import KernelModule
 
         with paused_collector():
@@ -55,12 +55,12 @@ class KernelSource:
 
     @property
     def has_known_guards(self) -> bool:
-        """True if it has fallbacks that a checked launch can do without."""
+        """True if a checked launch can leave out some of its fallbacks."""
         return self.parsed.has_known_guards
 
     @property
     def has_atomics(self) -> bool:
-        """True if what it does may depend on the order of its programs, if it is right."""
+        """True if its results may legitimately depend on the order of its programs."""
         return self.parsed.has_atomics
 
     @property
@@ -78,11 +78,11 @@ class KernelSource:
         return self.parsed.argument_types
 
     def check(self) -> None:
-        """Refuse what the device cannot hold: lanes, work-items, shared local memory."""
+        """Refuse a kernel that exceeds the device's lanes, work-items or shared local memory."""
         self.parsed.check()
 
     def kept(self, how: str) -> HostKernel | None:
-        """The host module of an unchecked part, if it was made before."""
+        """The cached host module of an unchecked part; None if there is none."""
         found = code_cache.read(self._path(how))
         return None if found is None else _read(found)
 
@@ -90,9 +90,9 @@ class KernelSource:
         self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
         in_step: bool = False, arguments: Sequence[int] = (),
     ) -> HostKernel:
-        """The host module of a part; that of an unchecked one comes from the cache if it can.
+        """The host module of a part, from the cache if it is unchecked and cached.
 
-        One in step has a version for these `arguments`, of which integers count.
+        An in-step form has a version for these `arguments`, of which integers count.
         """
         if sanitizer is not None:
             return self.parsed.translated(
@@ -112,7 +112,7 @@ class KernelSource:
 
 
 def _written(host: HostKernel) -> bytes:
-    """A line of JSON, and the text as it is: most of it, and read in no time."""
+    """A line of JSON, then the text unencoded, because it is most of the bytes."""
     fields = asdict(host)
     text = fields.pop("text")
     return f"{json.dumps(fields)}\n{text}".encode()

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _HEAD = struct.Struct(f"<{Record.NEXT}q")
 _ERROR, _TIME = int(Record.ERROR_RECORD), int(Code.TIME)
-"""Read often; a member of an enumeration takes longer to find than a number."""
+"""Values that are read often, as integers, because looking up an enumeration's member is slow."""
 _REST = bytes(8 * (Record.ARGUMENTS - Record.NEXT))
 CHUNKS_PER_THREAD = 32
-"""At least: work-groups may differ in cost."""
+"""Least number of chunks per thread, because work-groups may differ in cost."""
 
 _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
             "f32": "f4x", "f64": "d"}
-"""How `struct` packs a value into a slot of 8 bytes."""
+"""Format of `struct` for a value in a slot of 8 bytes."""
 
 
 def _divided(total: int, threads: int) -> tuple[int, int]:
-    """Into how many parts work-groups are divided, and how many of one a thread takes at once."""
+    """Number of parts of the work-groups, and number of work-groups that a thread takes at once."""
     if threads < 2:
         return 1, total
     return min(threads, MOST_PARTS), max(1, total // (threads * CHUNKS_PER_THREAD))
@@ -56,7 +56,7 @@ def _runner(launch: Launch) -> int:
 
 @cache
 def runner_name(takes_turns: bool, has_barrier: bool, is_checked: bool = False) -> str:
-    """The library function that runs the programs of such a kernel."""
+    """Name of the library function that runs the programs of such a kernel."""
     checked = ("checked",) if is_checked else ()
     kind = ("together",) if takes_turns else ("run", "barrier" if has_barrier else "plain")
     return symbol(*kind, *checked)
@@ -65,7 +65,7 @@ def runner_name(takes_turns: bool, has_barrier: bool, is_checked: bool = False) 
 def pack_arguments(
     kernel: str, types: tuple[str, ...], values: Sequence[int | float]
 ) -> bytes:
-    """The arguments: one slot of 8 bytes each."""
+    """Pack the arguments into slots of 8 bytes."""
     packer = _packer(types)
     try:
         if packer is not None:
@@ -77,7 +77,7 @@ def pack_arguments(
 
 @cache
 def _packer(types: tuple[str, ...]) -> struct.Struct | None:
-    """Takes just those values that need no second look; none exists for a single bit."""
+    """Packer for values that are plain numbers in range; None if a parameter is a single bit."""
     letters = [_LETTERS.get(kind) for kind in types]
     return None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
 
@@ -95,7 +95,7 @@ def _record_of(nbytes: int) -> type[ctypes.Array[ctypes.c_int64]]:
 
 
 def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | float]) -> bytes:
-    """Values that may be unsigned, infinite once rounded, or wrong."""
+    """Pack values that may be unsigned, infinite after rounding, or of a wrong type."""
     if len(types) != len(values):
         raise DeviceError(
             f"kernel {kernel} takes {len(types)} arguments, {len(values)} were given"
@@ -109,7 +109,7 @@ def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | floa
 
 
 def _rounded(kind: str, value: float) -> int:
-    """The bits of a number of a floating-point type; what is too large is infinite."""
+    """Bits of a number in a floating-point type; numbers beyond its range become infinite."""
     letters = f"<{_LETTERS[kind]}"
     try:
         return int.from_bytes(struct.pack(letters, value), "little")
@@ -118,14 +118,14 @@ def _rounded(kind: str, value: float) -> int:
 
 
 class Prepared:
-    """What launches of a kernel have in common, of which nothing unusual is asked."""
+    """Common state of a kernel's plain launches."""
 
     def __init__(
         self, kernel: str, host: HostKernel, code: object, address: int, resident: int
     ) -> None:
         self.kernel, self.host, self.address = kernel, host, address
         self._code = code
-        """Loaded as long as this is here."""
+        """Reference that keeps the code loaded."""
         self._letters = [_LETTERS.get(kind, "") for kind in host.argument_types]
         self._packer = struct.Struct(
             f"<{Record.NEXT}q{8 * (Record.ARGUMENTS - Record.NEXT)}x{''.join(self._letters)}")
@@ -135,15 +135,15 @@ class Prepared:
         self._shared = (host.sub_groups, host.slm_bytes, 0)
         self._rest = (0, 0, resident, 0, 0, 0)
         self._unused: list[ctypes.Array[ctypes.c_int64]] = []
-        """Records of launches that have ended."""
+        """Launch records that can be reused."""
         self.spent = 0
-        """Nanoseconds that its launches took, on all their threads."""
+        """Nanoseconds of its launches, summed over all threads."""
 
     def run(
         self, grid: tuple[int, int, int], arguments: Sequence[int | float],
         cold: bytearray | None,
     ) -> bool:
-        """Run the grid and wait; false, and nothing is done, where arguments need a second look."""
+        """Run the grid and wait; return False without running if arguments need a closer look."""
         x, y, z = grid
         total = x * y * z
         if not total or "" in self._letters:
@@ -173,21 +173,23 @@ class Prepared:
         return True
 
     def trap(self, grid: tuple[int, int, int], error: list[int]) -> NoReturn:
-        """Raise what the error record of a launch says."""
+        """Raise the error of a launch's error record."""
         _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), error)
 
     def native(self) -> tuple[bytes, bytes, int]:
-        """For compiled code: the job, what precedes the arguments of each launch, and the flags of
-        a work-group for code that was left out."""
+        """State for compiled code.
+
+        It is the job, the words before the arguments, and the flags for cold code.
+        """
         head = _HEAD.pack(*(0,) * 6, *self._shared, 0, *self._rest) + _REST
         return bytes(self._job), head, 0 if self.host.is_whole else self.host.sub_groups
 
 
 class Launch(NamedTuple):
-    """A grid of a loaded kernel: where its code is.
+    """A grid of a loaded kernel, with the address of its code.
 
-    A shuffled one of which the checks have notes begins its programs in another order; without
-    them, programs and subgroups take turns in another order, too.
+    In shuffled order, a checked launch begins its programs in another order.  Without checks,
+    programs and subgroups also take turns in another order.
     """
 
     kernel: str
@@ -196,27 +198,27 @@ class Launch(NamedTuple):
     arguments: bytes
     grid: tuple[int, int, int]
     state: LaunchState | None = None
-    """Set for a sanitized launch."""
+    """State of a sanitized launch; None for others."""
     resident: int = 0
-    """How many work-groups the device holds at once, for a kernel whose programs run together."""
+    """Work-groups that the device holds at once, for a kernel with interleaved programs."""
     seed: int = 0
-    """Of a shuffled order of programs and subgroups."""
+    """Seed of a shuffled order of programs and subgroups."""
     programs: Sequence[int] | None = None
-    """The programs to run, by number; all without it."""
+    """Numbers of the programs to run; None for all."""
     code: object = None
-    """What `address` is in, which stays loaded as long as this is held."""
+    """Reference that keeps the code at `address` loaded."""
 
     def program(self, group: int) -> tuple[int, int, int]:
-        """The program id of a work-group, as error records have it."""
+        """The program id of a work-group number of an error record."""
         number = group if self.state is None else self.state.number(group)
         return program(number, self.grid)
 
 
 def run(launch: Launch, cold: bytearray | None = None) -> None:
-    """Run the grid, or its `programs`, and wait; raises `SimulatorTrap` when a subgroup trapped.
+    """Run the grid, or its `programs`, and wait; raise `SimulatorTrap` if a subgroup trapped.
 
-    `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to; some
-    programs alone are run in the whole kernel.
+    `cold` (one byte per subgroup) receives 1 where a subgroup reached code that was left out.  A
+    launch with `programs` must use the whole kernel.
     """
     total = math.prod(launch.grid)
     order = None
@@ -293,7 +295,7 @@ def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], Sani
 
 
 def _go_on(launch: Launch, state: LaunchState) -> None:
-    """Let a launch take note of faults and go on."""
+    """Record a fault in the state of a launch, and continue."""
     from triton_xe.runtime.simulator.sanitizer.state import Word
 
     seen: set[tuple[str, str]] = set()
@@ -333,7 +335,7 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
 
 
 def _deadlock(launch: Launch, error: list[int]) -> str:
-    """No program can go on: one of those that wait, and what might have helped."""
+    """Message about a deadlock: one program that waits, and a hint."""
     line, group, warp, live, resident, begun = error[1:7]
     total = math.prod(launch.grid)
     later = ("all others have ended" if live < total else "all programs of the launch wait")
@@ -347,7 +349,7 @@ def _deadlock(launch: Launch, error: list[int]) -> str:
 
 
 def _still_running(launch: Launch, error: list[int]) -> str:
-    """Where the first subgroup was that noticed the end, if one did."""
+    """Position of the first subgroup that noticed the timeout, or ""."""
     if not error[4]:
         return ""
     place = launch.host.locations.get(error[1])

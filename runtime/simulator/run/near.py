@@ -1,8 +1,8 @@
-"""Addresses for the sections of an object, within reach of each other.
+"""Map the sections of an object within reach of each other.
 
-LLVM maps code, constants and variables one by one, each wherever the system has room; code reaches
-the others by 32 bits.  In a process that has mapped gigabytes, a small gap far above them would
-take one section, and the next would not fit there: LLVM ends the process.
+LLVM maps code, constants and variables one by one, wherever the system has room, but code addresses
+the others by 32 bits.  In a process that has mapped gigabytes, a small gap far above them may take
+one section and not the next.  Then LLVM ends the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 
 REACH = 1 << 30
-"""Bytes between two sections at most, of the 2 GiB that an instruction may say."""
+"""Largest distance of two sections in bytes, out of the 2 GiB that an instruction can address."""
 _NO_ACCESS, _NO_RESERVE, _FAILED = 0, 0x4000, ctypes.c_void_p(-1).value
 
 
@@ -30,7 +30,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _map(nbytes: int) -> int | None:
-    """Where the system has room for that much; None where nowhere."""
+    """Address at which the system has room for that many bytes; None if nowhere."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
     at = _libc().mmap(None, nbytes, _NO_ACCESS, flags, -1, 0)
     return None if at == _FAILED else int(at)
@@ -38,10 +38,10 @@ def _map(nbytes: int) -> int | None:
 
 @contextmanager
 def near_each_other(nbytes: int) -> Iterator[None]:
-    """Inside, whatever is mapped, of so many bytes together, lies within `REACH`.
+    """Map `nbytes` in total within `REACH` of each other, inside this context.
 
-    The system fills the highest gap that fits; gaps far above the first that takes all are filled
-    as long as this lasts.
+    The system fills the highest gap that fits.  So gaps far above the first one that takes all
+    bytes are filled until the context ends.
     """
     size = 1 << max(nbytes, mmap.PAGESIZE).bit_length()
     whole = _map(size) if sys.platform == "linux" else None

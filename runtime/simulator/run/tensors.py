@@ -1,4 +1,4 @@
-"""The tensors that a checked launch was given: their names, extents, and elements by address."""
+"""Tensor arguments of a checked launch: their names, extents, and elements by address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
-"""Of a launch: number among the kernel's parameters and name of each tensor; the tensors."""
+"""Parameter number and name of each tensor of a launch; and the tensors."""
 
 
 def tensors_of(given: Given | None) -> dict[int, Tensor]:
@@ -20,7 +20,7 @@ def tensors_of(given: Given | None) -> dict[int, Tensor]:
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument of the kernel by name, a tensor or another object that has an address."""
+    """An argument of the kernel by name: a tensor, or another object that has an address."""
 
     name: str
     value: Any
@@ -34,14 +34,14 @@ class Tensor:
 
     @property
     def _shape(self) -> tuple[int, ...] | None:
-        """None of what is no tensor with strides."""
+        """The shape; None for an object without strides."""
         if not self._has_elements or not hasattr(self.value, "stride"):
             return None
         return tuple(self.value.shape)
 
     @property
     def extent(self) -> tuple[int, int] | None:
-        """The first address, and the one past the last, of its elements; None if not known."""
+        """First address and end address of its elements; None if unknown."""
         shape = self._shape
         if shape is None or 0 in shape:
             return None
@@ -52,7 +52,7 @@ class Tensor:
 
     @property
     def integer_bytes(self) -> int:
-        """The size of an element of more than a byte, where it is an integer; else 0."""
+        """Bytes of an integer element of more than a byte; 0 for others."""
         if self._shape is None or not _is_integer(self.value.dtype):
             return 0
         return int(self.value.element_size())
@@ -79,7 +79,7 @@ class Tensor:
 
 _ELEMENTS = "data_ptr", "element_size", "dtype"
 _HAS_ELEMENTS: dict[type, bool] = {}
-"""Of classes: whether all of their objects have these."""
+"""Class -> True if all of its objects have shapes and strides."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _is_integer(dtype: object) -> bool:
 
 
 def _element(offset: int, shape: tuple[int, ...], strides: Sequence[int]) -> str:
-    """`offset`, in elements, as an index; the first one goes over the end where it must."""
+    """`offset`, in elements, as an index; the first index exceeds its size if it must."""
     index, rest = [0] * len(shape), offset
     for k in sorted(range(len(shape)), key=lambda k: (-strides[k], k)):
         if strides[k] > 0 and (shape[k] > 1 or k == 0):

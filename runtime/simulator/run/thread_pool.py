@@ -1,8 +1,8 @@
-"""Host threads that run the work-groups of a launch beside the thread that launches.
+"""Host threads that run the work-groups of a launch next to the launching thread.
 
-`NativePool` is `runtime/native/threads.c`: its threads hold no lock of Python's, spin for a while
-before they sleep, and turn a wild access of a kernel into an error.  `PythonPool` stands for it
-where that library is missing: launches start more slowly, and a wild access ends the process.
+`NativePool` is `runtime/native/threads.c`: its threads do not need Python's lock, spin for a while
+before they sleep, and turn an invalid access of a kernel into an error.  `PythonPool` replaces it
+if that library is missing: launches start more slowly, and an invalid access ends the process.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from triton_xe.runtime import native
 
 PAGE = 4096
 FAULT = 21
-"""Error code of a wild access; the error record's third word is the address."""
+"""Error code of an invalid access; the error record's third word is the address."""
 
 
 class Job(ctypes.Structure):
-    """What launches of a kernel share.
+    """Common data of a kernel's launches.
 
     `size`: bytes of each thread's memory, of which `zero_size` from `zero_from` on are zeroed.
-    `error`: where the record of a launch has that of its errors.
+    `error`: offset of the error record in the record of a launch.
     """
 
     _fields_: ClassVar = [(name, ctypes.c_int64) for name in (
@@ -36,12 +36,12 @@ class Job(ctypes.Structure):
 
 
 class Pool(Protocol):
-    """The threads of this process; one launch at a time has them."""
+    """The threads of this process, which run one launch at a time."""
 
     def run(self, threads: int, job: Job, launch: int) -> None:
-        """Call `runner(kernel, launch, memory)` on up to `threads` threads, this one included.
+        """Call `runner(kernel, launch, memory)` on up to `threads` threads, including this one.
 
-        A launch that finds the others at work for another one runs on its own thread alone.
+        If the other threads run another launch, it runs on this thread alone.
         """
 
     def end(self) -> None:
@@ -118,7 +118,7 @@ _pool: Pool | None = None
 
 
 def pool() -> Pool:
-    """The threads of this process, made for its first launch."""
+    """The threads of this process, started at its first launch."""
     global _pool
     if _pool is None:
         _pool = PythonPool() if native.threads is None else NativePool(native.threads)
@@ -132,7 +132,7 @@ def end() -> None:
 
 
 def _after_fork() -> None:
-    """A forked process has none of its parent's threads."""
+    """Forget the parent's threads, which a forked process does not have."""
     global _pool
     _pool = None
     if native.launch is not None:

@@ -1,6 +1,6 @@
-"""Ends launches that run for too long: a report instead of a hang.
+"""End launches that run for too long: a report instead of a hang.
 
-Launches in compiled code only note when they begin; `launch.c` tells which take too long.
+Launches in compiled code only note their begin; `launch.c` reports those that take too long.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from triton_xe.runtime.simulator.context import Code
 Words = ctypes.Array[ctypes.c_int64]
 _lock = Lock()
 _waiting: dict[int, tuple[float, Words, int, int]] = {}
-"""Changed without the lock: one operation of a dictionary is not interrupted."""
+"""Watched launches; changed without a lock, because a dictionary operation is atomic."""
 _wake = threading.Event()
 _thread: threading.Thread | None = None
 TICK = 0.05
 SLEEP = 10.0
-"""Seconds between two looks at launches in compiled code, which wake nobody."""
+"""Seconds between two checks of launches in compiled code, which do not wake this thread."""
 LEAST_LIMIT = 3 * SLEEP
-"""That a launch may have in compiled code, where it ends up to SLEEP late."""
+"""Smallest time limit of launches in compiled code, which end up to SLEEP late."""
 
 
 def watch(words: Words, error: int, seconds: float, code: int) -> None:
-    """Note `code` in `words[error]` when a launch runs for more than `seconds` (0: never).
+    """Write `code` to `words[error]` if a launch runs for more than `seconds` (0: never).
 
     `unwatch` must follow when the launch has ended.
     """
@@ -42,7 +42,7 @@ def watch(words: Words, error: int, seconds: float, code: int) -> None:
 
 
 def unwatch(words: Words) -> None:
-    """The launch has ended."""
+    """Stop watching a launch, because it has ended."""
     _waiting.pop(id(words), None)
 
 
@@ -56,7 +56,7 @@ def _start() -> None:
 
 
 def _after_fork() -> None:
-    """A forked process has no thread of its parent's."""
+    """Forget the parent's thread, which a forked process does not have."""
     global _thread, _wake
     _thread, _wake = None, threading.Event()
     _waiting.clear()
