@@ -545,6 +545,31 @@ class Affine:
             [*right.conditions, inside])
 
 
+Limit = tuple[Symbol, Range]
+
+
+def limit(need: Guard) -> Limit | None:
+    """The range of a single symbol that a condition of the form a >= b implies, if it is of one."""
+    gap = need.amount - need.bound
+    if len(gap.terms) != 1 + bool(gap.constant_part):
+        return None
+    ((monomial, factor),) = ((m, c) for m, c in gap.terms.items() if m)
+    if len(monomial) != 1:
+        return None
+    ends = (-(gap.constant_part // factor), inf) if factor > 0 else (
+        -inf, gap.constant_part // -factor)
+    return monomial[0], ends  # type: ignore[return-value]
+
+
+def met(limits: Iterable[Limit | None]) -> dict[Symbol, Range]:
+    """The ranges of symbols within all limits."""
+    found: dict[Symbol, Range] = {}
+    for symbol, (low, high) in filter(None, limits):
+        least, most = found.get(symbol, _ENDLESS)
+        found[symbol] = max(low, least), min(high, most)
+    return found
+
+
 def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
     """The ranges of single symbols that conditions of the form a >= b imply.
 
@@ -552,21 +577,7 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
     >>> implied(needs)["n"][0]
     3
     """
-    found: dict[Symbol, Range] = {}
-    for need in needs:
-        gap = need.amount - need.bound
-        symbols, rest = gap.symbols, gap.constant_part
-        factor = sum((gap - rest).terms.values())
-        if len(symbols) != 1 or not factor or gap - rest != Poly.symbol(*symbols) * factor:
-            continue
-        (symbol,) = symbols
-        low, high = found.get(symbol, _ENDLESS)
-        if factor > 0:
-            low = max(low, -(rest // factor))
-        else:
-            high = min(high, rest // -factor)
-        found[symbol] = low, high
-    return found
+    return met(map(limit, needs))
 
 
 def small_symbols(polys: Iterable[Poly], facts: Facts) -> list[Guard]:

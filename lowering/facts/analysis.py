@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.llvm_ext import AssumeOp
@@ -63,6 +63,7 @@ class Facts:
     def __init__(self, *, trusting: bool = True, ideal: bool = False) -> None:
         self.trusting, self.ideal = trusting, ideal
         self._known: dict[SSAValue, Fact] = {}
+        self._sources: dict[SSAValue, Sequence[SSAValue]] = {}
 
     def of(self, value: SSAValue) -> Fact:
         """The fact of a value."""
@@ -80,12 +81,29 @@ class Facts:
         has_room = exact is not None and fitting(exact, result.bits) == exact
         return not result.bits or (result.wraps and not has_room)
 
+    def idealised(self, values: Iterable[SSAValue]) -> Facts:
+        """The ideal facts, which are these but for some values and what depends on them."""
+        users = self._users(self._sources)
+        waiting = list(values)
+        reached = set(waiting)
+        while waiting:
+            fresh = [user for user in users.get(waiting.pop(), ()) if user not in reached]
+            reached.update(fresh)
+            waiting += fresh
+        made = Facts(trusting=self.trusting, ideal=True)
+        made._known = {v: fact for v, fact in self._known.items() if v not in reached}
+        return made
+
+    def _users(self, values: Iterable[SSAValue]) -> dict[SSAValue, list[SSAValue]]:
+        users: dict[SSAValue, list[SSAValue]] = {}
+        for made in values:
+            for source in self._sources[made]:
+                users.setdefault(source, []).append(made)
+        return users
+
     def _solve(self, value: SSAValue) -> Fact:
         order = self.unsolved([value])
-        users: dict[SSAValue, list[SSAValue]] = {}
-        for made in order:
-            for source in _sources(made):
-                users.setdefault(source, []).append(made)
+        users = self._users(order)
         found: dict[SSAValue, Fact] = {}
         changes: dict[SSAValue, int] = {}
         waiting = deque(order)
@@ -122,27 +140,27 @@ class Facts:
                 elif at not in self._known and at not in entered:
                     entered.add(at)
                     first, later = _ordered_sources(at)
+                    self._sources[at] = (*first, *later)
                     handed_back += later
                     waiting.append((at, True))
                     waiting += [(v, False) for v in first]
         return list(order)
 
     def _evaluated(self, value: SSAValue, found: dict[SSAValue, Fact]) -> Fact:
-        given = [fact for source in _sources(value)
+        given = [fact for source in self._sources[value]
                  if (fact := found.get(source) or self._known.get(source)) is not None]
         return self._stated(value, rounded(self._computed(value, given)))
 
     def _computed(self, value: SSAValue, given: Sequence[Fact]) -> Fact:
         """A value's fact from those of its sources, as far as a loop has handed them back."""
-        op, constant = value.owner, constant_of(value)
-        if constant is not None:
-            return _constant(value, constant)
-        if isinstance(op, Block):
+        op = value.owner
+        if type(value) is BlockArgument:
             return _block_argument(value, given)
-        if type(op) in RULES and len(given) == len(op.operands):
+        if type(op) in RULES and len(given) == len(self._sources[value]):
             return RULES[type(op)](Result.of(op, ideal=self.ideal), given)
         if isinstance(op, arith.ConstantOp):
-            return _listed(op)
+            constant = constant_of(value)
+            return _listed(op) if constant is None else _constant(value, constant)
         if isinstance(op, scf.ForOp | scf.IfOp):
             return _joined(value, given)
         return unknown(bits_of(value), len(shape_of(value)))
@@ -157,19 +175,14 @@ class Facts:
         return fact if shape_of(value) else _assumed(value, fact)
 
 
-def _sources(value: SSAValue) -> Sequence[SSAValue]:
-    first, later = _ordered_sources(value)
-    return (*first, *later)
-
-
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
     """Values that a fact is computed from, and those that only a loop's back edge passes."""
     op = value.owner
-    if isinstance(op, Block):
+    if type(value) is BlockArgument:
         held = carried(value)
         if held is not None:
             return (held.start,), (held.end,)
-        loop = op.parent_op()
+        loop = value.block.parent_op()
         return (tuple(loop.operands[:3]), ()) if isinstance(loop, scf.ForOp) else ((), ())
     if type(op) in RULES:
         return op.operands, ()
@@ -207,8 +220,7 @@ def _joined(value: SSAValue, given: Sequence[Fact]) -> Fact:
     return fact
 
 
-def _block_argument(value: SSAValue, given: Sequence[Fact]) -> Fact:
-    assert isinstance(value, BlockArgument)
+def _block_argument(value: BlockArgument, given: Sequence[Fact]) -> Fact:
     if carried(value) is not None:
         return _joined(value, given)
     bits, rank = bits_of(value), len(shape_of(value))

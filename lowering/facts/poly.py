@@ -1,8 +1,8 @@
 """Integer polynomials over the scalars of a kernel, the arithmetic that surface raising is based
 on.
 
-A symbol is any hashable object: an SSA value, or one of the derived symbols of `affine`. Overflow
-is not modelled: index arithmetic that wraps addresses memory the kernel does not own.
+A symbol is any hashable object: an SSA value, or one of the derived symbols of `affine`.
+Integers are those of mathematics, without a width; `affine` states where a kernel computes them.
 """
 
 from __future__ import annotations
@@ -78,17 +78,21 @@ class Poly:
         return {symbol for monomial in self.terms for symbol in monomial}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Poly) and dict(self.terms) == dict(other.terms)
+        return isinstance(other, Poly) and self.terms == other.terms
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
 
     def __add__(self, other: Poly | int) -> Poly:
-        if isinstance(other, int):
-            other = Poly.constant(other)
+        return self._plus(other, 1)
+
+    def _plus(self, other: Poly | int, factor: int) -> Poly:
+        added = other.terms if isinstance(other, Poly) else {_ONE: other}
+        if not added:
+            return self
         out = dict(self.terms)
-        for monomial, coefficient in other.terms.items():
-            total = out.get(monomial, 0) + coefficient
+        for monomial, coefficient in added.items():
+            total = out.get(monomial, 0) + coefficient * factor
             if total:
                 out[monomial] = total
             else:
@@ -99,7 +103,7 @@ class Poly:
         return Poly({monomial: -c for monomial, c in self.terms.items()})
 
     def __sub__(self, other: Poly | int) -> Poly:
-        return self + (-other)
+        return self._plus(other, -1)
 
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):

@@ -55,9 +55,10 @@ def element_of(value: SSAValue) -> Attribute:
 
 def constant_of(value: SSAValue) -> int | None:
     """The integer of a scalar or splat constant."""
-    if not isinstance(value.owner, arith.ConstantOp):
+    op = value.owner
+    if type(op) is not arith.ConstantOp:
         return None
-    held = value.owner.value
+    held = op.value
     if isinstance(held, IntegerAttr):
         return held.value.data
     if isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat():
@@ -92,8 +93,10 @@ class Carried:
 
 def carried(value: SSAValue) -> Carried | None:
     """How a loop carries a block argument; None if no loop carries it."""
-    loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
-    if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or not value.index:
+    if type(value) is not BlockArgument or not value.index:
+        return None
+    loop = value.block.parent_op()
+    if not isinstance(loop, scf.ForOp):
         return None
     place = value.index - 1
     last = loop.body.block.last_op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 
 def operands_first(
@@ -21,11 +21,11 @@ def operands_first(
         at, ready = waiting.pop()
         if at in known:
             continue
-        if ready or not isinstance(at.owner, Operation):
+        if ready or type(at) is BlockArgument:
             yield at
             continue
         waiting.append((at, True))
-        waiting += [(v, False) for v in through(at.owner) if v not in known]
+        waiting += [(v, False) for v in through(at.owner) if v not in known]  # type: ignore[arg-type]
 
 
 def operands_of(*kinds: type[Operation]) -> Callable[[Operation], Iterable[SSAValue]]:

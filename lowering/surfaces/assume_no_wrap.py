@@ -58,10 +58,13 @@ class AssumeNoWrapPass(TargetedPass):
 
 
 def _assume(function: FuncOp) -> None:
-    proved, ideal = Facts(), Facts(ideal=True)
-    roots = [value for value in _used(function) if _gains(proved.of(value), ideal.of(value))]
-    order = Facts().unsolved(roots)
-    needs = _conditions(order, Affine(), proved)
+    proved, used = Facts(), list(_used(function))
+    doubtful = [v for v in proved.unsolved(used) if _is_doubtful(v, proved)]
+    if not doubtful:
+        return
+    ideal = proved.idealised(doubtful)
+    order = Facts().unsolved(v for v in used if _gains(proved.of(v), ideal.of(v)))
+    needs = _conditions(order, set(doubtful), Affine())
     met = _decidable(order, needs)
     if not met:
         return
@@ -70,9 +73,7 @@ def _assume(function: FuncOp) -> None:
     for op in met:
         if isinstance(op, RING):
             op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
-    proved = Facts()
-    for op in met:
-        if type(op) in _UNSIGNED and proved.range(op.operands[0])[0] < 0:
+        else:
             _make_unsigned(op)
 
 
@@ -95,20 +96,26 @@ Needs = dict[Operation, list[Guard] | None]
 """Guards under which operations neither wrap nor divide negative numbers; None if unknown."""
 
 
-def _conditions(values: Iterable[SSAValue], affine: Affine, facts: Facts) -> Needs:
+def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
+    """True if a value may have wrapped around, or is a quotient of a negative number."""
+    op = value.owner
+    if isinstance(op, RING):
+        return facts.wraps(op)
+    return isinstance(op, tuple(_UNSIGNED)) and facts.range(op.operands[0])[0] < 0
+
+
+def _conditions(order: Iterable[SSAValue], doubtful: set[SSAValue], affine: Affine) -> Needs:
     found: Needs = {}
-    for op in (value.owner for value in values):
-        if not isinstance(op, Operation):
+    for value in order:
+        if value not in doubtful:
             continue
+        op = value.owner
+        assert isinstance(op, Operation)
         try:
-            if isinstance(op, RING) and facts.wraps(op):
-                found[op] = None
-                found[op] = list(affine.exact(op.result).conditions)
-            elif isinstance(op, tuple(_UNSIGNED)) and facts.range(op.operands[0])[0] < 0:
-                found[op] = None
-                found[op] = _natural(op, affine)
+            found[op] = (list(affine.exact(value).conditions) if isinstance(op, RING)
+                         else _natural(op, affine))
         except Unknown:
-            continue
+            found[op] = None
     return found
 
 
@@ -143,10 +150,7 @@ def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
     """Guards under which the operands of a division of tensors are not negative."""
     if not shape_of(op.results[0]):
         return None
-    try:
-        return [guard for value in op.operands for guard in affine.natural(value).conditions]
-    except Unknown:
-        return None
+    return [guard for value in op.operands for guard in affine.natural(value).conditions]
 
 
 def _make_unsigned(op: Operation) -> None:

@@ -133,11 +133,13 @@ class Facts:
 
 def _steps(op: Operation, facts: Facts) -> tuple[int, int] | None:
     """The steps of a division's operands, if the first one is not negative."""
-    scratch = Table.read(facts.table.text())
+    length = len(facts.table.steps)
     try:
-        a, b = (value_of(v, scratch) for v in op.operands)
+        a, b = (value_of(v, facts.table) for v in op.operands)
     except Unknown:
         return None
+    finally:
+        facts.table.shorten(length)
     return None if max(a, b) >= facts.count or facts.least(a) < 0 else (a, b)
 
 

@@ -29,7 +29,9 @@ from triton_xe.lowering.facts.affine import (
     Pointers,
     implied,
     invariant_in,
+    limit,
     made_inside,
+    met,
     multiple_of,
 )
 from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
@@ -292,13 +294,14 @@ def _known_before(symbol: Symbol, loop: Operation) -> bool:
 
 
 def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> list[Guard]:
-    """All requirements except those that the others imply."""
-    kept = list(dict.fromkeys(conditions))
-    for condition in tuple(kept):
-        others = [need for need in (*kept, *needs) if need != condition]
-        if affine.nonnegative(condition.amount - condition.bound, implied(others)):
-            kept.remove(condition)
-    return [*kept, *needs]
+    """All requirements except the conditions that the others imply."""
+    conditions = [need for need in dict.fromkeys(conditions) if need not in needs]
+    limits = {need: limit(need) for need in (*conditions, *needs)}
+    for condition in conditions:
+        others = met(each for need, each in limits.items() if need is not condition)
+        if affine.nonnegative(condition.amount - condition.bound, others):
+            del limits[condition]
+    return [*(need for need in conditions if need in limits), *needs]
 
 
 def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list[Guard]:
