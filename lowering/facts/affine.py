@@ -545,10 +545,7 @@ class Affine:
             [*right.conditions, inside])
 
 
-Limit = tuple[Symbol, Range]
-
-
-def limit(need: Guard) -> Limit | None:
+def limit(need: Guard) -> tuple[Symbol, Range] | None:
     """The range of a single symbol that a condition of the form a >= b implies, if it is of one."""
     gap = need.amount - need.bound
     if len(gap.terms) != 1 + bool(gap.constant_part):
@@ -561,7 +558,7 @@ def limit(need: Guard) -> Limit | None:
     return monomial[0], ends  # type: ignore[return-value]
 
 
-def met(limits: Iterable[Limit | None]) -> dict[Symbol, Range]:
+def met(limits: Iterable[tuple[Symbol, Range] | None]) -> dict[Symbol, Range]:
     """The ranges of symbols within all limits."""
     found: dict[Symbol, Range] = {}
     for symbol, (low, high) in filter(None, limits):

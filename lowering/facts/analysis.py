@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.llvm_ext import AssumeOp
