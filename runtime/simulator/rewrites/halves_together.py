@@ -110,8 +110,7 @@ class _Rewrite:
         return first[0], found
 
     def _part(self, x: Operand) -> tuple[Operand, Sequence[int]]:
-        """Source and indices of a shuffled operand; otherwise the operand and all of its indices.
-        """
+        """Source and indices of a shuffled operand; otherwise the operand and its indices."""
         i = self._definition(x)
         if i is None or i.opcode != "shufflevector":
             return x, range(x.type.lanes)

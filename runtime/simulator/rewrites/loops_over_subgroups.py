@@ -259,8 +259,7 @@ class _Stretch:
         return Block(self._renamed(block.label), self.out)
 
     def _is_same(self, i: Instruction) -> bool:
-        """True if an instruction is equal for all subgroups, with operands known before the loop.
-        """
+        """True if an instruction is equal for all subgroups, from values known before the loop."""
         if i.result is None or i.result in self.loops.own:
             return False
         if not all(o.local is None or self._is_before(o) for o in i.operands):

@@ -1,1 +1,1 @@
-"""Checks of a launch: bounds, alignment, races, values that were never written."""
+"""Checks of a launch: bounds, alignment, races, reads of undefined or unwritten memory."""

@@ -1,4 +1,4 @@
-"""What the running work-group has acquired of what others released; see `sync`."""
+"""Releases of other work-groups that the running one has acquired; see `sync`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from triton_xe.runtime.simulator.sanitizer.state import Item, Known, Node, Publi
 
 MOST_STEPS = 1 << 12
 SOON = 4
-"""Records that are visited at once when something is acquired and nothing is left from before."""
+"""Records that are visited at once if something is acquired and none are pending."""
 AT_A_TIME = 64
-"""Records that are visited before another look whether an access has been acquired."""
+"""Records that are visited before the next test whether an access has been acquired."""
 
 
 def _happens_before(
@@ -33,7 +33,7 @@ def _happens_before(
 
 
 def has_acquired(w: Checks, access: tuple[Value, Value, Value, Value], lenient: Value) -> Value:
-    """True if it has acquired an access, after as much has been visited as that takes."""
+    """True if the running work-group has acquired an access; visits records as needed."""
     found = w.variable(0, I1)
     with w.when(w.clocked()):
         found.value = w.call(s.KNOWS, w["ctx"], *access, lenient)
@@ -50,7 +50,7 @@ def knows_all(w: Checks, floor: Value) -> Value:
 
 
 def acquire(w: Checks, ctx: Value, listed: Value) -> None:
-    """The running work-group acquires what a list holds."""
+    """Acquire the entries of a list for the running work-group."""
     with w.when(w.clocked()):
         clocks.acquire(w, listed)
         w.ret()
@@ -63,7 +63,7 @@ def acquire(w: Checks, ctx: Value, listed: Value) -> None:
 
 @contextmanager
 def visited_soon(w: Checks) -> Iterator[None]:
-    """Visit some of what is acquired inside at once, if nothing else waits."""
+    """Visit some records acquired inside at once, if no others are pending."""
     idle = w.state[Word.UNVISITED] == 0
     yield
     with w.when(idle):
@@ -77,14 +77,14 @@ def is_held(w: Checks, entry: Value) -> Value:
 
 
 def acquires_more(w: Checks, own: Value) -> None:
-    """`own`: from a subgroup of the same work-group, too."""
+    """Count an acquisition; `own`: from a subgroup of the same work-group, too."""
     w.state[Word.ACQUIRED] = 1
     w.state[Word.WITHIN] |= own.to(I64)
     w.state[Word.ACQUISITIONS] += 1
 
 
 def hold(w: Checks, item: Value) -> None:
-    """Record what was acquired, to be visited."""
+    """Record an acquired item, to be visited later."""
     entry = w.pool[item, Item.ENTRY]
     with w.when(w.pool[item, Item.END] == 0):
         w.pool[entry, Published.HELD] = w.stamp
@@ -97,7 +97,7 @@ def hold(w: Checks, item: Value) -> None:
 
 
 def visit(w: Checks, ctx: Value, steps: Value) -> None:
-    """Acquire up to so many of the records that follow from what was acquired."""
+    """Acquire up to `steps` of the records that follow from acquired ones."""
     state, pool = w.state, w.pool
     most, first = w.group * MOST_STEPS, state[Word.STEPS]
     end = w.select(first + steps < most, first + steps, most)
@@ -106,7 +106,7 @@ def visit(w: Checks, ctx: Value, steps: Value) -> None:
     slots = entries, items, at, last = [w.variable(w.index(word)) for word in words]
 
     def see(record: Value, fields: type[Published | Item], waiting: Variable) -> None:
-        """Put a record that was not seen yet in front of those that wait."""
+        """Put a record that was not seen yet at the front of the pending ones."""
         with w.when((record != 0) & (pool[record, fields.SEEN] != w.stamp)):
             pool[record, fields.SEEN] = w.stamp
             pool[record, fields.LINK] = waiting.value
@@ -153,7 +153,7 @@ def visit(w: Checks, ctx: Value, steps: Value) -> None:
 def _visit_entry(
     w: Checks, entry: Value, see: Callable[[Value], None], see_item: Callable[[Value], None]
 ) -> None:
-    """Acquire one entry, unless all that its work-group released is known."""
+    """Acquire one entry, unless all releases of its work-group are known."""
     node = w.pool[entry, Published.NODE]
     with w.when(w.pool[node, Node.GROUP].to(I64) > w.state[Word.FLOOR]):
         with w.when(w.pool[node, Node.SEEN] != w.stamp):
@@ -167,7 +167,7 @@ def raise_to(w: Checks, floor: Value) -> None:
 
 
 def _acquire_node(w: Checks, node: Value, see_item: Callable[[Value], None]) -> None:
-    """Acquire one release, and leave what its work-group had acquired to do."""
+    """Acquire one release, and queue the list that its work-group had acquired."""
     pool = w.pool
     pool[node, Node.SEEN] = w.stamp
     group = pool[node, Node.GROUP]
@@ -191,7 +191,7 @@ def warp_bit(warp: Value) -> Value:
 
 
 def _raise_floor(w: Checks) -> None:
-    """Count the first work-groups all of whose releases are known."""
+    """Count the leading work-groups all of whose releases are known."""
     floor, going = w.variable(w.state[Word.FLOOR] + 1), w.variable(1, I1)
     with w.loop(lambda: going.value):
         group = floor.value

@@ -1,4 +1,4 @@
-"""The cells of shadow memory: 64 bits that tell of an access, see `checks`."""
+"""The cells of shadow memory: 64 bits that record an access, see `checks`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ class Bits:
 
 BYTES, ATOMIC, EPOCH, PHASE, WARP, GROUP = (
     Bits(*b) for b in ((0, 4), (4, 1), (5, 13), (18, 18), (36, 7), (43, 21)))
-"""`GROUP` is the number + 1.  A cell of several work-groups has the index of a list of accesses, or
-0, in place of epoch and phase."""
+"""Fields of a cell; `GROUP` is the number + 1.
+
+A cell of several work-groups has the index of a list of accesses, or 0, instead of epoch and phase.
+"""
 SEVERAL, SEVERAL_GROUPS = WARP.most, GROUP.most
 SEVERAL_OWNERS = WARP.full | -1 << GROUP.first
 LIST = Bits(EPOCH.first, EPOCH.count + PHASE.count)

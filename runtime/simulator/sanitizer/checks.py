@@ -37,18 +37,18 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
 
 _PIECE = 16
-"""Dwords of a range that are looked at together."""
+"""Dwords of a range that are tested at once."""
 
 
 def _report(w: Checks, code: Code, row: Term, *other: Term) -> Value:
-    """True if the access may happen all the same."""
+    """Report a fault; true if the access may still be executed."""
     access = (w[n] for n in ("ctx", "sg", "site", "lane"))
     tail = (w[n] for n in ("address", "size", "kind"))
     return w.call(s.REPORT, *access, row, *tail, code, *(other or (0, 0, 0)))
 
 
 def report(w: Checks, *arguments: Value) -> Value:
-    """Record the first fault of a launch in the error record, or let the host note it and go on."""
+    """Record the first fault of a launch, or let the host note the fault and continue."""
     goes_on = w.state[Word.GOES_ON] != 0
     fault = w["site"].to(I64) << 8 | w["code"]
     with w.when(w.clean() & ~(goes_on & (w.state[Word.NOTED] == fault))):
@@ -63,7 +63,7 @@ def report(w: Checks, *arguments: Value) -> Value:
 
 
 def find(w: Checks, ctx: Value, address: Value) -> Value:
-    """The entry that holds an address; asks the host once for a new block; -1 when none does."""
+    """Row of the block that contains an address, or -1; a new block is requested once."""
     found = w.variable(-1)
     with w.range(w.state[Word.FIRST_SEARCHED], w.state[Word.SEARCH_END]) as k:
         with w.when(w.holds(w.block(k), address)):
@@ -75,7 +75,7 @@ def find(w: Checks, ctx: Value, address: Value) -> Value:
 
 def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, address: Value,
         size: Value, kind: Value, active: Value) -> Value:
-    """Check one range of bytes; true when the access may happen."""
+    """Check one range of bytes; true if the access may be executed."""
     result = w.variable(1, I1)
     clean = w.clean()
     with w.when(active & ~clean):
@@ -120,7 +120,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
 
 
 def _fine_in_pieces(w: Checks) -> Value:
-    """True if a range of dwords is plainly right, `_PIECE` of them at a time."""
+    """True if a range of dwords has no possible fault, tested `_PIECE` of them at a time."""
     address, size, kind = (w[name] for name in ("address", "size", "kind"))
     known, align = kind.operand.integer_value(), 4 << 8
     kept = 255 & ~Kind.KEPT
@@ -137,7 +137,7 @@ def _fine_in_pieces(w: Checks) -> Value:
 
 
 def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
-    """True if there is memory, even if it is not what the kernel was given."""
+    """True if there is memory at an address, even if the kernel was not given it."""
     row = w.call(s.FIND, w["ctx"], address)
     some = row.compare("sge", 0)
     block = w.block(w.select(some, row, 0))
@@ -147,9 +147,9 @@ def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
 def _conflict(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value
 ) -> Value:
-    """True if an earlier access, which only `reads` or not, is not ordered before the new one.
+    """True if an earlier access, a read if `reads`, is not ordered before the new one.
 
-    `since` counts the barriers, up to the last, that do not order the two.
+    `since` is the number of the latest barriers that do not order the two.
     """
     shared, atomic = (old & new).has(BYTES.full), (old & new).has(ATOMIC.full)
     group, warp, phase = (field.of(old) for field in (GROUP, WARP, PHASE))
@@ -170,9 +170,9 @@ def _conflict(
 def _conflicts(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value, asked: Value
 ) -> tuple[Value, Value]:
-    """True if an access clashes with one of those that a cell tells of; and which.
+    """True if an access conflicts with one that a cell records; and that one.
 
-    If that is not `asked`, whether the cell must go on to tell of them.
+    If not `asked`, True if the cell must continue to record its accesses.
     """
     found = w.variable(_conflict(w, old, new, slm, since, reads=reads))
     who = w.variable(old)
@@ -189,9 +189,9 @@ def _conflicts(
 
 
 def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Value) -> Value:
-    """True if one earlier access of a dword of global memory clashes with a new one.
+    """True if one earlier access of a dword of global memory conflicts with a new one.
 
-    The earlier one is the last write, or tells who has `read` the dword since.
+    The earlier one is the last write, or, with `read`, the reads of the dword since.
     """
     since = w.select(read, 0, w.state[Word.SINCE])
     yes, no = w.term(1, I1), w.term(0, I1)
@@ -199,7 +199,7 @@ def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Valu
 
 
 def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Value) -> Value:
-    """The cell of the readers of a dword of global memory after one more."""
+    """Cell of the readers of a dword of global memory after one more."""
     return _merged_read(w, old, new, _is_other_read(w, old, new, w.term(0, I1)))
 
 
@@ -221,7 +221,7 @@ _PARTS_OF_DWORDS = {s.OF_HALVES: 2, s.OF_BYTES: 4}
 
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
-    """Begin with cells of a chunk of global memory, those that are `wanted` and not there."""
+    """Create cells for a chunk of global memory: those that are `wanted` and do not exist."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     before = flags[chunk]
@@ -244,7 +244,7 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
 def _begin(
     w: Checks, entry: Memory, chunk: Value, kind: int, flags: Value, elements: Value
 ) -> None:
-    """Have cells of stores (0) or loads (1), which tell what those of the whole chunk did."""
+    """Create cells of stores (0) or loads (1), from those of the whole chunk."""
     bit = s.BEGUN_OF[kind]
     with w.when(flags.has(s.ALIKE * bit)):
         first, place = _cells_of(w, entry, chunk, kind, 0)
@@ -272,17 +272,17 @@ def _first_byte(entry: Memory, chunk: Value) -> Value:
 
 
 def _dwords(entry: Memory, chunk: Value, kind: int) -> Value:
-    """Where the cells of the dwords of a chunk are."""
+    """Address of the cells of a chunk's dwords."""
     return (entry[Entry.WRITES + kind] + (_first_byte(entry, chunk) << 1)).pointer()
 
 
 def _elements(entry: Memory, chunk: Value, kind: int) -> Value:
-    """Where the cells of its elements are."""
+    """Address of the cells of a chunk's elements."""
     return (entry[Entry.ELEMENT_WRITES + kind] + (chunk << s.CHUNK_BITS + 3)).pointer()
 
 
 def _taken_apart(w: Checks, cells: Value, count: int) -> Value:
-    """For each dword's cell those of so many elements, of their bytes; 0 for none."""
+    """Split each dword's cell into those of its `count` elements, by bytes; 0 for none."""
     width, part = 4 // count, (1 << 4 // count) - 1
     each = cells.shuffled(None, [k // count for k in range(count * _DWORDS)])
     masks = Value(w, integers(I64, [part << k % count * width for k in range(count * _DWORDS)]))
@@ -291,7 +291,7 @@ def _taken_apart(w: Checks, cells: Value, count: int) -> Value:
 
 
 def _bring_together(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
-    """Have cells of dwords tell what those of elements did."""
+    """Merge the cells of elements into those of their dwords."""
     for flag, count in _PARTS_OF_DWORDS.items():
         with w.when(elements == flag):
             every = w.load(vector(count * _DWORDS, I64), _elements(entry, chunk, kind), align=8)
@@ -302,7 +302,7 @@ def _bring_together(w: Checks, entry: Memory, chunk: Value, kind: int, elements:
 
 
 def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
-    """Let the cells of dwords tell of others, too, which are of other bytes."""
+    """Add accesses of other bytes to the cells of dwords."""
     both = (told.value != 0) & (more != 0) & ((told.value ^ more) & ~BYTES.full != 0)
     with w.when(w.unlikely(both.bits != 0)):
         ones, others, joined = (w.space(more.type) for _ in range(3))
@@ -321,7 +321,7 @@ def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
 
 
 def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:
-    """The cell of all accesses that either tells of."""
+    """The cell that records all accesses of two cells."""
     result, listed = w.variable(old), list_of(w, new)
     with w.when(listed == 0):
         result.value = w.call(s.JOIN, w["ctx"], old, new, int(kind == 0))
@@ -334,7 +334,7 @@ def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:
 def _cells_of(
     w: Checks, entry: Memory, chunk: Value, kind: int, number: int
 ) -> tuple[Value, Value]:
-    """The cells and sites of all dwords that one cell of their chunk tells of; 0 of the others."""
+    """Cells and sites of the dwords that one cell of their chunk records; 0 for the others."""
     cell, site, bytes_ = (
         w.load(t, (entry[word + kind + number * s.LINE_WORDS] + chunk * t.size).pointer())
         for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
@@ -351,7 +351,7 @@ def _cells_of(
 
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
           address: Value, size: Value, kind: Value) -> Value:
-    """Compare with the last accesses of every dword of a range, and record this one."""
+    """Compare an access with the recorded ones of every dword of a range, and record it."""
     result = w.variable(1, I1)
     slm, writes = w.flag(Kind.SLM), w.flag(Kind.WRITE)
     entry = Memory(w, block)
@@ -409,10 +409,10 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
 def _stores_the_same(
     w: Checks, old: Value, new: Value, dword: Value, asked: Value
 ) -> Value:
-    """True if a store, if `asked`, changes nothing of what another subgroup has stored.
+    """True if a store, if `asked`, writes the value that another subgroup has stored.
 
-    One of another program, only where the launch reads nothing: what it has read, and what orders
-    it, would have to be remembered beyond the store.
+    For a store of another program, only if the launch does not read the block.  Otherwise the reads
+    of the old store, and their order, would have to be recorded as well.
     """
     block = Memory(w, w["block"])
     in_program = (GROUP.of(old) == GROUP.of(new)) & ~old.has(ATOMIC.full)
@@ -428,7 +428,7 @@ def _stores_the_same(
 
 
 def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value) -> None:
-    """An atomic finds nothing published where another program has stored since."""
+    """Drop published releases before an atomic, if another program has stored since."""
     lists, group = block[Entry.SYNC], GROUP.of(old)
     stored = ~old.has(ATOMIC.full) & (old & new).has(BYTES.full)
     with w.when((lists != 0) & (group < cells.SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
@@ -443,12 +443,12 @@ def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value)
 
 
 def unfenced_barriers(w: Checks, slm: Value) -> Value:
-    """The barriers, up to the last, after which earlier stores are not visible yet."""
+    """Number of the latest barriers after which earlier stores are not visible yet."""
     return w.select(slm, 0, w.state[Word.SINCE])
 
 
 def owner_of(w: Checks, slm: Value) -> Value:
-    """The cell of the access, without bytes."""
+    """Cell of the access, without bytes."""
     state = w.state
     phase = w.select(slm, state[Word.SLM_PHASE], state[Word.GLOBAL_PHASE])
     phase = w.select(w.flag(Kind.SCALAR), PHASE.most, phase)
@@ -462,7 +462,7 @@ def owner_of(w: Checks, slm: Value) -> Value:
 
 
 def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value) -> Value:
-    """The cell after a store, which goes on to tell of other programs' stores of other bytes."""
+    """Cell after a store, which still records other programs' stores of other bytes."""
     result, plain = w.variable(kept), ~(old | new).has(ATOMIC.full)
     others = (old & ~new).has(BYTES.full) & (GROUP.of(old) != GROUP.of(new))
     with w.when(others & ~slm & plain):
@@ -490,7 +490,7 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
 
 
 def _first_use(w: Checks, slm: Value, writes: Value, result: Variable) -> None:
-    """Record which bytes of shared memory were written; a read of another one is a fault."""
+    """Record which bytes of shared memory are written; a read of other bytes is a fault."""
     with w.when(slm):
         known = w.state.follow(Word.SLM_KNOWN, I8)
         first = w["address"] - Memory(w, w["block"])[Entry.LOW]
@@ -518,7 +518,7 @@ def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value
 
 
 def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
-    """The first subgroup is past a barrier: a new phase of the memory it fences."""
+    """Begin a new phase of the memory that a barrier fences, when the first subgroup passes it."""
     state = w.state
 
     def fences(order: Order, fenced: Word) -> Value:
@@ -540,7 +540,7 @@ def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
 
 
 def group(w: Checks, ctx: Value) -> None:
-    """A new work-group begins: nothing is known of its shared memory, nothing acquired."""
+    """Begin a new work-group: its shared memory is unknown, and nothing is acquired."""
     state = w.state
     for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL,
                  Word.FENCED_SLM):
@@ -556,16 +556,16 @@ def group(w: Checks, ctx: Value) -> None:
 
 
 def non_finite(w: Checks, ctx: Value, sg: Value, site: Value, bad: Value) -> None:
-    """Stop where finite operands gave an infinity or NaN; `bad` has a bit per lane."""
+    """Report an infinity or NaN from finite operands; `bad` has a bit per lane."""
     _report_lane(w, Code.NON_FINITE, 0)
 
 
 def undefined(
     w: Checks, ctx: Value, sg: Value, site: Value, bad: Value, use: Value, at: Value
 ) -> None:
-    """Stop where undefined bits are used: `use` numbers the check, `bad` has a bit per lane.
+    """Report a use of undefined bits; `use` numbers the check, `bad` has a bit per lane.
 
-    They are stored to address `at`, if it is not 0.
+    They are stored to address `at`, unless it is 0.
     """
     _report_lane(w, Code.UNDEFINED, use, at)
 
@@ -573,7 +573,7 @@ def undefined(
 def collision(
     w: Checks, ctx: Value, sg: Value, site: Value, bad: Value, at: Value, nbytes: Value
 ) -> None:
-    """Stop where a store of several elements to address `at` left another one there."""
+    """Report that a store of several elements to address `at` left another element there."""
     _report_lane(w, Code.COLLISION, 0, at, nbytes, Kind.WRITE)
 
 
@@ -594,13 +594,13 @@ def _report_lane(
 
 
 def mark(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> None:
-    """A range of bytes has been written."""
+    """Mark a range of bytes as written."""
     moved = address + Memory(w, block)[Entry.UNWRITTEN]
     w.fill(moved.pointer(), 0, size)
 
 
 def fresh(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> Value:
-    """True if any of a range of bytes was never written."""
+    """True if any byte of a range is unwritten."""
     start = address + Memory(w, block)[Entry.UNWRITTEN]
     found = w.variable(0, I1)
     with w.range(start, start + size) as k:
@@ -611,7 +611,7 @@ def fresh(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> V
 def note_lanes(
     w: Checks, ctx: Value, block: Value, addresses: Value, mask: Value, size: Value, kind: Value
 ) -> Value:
-    """Mark what the lanes of a good access write; false if they need what was never written."""
+    """Mark the bytes that the lanes of a valid access write; false if they read unwritten bytes."""
     result, memory = w.variable(1, I1), Memory(w, addresses)
     with w.when(w.flag(Kind.NEEDS)), w.chain(mask) as (rest, slot):
         slot.value = rest & rest - 1
@@ -623,7 +623,7 @@ def note_lanes(
 
 
 def clipped(w: Checks, first: Value, count: Value, limit: Value) -> tuple[Value, Value]:
-    """The part of a range that is inside of what begins at 0."""
+    """The part of a range that is between 0 and a limit."""
     end = first + count
     return (w.select(first.compare("sgt", 0), first, 0),
             w.select(end.compare("slt", limit), end, limit))
@@ -632,7 +632,7 @@ def clipped(w: Checks, first: Value, count: Value, limit: Value) -> tuple[Value,
 def surface_part(
     w: Checks, width: Value, height: Value, place: Sequence[Value], shape: Sequence[Value]
 ) -> tuple[Value, Value, Value, Value, Value]:
-    """The bytes of a row, and the rows, of a 2D block that are in its surface; if any are."""
+    """Bytes of a row, and rows, of a 2D block that are in its surface; true if there are any."""
     x0, x1 = clipped(w, place[0], shape[0], width)
     y0, y1 = clipped(w, place[1], shape[1], height)
     return x0, x1, y0, y1, x0.compare("slt", x1) & y0.compare("slt", y1)
@@ -642,7 +642,7 @@ def surface_y(
     w: Checks, ctx: Value, row: Value, base: Value, w1: Value, h1: Value, p1: Value, x: Value,
     y: Value, row_bytes: Value, rows: Value,
 ) -> Value:
-    """The row at which a 2D block may be read from the map: `y` where all of it is in the block."""
+    """Row from which a 2D block can be loaded from the map: `y` if the whole block is in memory."""
     width, height, pitch = (n.to(I64) + 1 for n in (w1, h1, p1))
     x0, x1, y0, y1, _ = surface_part(w, width, height, (x.signed(I64), y.signed(I64)),
                                      (row_bytes, rows))

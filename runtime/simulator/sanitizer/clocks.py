@@ -1,11 +1,11 @@
-"""Vector clocks: what programs that take turns know of each other; in place of `acquired`'s lists.
+"""Vector clocks: releases that interleaved programs know of each other.
 
-A clock is never changed.  It tells of each program up to which of its releases it is known: bits
-of subgroups, phase and epoch from the lowest on, so that the larger one is the later.  Of programs
-up to its floor, which have all ended, all is known that they released; of those from its end on,
-nothing.  Number 0 is the clock that knows nothing.  The list of a location (`Entry.SYNC`), what a
-program has acquired, and a release are numbers of clocks; the host finds those that none of these
-has any more.
+They replace the lists of `acquired`.  A clock is immutable.  For each program it has the last known
+release: bits of subgroups, phase and epoch from the lowest bit up, so that the larger number is the
+later release.  Programs below its floor have all ended, and all of their releases are known.
+Programs from its end on are unknown.  Clock 0 knows nothing.  The list of a location
+(`Entry.SYNC`), the acquisitions of a program, and a release are numbers of clocks.  The host finds
+the clocks that none of these refers to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.sanitizer.state import Joined, Known, Release, 
 WARPS, EPOCHS = cells.Bits(0, 32), cells.Bits(50, 14)
 PHASES = cells.Bits(32, cells.PHASE.count)
 SPARE = 256
-"""Clocks that one atomic of all lanes may make."""
+"""Largest number of clocks that one atomic of all lanes may create."""
 
 
 class Clock(IntEnum):
@@ -32,9 +32,9 @@ class Clock(IntEnum):
     FLOOR = 0
     END = 1
     BY = 2
-    """The program whose release was published last; 0 of what programs have acquired."""
+    """The program whose release was published last; 0 for acquisitions."""
     FIRST = 4
-    """Of program 0, which there is not: they count from 1."""
+    """The entry of program 0, which does not exist: programs count from 1."""
 
 
 def clock_of(w: Checks, number: Value) -> Memory:
@@ -42,18 +42,18 @@ def clock_of(w: Checks, number: Value) -> Memory:
 
 
 def entry_of(clock: Memory, group: Value) -> Value:
-    """What a clock knows of a program."""
+    """The last release of a program that a clock knows."""
     return clock.w.select(group < clock[Clock.END], clock[group + Clock.FIRST], 0)
 
 
 def _later(w: Checks, first: Value, second: Value) -> Value:
-    """What two clocks know of a program."""
+    """The later one of two releases of a program, with the subgroups of both."""
     newest = w.largest(first, second) & ~WARPS.full
     return newest | (first | second) & WARPS.full
 
 
 def join(w: Checks, ctx: Value, first: Value, second: Value, by: Value) -> Value:
-    """The clock that knows what two know, and that `by` has published last."""
+    """The clock that knows the releases of two clocks, last published by `by`."""
     hashed = (first.to(I64) * 0x9E3779B97F4A7C15 ^ second.to(I64)) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.CLOCKS_MADE).row(hashed, Joined.WORDS)
     key = second.to(I64) << 32 | by.to(I64)
@@ -86,7 +86,7 @@ def _joined(w: Checks, first: Value, second: Value, by: Value) -> Value:
 def _begun(
     w: Checks, floor: Value, end: Value, by: Value, entry: Callable[[Value], Value]
 ) -> Memory:
-    """The next clock, to be kept or not."""
+    """The next free clock, which need not be kept."""
     free = w.state.follow(Word.CLOCKS_FREE, I32)
     made = clock_of(w, free[w.state[Word.CLOCKS_LEFT] - 1])
     for word, value in ((Clock.FLOOR, floor), (Clock.END, end), (Clock.BY, by)):
@@ -97,7 +97,7 @@ def _begun(
 
 
 def _kept(w: Checks, made: Memory) -> Value:
-    """The number of the clock just made, whose floor rises over programs that have ended."""
+    """Keep the new clock, whose floor rises over programs that have ended; return its number."""
     floor, going = w.variable(made[Clock.FLOOR] + 1), w.variable(1, I1)
     with w.loop(lambda: going.value):
         group = floor.value
@@ -115,7 +115,7 @@ def _kept(w: Checks, made: Memory) -> Value:
 
 
 def stamp(w: Checks, ctx: Value, sg: Value, release: Value) -> Value:
-    """The clock of a release: what the program had acquired, and its own."""
+    """The clock of a release: the program's acquisitions, and the release."""
     own = Memory(w, release)
     base = clock_of(w, own[Release.ACQUIRED].to(I32))
     epoch = w.select(own[Release.EPOCH] < EPOCHS.most, own[Release.EPOCH], EPOCHS.most)
@@ -148,20 +148,20 @@ def knows(
 
 
 def read(w: Checks, listed: Value) -> None:
-    """A later acquire fence acquires it."""
+    """Note a list that a later acquire fence acquires."""
     known = w.known(w.group)
     known[Known.READ] = w.call(s.JOIN_CLOCKS, w["ctx"], known[Known.READ].to(I32), listed, 0)
 
 
 def acquire(w: Checks, listed: Value) -> None:
-    """The running program acquires what a location has."""
+    """Acquire the clock of a location for the running program."""
     known = w.known(w.group)
     w.state[Word.ACQUIRED] = 1
     known[Known.CLOCK] = w.call(s.JOIN_CLOCKS, w["ctx"], known[Known.CLOCK].to(I32), listed, 0)
 
 
 def acquire_read(w: Checks) -> None:
-    """Acquire all that was read."""
+    """Acquire all noted reads."""
     known = w.known(w.group)
     with w.when(known[Known.READ] != 0):
         acquire(w, known[Known.READ].to(I32))
@@ -171,9 +171,9 @@ def acquire_read(w: Checks) -> None:
 def published(
     w: Checks, listed: Value, node: Value, reads: Value, writes: Value, waits: Value
 ) -> Value:
-    """What is published at a location after an atomic, which releases `node`, or 0.
+    """Clock that is published at a location after an atomic, which releases `node`, or 0.
 
-    What has acquired what was there, and so does not wait, knows it.
+    An atomic that has acquired the old clock, and so does not wait for a fence, includes it.
     """
     with w.when(reads & waits & (listed != 0)):
         read(w, listed)
@@ -186,7 +186,7 @@ def published(
 
 
 def make_room(w: Checks) -> None:
-    """Before what may make clocks: where there is no room, order is not followed any more."""
+    """Ensure free clocks before an atomic; without any, the order is no longer tracked."""
     with w.when(w.clocked() & (w.state[Word.CLOCKS_LEFT] < SPARE)):
         w.call(s.ROOM)
         with w.when(w.state[Word.CLOCKS_LEFT] < SPARE):

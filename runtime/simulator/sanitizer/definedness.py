@@ -1,19 +1,19 @@
-"""Which bits of a kernel's values are undefined, computed beside them by the kernel itself.
+"""Track undefined bits of a kernel's values in shadow values that the kernel computes.
 
 A load whose mask is false in a lane, and that has no value for such lanes, leaves the lane's
-register undefined.  `instrument` gives every value that may hold such bits a *shadow*: an integer
-of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit where that is
-cheap, else an undefined operand makes the whole result undefined; a choice or a logical operation
-whose other operand decides makes it defined again, also a branch in a function that combines values
-(`inline_helpers`).  Undefined bits are *used* by a store that is not masked off, an address, a
-mask, a branch, an atomic: there the sanitizer reports them.
+register undefined.  `instrument` gives every value that may have such bits a *shadow*: an integer
+of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit if that is
+cheap; otherwise an undefined operand makes the whole result undefined.  The result of a select or a
+logical operation is defined again if the other operand decides it.  That includes a branch in a
+function that combines values (`inline_helpers`).  Undefined bits are *used* by a store that is not
+masked off, an address, a mask, a branch, an atomic: there the sanitizer reports them.
 
-Where a kernel takes the exclusive or of two such values, as sorts do to exchange elements, an
-undefined element has a tag for its shadow, some bits that tell it from others: `x ^ (x ^ y)` has
-that of `y`.  A comparison takes all bits of such an element to be undefined.
+Some kernels take the exclusive or of two such values, as sorts do to exchange elements.  There the
+shadow of an undefined element is a tag, some bits that distinguish it from others: the tag of `x ^
+(x ^ y)` is that of `y`.  A comparison treats all bits of such an element as undefined.
 
 The instructions added are the simulator's own, `xe.shadow.*` (see `definedness_rules`), and
-ordinary ones; values that no such load reaches have no shadow and cost nothing.
+ordinary ones.  Values that no such load reaches have no shadow and cost nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
 
 
 def shadow_type(t: Type) -> Type:
-    """Integers as wide as the bits of `t`."""
+    """Integers of the same width as the elements of `t`."""
     if t.kind == "vec":
         return ir.like(t.count, shadow_type(t.scalar))
     return ir.I64 if t.kind == "ptr" else t if t.kind == "int" else ir.integer(t.bits)
@@ -67,10 +67,10 @@ def instrument(
     function: Function, plan: Undefined, *, helpers: dict[str, Function],
     entry: Callable[[Operand], int],
 ) -> Function:
-    """The function with shadows and checks; itself when no load in it leaves lanes undefined.
+    """The function with shadows and checks; itself if no load in it leaves lanes undefined.
 
-    `helpers` are the functions of the module by name, `entry` tells the kernel argument that an
-    address comes from.
+    `helpers` are the functions of the module by name.  `entry` returns the kernel argument that an
+    address is computed from.
     """
     made = _Shadows(function, plan, helpers, entry)
     some = any(made.begins(i) or made.is_checked(i) for i in function.instructions())
@@ -99,7 +99,7 @@ class _Shadows(Values):
         self.numbers: dict[int, int] = {}
         self.has_tags = False
         self.reads: dict[int, Read] = {}
-        """What operations that may go wrong are made of, by number."""
+        """Loads that the operands of operations that may fail come from, by number."""
         self.structs: dict[str, Instruction] = {}
         """Calls that return several values."""
 
@@ -131,7 +131,7 @@ class _Shadows(Values):
         return self.entry(i.operands[0]) if loads_global(i) else None
 
     def _loses_bits(self, i: Instruction) -> bool:
-        """True if it makes an index, or a part of one, of an integer of a tensor of wider ones."""
+        """True if it narrows an integer of a tensor to an index, or to a part of one."""
         if i.opcode != "trunc" or i.type.scalar.bits < 16:
             return False
         value, read = i.operands[0], self._read_for(i.operands[0])
@@ -150,7 +150,7 @@ class _Shadows(Values):
             for k in self._of(i.operands[0]) & self._of(i.operands[1]))
 
     def begins(self, i: Instruction) -> Why | None:
-        """Why a result may be undefined although no operand is; None if it cannot."""
+        """Reason why a result may be undefined although no operand is; None if it cannot."""
         if self.reads_suspect(i):
             return Why.UNWRITTEN
         if self.reads_part(i):
@@ -167,17 +167,16 @@ class _Shadows(Values):
         return Why.NAN if self.plan.finite and makes_numbers(i) else None
 
     def is_checked(self, i: Instruction) -> bool:
-        """True if it divides by a number that all lanes share, or says what holds: that is checked
-        where it is."""
+        """True if it is checked itself: a division by a uniform number, or an assumption."""
         shared = i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
         return shared or _is_assumption(i)
 
     def reads_suspect(self, i: Instruction) -> bool:
-        """True if it loads from a block that holds bytes which nothing has written."""
+        """True if it loads from a block with unwritten bytes."""
         return loads_global(i) and self.entry(i.operands[0]) in self.plan.suspects
 
     def reads_part(self, i: Instruction) -> bool:
-        """True if it loads integers that are narrower than those of its tensor, lane by lane."""
+        """True if it loads integers narrower than those of its tensor, lane by lane."""
         if i.type.scalar.kind != "int" or not loads_global(i) or not by_lanes(i):
             return False
         return i.type.scalar.size < self.plan.integers.get(self.entry(i.operands[0]), 0)
@@ -239,14 +238,14 @@ class _Shadows(Values):
         return self._of(*self._sources(i))
 
     def _sources(self, i: Instruction) -> list[Operand]:
-        """The operands that a result depends on; for one of several results, those of the call."""
+        """Operands that a result depends on; for one of several results, those of the call."""
         call = self.structs.get(i.operands[0].local or "") if i.opcode == "extractvalue" else None
         if call is None:
             return i.operands
         return [] if self._touches_memory(call) else call.operands
 
     def _touches_memory(self, i: Instruction) -> bool:
-        """A call of a lane helper that reads or writes memory."""
+        """True for a call of a lane helper that reads or writes memory."""
         if i.opcode != "call" or not is_lane_helper(i.callee):
             return False
         target = self.helpers.get(i.callee)
@@ -272,7 +271,7 @@ class _Shadows(Values):
         return b.block
 
     def _follow(self, i: Instruction) -> None:
-        """Append what makes the shadow of a result, or stores that of a value."""
+        """Append the instructions that compute the shadow of a result, or store that of a value."""
         name = _named(i.result or "")
         if i.opcode == "alloca" and i.result in self.arrays:
             self.b.append(replace(i, result=name))
@@ -303,8 +302,7 @@ class _Shadows(Values):
         return found | _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
 
     def _place(self, number: int, bad: Value) -> Operand:
-        """The address of what an operation that goes wrong is made of; 1 where it is not known, or
-        was not read."""
+        """Address that the operand of a failing operation was loaded from; 1 if unknown."""
         read = self.reads.get(number)
         if read is None:
             return ir.constant(ir.I64, 1)
@@ -318,7 +316,7 @@ class _Shadows(Values):
         return (self.select(self.of(read.load.operands[2]), at, 1) if masked else at).operand
 
     def _goes_wrong(self, i: Instruction, why: Why) -> Value:
-        """Per element, whether an operation has no defined result."""
+        """Flag per element: true if an operation has no defined result."""
         o = [self.of(x) for x in i.operands]
         if i.defines:
             return ~self.of(i.value)
@@ -338,7 +336,7 @@ class _Shadows(Values):
         return x.compare("uno", x)
 
     def _in_range(self, i: Instruction, x: Value) -> Value:
-        """True if a number, without its fraction, is one of the integers of a type."""
+        """True if a number, truncated, is in the range of an integer type."""
         if x.type.scalar.bits < 32:
             x = x.to(ir.F32)
         bits, signed = i.type.scalar.bits, i.opcode == "fptosi"
@@ -358,14 +356,14 @@ class _Shadows(Values):
         self, i: Instruction, operands: Sequence[Value | Operand], *, opcode: str = "",
         callee: str = "",
     ) -> Value:
-        """The operation of `i`, or another one with its details, for a shadow of its result."""
+        """The operation of `i`, or another one with its fields, for a shadow of its result."""
         given = [o.operand if isinstance(o, Value) else o for o in operands]
         return Value(self, self.b.emit(Instruction(
             opcode or i.opcode, shadow_type(i.type), given, callee=callee or i.callee,
             indices=i.indices, align=i.align)))
 
     def any(self, s: Value) -> Value:
-        """Per element, whether a bit is set."""
+        """Flag per element: true if a bit is set."""
         return s if s.type.scalar is ir.I1 else s != 0
 
     def full(self, s: Value, t: Type) -> Value:
@@ -383,7 +381,7 @@ class _Shadows(Values):
         return reduce(or_, [found[k] for k in range(found.type.lanes)])
 
     def either(self, i: Instruction, found: Value, *others: Operand) -> Value:
-        """A shadow of the result of `i`, of which all is undefined if one of some operands is."""
+        """Shadow of the result of `i`, all undefined if any operand is."""
         for o in others:
             if self._of(o):
                 found = found | self.full(self.shadow(o), shadow_type(i.type))
@@ -396,7 +394,7 @@ class _Shadows(Values):
         return self.either(i, self.full(self.shadow(first), shadow_type(i.type)), *rest)
 
     def _moved(self, i: Instruction) -> Value:
-        """Moves bits: the same operation on the shadows."""
+        """Moves: the same operation on the shadows."""
         held = i.operands[:_HELD.get(i.opcode)]
         return self.same(i, [*(self.shadow(o) for o in held), *i.operands[len(held):]])
 
@@ -407,7 +405,7 @@ class _Shadows(Values):
         return self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
 
     def _bits(self, operand: Operand) -> Value:
-        """The undefined bits of an operand; a tag stands for all of them."""
+        """Undefined bits of an operand; a tag counts as all bits."""
         s = self.shadow(operand)
         tagged = self.has_tags and s.type.scalar is not ir.I1 and self._of(operand)
         return self.full(s, s.type) if tagged else s
@@ -417,14 +415,14 @@ class _Shadows(Values):
         return a | b
 
     def _xor(self, i: Instruction) -> Value:
-        """What is combined with itself is 0; what has no tag may differ from all else."""
+        """Tags cancel if combined with themselves; -1 is an undefined element without a tag."""
         if not self.has_tags or i.type.scalar is ir.I1:
             return self._both(i)
         a, b = (self.shadow(o) for o in i.operands)
         return self.select((a == -1) | (b == -1), -1, a ^ b, a.type)
 
     def _decided(self, i: Instruction) -> Value:
-        """A defined 0 (of `and`) or 1 (of `or`) of one side decides."""
+        """A defined 0 (for `and`) or 1 (for `or`) of one side decides."""
         (a, sa), (b, sb) = ((Value(self, o), self.shadow(o)) for o in i.operands)
         if i.opcode == "or":
             a, b = ~a, ~b
@@ -507,9 +505,9 @@ class _Shadows(Values):
         return self._any_operand(i)
 
     def _unwritten(self, i: Instruction) -> Value:
-        """What the same load finds in the map of what is unwritten, and whether lanes do without.
+        """Load the map of unwritten bytes like the data, and note the lanes that need them.
 
-        A 2D block says of no lane where it reads.
+        A 2D block has no address per lane, so that its origin is not recorded.
         """
         number, masked = self.numbers[id(i)], find(i.callee) is _LOAD
         operands, mask = list(i.operands), i.operands[2] if masked else ir.TRUE
@@ -525,7 +523,7 @@ class _Shadows(Values):
         return found
 
     def _part(self, i: Instruction) -> Value:
-        """All of an element that does not begin where one of its tensor does."""
+        """All of an element that does not begin at an element of its tensor."""
         t, whole = shadow_type(i.type), self.plan.integers[self.entry(i.operands[0])]
         at = self.of(i.operands[0])
         at = at.integer() if at.type.kind == "ptr" else at
@@ -544,7 +542,7 @@ class _Shadows(Values):
         return self.select(mask, found, missing, t)
 
     def _first(self, found: Value, i: Instruction) -> Value:
-        """The address of the first element of a load that is undefined."""
+        """Address of the first undefined element of a load."""
         bad, size = self.any(found), i.type.scalar.size
         at = self.of(i.operands[0])
         place = at.integer() if at.type.kind == "ptr" else at
@@ -561,7 +559,7 @@ class _Shadows(Values):
         return self.select(mask, 0, missing, shadow_type(i.type))
 
     def _missing(self, i: Instruction) -> Value | int:
-        """The shadow of an element that is masked off: all bits, or a tag made of its address."""
+        """Shadow of a masked element: all bits, or a tag computed from its address."""
         t = shadow_type(i.type)
         if not self.has_tags or t.scalar is ir.I1:
             return -1
@@ -577,7 +575,7 @@ class _Shadows(Values):
     # --- uses -------------------------------------------------------------------------------------
 
     def _checks(self, i: Instruction) -> None:
-        """Report undefined bits where `i` would act on them."""
+        """Report undefined bits that `i` would use."""
         known, o = find(i.callee), i.operands
         if self.is_checked(i):
             assumed = _is_assumption(i)
@@ -633,7 +631,7 @@ class _Shadows(Values):
         self, what: str, *operands: Operand, active: Operand | None = None,
         at: Operand | None = None,
     ) -> None:
-        """Check operands in active lanes; `at` is where a store puts them."""
+        """Check operands in active lanes; `at` is the address to which a store writes them."""
         rest = [active or ir.TRUE]
         if at is not None:
             rest.append(at)
@@ -642,7 +640,7 @@ class _Shadows(Values):
                 self._note_use(USE, what, o, [self.shadow(o).operand, *rest], at)
 
     def _only_moved(self, stored: Operand) -> bool:
-        """True if a value may be stored though it is made of parts of integers: copies are."""
+        """True if a value may be stored although it has parts of integers, because it is a copy."""
         return all(self.plan.origins[k].why in (Why.PART, Why.LOST) for k in self._of(stored))
 
     def _note_use(
@@ -658,7 +656,7 @@ class _Shadows(Values):
 
 
 def loads_global(i: Instruction) -> bool:
-    """True if it loads from global memory, and no atomic does."""
+    """True if it loads from global memory, and is no atomic."""
     known = find(i.callee)
     if i.opcode == "call":
         reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or is_block(i)
@@ -677,12 +675,12 @@ def _is_assumption(i: Instruction) -> bool:
 
 
 def _named(name: str) -> str:
-    """The shadow of a value, by name."""
+    """Name of the shadow of a value."""
     return name[:-1] + '.u"' if name.endswith('"') else name + ".u"
 
 
 _HELD = {"extractelement": 1, "insertelement": 2}
-"""How many operands of a move are values; of others, all are."""
+"""Number of operands of a move that are values; for other moves, all are."""
 _RULES: dict[str, Callable[[_Shadows, Instruction], Value]] = {
     **dict.fromkeys("extractelement insertelement shufflevector freeze".split(), _Shadows._moved),
     **dict.fromkeys("zext sext trunc bitcast ptrtoint inttoptr addrspacecast".split(),

@@ -1,4 +1,4 @@
-"""The instructions that `definedness` adds: shadows of DPAS and of shared memory, checks."""
+"""Widening of the instructions of `definedness`: shadows of DPAS and shared memory, checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.widen.widener import SLM as SLM_AT
 
 
 def slm_shadow(w: Widener, i: Instruction) -> None:
-    """Where the shadow of an address in shared memory is; one outside wraps around."""
+    """Address of the shadow of an address in shared memory; addresses outside wrap around."""
     pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
     x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
@@ -37,7 +37,7 @@ def slm_shadow(w: Widener, i: Instruction) -> None:
 
 
 def _number(i: Instruction) -> int:
-    """Of the load, or the use, that a call is about."""
+    """Number of the load, or the use, that a call is about."""
     return i.operands[0].integer_value() or 0
 
 
@@ -47,7 +47,7 @@ def _report(w: Widener, i: Instruction, bad: Operand, at: Operand | int = 0) -> 
 
 
 def use(w: Widener, i: Instruction) -> None:
-    """Undefined bits must not be acted on, in lanes that take part."""
+    """Check that active lanes do not use undefined bits."""
     _, shadow, *rest = i.operands
     active, where = rest[:1], rest[1:]
     odd = w.wide_of(shadow)
@@ -61,7 +61,7 @@ def use(w: Widener, i: Instruction) -> None:
 
 
 def origin(w: Widener, i: Instruction) -> None:
-    """Record where a masked load would have read, in the lanes that it leaves undefined."""
+    """Record the addresses that a masked load would have read, in lanes that it skips."""
     b = w.b
     pointer, mask = (w.value(o) for o in i.operands[1:])
     row = b.add(b.zext(SG, I64), _number(i) * w.context.sub_groups)
@@ -79,7 +79,7 @@ def origin(w: Widener, i: Instruction) -> None:
 
 
 def dpas_shadow(w: Widener, i: Instruction) -> None:
-    """Row m of A, and column n of B in lane n, make element m of lane n undefined."""
+    """Undefined bits in row m of A, or in column n of B, make element m of lane n undefined."""
     s, rows, b = w.lanes, i.type.lanes, w.b
     accumulator, left, right = i.operands[:3]
     repeat = max(i.operands[6].integer_value() or 1, 1)
@@ -94,7 +94,7 @@ def dpas_shadow(w: Widener, i: Instruction) -> None:
 
 
 def block_store(w: Widener, i: Instruction) -> None:
-    """Only the part of a 2D block inside its surface is stored."""
+    """Check the part of a 2D block that is inside its surface, because only that is stored."""
     message = LSC_2D_BLOCK_WRITE_PAYLOAD if i.operands[1].type.kind == "ptr" else LSC_2D_BLOCK_WRITE
     a, b = block_arguments(w, replace(i, callee=message.name, operands=i.operands[1:])), w.b
     _, width, height, _, x, y = a.surface

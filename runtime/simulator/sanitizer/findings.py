@@ -1,7 +1,7 @@
 """Findings of a checked program, in a file of one JSON object for each, and for each launch.
 
-Every process of the program appends to the file that `TRITON_XE_FINDINGS` names, and goes on after
-what it found; `triton-xe check` reads it.
+Every process of the program appends to the file that `TRITON_XE_FINDINGS` names, and continues
+after a finding; `triton-xe check` reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_xe.errors import DeviceError
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a kernel, or with what a launch gave it."""
+    """One error of a kernel, or of the arguments of a launch."""
 
     kind: str
     kernel: str
@@ -30,7 +30,7 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """What tells one finding of a program from others: a line of a list of known ones."""
+        """Identity of a finding in a program, as written in a list of known ones."""
         path, *numbers = self.location.rsplit(":", 2)
         where = ":".join((os.path.basename(path), *numbers[:1]))
         return f"{self.kind} {self.kernel} {where}"
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Launch:
-    """A checked launch, and how many accesses of single lanes it made."""
+    """A checked launch, and its number of accesses of single lanes."""
 
     kernel: str
     accesses: int
@@ -63,7 +63,7 @@ def note(what: Finding | Launch) -> None:
 
 
 def read(path: Path) -> tuple[list[Launch], list[tuple[Finding, str]]]:
-    """The launches of a program, and its findings with the test that ran; cut-off lines aside."""
+    """The launches of a program, and its findings with their tests; skips truncated lines."""
     launches: list[Launch] = []
     found: list[tuple[Finding, str]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

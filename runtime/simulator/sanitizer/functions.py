@@ -1,4 +1,4 @@
-"""The functions of the sanitizer by name, for the library."""
+"""Table of the sanitizer's functions by name, for the library."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ _OF_STEPS: dict[str, tuple[Callable[..., Routine], Body]] = {
 def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     """The function `name` of the sanitizer.
 
-    `numbers` are how many lanes it is for, where it is one of lanes, and the size and kind of the
-    accesses that call it, where they are constants.
+    `numbers` are the number of lanes, for a function on lanes, and the size and kind of the
+    accesses of its callers, if they are constants.
     """
     if name == "band":
         return _band(*map(int, numbers[:-1]), strides=str(numbers[-1]))
@@ -132,7 +132,7 @@ def _function(name: str, *numbers: int) -> list[Function]:
 
 
 def write(routine: Routine, body: Body, known: Sequence[int] = ()) -> list[Function]:
-    """The function that does, and returns, what `body` says; a size of 0 is not known."""
+    """Write a function with the given body, which returns its result; a size of 0 is unknown."""
     w = Checks(routine)
     w.arguments.update((name, w.term(k, I64)) for name, k in zip(
         ("size", "kind"), known, strict=False) if k or name == "kind")

@@ -1,7 +1,7 @@
-"""Instrumentation of the sanitizer: a check before every access, an access only where it passed.
+"""Instrumentation of the sanitizer: a check before every access, and the access only if it passed.
 
-A refused access goes to a scratch page, and the launch stops after the work-group: the kernel
-itself needs no way out.  The checks are in `checks`, the launch's side in `shadow`.
+A refused access goes to a scratch page, and the launch stops after the work-group, so that the
+kernel needs no exit.  The checks are in `checks`, the launch's side in `shadow`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from triton_xe.runtime.simulator.widen.values import (
 from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, SG, Widener
 
 MOST_STEPS = 64
-"""From an address to what it was read from."""
+"""Longest chain of operations from an address to the load that it comes from."""
 DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
-"""Of SPIR-V; lower ones are wider."""
+"""Memory scopes of SPIR-V; lower ones are wider."""
 
 
 def checking(w: Widener) -> bool:
@@ -60,7 +60,7 @@ def guarded(
     w: Widener, i: Instruction, position: int, t: Type, mask: Value | None, kind: int,
     align: int = 0,
 ) -> Instruction:
-    """The instruction with its address replaced by one that is safe; itself when not sanitizing."""
+    """The instruction with its address replaced by a safe one; itself when not sanitizing."""
     plan = w.context.sanitizer
     operand = i.operands[position]
     if plan is None or operand.type.space == 0:
@@ -104,7 +104,7 @@ def guarded(
 
 
 def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
-    """The argument whose memory an address was read from; `SEARCHED` where that is not known."""
+    """The argument whose memory an address was loaded from; `SEARCHED` if unknown."""
     for _ in range(MOST_STEPS):
         i = w.definitions.get(address.local or "")
         if i is None or not i.operands:
@@ -116,13 +116,13 @@ def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
 
 
 def _does(kind: int) -> dict[str, bool]:
-    """What an access does, for `Instrumentation.entry`."""
+    """Reads and writes of an access, for `Instrumentation.entry`."""
     return {"writes": bool(kind & Kind.WRITE),
             "reads": not kind & Kind.WRITE or bool(kind & Kind.ATOMIC)}
 
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
-    """True if a subgroup's copy of what global memory has matters; None where each one's does."""
+    """True if a subgroup's copy of a loaded value matters; None if every subgroup's does."""
     seen = _observers(w, i)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == (1 << w.context.sub_groups) - 1:
         return None
@@ -130,31 +130,31 @@ def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
 
 
 def _observers(w: Widener, i: Instruction) -> int:
-    """The subgroups whose copies of what is loaded matter, a bit for each."""
+    """Bit mask of the subgroups whose copies of a loaded value matter."""
     plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
     assert plan is not None
     return plan.observers.get(w.function.name, {}).get(i.result or "", every)
 
 
 def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
-    """The kind, with `UNSEEN` where a subgroup's copy does not matter."""
+    """The kind, with `UNSEEN` in subgroups whose copy does not matter."""
     return kind if seen is None else w.b.select(seen, constant(I64, kind), kind | Kind.UNSEEN)
 
 
 @dataclass(frozen=True)
 class _Asking:
-    """How the check of an access is called."""
+    """How to call the check of an access."""
 
     w: Widener
     known: Operand | None
-    """True if an earlier check has told that this access is right."""
+    """True if an earlier check has found this access valid."""
     values: Operand | None
-    """What is stored, for the checks."""
+    """Stored values, for the checks."""
     right: Operand = ir.TRUE
-    """What the check says of one that is."""
+    """Result of the check for a valid access."""
 
     def __call__(self, check: Routine, *arguments: Operand | int) -> Operand:
-        """True if the access may happen."""
+        """True if the access may be executed."""
         b, before = self.w.b, self.w.b.block
         if self.known is None:
             return self._asked(check, arguments)
@@ -177,7 +177,9 @@ def _both_checked(
     w: Widener, i: Instruction, store: Instruction, pointer: Value, entry: int, t: Type,
     mask: Value | None, flags: int,
 ) -> Operand:
-    """True if a load may happen; and for the store of the same elements, whether that was checked.
+    """Check a load and the store of the same elements.
+
+    True if the load may be executed; and, for the store, true if it was checked as well.
     """
     b, seen = w.b, _seen(w, i, flags)
     count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
@@ -203,13 +205,13 @@ def _both_checked(
 # --- accesses of one operation on a tensor --------------------------------------------------------
 
 _MOST_SCATTERED = 64
-"""Lanes whose places are not known that are looked at together."""
+"""Lanes with unknown addresses that one call checks."""
 
 
 def _check_together(
     w: Widener, i: Instruction, position: int, t: Type, mask: Value | None, kind: int
 ) -> None:
-    """Ask once for accesses of one operation; those that it tells to be right ask no more."""
+    """Check accesses of one operation by one call; valid ones are not checked again."""
     count = 1 if mask is None else mask.type.lanes
     stores = w.context.in_place
     flags = kind | Kind.WRITE if i in stores else kind
@@ -242,7 +244,7 @@ def _check_together(
 def _check_scattered(
     w: Widener, alike: Sequence[Instruction], position: int, t: Type, masked: bool, kind: int
 ) -> None:
-    """Ask once for several accesses of each lane, to places that are not known."""
+    """Check several accesses of each lane, at unknown addresses, by one call."""
     places = {k: w.value(k.operands[position]) for k in alike}
     members = [k for k, place in places.items() if isinstance(place, Wide)]
     times = _MOST_SCATTERED // w.lanes
@@ -260,7 +262,7 @@ def _check_scattered(
 
 
 def _placed(w: Widener, address: Operand) -> Tabled | None:
-    """The addresses of lanes, next to the base that constants are added to."""
+    """Addresses of lanes as a base plus constants; None for others."""
     further = 0
     while (made := w.definitions.get(address.local or "")) is not None and (
             made.opcode == "getelementptr"):
@@ -275,7 +277,7 @@ def _placed(w: Widener, address: Operand) -> Tabled | None:
 
 
 def _mask_of(i: Instruction) -> int:
-    """Which operand of a masked access is the mask."""
+    """Index of the mask operand of a masked access."""
     return 3 if find(i.callee) is genisa.PREDICATED_STORE else 2
 
 
@@ -286,7 +288,7 @@ def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
 
 
 def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kind: int) -> bool:
-    """True if one call may tell of both, as far as arguments and reports are concerned."""
+    """True if one call can check both, because arguments and reports are the same."""
     stores, sites = w.context.in_place, [site(w, k)[2] for k in (i, other)]
     if i in stores and other in stores:
         sites = [site(w, stores[k])[2] for k in (i, other)]
@@ -298,10 +300,10 @@ def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kin
 def _values(
     w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None
 ) -> Operand | None:
-    """What is stored, for the checks: `KEPT`, as subgroups may store the same value anywhere.
+    """Stored values, for the checks (`KEPT`): subgroups may store the same value to one address.
 
-    It does not matter, then, which of them comes last.  A store by all lanes to one address leaves
-    what the last one has.
+    Their order does not matter then.  After a store by all lanes to one address, the last lane's
+    value remains.
     """
     if not _is_store(i):
         return None
@@ -321,7 +323,7 @@ def _is_store(i: Instruction) -> bool:
 def _note_store(
     w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None
 ) -> None:
-    """Keep a store until all of the tensor is stored; see `read_back`."""
+    """Collect the stores of one tensor; see `read_back`."""
     if not _is_store(i):
         return
     value = w.value(i.operands[1 - at])
@@ -331,7 +333,7 @@ def _note_store(
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
-    """The instruction with another address, which grows from program to program like its own."""
+    """The instruction with another address, with the same growth from program to program."""
     name = f"%xe.safe{len(w.values)}"
     w.values[name] = address
     operands = list(i.operands)
@@ -343,8 +345,10 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
 
 
 def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
-    """Where the map of what is unwritten tells of an address; a page of nothing for one outside,
-    or of a block that is not known."""
+    """Address in the map of unwritten bytes for an address.
+
+    It is a page of zeros for addresses outside of the block, and for unknown blocks.
+    """
     if row == SEARCHED:
         page = uniform(scratch(w))
         return page if isinstance(pointer, Uniform) else Wide(w.broadcast(page), pointer.type)
@@ -363,9 +367,9 @@ def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
 
 
 def site(w: Widener, i: Instruction) -> tuple[Operand, Operand, int]:
-    """The first arguments of a check: context, subgroup, line of the LLVM module.
+    """First arguments of a check: context, subgroup, line of the LLVM module.
 
-    That is the first line of those that one place of the kernel's source became.
+    The line is the first one of those with the same source location.
     """
     plan = w.context.sanitizer
     if plan is None or i.debug is None:
@@ -379,7 +383,7 @@ def state_word(w: Widener, word: Word) -> Operand:
 
 
 def scratch(w: Widener) -> Operand:
-    """A page where refused accesses go."""
+    """Address of the page for refused accesses."""
     return w.b.load(PTR, state_word(w, Word.SCRATCH))
 
 
@@ -387,7 +391,7 @@ def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     flags: int, seen: Operand | None, ask: _Asking,
 ) -> tuple[Operand, Value]:
-    """True if an access may happen, and an address for it that is safe."""
+    """True if an access may be executed, and a safe address for it."""
     b = w.b
     if isinstance(pointer, Tabled):
         fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, ask)
@@ -419,7 +423,7 @@ def _checked(
 
 
 def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
-    """The addresses of lanes; where they are not fine, others."""
+    """Addresses of lanes, replaced by scratch addresses where they are invalid."""
     b = w.b
     if isinstance(pointer, Tabled) and pointer.base is not None:
         low, high = int(pointer.table.min()), int(pointer.table.max())
@@ -434,7 +438,7 @@ def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
     kind: int, seen: Operand | None, ask: _Asking,
 ) -> Operand | None:
-    """True if an access may happen whose addresses are known but for a base; None for others."""
+    """True if an access at known offsets from a base may be executed; None for others."""
     count = 1 if mask is None else mask.type.lanes
     size = t.size // count
     steps = _known_steps(w, pointer, count, size, kind)
@@ -449,7 +453,7 @@ def _checked_steps(
 def _known_steps(
     w: Widener, pointer: Value, count: int, size: int, kind: int
 ) -> Steps | None:
-    """Where the elements are, if their addresses are known but for a base."""
+    """Positions of the elements, if their addresses are known relative to a base."""
     if not isinstance(pointer, Tabled) or pointer.base is None or kind & (Kind.SLM | Kind.ATOMIC):
         return None
     steps, align = steps_of(pointer, w.lanes, count, size), kind >> 8
@@ -458,7 +462,7 @@ def _known_steps(
 
 
 def _base(w: Widener, pointer: Value) -> Operand:
-    """The address of lane 0, as a number."""
+    """Address of lane 0, as an integer."""
     assert isinstance(pointer, Tabled)
     assert pointer.base is not None
     return w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
@@ -467,7 +471,7 @@ def _base(w: Widener, pointer: Value) -> Operand:
 def guarded_range(
     w: Widener, i: Instruction, position: int, nbytes: int, kind: int, align: int
 ) -> Operand:
-    """The uniform address of a block of bytes, made safe."""
+    """The uniform address of a block of bytes, replaced if it is invalid."""
     block = ir.vector(nbytes, ir.I8)
     return w.uniform(guarded(w, i, position, block, None, kind, align).operands[position])
 
@@ -475,7 +479,7 @@ def guarded_range(
 def guarded_surface(
     w: Widener, i: Instruction, arguments: BlockArguments, kind: int
 ) -> BlockArguments:
-    """The same 2D block, moved out of its surface where it would touch foreign memory."""
+    """The 2D block, moved out of its surface if it would access invalid memory."""
     plan, b = w.context.sanitizer, w.b
     if plan is None or plan.trace:
         return arguments
@@ -499,7 +503,7 @@ def guarded_surface(
 def _surface_in_map(
     w: Widener, arguments: BlockArguments, entry: int, row_bytes: int
 ) -> BlockArguments:
-    """The same 2D block in the map of what is unwritten."""
+    """The 2D block in the map of unwritten bytes."""
     b, (base, w1, h1, p1, x, y) = w.b, arguments.surface
     if entry == SEARCHED:
         return replace(arguments, surface=(base, w1, h1, p1, x, constant(I32, NOWHERE)))
@@ -512,7 +516,7 @@ def _surface_in_map(
 
 
 def fence(w: Widener, i: Instruction) -> None:
-    """A fence of the kernel; one whose semantics are not known has all."""
+    """A fence of the kernel; unknown semantics count as all."""
     if checking(w) and not _is_overlooked(w, i):
         scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
         if semantics is None:
@@ -521,17 +525,17 @@ def fence(w: Widener, i: Instruction) -> None:
 
 
 def _integer(i: Instruction, name: str) -> int | None:
-    """The value of a constant argument; None where the callee has no such argument, too."""
+    """Value of a constant argument; None also if the callee has no such argument."""
     return argument(i, name).integer_value() if find(i.callee).has(name) else None
 
 
 def _is_overlooked(w: Widener, i: Instruction) -> bool:
-    """True if the checks take a barrier for none, as the program does not have it."""
+    """True if the checks ignore a barrier, because the compiler inserted it."""
     return i.added and w.context.sanitizer is not None and w.context.sanitizer.strict
 
 
 def note_site(w: Widener, i: Instruction) -> None:
-    """The instruction that calls a lane helper, for the reports of accesses in it."""
+    """Note the call of a lane helper, for reports of accesses in it."""
     if checking(w):
         w.note_location(i)
         entry = SEARCHED
@@ -565,7 +569,7 @@ def synchronises(w: Widener, i: Instruction, pointer: Operand, what: int | Opera
 
 
 def local_scope(i: Instruction) -> int:
-    """`Kind.LOCAL` for an atomic whose scope is a work-group, or less; else 0."""
+    """`Kind.LOCAL` for an atomic whose scope is a work-group or narrower; else 0."""
     if find(i.callee).family is Family.ATOMIC:
         scope = _integer(i, "scope")
         return Kind.LOCAL if scope is not None and scope >= WORK_GROUP_SCOPE else 0
@@ -573,13 +577,13 @@ def local_scope(i: Instruction) -> int:
 
 
 def needs(i: Instruction) -> int:
-    """`Kind.NEEDS` for an atomic whose result depends on what is there, else 0."""
+    """`Kind.NEEDS` for an atomic whose result depends on the old value, else 0."""
     stores = i.extra == "xchg" or i.opcode == "store"
     return 0 if stores else Kind.NEEDS
 
 
 def order_of(i: Instruction) -> int:
-    """What the orderings of an atomic instruction mean."""
+    """Memory semantics of the orderings of an atomic instruction."""
     return _ORDERS.get(i.orderings[0], 0) if i.orderings else 0
 
 
@@ -618,16 +622,16 @@ def _not_finite(w: Widener, value: Value) -> Operand:
 
 
 def lane_flags(w: Widener, flat: Operand, elements: int) -> Operand:
-    """`<elements*S x i1>`, over the elements: an i64 with a bit per lane."""
+    """Flags of `<elements*S x i1>`, or-ed over the elements: an i64 with a bit per lane."""
     parts = [flat] if elements == 1 else [
         w.b.shuffle(flat, None, slice_mask(e * w.lanes, w.lanes)) for e in range(elements)]
     return w.b.zext(w.lane_bits(reduce(w.b.or_, parts)), I64)
 
 
 def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Type) -> Operand:
-    """The address, in the first lane that has a flag, of its first element that is odd.
+    """Address of the first odd element of the first lane that has a flag.
 
-    Any address, where no lane has a flag; `t` is what each lane accesses.
+    Any address if no lane has a flag; `t` is the type that each lane accesses.
     """
     b, s = w.b, w.lanes
     at, wide = b.ptrtoint(w.wide(pointer)), ir.vector(s, I64)
@@ -646,7 +650,7 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
 
 
 def _is_of_stored(w: Widener, i: Instruction) -> bool:
-    """True if an instruction leaves what was stored as it is, or is of the same tensor."""
+    """True if an instruction cannot change stored memory, or belongs to the same tensor's store."""
     first = w.stored[0].instruction
     if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
         return first.first and not i.first and i.debug == first.debug
@@ -654,7 +658,7 @@ def _is_of_stored(w: Widener, i: Instruction) -> bool:
 
 
 def read_back(w: Widener, following: Instruction) -> None:
-    """Compare what was stored with what is there, before an instruction that is no part of it."""
+    """Compare stored values with memory, before the first instruction after a tensor's store."""
     if not w.stored or _is_of_stored(w, following):
         return
     stored, w.stored = w.stored, []

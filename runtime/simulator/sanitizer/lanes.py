@@ -46,9 +46,9 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
-    """True when no active lane's access is at fault.
+    """True if no active lane's access has a fault.
 
-    All lanes are looked at together; whatever is not plainly right is left to `CHECK_ONE`.
+    All lanes are tested at once; accesses that may have a fault are left to `CHECK_ONE`.
     """
     addresses, mask = w["addresses"], w["mask"].bits
     result = w.variable(1, I1)
@@ -68,10 +68,10 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
 
 
 def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
-    """True when no active element of a lane's is at fault.
+    """True if no active element of any lane has a fault.
 
-    Where each lane's are all active or none, they are one access; what is not plainly right is left
-    to the checks of each element.
+    If each lane's elements are all active or none, they are one access.  Accesses that may have a
+    fault are left to the checks of each element.
     """
     addresses, size, kind = w["addresses"], w["size"], w["kind"]
     lanes, result = addresses.type.count, w.variable(1, I1)
@@ -104,9 +104,9 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
 
 
 def check_scattered(w: Checks, *arguments: Value) -> Value:
-    """True if all is plainly well of an access of the lanes of several stores, or loads.
+    """True if an access of the lanes of several stores, or loads, certainly has no fault.
 
-    Those of lanes that access one element after another are better looked at one by one.
+    Lanes that access one element after another are better checked one by one.
     """
     addresses, mask, result = w["addresses"], w["mask"], w.variable(0, I1)
     lanes = mask.type.count
@@ -120,9 +120,9 @@ def check_scattered(w: Checks, *arguments: Value) -> Value:
 
 
 def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
-    """True if no active lane's access is at fault; if there may be a fault, nothing is recorded.
+    """True if no active lane's access has a fault; if one may have, nothing is recorded.
 
-    `written`: only where no byte of the block waits for its first store.
+    `written`: succeed only if no byte of the block is unwritten.
     """
     addresses, mask = w["addresses"], w["mask"].bits
     good = w.variable(mask == 0)
@@ -157,7 +157,7 @@ def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
 
 
 def replay(w: Checks, *arguments: Value) -> Value:
-    """Record in the cells an access of shared memory that is known to be right."""
+    """Record a valid access of shared memory in the cells."""
     slm, good = w.flag(Kind.SLM), w.variable(1, I1)
     block = w.block(w.state[Word.SLM_ENTRY])
     _record_scattered(w, block, owner_of(w, slm), slm, good, w["mask"])
@@ -165,14 +165,14 @@ def replay(w: Checks, *arguments: Value) -> Value:
 
 
 def _is_run(w: Checks) -> Value:
-    """True if all lanes take part, each right after the one before."""
+    """True if all lanes are active and contiguous."""
     addresses, mask = w["addresses"], w["mask"]
     steps = Value(w, integers(I64, range(mask.type.count))) * w["size"]
     return ((addresses == steps + addresses[0]) & mask).every()
 
 
 def searched(w: Checks, address: Value) -> Value:
-    """The row of the block that an address is in; an empty one if none."""
+    """Row of the block that contains an address; an empty one if none does."""
     block = w.block(w.state[Word.SEARCHED_ROW])
     with w.when(~w.holds(block, address)):
         w.look_up(Word.SEARCHED_ROW, address)
@@ -207,7 +207,7 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
 
 
 def _are_begun(w: Checks, block: Memory) -> Value:
-    """In which lanes' chunks dwords or elements have cells of their own."""
+    """Lanes in whose chunks dwords or elements have cells of their own."""
     places = (w["addresses"] >> CHUNK_BITS) + block[Entry.TOUCHED]
     return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
 
@@ -215,7 +215,7 @@ def _are_begun(w: Checks, block: Memory) -> Value:
 def _record_groups(
     w: Checks, block: Memory, nbytes: int, owner: Value, slm: Value, good: Variable, done: Variable
 ) -> None:
-    """The same if lanes access whole chunks together, or all of them dwords in a row."""
+    """Compare and record accesses of whole chunks by groups of lanes, or of consecutive dwords."""
     addresses, mask = w["addresses"], w["mask"]
     lanes = mask.type.count
     per = min(lanes, (1 << CHUNK_BITS) // nbytes)
@@ -272,7 +272,7 @@ def _record_groups(
 
 
 def _crosses(w: Checks, nbytes: int) -> bool:
-    """True if so many bytes may go over the end of a chunk."""
+    """True if so many bytes may cross the end of a chunk."""
     align = (w["kind"].operand.integer_value() or 0) >> 8
     return nbytes.bit_count() != 1 or align < nbytes
 
@@ -280,7 +280,10 @@ def _crosses(w: Checks, nbytes: int) -> bool:
 def are_recorded(
     w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
 ) -> Value:
-    """Compare and record accesses of so many chunks in a row, if all of their dwords are alike."""
+    """Compare and record accesses of `count` consecutive chunks.
+
+    False, and nothing is recorded, unless each chunk has one cell for all of its dwords.
+    """
     mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), Lines(w, block, address, count)
     alike = lines.are_alike()
     with w.when(alike):
@@ -292,7 +295,7 @@ def are_recorded(
 
 
 def record_cells(w: Checks, *arguments: Value) -> Value:
-    """Compare a good access of global memory with the cells of its dwords, and record it there."""
+    """Compare a valid access of global memory with the cells of its dwords, and record it there."""
     good = w.variable(1, I1)
     no = w.term(0, I1)
     _record_scattered(w, Memory(w, w["block"]), w["owner"], no, good, w["mask"])
@@ -300,7 +303,7 @@ def record_cells(w: Checks, *arguments: Value) -> Value:
 
 
 def record_run(w: Checks, *arguments: Value, count: int) -> Value:
-    """The same of so many dwords in a row."""
+    """Compare and record an access of `count` consecutive dwords."""
     block, no = Memory(w, w["block"]), w.term(0, I1)
     good, others = w.variable(1, I1), w.variable(1, I1)
     cells = Run(w, w["address"] - (block[Entry.LOW] & -4) >> 2, count)
@@ -327,7 +330,7 @@ def _record_scattered(
 def _record_elements(
     w: Checks, block: Memory, nbytes: int, owner: Value, good: Variable, mask: Value
 ) -> Value:
-    """Compare and record accesses of elements that have cells of their own; which have none."""
+    """Compare and record accesses of elements with cells of their own; return the lanes without."""
     addresses = w["addresses"]
     bytes_ = w.term((1 << nbytes) - 1, I64) << (addresses & 3)
     here, others = w.variable(w.term(0, mask.type)), w.variable(0, I1)
@@ -383,7 +386,7 @@ def _compare_and_record(
     w: Checks, block: Memory, cells: Cells, new: Value, owner: Value, slm: Value, good: Variable,
     others: Variable,
 ) -> None:
-    """Cells that nothing has accessed yet need no comparison."""
+    """Compare with the cells, unless nothing has accessed them yet, and record the access."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
     written, read = (cells.place(block, word) for word in (Entry.WRITES, Entry.READS))
     own_at, other_at = w.select(writes, written, read), w.select(writes, read, written)
@@ -464,7 +467,7 @@ def _look_closer(
     w: Checks, cells: Cells, old: Sequence[Value], after: Sequence[Value], new: Value,
     goes_on: Value, good: Variable,
 ) -> None:
-    """Where not all cells are plainly in order: whether what they tell of has been acquired."""
+    """Test whether accesses in cells that are not plainly ordered have been acquired."""
     writes, active = w.flag(Kind.WRITE), cells.active
     cross_write, cross_read = (
         _crossing(cell, new, ordered) & active for cell, ordered in zip(old, after, strict=True))
@@ -480,8 +483,7 @@ def _look_closer(
 
 
 def _first_use(w: Checks, cells: Cells, new: Value, fresh: Value) -> Value:
-    """Shared memory whose bytes are not all known to be written: record which are; whether all
-    that are read were."""
+    """Record the written bytes of shared memory; true if all bytes that are read were written."""
     result, active = w.variable(1, I1), cells.active
     here = w.spread(new.to(I32) & BYTES.full, active.type.count) << (cells.index.to(I32) & 1) * 4
     places = ((cells.index >> 1) + w.state[Word.SLM_KNOWN]).pointer()
@@ -505,7 +507,7 @@ def _apart(old: Value, new: Value, slm: Value) -> Value:
 
 
 def _beside(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
-    """Cells of other programs' accesses of other bytes, which go on to tell of them."""
+    """Cells of other programs' accesses of other bytes, which remain recorded."""
     if cells.alone is None:
         return cells.active & ~cells.active
     apart = ~(old & new).has(BYTES.full) & ~(old | new).has(ATOMIC.full) & (old != 0)
@@ -513,8 +515,10 @@ def _beside(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> V
 
 
 def _goes_on(cells: Cells, old: Value, new: Value, writes: Value) -> Value:
-    """Cells that can tell of another program's store and of a new one of some of its bytes; all,
-    for a load."""
+    """Cells that can record both another program's store and a new one of some of its bytes.
+
+    For a load, all cells.
+    """
     if cells.alone is None:
         return (old & ~new & BYTES.full == 0) | ~writes
     return (old & new).has(BYTES.full) | ~writes
@@ -529,7 +533,7 @@ def _has_others(old: Value, new: Value, owner: Value, slm: Value) -> Value:
 def _join(
     w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
 ) -> None:
-    """Let some cells tell of stores of both."""
+    """Make some cells record both stores."""
     ones, mine, places = (kept(w, x) for x in (old, w.spread(new, old.type.count), index))
     with w.chain(which.bits) as (rest, slot):
         slot.value, k = rest & rest - 1, rest.lowest()
@@ -537,9 +541,9 @@ def _join(
 
 
 def _changing_nothing(w: Checks, cells: Cells) -> Value:
-    """Of which cells a store of several lanes puts into memory what is there already.
+    """Cells for which a store of several lanes writes the values that memory has already.
 
-    Cells that are not those of single lanes are all the same in that.
+    All or none, for cells that are not one per lane.
     """
     mask = w["mask"]
     if w.routine in (s.REPLAY, s.REPLAY_ONE):
@@ -556,7 +560,7 @@ def _is_list(cells: Value) -> Value:
 
 
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:
-    """Cells of other programs, which may clash."""
+    """Cells of other programs that may conflict."""
     return ~(ordered | of_group(old, owner))
 
 
@@ -564,7 +568,7 @@ def _crossing(old: Value, owner: Value, ordered: Value) -> Value:
 def _distinct(
     w: Checks, cells: Value, new: Value, which: Value
 ) -> Iterator[tuple[Value, Value, Value]]:
-    """For each value among the cells of some lanes: it, the new one, and the lanes that have it."""
+    """Loop over distinct cells of some lanes: yield the cell, the new one, and the lanes."""
     several = new.type != new.type.scalar
     with w.chain(which.bits) as (rest, slot):
         k = rest.lowest()

@@ -1,8 +1,10 @@
-"""Cells of whole chunks of global memory, each of which tells of some of the chunk's bytes.
+"""Cells of whole chunks of global memory, each of which records accesses of some bytes of the
+chunk.
 
-A chunk has up to `PARTS` of them for its stores, and for its loads: what one program did at one
-place of the source.  An access of all lanes meets a few chunks in a row, its *window*, and all of
-these are looked at together.  What clashes, or would be one more, is left to the cells of dwords.
+A chunk has up to `PARTS` of them for its stores, and for its loads: one per program and source
+location.  An access of all lanes covers a few consecutive chunks, its *window*, which are tested at
+once.  Possible conflicts, and accesses that would need one more cell, are left to the cells of
+dwords.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 _FEW = 4
-"""Cells of each kind that chunks with more than two are first looked at with."""
+"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -62,8 +64,10 @@ def of_subgroup(old: Value, owner: Value) -> Value:
 def ordered(
     w: Checks, old: Value, owner: Value, slm: Value, since: Value, phased: Value
 ) -> Value:
-    """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or, if they
-    are `phased`, before one more barrier."""
+    """Cells that cannot conflict: unused, atomic like the new access, or of this subgroup.
+
+    If they are `phased`, also those before one more barrier.
+    """
     group = of_group(old, owner)
     phase = (_age(old, owner) > since) & phased
     atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
@@ -72,7 +76,7 @@ def ordered(
 
 
 def _age(old: Value, owner: Value) -> Value:
-    """Barriers since an access."""
+    """Number of barriers since an access."""
     return (owner >> PHASE.first) - (old >> PHASE.first) & PHASE.most
 
 
@@ -93,7 +97,7 @@ def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) 
 
 
 def can_tell(w: Checks) -> bool:
-    """True if cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
+    """True if cells of whole chunks can record an access: a plain one of known size."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     some = nbytes is not None and 0 < nbytes <= 1 << CHUNK_BITS
     return some and kind is not None and not kind & (Kind.SLM | Kind.ATOMIC)
@@ -103,10 +107,10 @@ def left_over(
     w: Checks, block: Memory, starts: Value, active: Value, nbytes: int, owner: Value, *,
     least: int, crosses: bool,
 ) -> Value:
-    """Record accesses of so many bytes each, window by window; those that are left, as bits.
+    """Record accesses of `nbytes` each, window by window; return those that are left, as bits.
 
-    A window of fewer than `least` is left, with all behind it.  `crosses`: one may go over the end
-    of its chunk.
+    A window of fewer than `least` accesses is left, with all later ones.  `crosses`: one may cross
+    the end of its chunk.
     """
     whole = 1 << CHUNK_BITS
     chunks, inner = starts >> CHUNK_BITS, starts & whole - 1
@@ -139,7 +143,7 @@ def left_over(
 
 
 def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -> Value:
-    """The bytes of each chunk of a window: of one place, and of the next, for each access."""
+    """Bytes of each chunk of a window, from each access's first chunk and the next one."""
     steps = Value(w, integers(I64, range(width)))
     found = w.term(0, vector(width, I64))
     for k in range(places.type.count):
@@ -160,7 +164,7 @@ def _smallest(w: Checks, x: Value) -> Value:
 
 
 class _Part:
-    """Of the chunks of a window, the cells of that number of stores (0) or loads (1)."""
+    """The cells with one number, for stores (0) or loads (1), of a window's chunks."""
 
     def __init__(
         self, w: Checks, block: Memory, first: Value, flags: Value, kind: int, number: int
@@ -173,12 +177,12 @@ class _Part:
         self.cell = self.bytes = w.term(0, vector(self.count, I64))
         self.site = w.term(0, vector(self.count, I32))
         self.in_order = w.term(1, vector(self.count, I1))
-        """True if what it tells of is ordered before the access under way."""
+        """True if its recorded accesses are ordered before the current one."""
         self.is_new = w.term(0, vector(self.count, I1))
-        """True if it tells of that access."""
+        """True if it records the current access."""
 
     def load(self) -> _Part:
-        """What it tells of: of no bytes, where it is not there."""
+        """Load the cells; where they do not exist, they record no bytes."""
         w = self.w
         self.cell = w.select(self.is_there, self._load(Entry.LINE_WRITES, I64), 0)
         there = self.cell != 0
@@ -192,17 +196,17 @@ class _Part:
         return self.bytes.has(bytes_)
 
     def compare(self, owner: Value, since: Value) -> None:
-        """See whether it is of this subgroup, or of this program and before one more barrier."""
+        """Test whether it is of this subgroup, or of this program and before one more barrier."""
         w = self.w
         most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
         self.in_order = (self.cell ^ owner) >> WARP.first < most
 
     def is_same(self, cell: Value) -> Value:
-        """True if it tells of what the same place of the source did."""
+        """True if it records accesses of the same program and source location."""
         return (self.cell == cell) & (self.site == self.w["site"])
 
     def tell(self, told: Value, cell: Value, bytes_: Value) -> None:
-        """Tell of the access under way, or, where another one tells of it, not of its bytes."""
+        """Record the current access; where another cell records it, drop its bytes."""
         w = self.w
         self.cell = w.select(self.is_new, cell, self.cell)
         self.site = w.select(self.is_new, w["site"], self.site)
@@ -210,11 +214,11 @@ class _Part:
         self.bytes = w.select(self.is_new, self.bytes | bytes_, self.bytes)
 
     def drop(self, where: Value, bytes_: Value) -> None:
-        """Tell no more of some bytes."""
+        """Remove some bytes."""
         self.bytes = self.w.select(where, self.bytes & ~bytes_, self.bytes)
 
     def join(self, where: Value, cell: Value) -> None:
-        """Tell of one more reader."""
+        """Add one more reader."""
         self.cell = self.w.select(where, cell, self.cell)
         self.site = self.w.select(where, self.w["site"], self.site)
 
@@ -227,13 +231,13 @@ class _Part:
         self.put_bytes()
 
     def begin(self, where: Value) -> None:
-        """Put it where it was not loaded."""
+        """Create it where it does not exist."""
         for value, word in ((self.cell, Entry.LINE_WRITES), (self.site, Entry.LINE_WRITE_SITES),
                             (self.bytes, Entry.LINE_WRITE_BYTES)):
             self._put_some(value, word, where)
 
     def clear(self, where: Value) -> None:
-        """Tell of nothing where it was not loaded."""
+        """Create it empty where it does not exist."""
         self._put_some(self.w.term(0, self.cell.type), Entry.LINE_WRITES, where)
 
     def _put_some(self, value: Value, word: Entry, where: Value) -> None:
@@ -253,7 +257,7 @@ def record(
     w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
     writes: bool,
 ) -> Value:
-    """Record an access of some bytes of each chunk of a window; of which chunks it is recorded."""
+    """Record an access of some bytes of each chunk of a window; return the recorded chunks."""
     entry, count = Memory(w, block), bytes.type.count
     w.arguments["kind"] = w.term(int(writes), I64)
     at = (entry[Entry.TOUCHED] + first).pointer()
@@ -283,7 +287,7 @@ def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
 
 
 class _Window:
-    """Some chunks in a row, each with so many cells of each kind at most."""
+    """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
         self, w: Checks, block: Memory, first: Value, flags: Value, present: int, writes: bool
@@ -319,16 +323,16 @@ class _Window:
         return result.value
 
     def _copied(self) -> _Window:
-        """The same, whose cells change apart from these."""
+        """A copy whose cells change independently."""
         made = copy(self)
         made.own, made.unused = ([copy(part) for part in some] for some in (self.own, self.unused))
         return made
 
     def tell(self, free: Value, bytes_: Value, owner: Value) -> Value:
-        """Let one of the cells tell of the access; of which chunks one can.
+        """Record the access in one of the cells; return the chunks for which one can.
 
-        It goes on with what it tells of the same place; or has nothing else to tell, as the access
-        takes the place of what it told of.
+        It is a cell that records the same program and source location, or one all of whose bytes
+        the access overwrites.
         """
         cells, new, told = [*self.own, *self.unused[:1]], owner | BYTES.full, free & ~free
         for part in self.own:
@@ -343,7 +347,7 @@ class _Window:
         return told
 
     def join(self, shared: Value, bytes_: Value, owner: Value) -> Value:
-        """Let one of the cells tell of one more reader of its bytes; of which chunks one can."""
+        """Add a reader of its bytes to one of the cells; return the chunks for which one can."""
         w, new, told = self.w, owner | BYTES.full, shared & ~shared
         for part in self.own:
             merged = merged_read(w, part.cell, new, owner, part.in_order)
@@ -357,7 +361,7 @@ class _Window:
         return told
 
     def _clear_unused(self) -> None:
-        """Of cells that begin together, leave those empty that were not loaded."""
+        """Create unused cells empty, if cells of the same group are created."""
         w, first = self.w, self.unused[0]
         begun = first.is_new & ~first.is_there
         for part in self.own:
@@ -369,7 +373,7 @@ class _Window:
                     one.clear(begun & ~one.is_new)
 
     def put(self, told: Value, bytes_: Value, at: Value) -> Value:
-        """Put what has changed where it was; of which chunks, as bits."""
+        """Store changed cells; return their chunks, as bits."""
         w, flags = self.w, self.flags
         with w.when(told.bits != 0):
             for part in self.own:
@@ -394,14 +398,14 @@ class _Window:
 
 
 def kept(w: Checks, x: Value) -> Memory:
-    """A vector in memory, whose elements are asked for by number."""
+    """A vector in memory, whose elements are loaded by index."""
     at = w.space(x.type)
     w.store(x, at)
     return Memory(w, at, x.type.scalar)
 
 
 def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
-    """True if each lane, with others a power of two away, fills the dword that they are in."""
+    """True if each lane, with others at a power-of-two distance, fills its dword."""
     lanes, w = mask.type.count, mask.w
     found = w.select(mask, bytes_, 0)
     for step in (1 << k for k in range(lanes.bit_length() - 1)):
@@ -412,29 +416,29 @@ def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
 
 
 class Dwords:
-    """Each dword has cells of its own."""
+    """Cells of single dwords."""
 
     alone: Value | None = None
-    """Whether, for parts of dwords, each has a dword to itself."""
+    """For parts of dwords: true if each has a dword to itself."""
 
     def place(self, block: Memory, word: Entry) -> Value:
-        """Where the cells, or sites, of all dwords begin."""
+        """Address of the cells, or sites, of all dwords."""
         return block[word]
 
     def known(self, cells: Value, of: Value) -> Value:
-        """The cells, of that kind; 0 for those that have not begun."""
+        """Cells of that kind; 0 for those that do not exist."""
         return cells
 
 
 class Scattered(Dwords):
-    """One cell per lane, anywhere; only those of active lanes."""
+    """One cell per lane, at any address; only those of active lanes."""
 
     def __init__(self, w: Checks, cells: Value, active: Value) -> None:
         self.w, self.cells, self.active = w, cells, active
 
     @property
     def index(self) -> Value:
-        """Their numbers."""
+        """Numbers of the cells."""
         return self.cells
 
     def _at(self, base: Value, size: int) -> Value:
@@ -447,7 +451,7 @@ class Scattered(Dwords):
         self.w.scatter(value, self._at(base, value.type.scalar.size), self.active)
 
     def begin(self, block: Memory, mine: Value) -> Value:
-        """Have cells for this kind of access; whether there are some of the other kind."""
+        """Create cells for this kind of access; true if there are some of the other kind."""
         w = self.w
         chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
         flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
@@ -463,7 +467,7 @@ class Scattered(Dwords):
 
 
 class Elements(Scattered):
-    """One cell per lane, of its element of less than a dword, in chunks that have such."""
+    """One cell per lane, for its element of less than a dword, in chunks that have such cells."""
 
     def __init__(self, w: Checks, block: Memory, nbytes: int, active: Value) -> None:
         addresses, most = w["addresses"], 1 << CHUNK_BITS
@@ -482,10 +486,10 @@ class Elements(Scattered):
     def begun(
         w: Checks, block: Memory, nbytes: int, bytes_: Value, active: Value
     ) -> tuple[Value, Value]:
-        """In which lanes' chunks elements have cells, once those that have none have begun;
-        whether there are any of the other kind of access.
+        """Create missing cells; return the lanes with cells of elements, and true if the other kind
+        exists.
 
-        Where lanes fill dwords together, those of dwords do.
+        If lanes fill dwords together, the cells of dwords are used.
         """
         flag = s.elements_of(nbytes)
         mine, chunks = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I32), w["addresses"] >> CHUNK_BITS
@@ -506,7 +510,7 @@ class Elements(Scattered):
 
 
 class Run(Dwords):
-    """So many cells, one after another: plain vector accesses."""
+    """Consecutive cells, for plain vector accesses."""
 
     def __init__(self, w: Checks, first: Value, lanes: int) -> None:
         self.w, self.first, self.lanes = w, first, lanes
@@ -541,7 +545,7 @@ class Run(Dwords):
 
 
 class Lines(Dwords):
-    """The cells of so many whole chunks in a row, all of whose dwords have the same."""
+    """Cells of consecutive chunks, all of whose dwords have the same one."""
 
     def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
         self.w, self.block, self.count = w, block, count
@@ -567,7 +571,7 @@ class Lines(Dwords):
         return self.w.select(self.flags.has(of * ALIKE), cells, 0)
 
     def are_alike(self) -> Value:
-        """True if no dword of them has a cell of its own, or none."""
+        """True if each chunk has one cell for all dwords."""
         alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
         for kind, of in enumerate(BEGUN_OF):
             bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
@@ -579,7 +583,7 @@ class Lines(Dwords):
         return self.flags.has(of * ALIKE).bits != 0
 
     def note(self, mine: Value) -> None:
-        """From now on they have cells of that kind."""
+        """Note that they have cells of that kind."""
         w, reads = self.w, self.block[Entry.LINE_READ_BYTES]
         w.store(self.flags | mine * ALIKE, self._flags, align=1)
         at = w.select(w.flag(Kind.WRITE), self.block[Entry.LINE_WRITE_BYTES], reads)

@@ -1,9 +1,9 @@
-"""Shared memory between two barriers: which bytes were written and read there, chunk by chunk.
+"""Shared memory between two barriers: the bytes written and read there, chunk by chunk.
 
-A barrier orders all that was before it, so that accesses can only clash within a phase.  Those that
-meet nothing of another subgroup are only logged, and the log is forgotten at the next barrier.  As
-soon as one may clash, it is settled: the cells have what it tells, and are asked for the rest of
-the phase, as they say which access was where.
+A barrier orders all accesses before it, so that accesses can only conflict within a phase.
+Accesses that overlap none of another subgroup are only logged, and the log is dropped at the next
+barrier.  When one may conflict, the log is replayed: its accesses are recorded in the cells.  The
+cells are then used for the rest of the phase, because they have the site of each access.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 _MOST = 1 << CHUNK_BITS
 _LEAST_APART, _MOST_APART = 4, 32
-"""Lanes that are looked at together, where each is in a chunk of its own."""
+"""Lanes that are tested at once, if each is in a chunk of its own."""
 _MOST_GATHERED = 16
-"""Bytes of a lane whose bits are in 32 from a whole byte on."""
+"""Largest number of bytes of a lane whose bits are in 32 bits from a byte boundary on."""
 
 
 class Logged(IntEnum):
-    """Words of an access in the log; then the addresses of its lanes."""
+    """Words of a logged access; the addresses of its lanes follow."""
 
     SITE = 0
     SUBGROUP = 1
@@ -47,7 +47,7 @@ class Logged(IntEnum):
 
 
 def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
-    """True if an access of shared memory meets nothing it may clash with; it is logged, then."""
+    """Log an access of shared memory that overlaps no other subgroup's; true if it is logged."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     if nbytes is None or kind is None or kind & Kind.ATOMIC or nbytes > _MOST:
         return w.term(0, I1)
@@ -76,14 +76,14 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
 
 
 def _are_known(w: Checks, places: Value, nbytes: int) -> Value:
-    """True if this work-group has written all that the lanes read."""
+    """True if this work-group has written all bytes that the lanes read."""
     mask, known = w["mask"], w.state[Word.SLM_KNOWN]
     found = w.gather(I32, ((places >> 3) + known).pointer(), mask) >> (places & 7).to(I32)
     return (((found ^ -1) & (1 << nbytes) - 1 == 0) | ~mask).every()
 
 
 def note_reads(w: Checks, ctx: Value) -> None:
-    """Let chunks tell of those reads in the log that they do not tell of yet."""
+    """Add the logged reads that are not in the chunks yet."""
     low, phase = w.block(w.state[Word.SLM_ENTRY])[Entry.LOW], w.state[Word.SLM_PHASE]
     group = w.group << GROUP.first | (phase & PHASE.most) << PHASE.first
     w.arguments["kind"] = w.term(int(Kind.SLM), I64)
@@ -94,7 +94,7 @@ def note_reads(w: Checks, ctx: Value) -> None:
 
 
 def changing_nothing(w: Checks) -> Value:
-    """Which lanes of a store of several put into memory what is there already."""
+    """Lanes for which a store writes the value that memory has already."""
     addresses, mask, size = w["addresses"], w["mask"], w["size"]
     lanes = mask.type.count
     same = w.variable(w.term(int(lanes > 1), mask.type))
@@ -110,8 +110,11 @@ def changing_nothing(w: Checks) -> Value:
 
 
 def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, Value]:
-    """Let chunks tell of an access: whether it is alone there, and what it reads is known; and
-    whether that asks for the same values as other subgroups have stored."""
+    """Add an access to the chunks.
+
+    Return true if it overlaps no other and its reads are written; and true if values must be
+    compared with those that other subgroups have stored.
+    """
     inner, chunks, size = places & _MOST - 1, places >> CHUNK_BITS, w["size"]
     bytes_ = w.spread(w.term(-1, I64) >> w.term(_MOST, I64) - size, mask.type.count) << inner
     fine, copies = w.variable(((inner + size <= _MOST) | ~mask).every()), w.variable(0, I1)
@@ -155,7 +158,7 @@ def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
 def _are_alone(
     w: Checks, chunks: Value, bytes_: Value, mask: Value, mine: Value
 ) -> tuple[Value, Value]:
-    """The same as `_is_alone` of accesses of a chunk each."""
+    """`_is_alone` for accesses of a chunk each."""
     writes, known = w.flag(Kind.WRITE), chunks * 8 + w.state[Word.SLM_KNOWN]
     first = chunks * (8 * Chunk.WORDS) + w.state[Word.SLM_CHUNKS]
 
@@ -179,15 +182,15 @@ def _are_alone(
 
 
 def any_of(w: Checks, bits: Value) -> Value:
-    """What any element of a vector has."""
+    """The bits of all elements of a vector, or-ed."""
     count = bits.type.count
     return bits[0] if count == 1 else w.call(f"llvm.vector.reduce.or.v{count}i64", bits, result=I64)
 
 
 def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
-    """Note an access of bytes of a chunk; whether no other subgroup's meets it in this phase.
+    """Add an access of bytes of a chunk; true if it overlaps no other subgroup's in this phase.
 
-    A store whose values are known may meet other stores: whether it does is the second result.
+    A store with known values may overlap other stores: then the second result is true.
     """
     writes = w.flag(Kind.WRITE)
     entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)
@@ -207,7 +210,7 @@ def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Valu
 
 
 def _log(w: Checks, copies: Value) -> None:
-    """Put an access into the log; `KEPT` says there that it stored what other subgroups had."""
+    """Log an access; `KEPT` there marks stores of values that others had stored."""
     lanes = w["mask"].type.count
     with w.when(w.unlikely(w.state[Word.SLM_LOGGED] + (Logged.ADDRESSES + lanes) > LOG_WORDS)):
         w.call(s.NOTE_READS, w["ctx"])
@@ -225,7 +228,7 @@ def _log(w: Checks, copies: Value) -> None:
 
 @contextmanager
 def _logged(w: Checks, first: Value) -> Iterator[tuple[Memory, Value, Value]]:
-    """Each access in the log from a word on: its entry, addresses, mask."""
+    """Yield each logged access from a word on: its entry, addresses, mask."""
     at = w.variable(first)
     with w.loop(lambda: at.value < w.state[Word.SLM_LOGGED]):
         entry = Memory(w, w.state.follow(Word.SLM_LOG).address(at.value))
@@ -236,7 +239,7 @@ def _logged(w: Checks, first: Value) -> Iterator[tuple[Memory, Value, Value]]:
 
 
 def settle(w: Checks, ctx: Value) -> None:
-    """Let the cells tell of the accesses in the log, and empty it."""
+    """Record the logged accesses in the cells, and empty the log."""
     with _logged(w, w.term(0, I64)) as (entry, addresses, mask):
         sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
         access = ctx, sg, site, -1
@@ -250,21 +253,21 @@ def settle(w: Checks, ctx: Value) -> None:
 
 
 def ask_cells(w: Checks) -> None:
-    """From now on in this phase, the cells tell of all accesses."""
+    """Use the cells for all accesses in the rest of this phase."""
     with w.when(w.state[Word.SLM_LOGGED] != 0):
         w.call(s.SETTLE, w["ctx"])
     w.state[Word.SLM_EXACT] = 1
 
 
 def begin_phase(w: Checks) -> None:
-    """All before a barrier is ordered; bytes that several subgroups left are still asked for."""
+    """Begin a phase; the cells are still used for bytes that several subgroups have stored."""
     for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_WRITTEN):
         w.state[word] = 0
     w.state[Word.SLM_EXACT] = w.state[Word.SLM_MIXED]
 
 
 def begin_group(w: Checks) -> None:
-    """Nothing of a work-group's shared memory is known."""
+    """Make all of a work-group's shared memory unknown."""
     w.state[Word.SLM_MIXED] = 0
     begin_phase(w)
     w.fill(w.state[Word.SLM_KNOWN].pointer(), 0, (w.state[Word.SLM_BYTES] >> CHUNK_BITS << 3) + 8)

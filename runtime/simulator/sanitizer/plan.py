@@ -1,4 +1,4 @@
-"""What the checks, or the trace, of one kernel need to know, and what its launches must."""
+"""Data that the checks, or the trace, of one kernel need, and that its launches must have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_xe.runtime.simulator.ir import Function, Operand
 from triton_xe.runtime.simulator.trace.tracing import Site
 
 SEARCHED = -1
-"""In place of the row of a block, where it is looked up."""
+"""Row of a block that is found by a search."""
 
 
 Origins = frozenset[int]
@@ -21,7 +21,7 @@ BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
 
 
 class Why(Enum):
-    """Why a result is undefined: the kind of finding, and words about the instruction."""
+    """Reason why a result is undefined: the kind of finding, and words about the instruction."""
 
     MASKED = "undefined", "is masked off and has no `other`"
     UNWRITTEN = "unwritten", "reads what was never written"
@@ -46,18 +46,17 @@ class Origin(NamedTuple):
     line: int
     why: Why
     entry: int
-    """The kernel argument that a load reads, or that was read for an operation; or -1."""
+    """Kernel argument that a load reads, or that was read for an operation; or -1."""
     debug: int | None
-    """Where its source location is in the metadata of the module."""
+    """Its source location, as a number in the metadata of the module."""
     source: int = -1
-    """The kernel argument that the elements were read from of which it takes one; or -1."""
+    """Kernel argument that its source elements were read from; or -1."""
     indices: int = -1
-    """Likewise of what tells which one."""
+    """Kernel argument that its indices were read from; or -1."""
 
 
 class Use(NamedTuple):
-    """What a check is about: words for the use, where its value may come from, and the kernel
-    argument that it accesses, or -1."""
+    """A check of a value: words for the use, possible origins, and the accessed argument or -1."""
 
     what: str
     origins: Origins
@@ -65,46 +64,45 @@ class Use(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of finding that it is by itself."""
+        """Kind of finding, if no origin is known."""
         return "promise" if self.what == BROKEN else "arithmetic"
 
 
 @dataclass
 class Undefined:
-    """What the reports of one kernel's undefined values need."""
+    """Data for reports of one kernel's undefined values."""
 
     suspects: frozenset[int] = frozenset()
-    """Arguments whose blocks hold bytes that nothing has written."""
+    """Arguments whose blocks have unwritten bytes."""
     integers: dict[int, int] = field(default_factory=dict)
-    """The bytes of an element of the arguments that are tensors of integers."""
+    """Bytes of an element, for arguments that are tensors of integers."""
     finite: bool = False
-    """True if a NaN counts that no operand was."""
+    """True if a NaN from operands that are not NaN is reported."""
     origins: list[Origin] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
 
 
 @dataclass
 class Instrumentation:
-    """What the checks of one kernel need to know, and what its launches must."""
+    """Data that the checks of one kernel need, and that its launches must have."""
 
     finite: bool = False
-    """Also report the first infinity or NaN."""
+    """True to report the first infinity or NaN, too."""
     strict: bool = False
-    """Barriers that the compiler added order nothing."""
+    """True to ignore barriers that the compiler inserted."""
     trace: bool = False
-    """Note the messages instead of checking them; see `tracing`."""
+    """True to record messages instead of checking them; see `tracing`."""
     sites: dict[int, Site] = field(default_factory=dict)
-    """What was recorded, by line of the LLVM module."""
+    """Recorded sites, by line of the LLVM module."""
     through: dict[int, int] = field(default_factory=dict)
-    """By line of an access to memory that no argument gives, the one that it read the address from.
-    """
+    """Line of an access to memory of no argument -> argument that the address was read from."""
     through_argument: dict[int, int] = field(default_factory=dict)
-    """By line of an access, the one argument that its address comes from."""
+    """Line of an access -> the one argument that its address is computed from."""
     lines: dict[int, int] = field(default_factory=dict)
-    """The first line of the LLVM module of each place in the kernel's source."""
+    """Source location -> its first line in the LLVM module."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)
     observers: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By function and value, see `analysis.observers`."""
+    """Function and value -> subgroups, see `analysis.observers`."""
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""
     writes_anywhere: bool = False
@@ -112,7 +110,7 @@ class Instrumentation:
     """Arguments whose blocks the kernel may read."""
     reads_anywhere: bool = False
     releases: bool = True
-    """True if any fence or atomic of the kernel releases; else its atomics order nothing."""
+    """True if any fence or atomic of the kernel releases; otherwise its atomics order nothing."""
     synchronises: bool = False
     """True if the kernel has atomics on global memory, and releases."""
     suspects: InitVar[frozenset[int]] = frozenset()
@@ -127,14 +125,14 @@ class Instrumentation:
 
     @property
     def key(self) -> object:
-        """Launches with the same share the code."""
+        """Key of the code: launches with equal keys share it."""
         sizes = frozenset(self.undefined.integers.items())
         return self.trace, self.finite, self.strict, self.undefined.suspects, sizes
 
     def entry(
         self, function: Function, pointer: Operand, *, writes: bool = False, reads: bool = False
     ) -> int:
-        """The one argument an address comes from, or `SEARCHED`; records what is done there."""
+        """The one argument that an address is computed from, or `SEARCHED`; notes the access."""
         if function.name not in self.roots:
             self.roots[function.name] = pointer_roots(function)
         roots = self.roots[function.name].get(pointer.local or "", NOWHERE)

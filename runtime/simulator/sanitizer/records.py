@@ -1,8 +1,9 @@
-"""A writer of functions on the state of a launch, and the lists of cells with several accesses.
+"""Writer of functions on the state of a launch, and lists of cells with several accesses.
 
-A cell has room for one access.  Readers of several programs since the last write, and stores of
-several programs to different bytes of a dword, are a list of cells instead; the cell has its index
-where others have epoch and phase.  Dwords that the same programs access share their lists.
+A cell has room for one access.  Reads of several programs since the last write, and stores of
+several programs to different bytes of a dword, are a list of cells instead.  The cell then has the
+list's index in the bits of epoch and phase.  Dwords that the same programs access share their
+lists.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from triton_xe.runtime.simulator.sanitizer.state import Joined, Reader, Word
 
 
 class Checks(Writer):
-    """A function of the sanitizer; `pool[record, field]` are its records."""
+    """Writer of a function of the sanitizer; `pool[record, field]` are its records."""
 
     def __init__(self, routine: Routine) -> None:
         super().__init__(routine)
@@ -60,25 +61,25 @@ class Checks(Writer):
         return (address >= block[s.Entry.LOW]) & (address < block[s.Entry.HIGH])
 
     def look_up(self, row: Word, address: Value) -> None:
-        """Leave in a word the row of the block that holds an address, or an empty one."""
+        """Write the row of the block that contains an address, or an empty one, to a word."""
         found = self.call(s.FIND, self["ctx"], address)
         self.state[row] = self.select(found.compare("sge", 0), found, self.state[Word.EMPTY_ROW])
 
     def known(self, group: Value) -> Memory:
-        """What is known of a work-group, by number + 1."""
+        """Record of a work-group, by number + 1."""
         return self.state.follow(Word.RELEASED).row(group, s.Known.WORDS)
 
     def release(self, subgroup: Value) -> Memory:
-        """Of one subgroup, or, after the last, of an atomic that releases itself."""
+        """Release record of one subgroup, or, after the last, of an atomic that releases itself."""
         before = self.select(self.clocked(), self.group * (self.state[Word.SUBGROUPS] + 1), 0)
         return self.state.follow(Word.RELEASABLE).row(before + subgroup, s.Release.WORDS)
 
     def clocked(self) -> Value:
-        """True if programs take turns, and clocks tell what they know."""
+        """True if programs are interleaved, and clocks record the releases that they know."""
         return self.state[Word.CLOCKED] != 0
 
     def is_own(self, entry: Value) -> Value:
-        """True if the last release that a list has is of the running work-group."""
+        """True if the last release of a list is the running work-group's."""
         return entry >= self.index(Word.OWN_RECORDS)
 
     def has(self, *orders: s.Order) -> Value:
@@ -93,7 +94,7 @@ class Checks(Writer):
 
 
 class Pool:
-    """The records of a launch; where they are may change when one is made."""
+    """The records of a launch; their addresses may change when one is created."""
 
     def __init__(self, w: Checks) -> None:
         self.w = w
@@ -108,13 +109,13 @@ class Pool:
         self._memory(key[0])[key[1]] = value
 
     def new(self, fields: Mapping[IntEnum, Value]) -> Value:
-        """The index of a new record; what `fields` leaves out is 0."""
+        """Create a record and return its index; fields not given are 0."""
         record = self.reserve(1)
         self.write(record, fields)
         return record
 
     def reserve(self, count: Term) -> Value:
-        """The index of the first of so many records, fewer than there are spare ones."""
+        """Index of the first of so many new records, fewer than there are spare ones."""
         w = self.w
         used = w.state[Word.RECORDS_USED]
         with w.when(w.unlikely(used >= w.state[Word.RECORDS_ROOM])):
@@ -136,9 +137,9 @@ class Pool:
 
 
 def full(w: Checks, ctx: Value) -> None:
-    """Ask the host for room for more records.
+    """Request room for more records from the host.
 
-    Where the host has none left, the launch stops; the last records serve until it has.
+    If the host has none left, the launch stops; the spare records serve until then.
     """
     w.call(s.ROOM)
     with w.when((w.state[Word.RECORDS_USED] >= w.state[Word.RECORDS_ROOM]) & w.clean()):
@@ -149,23 +150,23 @@ def full(w: Checks, ctx: Value) -> None:
 
 
 def list_of(w: Checks, cell: Value) -> Value:
-    """The list of accesses that a cell of several programs has; 0 is none."""
+    """The list of accesses of a cell of several programs; 0 for none."""
     several = cells.GROUP.of(cell) == cells.SEVERAL_GROUPS
     return w.select(several, cells.LIST.of(cell), 0).to(I32)
 
 
 def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
-    """The cell of two readers of one work-group: bytes of both, atomic if both are, as of now."""
+    """Cell of two readers of one work-group: bytes of both, atomic if both are."""
     several = w.select((old ^ new).has(cells.WARP.full), cells.WARP.full, 0)
     plain = new & ~cells.ATOMIC.full | old & cells.BYTES.full
     return plain | old & new & cells.ATOMIC.full | several
 
 
 def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
-    """The cell of an access and those before it, of which one at least is of another program.
+    """Cell of an access and earlier ones, at least one of which is of another program.
 
-    Stores (`writes`) are kept apart by subgroup.  A list tells of each byte's last one, so that it
-    has four at most.
+    Stores (`writes`) are recorded separately by subgroup.  A list has each byte's last store, so
+    that it has at most four elements.
     """
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)

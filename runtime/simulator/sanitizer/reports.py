@@ -17,7 +17,7 @@ from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASE
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Fault, Kind, Word
 
 NEAR, FAR = 4096, 1 << 20
-"""Bytes from a block within which an address is taken as meant for it."""
+"""Distance in bytes from a block up to which an address is assumed to be meant for it."""
 
 
 class SanitizerReport(SimulatorTrap):
@@ -80,7 +80,7 @@ class _Report:
                        "" if tensor is None else tensor.element(self.address))
 
     def programs(self) -> tuple[int, ...]:
-        """The program of the fault, and of a race the other one where it is one."""
+        """The program of the fault, and the other program of a race between two."""
         other = int(cells.GROUP.of(self.fault.other & (1 << 64) - 1)) - 1
         is_one = self.fault.code == Code.RACE and 0 <= other < cells.SEVERAL_GROUPS - 1
         return tuple(dict.fromkeys((self.fault.group, *((other,) if is_one else ()))))
@@ -166,7 +166,7 @@ class _Report:
         return "finite operands give an infinity or NaN"
 
     def undefined(self) -> str:
-        """What was done with an undefined value, and why it is."""
+        """Describe the use of an undefined value, and the reason why it is undefined."""
         use, self.nbytes = self.state.plan.undefined.uses[self.fault.other], 0
         if not use.origins:
             self.argument = use.entry if use.entry >= 0 else None
@@ -201,12 +201,12 @@ class _Report:
         return f"{what} {origin.why.value[1]}{where}"
 
     def _read_from(self, argument: int, link: str = "of") -> str:
-        """Words that name the argument which a value was read from, if one is known."""
+        """Name the argument that a value was read from, if it is known."""
         tensor = self.state.tensors.get(argument)
         return "" if tensor is None else f", {link} what was read from argument {tensor.name!r}"
 
     def _origin(self) -> tuple[Origin, int | None]:
-        """Where an undefined value comes from; the address, of a load."""
+        """Origin of an undefined value; and, for a load, its address."""
         f, plan = self.fault, self.state.plan.undefined
         origins = sorted(plan.uses[f.other].origins)
         found = _masked_off(self.state.origins, origins, f.sg, f.lane, f.group + 1)
@@ -215,7 +215,7 @@ class _Report:
         return plan.origins[found[0]], found[1]
 
     def unwritten(self) -> str:
-        """Of an atomic."""
+        """Describe an atomic on unwritten memory."""
         if self.argument is not None:
             self.address = self.state.first_unwritten(self.argument, self.address)
         return (f"{self.what} on memory that was never written: no kernel and no operator of torch "
@@ -233,7 +233,7 @@ _TEXTS = {
     Code.COLLISION: ("collision", _Report.collision),
     Code.RECORDS: ("too-many-releases", _Report.records),
 }
-"""The kind of finding that each fault is, and its words."""
+"""Kind of finding of each fault, and the method that describes it."""
 
 
 def _verb(writes: int) -> str:
@@ -258,7 +258,7 @@ def _masked_off(
 
 
 def beside(block: Block, address: int) -> str:
-    """Where an address is, seen from a block."""
+    """Describe the position of an address relative to a block."""
     if address < block.low:
         return f"{block.low - address} bytes before the start of the {block}"
     if address >= block.high:

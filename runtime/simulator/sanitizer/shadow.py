@@ -1,4 +1,4 @@
-"""What a sanitized launch needs besides its kernel: its state, block table and shadow memory."""
+"""State of a sanitized launch: its words, block table and shadow memory."""
 
 from __future__ import annotations
 
@@ -43,41 +43,43 @@ from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
 CELL_BYTES = 8, 8, 4, 4, 4
-"""Of what is kept of each dword: `Entry.WRITES` to `Entry.SYNC`."""
+"""Bytes of a dword's cells, sites and list: `Entry.WRITES` to `Entry.SYNC`."""
 LINE_BYTES = 8, 8, 4, 4, 8, 8
-"""Of each of a chunk's parts: `Entry.LINE_WRITES` and what follows."""
+"""Bytes of a chunk's cells: `Entry.LINE_WRITES` and following."""
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
 _LINE_STARTS = np.cumsum(_LINE_SIZES) - _LINE_SIZES
 SPARE_CHUNKS = MOST_OF_BAND
-"""Before and after those of a block, which may be read with them."""
+"""Chunks before and after those of a block, which may be read together with them."""
 NEAR = 1 << 16
-"""Bytes from a block within which an address that no argument gave is taken as meant for it."""
+"""Bytes from a block up to which an address of no argument is assumed to be meant for it."""
 SPARE_BYTES = 1 << 29
 MOST_SEARCHED = 4096
 RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
-"""Records of releases that a launch begins with, and may have: 1 GiB."""
+"""Records of releases at the begin of a launch, and the largest number of them (1 GiB)."""
 SPARE_RECORDS = 1 << 13
-"""For the access that is under way when there is no more room: two per dword, of 16 KiB at most."""
+"""Records for the access at which room runs out: two per dword, for up to 16 KiB."""
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
 MOST_CLOCKED = 1 << 12
-"""Programs of a launch that may have clocks."""
+"""Largest number of programs of a launch with clocks."""
 CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 15, 1 << 24, 1 << 29
-"""Of clocks of a launch until it is first looked which are in use, then of twice as many, and so
-on up to `MOST_LEFT` where most are not; of all at most."""
+"""Clocks before the first search for unused ones, bytes of clocks at first, and most bytes.
+
+The number doubles up to `MOST_LEFT` as long as most clocks are in use.
+"""
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
 _Shadow = tuple[tuple[int, ...], tuple[int, int], Words]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = ForkLock()
-"""Sanitized launches run one at a time."""
+"""Serialises sanitized launches."""
 
 
 _spare: list[NDArray[np.uint8]] = []
-"""Shadow memory of earlier launches: fresh pages cost more than the checks."""
+"""Shadow memory of earlier launches, because fresh pages cost more than the checks."""
 
 
 def _address(memory: NDArray[Scalar]) -> int:
-    """Where it begins; `memory.ctypes` takes ten times as long."""
+    """Address of an array; `memory.ctypes` takes ten times as long."""
     return int(memory.__array_interface__["data"][0])
 
 
@@ -87,7 +89,7 @@ def _aligned(memory: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def _untouched(count: int) -> NDArray[np.int32]:
-    """That many zeros or more, in pages that are made when they are used; few of these are."""
+    """At least `count` zeros, in pages that are allocated at their first use, which is rare."""
     nbytes = -(-4 * count >> LIST_PAGE_BITS) << LIST_PAGE_BITS
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     return np.frombuffer(mmap.mmap(-1, nbytes, private), np.int32)
@@ -97,7 +99,7 @@ _values = np.zeros(MOST_VALUES + 4, np.uint8)
 _log = np.empty(LOG_WORDS + LOGGED_LANES, np.int64)
 _no_origins = np.zeros((0, 1, 8), np.int64)
 _VALUES_AT, _LOG_AT = _address(_values), _address(_log)
-"""`Word.VALUES`, `Word.SLM_LOG` of one launch after another."""
+"""Addresses for `Word.VALUES` and `Word.SLM_LOG`, shared by successive launches."""
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
@@ -119,7 +121,10 @@ ARENA_BYTES = 1 << 19
 
 
 class _Arena:
-    """Zeros that a launch begins with, in memory of earlier launches: fresh pages cost more."""
+    """Zeroed memory for the begin of a launch.
+
+    Memory of earlier launches is reused, because fresh pages cost more than zeroing it.
+    """
 
     def __init__(self) -> None:
         self.table: Words = np.zeros((1 << 13, Entry.WORDS), np.int64)
@@ -130,7 +135,7 @@ class _Arena:
         self._larger: list[NDArray[np.uint8]] = []
 
     def take(self, nbytes: int) -> int:
-        """The address of that many zeros, from a cache line on."""
+        """Address of that many zero bytes, aligned to a cache line."""
         begin, end = self._used, self._used + nbytes + 64
         if end > ARENA_BYTES:
             self._larger.append(_aligned(np.zeros(nbytes + 64, np.uint8)))
@@ -139,33 +144,33 @@ class _Arena:
         return self._address + begin
 
     def begin(self) -> _Arena:
-        """Itself, with nothing in use."""
+        """Return itself, with nothing in use."""
         self._memory[: self._used] = 0
         self._used = 0
         self._larger.clear()
         return self
 
     def clear(self, rows: int) -> None:
-        """Zeros in the table, of which so many rows were in use."""
+        """Zero the table, of which `rows` rows were in use."""
         self.table[:rows] = 0
 
 
 def _array_at(address: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
-    """What is at an address, as long as others hold its memory."""
+    """Array of the memory at an address, which others must keep alive."""
     nbytes = count * np.dtype(dtype).itemsize
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)).view(dtype)
 
 
 _arenas: list[_Arena] = []
-"""Of launches that have ended."""
+"""Arenas of launches that have ended."""
 _spare_clocks: list[Words] = []
-"""Those of the last launch."""
+"""Clock memory of the last launch."""
 _spare_records: list[NDArray[np.int32]] = []
-"""Those of the last launch."""
+"""Record memory of the last launch."""
 
 
 def _records(count: int) -> NDArray[np.int32]:
-    """Memory for that many records or more, the first of them of zeros; as it comes, the rest."""
+    """Memory for at least `count` records; the first ones are zero, the rest is uninitialised."""
     kept = _spare_records.pop() if _spare_records else None
     if kept is None or not count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
         kept = _aligned(np.empty(count * FIELDS + 16, np.int32))[: count * FIELDS]
@@ -174,7 +179,7 @@ def _records(count: int) -> NDArray[np.int32]:
 
 
 class LaunchState:
-    """The state of one launch; `address` is what the context's state word holds."""
+    """The state of one launch; the context's state word has its `address`."""
 
     def __init__(
         self, memory: BlockMap, plan: Instrumentation, kinds: Sequence[str],
@@ -185,9 +190,9 @@ class LaunchState:
         self.memory = memory
         self.tensors = tensors or {}
         self.noted: Callable[[list[int]], None] | None = None
-        """What takes note of a fault of a launch that goes on."""
+        """Callback for faults of a launch that continues after them."""
         self.order: NDArray[np.int64] | None = None
-        """The numbers of the work-groups in the order in which they run, where it is another."""
+        """Numbers of the work-groups in the order in which they run; None for the usual order."""
         self.track = groups <= MOST_GROUPS
         self.plan = plan
         self.count = len(kinds)
@@ -203,7 +208,7 @@ class LaunchState:
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
-        """What is published in each block, dword by dword, in pages; which of these have any."""
+        """Published lists of each block, by dword, in pages; and flags of used pages."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}
@@ -217,7 +222,7 @@ class LaunchState:
         self.sub_groups = sub_groups
         self.words: Words = self._first_words(groups, slm_bytes)
         self.address = _address(self.words)
-        """What the context's state word holds."""
+        """Value of the context's state word."""
         self.make_room()
         if takes_turns and groups <= MOST_CLOCKED:
             self._begin_clocks(groups)
@@ -249,7 +254,7 @@ class LaunchState:
         return np.array(words, np.int64)
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:
-        """Room for what masked loads record, by load, subgroup and `origin_words`."""
+        """Memory for the origins that masked loads record, by load, subgroup and `origin_words`."""
         shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
         if not shape[0]:
             return _no_origins
@@ -258,7 +263,7 @@ class LaunchState:
         return _array_at(at, math.prod(shape), np.int64).reshape(shape)
 
     def trace(self) -> NDArray[np.int64]:
-        """Make room for a trace; returns the records, filled by the launch."""
+        """Allocate the trace, and return its records, which the launch fills."""
         records = np.zeros((MOST_RECORDS, RECORD_WORDS), np.int64)
         self._keep.append(records)
         self.words[Word.TRACE] = _address(records)
@@ -274,7 +279,7 @@ class LaunchState:
         return _array_at(self._array(8 * count), count, np.int64)
 
     def _begin_clocks(self, groups: int) -> None:
-        """Have clocks, of which all but the one that knows nothing are free."""
+        """Create clocks, all free except clock 0."""
         words = self.words
         self._known = self._kept(Known.WORDS * (groups + 2)).reshape(-1, Known.WORDS)
         per_group = self.sub_groups + 1
@@ -295,9 +300,9 @@ class LaunchState:
             words[word] = _address(array)
 
     def take_turns(self) -> None:
-        """A second program begins while one waits: from now on clocks tell what they know.
+        """Switch to clocks, because a second program begins while another one waits.
 
-        All that was released until now counts as one release, by whichever location it is acquired.
+        All releases before count as one, whichever location it is acquired through.
         """
         words, live = self.words, int(self.words[Word.BEGUN]) - 1
         if not words[Word.CLOCKS]:
@@ -330,7 +335,7 @@ class LaunchState:
         self.words[Word.CLOCKS_LEFT] = len(numbers)
 
     def _free_clocks(self) -> None:
-        """Find the clocks that nobody has any more; twice as many where most are in use."""
+        """Free unreferenced clocks; double their number if most are in use."""
         used = np.zeros(self._count, bool)
         lives = self._known[:, Known.ENDED] == 0
         releases = self._releases[lives][..., [Release.NODE, Release.ACQUIRED]]
@@ -346,7 +351,7 @@ class LaunchState:
         self._give_clocks(np.concatenate((np.arange(self._count - 1, begun - 1, -1), free)))
 
     def make_room(self) -> None:
-        """Unused clocks, where they run out; else twice as many records, up to a limit."""
+        """Free clocks if they have run out; otherwise double the records, up to a limit."""
         if self.words[Word.CLOCKED] and self.words[Word.CLOCKS_LEFT] < SPARE:
             self._free_clocks()
             return
@@ -360,13 +365,13 @@ class LaunchState:
         self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
     def _borrow(self, nbytes: int) -> int:
-        """The address of that much memory until the launch ends, with what is there."""
+        """Address of uninitialised memory until the launch ends."""
         memory = _take(nbytes + 64)
         self._borrowed.append(memory)
         return _address(memory) + 63 & -64
 
     def _cells(self, slm_bytes: int) -> tuple[int, ...]:
-        """Addresses of the cells and sites of shared memory: writes, reads, their sites; zeros."""
+        """Addresses of the zeroed cells and sites of shared memory: writes, reads, their sites."""
         count = -(-(slm_bytes // 4 + 2) // 8) * 8
         start = self._borrow(24 * count)
         ctypes.memset(start, 0, 16 * count)
@@ -375,7 +380,7 @@ class LaunchState:
     def _shadow_of(self, block: Block) -> _Shadow:
         """The words of a block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
 
-        Its cells begin when they are touched, chunk by chunk.
+        Its cells are created at the first access, chunk by chunk.
         """
         nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
         chunks = (nbytes >> CHUNK_BITS) + 2
@@ -396,7 +401,7 @@ class LaunchState:
         return (*cells, releases), (touched, published), lines
 
     def have_elements(self, row: int) -> None:
-        """Find memory for the cells of the elements of a block, if there is enough."""
+        """Allocate the cells of the elements of a block, if there is enough memory."""
         block = self._whole[row]
         first, last = block.low >> CHUNK_BITS, block.high >> CHUNK_BITS
         nbytes = last + 1 - first << CHUNK_BITS + 3
@@ -411,7 +416,7 @@ class LaunchState:
                 self.table[k, Entry.ELEMENT_WRITES:Entry.WORDS] = low, low + nbytes
 
     def close(self) -> None:
-        """Give the shadow memory back for the next launch."""
+        """Keep the shadow memory for the next launch."""
         for memory in self._borrowed:
             _give(memory)
         self._borrowed.clear()
@@ -445,7 +450,7 @@ class LaunchState:
         self.table[row, Entry.UNWRITTEN] = self._map_of(block)
 
     def _map_of(self, block: Block) -> int:
-        """Bytes from the block to its map of what is unwritten; 0 where all is written."""
+        """Bytes from the block to its map of unwritten bytes; 0 if all are written."""
         if block not in self._maps:
             self._maps[block] = self.memory.to_map(block.low)
         return self._maps[block]
@@ -458,16 +463,16 @@ class LaunchState:
         return start + int(np.argmax(np.ctypeslib.as_array(map_)))
 
     def _part(self, row: int, block: Block) -> Block:
-        """What of a block the accesses through an argument may use: the view that was given."""
+        """Part of a block that accesses through an argument may use: the view that was passed."""
         extent = self.tensors[row].extent if row in self.tensors else None
         return block if extent is None or self._whole_storage else block.view(*extent)
 
     def number(self, group: int) -> int:
-        """Of a work-group that the checks know by its place in the order."""
+        """Number of a work-group that the checks know by its index in the order."""
         return group if self.order is None else int(self.order[group])
 
     def miss(self, address: int) -> int:
-        """A new row for the block that holds an address no row holds; -1 when none does."""
+        """A new row for a block that contains an address and has no row; -1 if there is none."""
         block = self.memory.find(address)
         row = int(self.words[Word.SEARCH_END])
         if block is None or row >= len(self.table) - 1:
@@ -521,7 +526,7 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 
 @cache
 def prepare() -> tuple[object, ...]:
-    """Make the host's part of the checks known to the code that calls it."""
+    """Register the host's functions with the code that calls them."""
     made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note),
             checks.TURNS: _ROOM(_turns), checks.ELEMENTS: _NOTE(_elements)}
     for routine, callback in made.items():
@@ -530,6 +535,6 @@ def prepare() -> tuple[object, ...]:
 
 
 def use(state: LaunchState | None) -> None:
-    """The checks of the launch that comes use `state`; None when it has ended."""
+    """Use `state` for the checks of the next launch; None when it has ended."""
     global _current
     _current = state

@@ -1,4 +1,4 @@
-"""What the checks of a launch keep in memory, and the functions that they are made of.
+"""Records that the checks of a launch keep in memory, and the signatures of their functions.
 
 Each record has one definition, which generated code and Python's readers share: an `IntEnum` of its
 words, or (`cells`) `Bits` for the fields of a cell.
@@ -25,11 +25,11 @@ class Word(IntEnum):
     SEARCH_END = 2
     SCRATCH = 3
     GLOBAL_PHASE = 5
-    """Barriers so far, of any kind."""
+    """Number of barriers so far, of any kind."""
     SLM_PHASE = 6
     EPOCH = 7
     RELEASED = 8
-    """What is known of each work-group, `Known`."""
+    """Records of each work-group, `Known`."""
     ACQUIRED = 9
     """True if the work-group has acquired anything."""
     SLM_ENTRY = 10
@@ -40,7 +40,7 @@ class Word(IntEnum):
     GROUP = 15
     SLM_BYTES = 16
     PENDING = 17
-    """List of what atomics have read since the last acquire fence; see READ_FIRST, too."""
+    """List of entries that atomics have read since the last acquire fence; see also READ_FIRST."""
     SITE = 18
     TRACE = 19
     TRACED = 20
@@ -50,7 +50,7 @@ class Word(IntEnum):
     ACCESSED = 24
     """True if there was an access in this epoch."""
     RELEASABLE = 25
-    """What the last release fence of each subgroup orders, `Release`."""
+    """Accesses that the last release fence of each subgroup orders, `Release`."""
     SINCE = 26
     """Barriers since one that fences global memory."""
     RELEASING = 27
@@ -60,83 +60,81 @@ class Word(IntEnum):
     RECORDS_ROOM = 30
     FREE = 31
     ACQUISITIONS = 32
-    """How often the work-group has acquired."""
+    """Number of acquisitions of the work-group."""
     ACQUIRED_LIST = 33
-    """List of what it has acquired."""
+    """List of the work-group's acquisitions."""
     FLOOR = 34
-    """All that work-groups of lower numbers released is known."""
+    """Work-groups with lower numbers all of whose releases are known."""
     SYNC_ROW = 35
-    """Of the block table, where the last atomic was."""
+    """Row of the block table with the last atomic."""
     PUSHED_NODE = 36
     PUSHED_ON = 37
     PUSHED = 38
     SUBGROUPS = 39
     WITHIN = 40
-    """True if a subgroup has acquired what another of its work-group released."""
+    """True if a subgroup has acquired a release of another one of its work-group."""
     JOINED = 41
-    """Cells of several readers that were made, `Joined`."""
+    """Cache of cells of several readers, `Joined`."""
     ENTRY = 42
-    """Row of the block that an atomic of a lane must be in, or -1."""
+    """Row of the block that must contain an atomic of a lane, or -1."""
     STEPS = 43
-    """Records that the launch has visited to acquire what they hold."""
+    """Records that the launch has visited for acquisitions."""
     SEARCHED_ROW = 44
-    """Of the block table, where the last search for an access of all lanes ended."""
+    """Row of the block table that the last search for an access of all lanes found."""
     EMPTY_ROW = 45
     GOES_ON = 46
-    """True if a launch goes on after a fault, which the host notes."""
+    """True if a launch continues after a fault, which the host notes."""
     NOTED = 47
-    """The last fault that it noted: site, code."""
+    """Site and code of the last noted fault."""
     DID = 48
-    """A byte for each lane: what its compare-and-swap has done."""
+    """Effect of each lane's compare-and-swap, a byte each."""
     ENTRIES = 56
-    """Entries to be visited, then what follows the entries of a range, then items."""
+    """Entries to visit, then lists after the entries of a range, then items."""
     RANGE_AT = 57
     RANGE_LAST = 58
     ITEMS = 59
     UNVISITED = 60
-    """True if there is any of these."""
+    """True if any of these exist."""
     READ_FIRST = 61
-    """Entries, one after another, after which stands what atomics have read; none if READ_END
-    is 0."""
+    """First of consecutive entries whose next ones atomics have read; none if READ_END is 0."""
     READ_END = 62
     READ_OWN = 63
-    """True if something that they have read is of this work-group."""
+    """True if some entry that they have read is of this work-group."""
     OWN_RECORDS = 64
-    """The first record of the running work-group, and of the one before it."""
+    """First record of the running work-group, and of the previous one."""
     LATE_RECORDS = 65
     CHECKED = 66
-    """Accesses so far, of one lane each."""
+    """Accesses so far, each of one lane."""
     TOGETHER = 67
-    """True if work-groups take turns and have no clocks (any more): what orders their accesses, and
-    those of all later ones, is not followed."""
+    """True if work-groups are interleaved without clocks; accesses have no known order then."""
     VALUES = 68
-    """What the store under way puts into memory, where another subgroup may as well."""
+    """Values of the current store, if another subgroup may store equal ones."""
     CLOCKS = 69
-    """What programs that take turns know of each other, see `clocks`; 0 for those that never do."""
+    """Vector clocks of interleaved programs, see `clocks`; 0 without interleaving."""
     CLOCK_WORDS = 70
     CLOCKS_FREE = 71
-    """Numbers of those that are not in use, and how many they are."""
+    """Numbers of free clocks, and their count."""
     CLOCKS_LEFT = 72
     CLOCKS_MADE = 73
-    """Of clocks that were made of two, `Joined`."""
+    """Cache of joined clocks, `Joined`."""
     BEGUN = 74
-    """The largest number + 1 of those that have begun."""
+    """Largest number + 1 of the programs that have begun."""
     CLOCKED = 75
-    """True if programs take turns, and clocks tell what they know."""
+    """True if programs are interleaved and have clocks."""
     SLM_CHUNKS = 76
-    """What this phase has done with each chunk of shared memory, `Chunk`."""
+    """Accesses of this phase to each chunk of shared memory, `Chunk`."""
     SLM_LOG = 77
-    """Its accesses, see `phases`."""
+    """Log of the accesses of this phase, see `phases`."""
     SLM_LOGGED = 78
-    """Words of these."""
+    """Words in use of the log."""
     SLM_EXACT = 79
-    """True if the cells tell of its accesses, and are asked."""
+    """True if the cells record the accesses of this phase, and are compared."""
     SLM_MIXED = 80
-    """True if there are bytes that several subgroups have stored different values to."""
+    """True if several subgroups have stored different values to some bytes."""
     SLM_NOTED = 81
-    """Words of those in the log that chunks tell of: all, once this phase has written."""
+    """Words of the log that are in the chunks: all, once this phase has written."""
     SLM_WRITTEN = 82
-    """True if it has."""
+    """True if this phase has written."""
     COUNT = 88
 
 
@@ -144,7 +142,7 @@ OF_A_GROUP = (
     Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
     Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW,
     Word.SLM_EXACT, Word.SLM_MIXED, Word.SLM_WRITTEN)
-"""Words that each work-group has for itself, where several run together."""
+"""Words that are saved for each work-group, if several are interleaved."""
 
 
 class Entry(IntEnum):
@@ -157,79 +155,87 @@ class Entry(IntEnum):
     WRITE_SITES = 4
     READ_SITES = 5
     SYNC = 6
-    """What is published at each dword; 0 in launches without atomics."""
+    """Published lists of each dword; 0 in launches without atomics."""
     UNWRITTEN = 7
-    """Bytes from an address in the block to its byte of the map of what nothing has written; 0
-    where all is written."""
+    """Offset from an address in the block to its byte in the map of unwritten bytes; 0 for none."""
     UNREAD = 8
-    """True if the launch only stores there, so that no store of the same value changes anything."""
+    """True if the launch only stores there, so that a store of the same value has no effect."""
     TOUCHED = 9
-    """What to add to the number of a chunk of global memory (its address over its size) for the
-    address of its flags, `BEGUN_OF` and `PART_FLAGS`: which of its cells are there."""
+    """Offset from the number of a chunk of global memory to the address of its flags.
+
+    The number is the chunk's address over its size.  The flags, `BEGUN_OF` and `PART_FLAGS`, say
+    which of its cells exist.
+    """
     PUBLISHED = 10
-    """What to add to the number of a page of lists (see `SYNC`) for the address of its flag:
-    whether anything was published there."""
+    """Offset from the number of a page of lists (see `SYNC`) to the address of its flag.
+
+    The flag is set if a list was published there.
+    """
     LINE_WRITES = 11
-    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk times the size
-    of a cell; reads and sites in the order above."""
+    """Cells of whole chunks, see `ALIKE`: offset from a chunk's number times the size of a cell.
+
+    Reads and sites follow in the order above.
+    """
     LINE_READS = 12
     LINE_WRITE_SITES = 13
     LINE_READ_SITES = 14
     LINE_WRITE_BYTES = 15
-    """Which bytes of the chunk they tell of, a bit for each."""
+    """Bytes of the chunk that they record, a bit for each."""
     LINE_READ_BYTES = 16
-    """After the six words of the first such cells come those of `PARTS` - 1 more."""
+    """The words of `PARTS` - 1 more such cells follow the six words of the first ones."""
     ELEMENT_WRITES = 59
-    """Cells of elements that are less than a dword, see `checks`: what to add to eight times the
-    address of their chunk for that of its first; 0 where there is no memory for them yet."""
+    """Cells of elements that are smaller than a dword, see `checks`; 0 if not allocated yet.
+
+    It is the offset from eight times the address of a chunk to the address of its first cell.
+    """
     ELEMENT_READS = 60
     WORDS = 61
 
 
 PARTS, LINE_WORDS = 8, 6
-"""Cells of a chunk that may each tell of some of its bytes, for each kind of access; their words in
-an entry."""
+"""Cells of a chunk that may each record some of its bytes, for each kind of access; and their words
+in an entry."""
 LIST_PAGE_BITS = 12
 
 
 MOST_BYTES = 64
-"""Of an access of a lane."""
+"""Largest access of a lane, in bytes."""
 NOWHERE = -1000000
 """A row above every surface."""
 SCRATCH_BYTES = 1 << 16
-"""Of the page where refused accesses go."""
+"""Bytes of the page for refused accesses."""
 MOST_VALUES = 4096
-"""Bytes of all lanes' values of one store."""
+"""Largest number of bytes of all lanes' values of one store."""
 CHUNK_BITS = 6
 BEGUN_OF = 1, 2
-"""Of writes, of reads: each dword of a chunk has a cell of its own."""
+"""Flags for writes and reads: each dword of a chunk has a cell of its own."""
 BEGUN = sum(BEGUN_OF)
 ALIKE = 4
-"""Times these: as long as they have not begun, one cell tells of all dwords, or of some bytes."""
+"""Factor of these flags: one cell records all dwords, or some bytes, of the chunk."""
 PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
-"""Times these: which of the cells that tell of parts of a chunk are there."""
+"""Factors of these flags: which cells for parts of chunks exist."""
 OF_HALVES, OF_BYTES = 64, 128
-"""Of chunks that have begun: each element of two bytes, or each byte, has a cell of its own."""
+"""Flags of chunks in which each element of two bytes, or each byte, has a cell of its own."""
 OF_ELEMENTS = OF_HALVES | OF_BYTES
 WINDOW, MOST_OF_BAND = 8, 16
-"""Chunks in a row that are looked at together: of an access of all lanes, of several such."""
+"""Consecutive chunks that are tested at once: of an access of all lanes, and of several such."""
 
 
 def elements_of(nbytes: int) -> int:
-    """The flag of chunks with cells for elements of that many bytes; 0 where dwords have them."""
+    """Flag of chunks with cells for elements of that many bytes; 0 for dwords."""
     return {1: OF_BYTES, 2: OF_HALVES}.get(nbytes, 0)
 
 
 def line_of(word: Entry) -> Entry:
-    """Of what `word` is of dwords, the word for whole chunks."""
+    """The word for whole chunks that corresponds to a word for dwords."""
     return Entry(word + Entry.LINE_WRITES - Entry.WRITES)
 
 
 class Chunk(IntEnum):
-    """Words of what was done in a phase with a chunk of shared memory."""
+    """Words of a phase's accesses to a chunk of shared memory."""
 
     OWNER = 0
-    """Group, phase and subgroup, as a cell has them: what follows is of these."""
+    """Group, phase and subgroup, as in a cell, whose accesses the next words are."""
     WRITTEN = 1
     """A bit for each byte."""
     READ = 2
@@ -240,7 +246,7 @@ LOG_WORDS, LOGGED_LANES = 1 << 15, 32
 
 
 class Release(IntEnum):
-    """Words of what the last release fence of a subgroup orders."""
+    """Words of the accesses that the last release fence of a subgroup orders."""
 
     NODE = 0
     EPOCH = 1
@@ -252,26 +258,26 @@ class Release(IntEnum):
 
 
 class Known(IntEnum):
-    """Words of what is known of a work-group: by the running one, and at all."""
+    """Words of a work-group's state, partly as known by the running one."""
 
     BY = 0
-    """The running work-group + 1, if it knows anything."""
+    """The running work-group + 1, if it knows anything of this one."""
     EPOCH = 1
     PHASE = 2
     WARPS = 3
     LAST_EPOCH = 4
-    """Of the last release; 0 is none."""
+    """Epoch of the last release; 0 is none."""
     LAST_WARPS = 5
     CLOCK = BY
-    """Where programs take turns: what it has acquired; what it has read and may acquire."""
+    """For interleaved programs: the clock of acquisitions, and that of reads to be acquired."""
     READ = EPOCH
     ENDED = PHASE
-    """True if it has."""
+    """True if the work-group has ended."""
     WORDS = 6
 
 
 class Joined(IntEnum):
-    """Words of a cell that was made of two, to be used for the next such pair."""
+    """Words of a cell that was joined from two, cached for the next such pair."""
 
     OLD = 0
     NEW = 1
@@ -293,13 +299,13 @@ class Published(IntEnum):
     NODE = 0
     NEXT = 1
     FLOOR = 2
-    """All that work-groups below this one ever released is in the rest of the list."""
+    """All releases of work-groups below this one are in the rest of the list."""
     HELD = 3
     """The work-group, + 1, that has acquired it."""
     PENDING = 4
     """The work-group, + 1, that has read it and may acquire it by a fence."""
     SEEN = 6
-    """The work-group, + 1, that visits it, or did."""
+    """The work-group, + 1, that is visiting it, or has visited it."""
     LINK = 7
 
 
@@ -317,12 +323,12 @@ class Node(IntEnum):
 
 
 class Item(IntEnum):
-    """One element of a list of what was acquired, or read: an entry, or what follows several."""
+    """One element of a list of acquired or read entries: an entry, or the ends of several."""
 
     ENTRY = 0
     NEXT = 1
     END = 2
-    """One past the last of the entries that follow one another, if they are several; else 0."""
+    """One past the last of consecutive entries, if there are several; else 0."""
     SEEN = 6
     LINK = 7
 
@@ -339,26 +345,29 @@ class Reader(IntEnum):
 
 
 class Kind(IntEnum):
-    """Bits that describe an access; bits 8 and up hold the alignment."""
+    """Bits that describe an access; bits 8 and up are the alignment."""
 
     WRITE = 1
     ATOMIC = 2
     SLM = 4
     SCALAR = 8
-    """A load of global memory that every warp makes for itself: Triton puts no barrier between it
-    and a later store by one of them, so only other programs' stores count."""
+    """A load of global memory that every warp executes for itself.
+
+    Triton inserts no barrier between it and a later store by one of them, so that only other
+    programs' stores count.
+    """
     KEPT = 16
     """A store whose values are at `Word.VALUES`, lane by lane."""
     LOCAL = 32
-    """An atomic that is one only within its work-group."""
+    """An atomic that is atomic only within its work-group."""
     NEEDS = 64
-    """An atomic whose result depends on what is there."""
+    """An atomic whose result depends on the old value."""
     UNSEEN = 128
-    """A load by a subgroup whose copy of the value comes to nothing: no store can spoil it."""
+    """A load by a subgroup whose copy of the value has no use, so that no store conflicts."""
 
 
 class Order(IntEnum):
-    """Memory semantics of SPIR-V; acquire and release are what an atomic can also have itself."""
+    """Memory semantics of SPIR-V; atomics can have acquire and release."""
 
     ACQUIRE = 2
     RELEASE = 4
@@ -382,13 +391,13 @@ class Fault(NamedTuple):
     lane: int
     group: int
     other: int
-    """Of a race, the cell of the earlier access; else what the code's report says."""
+    """For a race, the cell of the earlier access; otherwise a number for the code's report."""
     other_site: int
     other_writes: int
 
 
 READS, WRITES = 1, 2
-"""What an atomic does; a compare-and-swap that fails only reads."""
+"""Effects of an atomic; a compare-and-swap that fails only reads."""
 
 
 def slm_shadow_bytes(slm_bytes: int) -> int:
@@ -397,7 +406,7 @@ def slm_shadow_bytes(slm_bytes: int) -> int:
 
 
 def origin_words(lanes: int) -> int:
-    """Words recorded of one masked load by one subgroup: group + 1, addresses from 8 on."""
+    """Words that one masked load of one subgroup records: group + 1, addresses from 8 on."""
     return 8 + -(-lanes // 8) * 8
 
 
@@ -448,24 +457,24 @@ UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 
 def record_parts(count: int, writes: int) -> Routine:
-    """Records a store, or load, of some bytes of each of so many chunks in a row."""
+    """Records a store, or load, of some bytes of each of `count` consecutive chunks."""
     return routine("parts", I64, count, int(writes), site=I32, block=PTR, first=I64,
                    bytes=vector(count, I64), owner=I64)
 
 
 def record_cells(lanes: int, size: int, kind: int) -> Routine:
-    """Records an access of all lanes in the cells of dwords; false if it may clash."""
+    """Records an access of all lanes in the cells of dwords; false if it may conflict."""
     return routine("cells", I1, lanes, size, kind, site=I32, block=PTR,
                    addresses=vector(lanes, I64), mask=vector(lanes, I1), owner=I64)
 
 
 def record_run(count: int, kind: int) -> Routine:
-    """The same of so many dwords in a row."""
+    """Records an access of `count` consecutive dwords; false if it may conflict."""
     return routine("run", I1, count, kind, site=I32, block=PTR, address=I64, owner=I64)
 
 
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
-    """Checks so many elements of each lane, side by side, each with a mask of its own."""
+    """Checks `count` adjacent elements of each lane, each with a mask of its own."""
     return routine("elements", I1, lanes, count, *known(size, kind), **_SITE, row=I64,
                    addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes * count, I1))
 
@@ -473,7 +482,7 @@ def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Ro
 def check_steps(
     lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *, masked: bool
 ) -> Routine:
-    """Checks so many elements of each lane, of addresses known but for a base, see `steps`."""
+    """Checks `count` elements of each lane, at known offsets from a base, see `steps`."""
     mask = {"mask": vector(lanes * count, I1)} if masked else {}
     return routine("steps", I1, lanes, count, size, kind, int(masked), spelled(strides), **_SITE,
                    row=I64, base=I64, seen=I1, **mask)
@@ -483,10 +492,10 @@ def check_band(
     lanes: int, count: int, size: int, kind: int, strides: Sequence[int], times: int, apart: int,
     *, masked: bool, in_place: bool,
 ) -> Routine:
-    """True if all is plainly right of `times` such accesses that are so many bytes apart.
+    """True if `times` such accesses, `apart` bytes from each to the next, certainly have no fault.
 
-    They are recorded, then.  `in_place`: these are stores, of which it says that nothing of their
-    block waits for its first store, so that a load of the same elements is right, too.
+    They are recorded then.  `in_place`: they are stores, and the result also requires that no byte
+    of their block is unwritten, so that a load of the same elements is valid too.
     """
     mask = {"mask": vector(lanes * count * times, I1)} if masked else {}
     return routine("band", I1, lanes, count, size, kind, int(masked), int(in_place), times,
@@ -494,33 +503,33 @@ def check_band(
 
 
 def spelled(strides: Sequence[int]) -> str:
-    """Numbers as a part of a name."""
+    """Spell numbers as a part of a name."""
     return "s" + "_".join(str(k).replace("-", "n") for k in strides)
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """What `spelled` was given."""
+    """The numbers that `spelled` has spelled."""
     return tuple(int(word.replace("n", "-")) for word in text.removeprefix("s").split("_"))
 
 
 ANY = Operand(I64, "%any")
-"""In place of a size or kind that is not known."""
+"""Placeholder of a size or kind that is not known."""
 COLLISION = routine("collision", VOID, **_SITE, bad=I64, at=I64, nbytes=I64)
 
 MISS = Routine("xe_san_miss", I64, (("address", I64),))
-"""Of the host: the index of a new entry for the block that holds an address, or -1."""
+"""Host function: index of a new entry for the block that contains an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
-"""Of the host: makes room for more records, if it can."""
+"""Host function: make room for more records, if possible."""
 ELEMENTS = Routine("xe_san_elements", VOID, (("entry", I64),))
-"""Of the host: finds memory for the cells of a block's elements, if it can."""
+"""Host function: allocate the cells of a block's elements, if possible."""
 TURNS = Routine("xe_san_turns", VOID, ())
-"""Of the host: has clocks tell what programs know from now on, where there may be clocks."""
+"""Host function: switch to clocks, if there may be clocks."""
 NOTE = Routine("xe_san_note", VOID, (("error", I64),))
-"""Of the host: takes note of the fault that an error record holds."""
+"""Host function: note the fault in an error record."""
 
 
 def known(size: Operand | int, kind: Operand | int) -> tuple[int, ...]:
-    """Size, or 0 for any, and kind, where they are constants that a function may be written for."""
+    """Size, or 0 for any, and kind, if they are constants to specialise a function for."""
     nbytes, flags = (x if isinstance(x, int) else x.integer_value() for x in (size, kind))
     if flags is None:
         return ()
@@ -551,11 +560,12 @@ def check_lanes(
 
 
 LOADED, STORED = 1, 2
-"""Bits of what checks of both find right."""
+"""Result bits of a check of a load and a store."""
 
 
 def load_in_place(lanes: int, count: int, size: int, kind: int) -> Routine:
-    """Checks `count` elements of each lane, and if all is well a store of the same that follows.
+    """Checks `count` elements of each lane, and, if they are valid, a later store of the same
+    elements.
 
     `kind` is the store's.
     """
@@ -566,19 +576,19 @@ def load_in_place(lanes: int, count: int, size: int, kind: int) -> Routine:
 def steps_in_place(
     lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *, masked: bool
 ) -> Routine:
-    """The same where addresses are known but for a base, see `check_steps`."""
+    """`load_in_place` for addresses known relative to a base, see `check_steps`."""
     mask = {"mask": vector(lanes * count, I1)} if masked else {}
     return routine("both_steps", I8, lanes, count, size, kind, int(masked), spelled(strides),
                    **_SITE, load=I32, row=I64, base=I64, seen=I1, **mask)
 
 
 def try_lanes(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
-    """The check that records the accesses where all is well, and else does nothing."""
+    """The check that records the accesses if they are valid, and otherwise does nothing."""
     return check_lanes(lanes, size, kind, "try")
 
 
 def check_scattered(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
-    """The same of lanes of several stores, which counts them."""
+    """`check_lanes` for the lanes of several stores, which counts them."""
     return check_lanes(lanes, size, kind, "scattered")
 
 

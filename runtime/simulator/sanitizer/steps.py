@@ -1,6 +1,6 @@
-"""The sanitizer's check of one access of all lanes whose addresses are known but for a base.
+"""The sanitizer's check of one access of all lanes with addresses known relative to a base.
 
-Which bytes it accesses is known, too, but for masks and for where in a line of memory the base is.
+The accessed bytes are known too, except for masks and the alignment of the base in a chunk.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 
 _CHUNK = 1 << CHUNK_BITS
 _OF_CELLS = int(Kind.WRITE) | -1 << 8
-"""What of the kind of an access its cells depend on."""
+"""Bits of an access's kind that its cells depend on."""
 _MOST_FLAGS = 256
-"""Elements that are looked at together."""
+"""Largest number of elements that are tested at once."""
 _MOST_SHARED = 4
-"""Elements that may be at one address."""
+"""Largest number of elements at one address."""
 
 
 def lines_of(span: int, align: int) -> int:
-    """Into how many lines of memory so many bytes may fall."""
+    """Largest number of chunks that so many bytes may touch."""
     return (span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Where elements of `size` bytes are: bit k of a lane's number moves it by `strides[k]`.
+    """Positions of elements of `size` bytes: bit k of a lane's number adds `strides[k]`.
 
-    A lane has `count` of them, side by side.
+    A lane has `count` adjacent elements.
     """
 
     strides: tuple[int, ...]
@@ -75,7 +75,7 @@ class Steps:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """Of each element, from that of lane 0; those of all lanes side by side."""
+        """Offset of each element from that of lane 0; elements of all lanes are adjacent."""
         return tuple(e * self.size + sum(stride for k, stride in enumerate(self.strides)
                                          if lane >> k & 1)
                      for e in range(self.count) for lane in range(self.lanes))
@@ -86,7 +86,7 @@ class Steps:
 
     @property
     def span(self) -> int:
-        """Bytes from the first to behind the last."""
+        """Bytes from the first element to the end of the last."""
         return max(self.offsets) + self.size - self.low
 
     @property
@@ -96,18 +96,18 @@ class Steps:
 
     @property
     def is_told(self) -> bool:
-        """True if one window has all of them, and none lies across another."""
+        """True if one window contains all of them, and no two of them overlap partly."""
         places = sorted({*self.offsets})
         apart = all(b - a >= self.size for a, b in pairwise(places))
         few = len(self.offsets) <= _MOST_SHARED * len(places)
         return apart and few and self.span <= WINDOW << CHUNK_BITS and self.chunks(1) <= WINDOW
 
     def chunks(self, align: int) -> int:
-        """Into how many lines of memory they may fall."""
+        """Largest number of chunks that they may touch."""
         return lines_of(self.span, align)
 
     def bytes_of(self, mask: Value) -> list[Value]:
-        """Flags of the bytes of active elements, line by line as if the first one began a line."""
+        """Flags of the bytes of active elements, by chunk; the first element begins a chunk."""
         none = mask.w.term(0, mask.type)
         at: dict[int, list[int]] = {}
         for k, offset in enumerate(self.offsets):
@@ -125,7 +125,7 @@ class Steps:
 
 
 def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None:
-    """Where the elements are, if the bits of lane numbers say so and they are close together."""
+    """Positions of the elements, if bits of lane numbers determine them and they are close."""
     if pointer.table.shape[0] != 1 or size > MOST_BYTES:
         return None
     row = np.broadcast_to(pointer.table, (1, lanes))[0]
@@ -136,9 +136,9 @@ def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None
 
 
 def are_apart(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
-    """True if all lanes access memory of their own, `size` bytes each, at each of several places.
+    """True if all lanes access disjoint memory, `size` bytes each, at each of several addresses.
 
-    False where only their bases would tell, and these do not grow.
+    False if that depends on the bases, and these are not in ascending order.
     """
     rows = [np.broadcast_to(p.table[:1], (1, w.lanes))[0] for p in places]
     bases = [p.base for p in places if p.base is not None]
@@ -157,7 +157,7 @@ def are_apart(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
 
 
 def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
-    """True when no active element's access is at fault; see `lanes.check_lanes`."""
+    """True if no active element's access has a fault; see `lanes.check_lanes`."""
     kind = int(w["kind"].operand.integer_value() or 0)
     flags = vector(len(steps.offsets), I1)
     mask = w.arguments.setdefault("mask", w.term(1, flags))
@@ -179,7 +179,7 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
 
 
 def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routine:
-    """The check of the same access that says what is wrong; for any kind without one."""
+    """The check of the same access that reports faults; for any kind if `kind` is None."""
     known = s.ANY if kind is None else kind
     if count > 1:
         return s.check_elements(lanes, count, nbytes, known)
@@ -189,9 +189,9 @@ def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routin
 def _try(
     w: Checks, steps: Steps, kind: int, masked: bool, *, written: bool = False
 ) -> Value:
-    """True if all is plainly well; it is recorded, then.
+    """True if the access certainly has no fault; it is recorded then.
 
-    `written`: only where no byte of the block waits for its first store.
+    `written`: succeed only if no byte of the block is unwritten.
     """
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
@@ -220,7 +220,7 @@ def _try(
 
 
 def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
-    """Let the map of what is unwritten, from `at` on, know of bytes that are."""
+    """Mark bytes as written in the map of unwritten bytes, from `at` on."""
     none = constant(vector(_CHUNK, I8), 0)
     for k, line in enumerate(lines):
         w.b.call(f"llvm.masked.store.v{_CHUNK}i8.p0", VOID,
@@ -231,7 +231,7 @@ def _record(
     w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Value], good: Variable,
     masked: bool, align: int,
 ) -> None:
-    """Compare with the cells of the lines, and record the access; or say that this cannot be."""
+    """Compare with the cells of the chunks, and record the access; false if that is impossible."""
     no, mask = w.term(0, I1), w["mask"]
     owner, done = owner_of(w, no), w.variable(0, I1)
     inner = first & _CHUNK - 1
@@ -257,7 +257,7 @@ def _record(
 def _record_dwords(
     w: Checks, steps: Steps, block: Memory, first: Value, told: Value, owner: Value, good: Variable,
 ) -> None:
-    """Compare with the cells of dwords, and record there, what is not told of by whole lines."""
+    """Compare with the cells of dwords, and record there the parts that cells of chunks do not."""
     kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
     count = len(steps.offsets)
     done = w.variable(0, I1)
@@ -280,7 +280,7 @@ def _record_dwords(
 
 @dataclass(frozen=True)
 class Band:
-    """`times` accesses, each `apart` bytes behind the one before."""
+    """`times` accesses, with a distance of `apart` bytes from each to the next."""
 
     steps: Steps
     times: int
@@ -288,18 +288,18 @@ class Band:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """How far each is behind the first byte of all."""
+        """Offset of each access from the first byte of all."""
         return tuple(k * self.apart - min(0, (self.times - 1) * self.apart)
                      for k in range(self.times))
 
     @property
     def low(self) -> int:
-        """The first byte, from lane 0 of the first access."""
+        """Offset of the first byte from lane 0 of the first access."""
         return self.steps.low - self.starts[0]
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Of each element, from lane 0 of the first access."""
+        """Offset of each element from lane 0 of the first access."""
         return tuple(k * self.apart + at for k in range(self.times) for at in self.steps.offsets)
 
     @property
@@ -312,17 +312,17 @@ class Band:
         return sum((word % (1 << _CHUNK)).bit_count() for word in self.lines) == self.span
 
     def chunks(self, align: int) -> int:
-        """Into how many lines of memory they may fall."""
+        """Largest number of chunks that they may touch."""
         return lines_of(self.span, align)
 
     @cached_property
     def lines(self) -> list[int]:
-        """The bytes of all, line by line as if the first one began a line."""
+        """Bytes of all accesses, by chunk, as if the first one began a chunk."""
         whole = reduce(or_, ((1 << self.steps.size) - 1 << at - self.low for at in self.offsets))
         return [_signed(whole >> at & (1 << _CHUNK) - 1) for at in range(0, self.span, _CHUNK)]
 
     def lines_under(self, mask: Value) -> list[Value]:
-        """Those of active elements."""
+        """Bytes of active elements, by chunk."""
         w, count = mask.w, len(self.steps.offsets)
         found = [w.term(0, I64)] * -(-self.span // _CHUNK)
         for k, start in enumerate(self.starts):
@@ -336,7 +336,7 @@ class Band:
 
 
 def longest_band(steps: Steps, pointers: Sequence[Tabled], align: int) -> Band | None:
-    """The longest band that they begin with, of a power of two; None if that is one access."""
+    """The longest band that the accesses begin with, a power of two; None for a single access."""
     first = pointers[0]
     alike = takewhile(lambda p: p.base == first.base, pointers)
     moved = takewhile(lambda m: (m == m.flat[0]).all(), (p.table - first.table for p in alike))
@@ -359,7 +359,7 @@ def _signed(word: int) -> int:
 def check_band(
     w: Checks, *arguments: Value, band: Band, masked: bool, in_place: bool
 ) -> Value:
-    """True if all is plainly well; it is recorded, then."""
+    """True if the accesses certainly have no fault; they are recorded then."""
     kind = int(w["kind"].operand.integer_value() or 0)
     count = len(band.offsets)
     mask = w.arguments.setdefault("mask", w.term(1, vector(count, I1)))
@@ -419,10 +419,11 @@ def _record_band(
 
 
 def load_in_place(w: Checks, *arguments: Value, count: int) -> Value:
-    """What is right of loads, and of a store of the same elements that follows: `LOADED`, `STORED`.
+    """Check loads, and a later store of the same elements: bits `LOADED`, `STORED` of valid ones.
 
-    A store that is plainly right says that the load was, and is recorded at once: in its place
-    nothing else could be told.  Where it is not, or may be the first, the load is checked alone.
+    If the store is certainly valid, so is the load, and the store is recorded at once.  That is not
+    observable, because no other access is between them.  If the store may have a fault, or may be
+    the first, the load is checked alone.
     """
     size, kind = w["size"], int(w["kind"].operand.integer_value() or 0)
     lanes, nbytes = w["addresses"].type.count, int(size.operand.integer_value() or 0)
@@ -442,7 +443,7 @@ def load_in_place(w: Checks, *arguments: Value, count: int) -> Value:
 def _checked_alone(
     w: Checks, access: Sequence[Value], nbytes: int, kind: int, mask: Value, lanes: int, count: int
 ) -> Value:
-    """What is right of a load whose store is checked when it comes."""
+    """Check a load, and leave the store to its own check."""
     alone, fine = kind & ~int(Kind.WRITE), w.variable(0, I1)
     plain, any_ = (_checked_by(lanes, count, nbytes, known) for known in (alone, None))
     with w.when(w["seen"]):
@@ -453,7 +454,7 @@ def _checked_alone(
 
 
 def steps_in_place(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
-    """What is right of a load, and of the store of the same that follows; see `load_in_place`."""
+    """Check a load, and a later store of the same elements; see `load_in_place`."""
     kind = int(w["kind"].operand.integer_value() or 0)
     mask = w.arguments.setdefault("mask", w.term(1, vector(len(steps.offsets), I1)))
     w.arguments["size"] = w.term(steps.size, I64)

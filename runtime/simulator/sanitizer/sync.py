@@ -1,34 +1,36 @@
-"""The sanitizer's record of what programs release and acquire, location by location.
+"""The sanitizer's record of the releases and acquisitions of programs, location by location.
 
 The memory model is that of C++ and LLVM, between work-groups ("programs"):
 
-- a release publishes, at the location it writes, what its program did and has itself acquired; an
-  atomic that reads the location and acquires has them.  A release is an atomic with that order, or
-  a release fence and any later atomic write of the same subgroup; an acquire is an atomic with that
-  order, or any atomic read and a later acquire fence.  Relaxed atomics alone order nothing;
+- a release publishes, at the location it writes, the accesses of its program and the releases that
+  the program has acquired; an atomic that reads the location and acquires gets them;
+- a release is an atomic with that order, or a release fence and any later atomic write of the same
+  subgroup;
+- an acquire is an atomic with that order, or any atomic read and a later acquire fence; relaxed
+  atomics alone order nothing;
 - a read-modify-write keeps what is published and adds its own; a store of the same program keeps
   it; an atomic or plain store of another program ends it;
-- a release orders what its own subgroup did before it, and what the others stored before the last
-  barrier; what a subgroup acquires, its whole work-group has;
+- a release orders earlier accesses of its own subgroup, and the others' stores before the last
+  barrier; an acquisition of a subgroup is one of its whole work-group;
 - fences and atomics of the scope of a work-group order nothing between work-groups.
 
 Work-groups of most checked launches run to their end one after another, in the order of their
-numbers.  That is one of the orders a device may choose, so two accesses that this order leaves
+numbers.  That is one of the orders a device may choose.  So two accesses that this order leaves
 without a chain of release and acquire are a race on a device too.  An access only counts as ordered
-if its release was read.  Those that wait for each other, take items of a queue, or are shuffled,
-take turns, and `clocks` has what they know; what follows is of the others.
+if its release was read.  Programs that wait for each other, take items of a queue, or are shuffled,
+are interleaved, and use `clocks`.  The rest of this text is about the others.
 
-All is in records of `FIELDS` 32-bit words, found by index; 0 is none.  What is published at a dword
-is a list of entries, the last release first; a node is one release of one subgroup, with what its
-work-group had acquired.  Each word of a tracked block has the index of its list in a third shadow
-(`Entry.SYNC`).
+All data are records of `FIELDS` 32-bit words, found by index; 0 is none.  The published releases of
+a dword are a list of entries, the last release first.  A node is one release of one subgroup, with
+the acquisitions of its work-group.  Each word of a tracked block has the index of its list in a
+third shadow (`Entry.SYNC`).
 
-To acquire is to record which lists were read; for atomics that publish something themselves, those
-are what follows the entries that they made.  The lists are visited a few records at a time, and as
-far as it takes when an access of another work-group must be looked up.  What is below a floor need
-not be visited: there, all that was released is known.  Where a launch would visit more than
-`MOST_STEPS` records per work-group, the one that does counts as knowing all that was released
-before it, which only ever hides a race.
+An acquisition records which lists were read.  For atomics that publish a release themselves, these
+are the lists after the entries that they created.  The lists are visited a few records at a time,
+and as far as needed when an access of another work-group must be looked up.  Work-groups below a
+floor need no visit, because all of their releases are known.  If a launch would visit more than
+`MOST_STEPS` records per work-group, the current work-group counts as knowing all earlier releases,
+which can only hide a race.
 """
 
 from __future__ import annotations
@@ -60,14 +62,14 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 MADE_LATER = -1
-"""In place of a node that is made when it is first published."""
+"""Placeholder of a node that is created when it is first published."""
 
 
 def _prepare(w: Checks, release: Memory) -> None:
-    """Let the later atomic writes of a subgroup release what was done up to now.
+    """Make the later atomic writes of a subgroup release its accesses up to now.
 
     The accesses after this point are of a new epoch, if there was one before it.  There is no floor
-    where one subgroup has acquired from another of its own work-group.
+    if one subgroup has acquired from another of its own work-group.
     """
     state = w.state
     state[Word.EPOCH] += state[Word.ACCESSED]
@@ -87,7 +89,7 @@ def _prepare(w: Checks, release: Memory) -> None:
 def sync(
     w: Checks, ctx: Value, sg: Value, semantics: Value, address: Value, what: Value
 ) -> None:
-    """An atomic on global memory, just done: reads what is published there, writes, or both."""
+    """Record an atomic on global memory after its execution: a read, a write, or both."""
     clocks.make_room(w)
     with w.when(w.clean() & w.in_order()):
         with w.when(~w.holds(w.block(w.state[Word.SYNC_ROW]), address)):
@@ -98,12 +100,12 @@ def sync(
 
 
 def sync_row(w: Checks, ctx: Value, address: Value) -> None:
-    """Look up the block that an atomic was in."""
+    """Find the block of an atomic."""
     w.look_up(Word.SYNC_ROW, address)
 
 
 def _list_at(w: Checks, block: Memory, address: Value) -> Memory:
-    """Where the list of a dword is."""
+    """Address of the list of a dword."""
     dword = address - (block[Entry.LOW] & -4) >> 2
     return Memory(w, (block[Entry.SYNC] + (dword << 2)).pointer(), I32)
 
@@ -127,7 +129,7 @@ def _synchronise(w: Checks, block: Memory, at: Memory) -> None:
 
 
 def _put(w: Checks, block: Memory, at: Memory, listed: Value) -> None:
-    """Have a list at a location from now on."""
+    """Set the list of a location."""
     at[0] = listed
     page = at.base.integer() >> s.LIST_PAGE_BITS
     Memory(w, (page + block[Entry.PUBLISHED]).pointer(), I8)[0] = 1
@@ -136,9 +138,9 @@ def _put(w: Checks, block: Memory, at: Memory, listed: Value) -> None:
 def syncs(
     w: Checks, ctx: Value, sg: Value, addresses: Value, mask: Value, did: Value
 ) -> None:
-    """Atomics without an order of their own, just done by the lanes of a subgroup.
+    """Record relaxed atomics of the lanes of a subgroup, after their execution.
 
-    `did` is what all of them did; 0 if each has recorded that.
+    `did` is the effect of all of them; 0 if each has recorded its own.
     """
     clocks.make_room(w)
     space = w.space(addresses.type)
@@ -182,8 +184,10 @@ def syncs(
 
 
 def _publish_all(w: Checks, block: Memory, listed: Value, lists: Value) -> None:
-    """What `PUBLISH` does, for all active lanes at once: each has an entry of its own, and those
-    of locations where nothing was published share one.  A location of several lanes has the last.
+    """`PUBLISH` for all active lanes at once.
+
+    Each lane has an entry of its own; locations where nothing was published share one.  A location
+    of several lanes gets the last lane's entry.
     """
     state, mask, lanes = w.state, w["mask"], listed.type.count
     node, older = _fenced_node(w), (listed != 0) & mask
@@ -206,9 +210,9 @@ def _publish_all(w: Checks, block: Memory, listed: Value, lists: Value) -> None:
 
 
 def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
-    """True if the active lanes are all in a block that has lists; those lists, where they are.
+    """True if all active lanes are in a block with lists; the lists, and their addresses.
 
-    All are read at once: the processor has them, then, when each lane needs its own.
+    All are loaded at once, so that they are in the processor's caches when each lane needs its own.
     """
     addresses, mask, lists = w["addresses"], w["mask"], block[Entry.SYNC]
     inside = w.holds(block, addresses)
@@ -219,7 +223,7 @@ def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
 
 
 def _read(w: Checks, listed: Value) -> None:
-    """A later acquire fence acquires it."""
+    """Note a list that a later acquire fence acquires."""
     waits = w.pool[listed, Published.PENDING] == w.stamp
     with w.when(~(is_held(w, listed) | waits)):
         w.pool[listed, Published.PENDING] = w.stamp
@@ -240,7 +244,7 @@ def _record_own(w: Checks, listed: Value) -> None:
 
 
 def _read_before(w: Checks, entry: Value, rest: Value) -> None:
-    """A later acquire fence acquires what follows an entry just made."""
+    """Note the rest of the list after a new entry, which a later acquire fence acquires."""
     _record_own(w, rest)
     with w.when(entry != w.index(Word.READ_END)):
         _end_range(w)
@@ -249,7 +253,7 @@ def _read_before(w: Checks, entry: Value, rest: Value) -> None:
 
 
 def _end_range(w: Checks) -> None:
-    """Put entries that follow one another, if there are any, into the list of what was read."""
+    """Add a range of consecutive entries, if there is one, to the list of noted reads."""
     with w.when(w.state[Word.READ_END] != 0):
         w.state[Word.PENDING] = w.pool.new({
             Item.ENTRY: w.index(Word.READ_FIRST), Item.END: w.index(Word.READ_END),
@@ -266,7 +270,7 @@ def _fenced_node(w: Checks) -> Value:
 
 
 def _make_node(w: Checks, release: Memory) -> Value:
-    """The node of a release, which is about to be published."""
+    """Create the node of a release that is about to be published."""
     known = w.known(w.group)
     known[Known.LAST_EPOCH] = w.largest(known[Known.LAST_EPOCH], release[Release.EPOCH])
     known[Known.LAST_WARPS] |= warp_bit(w["sg"])
@@ -287,9 +291,9 @@ def _make_record(w: Checks, release: Memory) -> Value:
 def publish(
     w: Checks, ctx: Value, listed: Value, node: Value, what: Value, waits: Value
 ) -> Value:
-    """What is published at a location after an atomic, which does `what` and releases `node`, or 0.
+    """List of a location after an atomic, which does `what` and releases `node`, or 0.
 
-    `waits`: a later acquire fence acquires what it reads.
+    `waits`: a later acquire fence acquires the list that it reads.
     """
     pool = w.pool
     reads = what.has(READS)
@@ -332,9 +336,9 @@ def _newer(w: Checks, node: Value, other: Value) -> Value:
 
 
 def _floor_of(w: Checks, rest: Value) -> Value:
-    """Up to which work-group an entry before the rest of a list has all that was released.
+    """Number of leading work-groups all of whose releases are in an entry's rest of a list.
 
-    Lists grow work-group by work-group if they have all; older ones are not worth the look.
+    Complete lists grow work-group by work-group; older entries are not worth the search.
     """
     floor = w.variable(0, I32)
     with w.when(rest >= w.index(Word.LATE_RECORDS)):
@@ -347,7 +351,7 @@ def _floor_of(w: Checks, rest: Value) -> Value:
 
 
 def _count_ended(w: Checks, node: Value, group: Value, floor: Variable) -> None:
-    """Raise a floor to a work-group that has ended, if the node is all it released."""
+    """Raise a floor to a work-group that has ended, if the node is its only release."""
     known = w.known(group.to(I64))
     last = known[Known.LAST_EPOCH] == w.pool[node, Node.EPOCH].to(I64)
     alone = known[Known.LAST_WARPS] == warp_bit(w.pool[node, Node.WARP])
@@ -355,10 +359,10 @@ def _count_ended(w: Checks, node: Value, group: Value, floor: Variable) -> None:
 
 
 def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> None:
-    """A memory fence: what it orders is ordered by the next barrier.
+    """Record a memory fence: the next barrier orders the accesses that it fences.
 
-    In global memory, a release fence lets the atomics after it release the accesses before it; an
-    acquire fence acquires what the atomics before it have read.
+    In global memory, a release fence makes later atomics release the accesses before it.  An
+    acquire fence acquires the lists that atomics before it have read.
     """
     with w.when(w.has(Order.SLM)):
         w.state[Word.FENCED_SLM] = 1
@@ -375,7 +379,7 @@ def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> N
 
 
 def _acquire_read(w: Checks) -> None:
-    """Acquire all that was read."""
+    """Acquire all noted reads."""
     with w.when(w.clocked()):
         clocks.acquire_read(w)
     with w.otherwise():
@@ -401,7 +405,7 @@ def _acquire_records(w: Checks) -> None:
 
 
 def releases_before_barrier(w: Checks) -> None:
-    """After a barrier, what any subgroup has fenced before it, all of them may release."""
+    """After a barrier, let all subgroups release accesses that any of them fenced before."""
     fenced = w.state[Word.RELEASING] != 0
     w.state[Word.RELEASING] = 0
     with w.range(0, w.select(fenced, w.state[Word.SUBGROUPS], 0)) as k:
@@ -415,7 +419,7 @@ _OF_A_GROUP = (
 
 
 def forget_releases(w: Checks) -> None:
-    """A new work-group begins: it has released and acquired nothing."""
+    """Begin a new work-group, without releases or acquisitions."""
     for word in _OF_A_GROUP:
         w.state[word] = 0
     w.state[Word.LATE_RECORDS] = w.state[Word.OWN_RECORDS]
