@@ -1,1 +1,1 @@
-"""From LLVM IR of one work-item to host code of one subgroup."""
+"""Widen LLVM IR of one work-item to host code of one subgroup."""

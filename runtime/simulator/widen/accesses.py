@@ -1,9 +1,9 @@
 """Accesses to global and shared memory, each lane at its own address.
 
-Addresses that step by the element size from lane to lane become plain vector accesses, masked
-ones `llvm.masked.load/store`.  Others are accessed run by run where lanes are known to lie side by
-side, all or group by group (`analysis.lane_groups`), lane by lane where a lane has more than one
-element, else by gathers and scatters.
+Addresses with a step of the element size from lane to lane become plain vector accesses, masked
+ones `llvm.masked.load/store`.  If lanes are known to be adjacent in runs, over all lanes or in
+groups (`analysis.lane_groups`), each run is one access.  Lanes with more than one element are
+accessed one by one.  Other accesses are gathers and scatters.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def load_value(
 ) -> Value:
     """Load a `t` per lane; lanes whose mask is false keep `fallback`.
 
-    `address` is the pointer in the kernel, where reading ahead may pay.
+    `address` is the pointer in the kernel if prefetching may pay, else None.
     """
     if isinstance(pointer, Uniform) and (mask is None or mask.type.lanes == 1):
         return _uniform_load(w, pointer, t, mask, fallback)
@@ -72,7 +72,7 @@ def load_value(
 
 
 def _elements(w: Widener, pointer: Value, t: Type) -> list[Value]:
-    """The addresses of the elements of each lane, whose masks differ."""
+    """Addresses of the elements of each lane, for elements with different masks."""
     if isinstance(pointer, Uniform):
         return [Uniform(w.at(pointer.value, e * t.scalar.size), pointer.type)
                 for e in range(t.lanes)]
@@ -90,13 +90,13 @@ def _elements_loaded(
 
 
 def _has_gathers(t: Type) -> bool:
-    """True if hosts gather and scatter lanes of this type by themselves."""
+    """True if hosts gather and scatter lanes of this type by single instructions."""
     return t.lanes == 1 and t.size >= 4
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Memory that lanes access part by part, `count` lanes each; `places`: where each lane is."""
+    """Memory that lanes access in parts of `count` lanes; `places`: each lane's position."""
 
     starts: list[Operand]
     count: int
@@ -104,19 +104,19 @@ class _Parts:
 
     @property
     def lanes(self) -> list[list[int]]:
-        """Those of each part, if no two have the same place."""
+        """Lanes of each part, if no two have the same position."""
         order = sorted(range(len(self.places)), key=self.places.__getitem__)
         return [order[k : k + self.count] for k in range(0, len(order), self.count)]
 
 
 _LEAST_BYTES = 16
-"""Of groups of lanes that hosts also gather and scatter."""
+"""Smallest group of lanes in bytes, if the host also has gathers and scatters."""
 
 
 def _parts_of(
     w: Widener, pointer: Value, t: Type, address: Operand | None, *, write: bool, masked: bool
 ) -> _Parts | None:
-    """Runs of lanes whose addresses are known but for a base, or groups that have one each."""
+    """Runs of lanes whose addresses are known relative to a base, or groups with a base each."""
     runs = runs_of(pointer, t.size)
     if runs is not None and (runs.is_unique or not (write or masked)):
         if runs.count * t.lanes == 1 and (_has_gathers(t) or masked):
@@ -142,9 +142,9 @@ def _runs_loaded(
     w: Widener, pointer: Value, t: Type, mask: Value | None, fallback: Value | None,
     address: Operand | None,
 ) -> Value | None:
-    """Load each run of lanes, or each lane, at once; None where a gather does better.
+    """Load each run of lanes, or each lane, at once; None if a gather is better.
 
-    There are no vectors of one element: LLVM stumbles over them.
+    There are no vectors of one element, because LLVM has errors with them.
     """
     parts = _parts_of(w, pointer, t, address, write=False, masked=mask is not None)
     if parts is None:
@@ -174,21 +174,21 @@ def _runs_loaded(
 
 
 def _of_lanes(w: Widener, x: Operand, lanes: Sequence[int], count: int) -> Operand:
-    """Some lanes of a flat vector in the order of memory, of `count` elements each."""
+    """Some lanes of a flat vector in memory order, of `count` elements each."""
     if tuple(lanes) == tuple(range(w.lanes)):
         return x
     return w.b.shuffle(x, None, [lane * count + e for lane in lanes for e in range(count)])
 
 
 def _maskable(t: Type) -> Type:
-    """Hosts without half arithmetic have no masked accesses of it: of the same bits."""
+    """Type of the same bits for masked accesses, because some hosts have none of fp16."""
     return ir.I16 if t.size == 2 and t.kind == "float" else t
 
 
 def _runs_stored(
     w: Widener, pointer: Value, value: Value, mask: Value | None, address: Operand | None
 ) -> bool:
-    """Store each run of lanes, or each lane, at once, if a scatter does no better."""
+    """Store each run of lanes, or each lane, at once, unless a scatter is better."""
     t = value.type
     n, parts = t.lanes, _parts_of(w, pointer, t, address, write=True, masked=mask is not None)
     if parts is None:
@@ -230,7 +230,7 @@ def _uniform_load(
 
 
 def _guarded_pointer(w: Widener, pointer: Operand, mask: Value, t: Type) -> Operand:
-    """The pointer if any lane is active, else a private scratch."""
+    """The pointer if any lane is active, else a private scratch address."""
     active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
     return w.b.select(active, pointer, w.temporary(max(64, t.size)))
 
@@ -263,14 +263,14 @@ def _contiguous_load(
 
 
 def _lanes(w: Widener, mask: Value) -> Operand:
-    """A mask of lanes, or of each element of lanes in the order of memory."""
+    """A mask of lanes, or of each element of lanes in memory order."""
     return w.mask(mask, mask.type.lanes, mask.type.lanes)
 
 
 def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operand:
-    """A mask of lanes for each element, in the order of memory.
+    """A mask of lanes for each element, in memory order.
 
-    To compare numbers once more takes a host with mask registers less time than to spread bits.
+    On a host with mask registers, comparing the numbers again is faster than spreading the bits.
     """
     if lanes.type.count == count * w.lanes:
         return lanes
@@ -282,9 +282,9 @@ def _as_masked(
     w: Widener, lanes: Operand, whole: Callable[[], Operand], some: Callable[[], Operand],
     result: Type,
 ) -> Operand:
-    """A masked access of type `result`; `whole` where all lanes are active, if masks cost much.
+    """A masked access of type `result`; `whole` is used if all lanes are active and masks are slow.
 
-    Hosts without mask registers move masks as bytes or words, which takes longer than the access.
+    Hosts without mask registers expand masks to bytes or words, which takes longer than the access.
     """
     if host_cpu().vector_bytes == 64:
         return some()
@@ -301,7 +301,7 @@ def _as_masked(
 
 
 def _retype(w: Widener, value: Value, scalar: Type) -> Value:
-    """The same bits as elements of another type of that size."""
+    """Reinterpret the bits as elements of another type of that size."""
     t = ir.like(value.type.lanes, scalar)
     if isinstance(value, Uniform) and value.value.is_zero:
         return Uniform(zero(t), t)
@@ -343,7 +343,7 @@ def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None)
 def store_value(
     w: Widener, pointer: Value, value: Value, mask: Value | None, address: Operand | None = None
 ) -> None:
-    """Store each lane's value; of lanes at one address the last one stays."""
+    """Store each lane's value; if lanes have one address, the last one's remains."""
     t = value.type
     if isinstance(pointer, Uniform) and (mask is None or mask.type.lanes == 1):
         _uniform_store(w, pointer, value, mask)

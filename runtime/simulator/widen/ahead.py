@@ -1,9 +1,9 @@
-"""Reading ahead: the memory that the next program will access.
+"""Prefetch the memory that the next program will access.
 
-Programs run in the order of their numbers, each on a piece of memory a step further on than the
-last.  The step is the derivative of an address by the program's number, which the host computes
-before it asks for the lines; where the program's number does not come in, or comes in otherwise
-than in sums and products, there is none.
+Programs run in the order of their numbers, and their addresses advance by a constant step.  The
+step is the derivative of an address by the program's number, which the host computes before the
+prefetch. There is none if the address does not depend on the program's number, or not by sums and
+products.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from triton_xe.runtime.simulator.widen.values import Uniform
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 _SECOND_LEVEL = 2
-"""The cache that lines are brought into: what subgroups work with now fills the first.
+"""Cache level of prefetches, because the current program's data fill the first level.
 
 On AMD's CPUs (measured: Zen 4) a prefetch for a store brings lines into the first level all the
 same.  One for a load does not: layer norm of 16 MB went from 15 to 22 GB/s.
 """
 
 LONGEST = 100
-"""Values that an address may be made of."""
+"""Largest number of values that an address may be computed from."""
 Step = Operand | None
-"""Bytes or numbers by which a value grows from program to program; None where it does not."""
+"""Growth of a value from program to program; None for 0."""
 
 
 class NoStep(Exception):
-    """The program's number comes in otherwise than in sums and products."""
+    """The value does not depend on the program's number by sums and products alone."""
 
 
 def ask_ahead(
     w: Widener, address: Operand | None, start: Operand, parts: Iterable[tuple[int, int]], *,
     write: bool,
 ) -> None:
-    """Ask for what the next program accesses, where this one accesses parts of memory.
+    """Prefetch the memory of the next program that corresponds to an access of this one.
 
-    `parts`: of each, where it begins after `start`, and how many bytes it has.  `address` is the
-    pointer in the kernel; None where reading ahead does not pay.
+    `parts`: offset from `start`, and bytes, of each accessed part.  `address` is the pointer in the
+    kernel; None if prefetching does not pay.
     """
     plan = w.context.sanitizer
     if address is None or (plan is not None and plan.trace):
@@ -66,7 +66,7 @@ def ask_ahead(
 
 
 def _check_short(w: Widener, address: Operand) -> None:
-    """Refuse what is made of too many values, of values of another round, or of memory's."""
+    """Refuse an address with too many operands, with loop-carried ones, or with loaded ones."""
     todo, found = [address], set[str]()
     while todo:
         i = w.definitions.get(todo.pop().local or "")
@@ -82,10 +82,10 @@ def _check_short(w: Widener, address: Operand) -> None:
 
 
 def _reads_on(w: Widener, address: Operand) -> bool:
-    """True if a program reads its memory piece by piece, and the next one what is behind it.
+    """True if a program reads its memory piece by piece, and the next program the memory after it.
 
-    Where each pass of a loop is further from the last than programs are from each other, as in sums
-    of columns, what the next program reads is spread over too much.
+    If a loop's step is larger than the step between programs, as in sums of columns, the next
+    program's data are too scattered.
     """
     if not w.in_loop:
         return True
@@ -97,7 +97,7 @@ def _reads_on(w: Widener, address: Operand) -> bool:
 def _known_step(
     w: Widener, x: Operand, grows: Callable[[Instruction], int | None]
 ) -> int | None:
-    """What is added to a value as ids and counters grow, if that is a constant, else None."""
+    """Constant that is added to a value as ids and counters grow; None if it is not constant."""
     i = w.definitions.get(x.local or "")
     if i is None:
         return 0
@@ -138,14 +138,14 @@ def _constant_factor(x: Operand) -> int | None:
 
 
 def _increment(w: Widener, counter: Instruction) -> int | None:
-    """What each pass adds to a counter."""
+    """Step of a counter."""
     found = {value for o in counter.operands if (i := w.definitions.get(o.text)) is not None
              for x in i.operands if (value := x.integer_value()) is not None}
     return found.pop() if len(found) == 1 else None
 
 
 def _counts(w: Widener, i: Instruction) -> bool:
-    """True if it is the counter of a loop, the same in all programs: constants are added to one."""
+    """True for the counter of a loop that is equal in all programs and has constant steps."""
     return i.opcode == "phi" and i.type.kind == "int" and all(
         o.is_constant or _is_next(i, w.definitions.get(o.text)) for o in i.operands)
 
@@ -160,7 +160,7 @@ def _is_id(i: Instruction) -> bool:
 
 
 def step_of(w: Widener, x: Operand) -> Step:
-    """What the program's number adds to a value when it grows by one."""
+    """Difference of a value between this program and the next one."""
     i = w.definitions.get(x.local or "")
     if i is None:
         return None
@@ -195,7 +195,7 @@ def _step(w: Widener, i: Instruction) -> Step:
 
 
 def _axis(w: Widener) -> int:
-    """The axis of the grid along which programs follow each other: the first that comes in."""
+    """Axis of the grid along which programs are consecutive: the first that addresses use."""
     axes = [i.operands[0].integer_value() for i in w.definitions.values()
             if i.opcode == "call" and find(i.callee).definition is ids.get_group_id]
     return min(k for k in axes if k is not None)
@@ -221,7 +221,7 @@ def _product(w: Widener, i: Instruction) -> Step:
 
 
 def _number(w: Widener, x: Operand) -> Operand:
-    """A factor that is the same in all lanes and elements, in 64 bits."""
+    """A factor that is equal in all lanes and elements, as 64 bits."""
     value = w.value(x)
     if not isinstance(value, Uniform):
         raise NoStep

@@ -45,7 +45,7 @@ from triton_xe.runtime.simulator.widen.values import Aggregate, Tabled, Uniform,
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, Rule, Widener
 
 PASSED = ".passed"
-"""Ends the names of lane helpers without checks, in a launch that has them."""
+"""Suffix of lane helpers without checks, in a checked launch."""
 
 
 def call(w: Widener, i: Instruction) -> None:
@@ -79,17 +79,20 @@ def call(w: Widener, i: Instruction) -> None:
 
 
 _CHECKED = (Family.BLOCK_2D, Family.PAYLOAD, Family.DPAS)
-"""What they refuse, they say in more words."""
+"""Families with error messages of their own."""
 _DONE = (Family.BARRIER, Family.FENCE, Family.HINT)
-"""Nothing else is to be done, also where a named barrier is signalled: subgroups run the same way
-through a kernel, so waiting for all of them waits for enough."""
+"""Families of calls that need no host code.
+
+That includes signals of named barriers: subgroups take the same path through a kernel, so that
+waiting for all of them is enough.
+"""
 
 
 # --- ids ------------------------------------------------------------------------------------------
 
 
 def _context_word(first: Context, otherwise: int) -> Rule:
-    """The word of an axis; what there is where a grid has no such axis."""
+    """Word of the context for an axis; `otherwise` for an axis that a grid lacks."""
 
     def rule(w: Widener, i: Instruction) -> None:
         d = i.operands[0].integer_value()
@@ -258,7 +261,7 @@ def _define(w: Widener, *functions: Function) -> None:
 def _checked_atomic(
     w: Widener, i: Instruction, target: Function, atomic: LaneAtomic, arguments: list[Operand]
 ) -> None:
-    """Without checks lane by lane where that of all lanes finds nothing."""
+    """Call a helper without checks if one check of all lanes finds no fault; else lane by lane."""
     plan = w.context.sanitizer
     assert plan is not None
     noted = plan.releases and atomic.swaps
@@ -298,4 +301,4 @@ _RULES: dict[Callable[..., object] | None, Rule] = {
     **BLOCK_RULES,
     **SUBGROUP_RULES,
 }
-"""What runs, by the readable definition that it has to agree with."""
+"""Rules of calls, by the readable definition that each must agree with."""

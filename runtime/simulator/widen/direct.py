@@ -1,9 +1,9 @@
-"""Block reads that go straight to prepared matrix operands.
+"""Block reads that write prepared matrix operands directly.
 
-A private array filled only by block reads, and read only as A (plain 16-bit tiles 16 wide) or B
-(VNNI 16-bit tiles 16 wide, or transposed tiles of 16 rows of pairs) of DPAS, needs no register
-image: the read widens its rows or columns to fp32, which is what both preparations would make of
-it.  Bytes double, so the image at byte x is at 2x.
+Some private arrays need no register image.  They are filled only by block reads, and read only as A
+or B of DPAS.  For A, these are plain 16-bit tiles 16 wide.  For B, they are VNNI 16-bit tiles 16
+wide, or transposed tiles of 16 rows of pairs.  The read then widens its rows or columns to fp32,
+which is the result of both preparations.  Bytes double, so that the image at byte x is at 2x.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def direct_arrays(
     function: Function, pointers: Pointers, roles: Mapping[str, set[Preparation]], uses: Uses,
     lanes: int,
 ) -> dict[str, str]:
-    """Array -> element kind (f16, bf16), for the arrays that can stay without an image."""
+    """Array -> element kind (f16, bf16), for the arrays that need no image."""
     return _Direct(function, pointers, roles, uses).arrays() if lanes == 16 else {}
 
 
@@ -89,7 +89,7 @@ class _Direct:
         return i.opcode == "store" and accessed(i, self.pointers) == array
 
     def _is_read(self, store: Instruction) -> bool:
-        """True if a block read fills the array, with nothing between."""
+        """True if a block read fills the array, with no access in between."""
         value = store.operands[0].local
         source = self.producers.get(value)
         if source is None or len(self.uses.get(value or "", ())) != 1:
@@ -101,7 +101,7 @@ class _Direct:
         )
 
     def _one_form(self, array: str) -> bool:
-        """Plain reads feed A only, VNNI reads B only."""
+        """True if plain reads are used for A only, and VNNI reads for B only."""
         forms: set[str] = set()
         for i in self.function.instructions():
             if accessed(i, self.pointers) != array:
@@ -129,7 +129,7 @@ def stored_at_once(
 
 
 def _tile(i: Instruction) -> str | None:
-    """a for a plain, b for a VNNI read of 16-bit tiles 16 wide or a transposed one 16 high."""
+    """"a" for a plain read, "b" for a VNNI or transposed one, of 16-bit tiles 16 wide or high."""
     if find(i.callee).definition is not block_read:
         return None
     bits, width, height, transpose, vnni = (

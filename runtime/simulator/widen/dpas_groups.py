@@ -1,8 +1,8 @@
-"""DPAS that follow each other become calls that keep their accumulators in host registers.
+"""Merge consecutive DPAS into calls that keep their accumulators in host registers.
 
-Within a run of DPAS calls only the accumulators are written, each in memory of its own, so calls
-on different accumulators may change places.  Those on one accumulator stay in their order, which
-is what the sum depends on.  What reads and prepares operands between them is done before them all.
+Within a run of DPAS calls only the accumulators are written, each in memory of its own, so that
+calls on different accumulators may be reordered.  Those on one accumulator keep their order, on
+which the sum depends.  Operands are read and prepared before the whole run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
 from triton_xe.runtime.simulator.widen.widener import CTX, TILES, Widener
 
 MAX_STEPS = 2
-"""DPAS on one accumulator per call: more would only make the library larger."""
+"""Largest number of DPAS on one accumulator per call, to keep the library small."""
 _ROWS_PER_PASS = (2, 4)
-"""Rows that each pass of a call may read ahead for later block reads."""
+"""Numbers of rows that each pass of a call may prefetch for later block reads."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a library function; `like` is one of its DPAS."""
+    """A call of a library function; `like` is one of the DPAS that it computes."""
 
     like: Dpas
     form: str
@@ -43,7 +43,7 @@ class _Call:
 
     @property
     def passes(self) -> int:
-        """In each it can read some rows ahead."""
+        """Number of passes, each of which can prefetch some rows."""
         return dpas_passes(self.like.shape, self.steps)
 
 
@@ -88,7 +88,7 @@ def _alike(one: Dpas, other: Dpas) -> bool:
 
 
 def _may_precede(m: Matrices, memory: FrameMemory, i: Instruction, run: list[Dpas]) -> bool:
-    """True if an instruction that follows the DPAS of a run does the same before them."""
+    """True if an instruction after a run of DPAS may be moved before the run."""
     if i.is_pure or i in m.own_memory:
         return True
     slot = m.slot_stores.get(i)
@@ -99,7 +99,7 @@ def _may_precede(m: Matrices, memory: FrameMemory, i: Instruction, run: list[Dpa
 
 
 def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:
-    """Work out where a block read of a loop will read next: as far on as it came since last time.
+    """Predict where a block read of a loop will read next, from its last step.
 
     `surface` is base, width - 1, height - 1, pitch - 1, x, y; `element` is in bytes.
     """
@@ -117,7 +117,7 @@ def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int)
 
 
 def _next_place(w: Widener, here: Operand) -> Operand:
-    """As far on from `here` as that is from where the last pass of the loop was."""
+    """Next address of a loop's access, with the same step as the last one."""
     last = w.temporary(8)
     w.frame.append(Instruction("store", VOID, [constant(I64, 0), last]))
     before = w.b.load(I64, last)
@@ -127,10 +127,10 @@ def _next_place(w: Widener, here: Operand) -> Operand:
 
 
 def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
-    """After a read through a table, which tells whether it `read` anew: what comes next.
+    """After a read through a table, predict the next one; `read` is true if it read anew.
 
-    Where it found its tile, it will find one as far on in the table.  As many of its cache lines
-    are asked for as the surface has rows; the host brings those between them by itself.
+    If the tile was in the table, so will be the next one, at the same step.  As many of its cache
+    lines are prefetched as the surface has rows; the host itself prefetches those between them.
     """
     b, reads = w.b, w.matrices.reads_ahead
     was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
@@ -177,7 +177,7 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
 
 
 def _call(w: Widener, call: _Call, rows: int = 0, *ahead: Operand) -> None:
-    """A call that reads `rows` ahead in each pass: from `ahead` on, and how far apart."""
+    """Write a call that prefetches `rows` rows per pass; `ahead` is their address and pitch."""
     like = call.like
     name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, rows)
     w.b.call(name, VOID, [*call.pointers, *ahead])
@@ -194,7 +194,7 @@ def _chains(run: list[Dpas]) -> list[_Chain]:
 
 
 def _pairs(chains: list[_Chain], like: Dpas) -> Iterator[tuple[str, tuple[_Chain, ...]]]:
-    """Chains two by two where they share an operand and the host has the registers."""
+    """Pairs of chains that share an operand, if the host has enough registers."""
     alone = host_cpu().vector_bytes < 64 or like.accumulator not in ("float", "i32")
     waiting = list(chains)
     while waiting:

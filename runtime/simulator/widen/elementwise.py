@@ -44,7 +44,7 @@ def define_base(w: Widener, i: Instruction, base: Operand) -> None:
 
 
 def define_known(w: Widener, i: Instruction) -> bool:
-    """Define a result that is known completely; false when it is not."""
+    """Define a result that is known completely; False if it is not."""
     shape = w.result_shape(i)
     if i.result is None or not shape.pure or shape.table is None:
         return False
@@ -73,14 +73,14 @@ def operation(w: Widener, i: Instruction) -> None:
 
 _CHEAP = frozenset("icmp and or xor add sub mul shl".split())
 _DELAYED = 8
-"""Operations that are written again at each use; more are done once."""
+"""Largest number of operations that are recomputed at each use."""
 
 
 def _delayed(w: Widener, i: Instruction) -> bool:
-    """Define a result that is computed where it is used: a cheap one that needs no flat vector.
+    """Define a result that is recomputed at each use: a cheap one that needs no flat vector.
 
-    And of a block that barriers cut, any that LLVM would compute again behind a barrier, but from
-    vectors that it keeps until then.
+    In a block that barriers cut, that includes results that LLVM would recompute after a barrier,
+    except from vectors that it keeps live.
     """
     values, group = tuple(w.value(o) for o in i.operands), w.group(i)
     size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
@@ -98,7 +98,7 @@ def _delayed(w: Widener, i: Instruction) -> bool:
 
 
 def _note_sum(w: Widener, total: Operand, x: Operand, y: Operand) -> None:
-    """Remember a vector that is one number plus constants."""
+    """Note a vector that is one number plus constants."""
     (one, terms), (other, more) = (
         w.sums.get(o.text) or (None, _integers(o)) for o in (x, y))
     if terms is None or more is None or (one is None and other is None):
@@ -120,7 +120,7 @@ def _integers(x: Operand) -> tuple[int, ...] | None:
 def _computed(
     w: Widener, i: Instruction, opcode: str, operands: list[Operand], flags: tuple[str, ...]
 ) -> Operand:
-    """`opcode` on host operands."""
+    """Apply `opcode` to host operands."""
     if opcode in _DIVISIONS:
         if operands[1].local is not None and i.type.scalar.bits <= 32 and w.result_shape(i).wide:
             return _divided(w, i, *operands)
@@ -133,11 +133,11 @@ _ROUNDED_UP = 1 + 2.0**-50
 
 
 def _divided(w: Widener, i: Instruction, x: Operand, divisor: Operand) -> Operand:
-    """Quotient or remainder of vectors of up to 32 bits, in fp64: hosts divide no integers at once.
+    """Quotient or remainder of vectors of up to 32 bits, in fp64; hosts do not divide these.
 
-    A quotient that is no whole number is further from the next one than fp64 rounds.  A divisor
-    that is the same in all lanes is inverted once; rounded up, the inverse takes no multiple of it
-    below a whole number, and nothing else to one.
+    A quotient that is not an integer is further from the next integer than fp64 rounds.  A divisor
+    that is equal in all lanes is inverted once and rounded up.  Then multiples of it give at least
+    their quotient, and other numbers stay below the next integer.
     """
     b, is_signed = w.b, i.opcode[0] == "s"
     to, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
@@ -161,7 +161,7 @@ def _divided(w: Widener, i: Instruction, x: Operand, divisor: Operand) -> Operan
 
 
 def _safe_divisor(w: Widener, opcode: str, x: Operand, divisor: Operand) -> Operand:
-    """The divisor, or one where the host would trap and a device gives some value."""
+    """The divisor, or 1 if the host would trap; a device gives an unspecified value there."""
     bad = w.b.icmp("eq", divisor, 0)
     if opcode[0] == "s":
         least = w.b.icmp("eq", x, -(1 << (x.type.scalar.bits - 1)))
@@ -277,7 +277,7 @@ def getelementptr(w: Widener, i: Instruction) -> None:
 
 
 def _note_offset(shared: Shared, i: Instruction, bases: list[Operand], made: Operand) -> None:
-    """Remember where in shared memory a pointer points, if all that is added to one is known."""
+    """Note the offset of a pointer in shared memory, if all of its summands are known."""
     total, scales = gep_steps(i)
     steps = [(bases[k].integer_value(), scale) for k, scale in scales]
     known = [(value, scale) for value, scale in steps if value is not None]
@@ -378,7 +378,7 @@ def shufflevector(w: Widener, i: Instruction) -> None:
 
 
 def _moved(w: Widener, i: Instruction, left: Value, right: Value) -> Moved | None:
-    """Elements of vectors that lie in the order of memory, or have moved before."""
+    """Elements of vectors in memory order, or that have been moved before."""
     values = [left, right] if max(i.indices) >= left.type.lanes else [left]
     if not any(isinstance(v, Moved) or (isinstance(v, Wide) and v.group > 1) for v in values):
         return None
@@ -387,7 +387,7 @@ def _moved(w: Widener, i: Instruction, left: Value, right: Value) -> Moved | Non
 
 
 def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:
-    """Some elements of a vector, still no flat vector and so in any order; None of one that is."""
+    """Some elements of a vector that has no order yet; None for a flat vector."""
     if not isinstance(value, Uniform | Tabled | Lazy) or min(indices) < 0:
         return None
     t = ir.vector(len(indices), value.type.scalar)
@@ -410,9 +410,9 @@ def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:
 
 
 def _orders(indices: Sequence[int], group: int, count: int) -> tuple[int, int]:
-    """The orders of the operands, of `count` elements, and of the result of a shuffle.
+    """Orders of the operands, of `count` elements, and of the result of a shuffle.
 
-    What takes every other element leaves half of each group; what moves whole groups keeps them.
+    A shuffle of every other element halves groups; one of whole groups keeps them.
     """
     if group == 1 or count % group:
         return 1, 1
@@ -467,7 +467,7 @@ def gather_lanes(w: Widener, results: list[Operand], t: ir.Type) -> Value:
 
 
 def _unless_known(rule: Rule) -> Rule:
-    """The rule, for results that are not known completely."""
+    """Wrap a rule so that completely known results need no code."""
     return lambda w, i: None if define_known(w, i) else rule(w, i)
 
 

@@ -42,8 +42,11 @@ from triton_xe.runtime.simulator.widen.widener import (
 
 STOP_LABEL = "%xe.stopped"
 LONG_BLOCK = 400
-"""Instructions after which a block is cut: LLVM's work on one block grows with the square of its
-length (its x86 target compares each constant vector with all others that the block loads)."""
+"""Instructions after which a block is cut.
+
+LLVM's time for one block grows with the square of its length: its x86 target compares each constant
+vector with all others that the block loads.
+"""
 
 
 class FunctionWriter:
@@ -62,15 +65,15 @@ class FunctionWriter:
         if in_step:
             self.w.shared = Shared(SharedImage(context.slm_bytes))
         self.team = [self.w]
-        """Of each subgroup that the function runs."""
+        """Wideners of the subgroups that the function runs."""
         self.by_label = {b.label: b for b in function.blocks}
         self.order = self._reverse_postorder()
         self.number = {b.label: k for k, b in enumerate(self.order)}
         self.source = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
-        """Of each source block: the last host block, and its terminator."""
+        """Last host block of each source block, and its terminator."""
         self.stretches: dict[str, tuple[str, bool]] = {}
-        """What `Widener.source_label` and `resumed` are at the end of each source block."""
+        """`Widener.source_label` and `resumed` at the end of each source block."""
         self.after_barriers = self._after_barriers()
         self.groups = memory_orders(function, self.w.shape, self.w.lane_groups)
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
@@ -89,7 +92,7 @@ class FunctionWriter:
         return Arrays(pointers, find_granules(function, pointers), kinds, tables)
 
     def _after_barriers(self) -> set[str]:
-        """Blocks that a barrier may come before."""
+        """Labels of blocks that can run after a barrier."""
         if not self.is_coroutine:
             return set()
         suspending = [b for b in self.function.blocks
@@ -146,7 +149,7 @@ class FunctionWriter:
 
     @property
     def needs_shared_memory(self) -> bool:
-        """True if anything reads what others stored there."""
+        """True if the function loads anything from shared memory."""
         return self.w.shared is None or self.w.shared.is_read
 
     def _without_stores_to_shared_memory(self) -> None:
@@ -156,7 +159,7 @@ class FunctionWriter:
             block.instructions = [i for i in block.instructions if i not in stores]
 
     def _label(self, label: str) -> str:
-        """The host block where a source block begins."""
+        """Label of the host block where a source block begins."""
         return f"%s{self.number[label]}"
 
     def _is_uniform(self, shape: Shape | None) -> bool:
@@ -186,7 +189,7 @@ class FunctionWriter:
         ]
 
     def _prologue(self) -> None:
-        """Make ready what `widener` names; memory of a coroutine's frame."""
+        """Define the values that `widener` names, and the memory of a coroutine's frame."""
 
         def name(result: Operand, opcode: str, *operands: Operand) -> None:
             b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
@@ -219,7 +222,7 @@ class FunctionWriter:
         b.ret(self.handle)
 
     def _leave(self) -> None:
-        """End the subgroup; other functions return some value."""
+        """End the subgroup; functions with a result return an unspecified one."""
         b = self.w.b
         if self.is_coroutine:
             b.br("%coro.final")
@@ -281,7 +284,7 @@ class FunctionWriter:
                 and all(u in own and u.opcode != "phi" for u in uses.get(i.result, []))}
 
     def _stretches(self, instructions: list[Instruction]) -> Iterator[list[Instruction]]:
-        """What each subgroup does before the next one does it: in step, up to a barrier."""
+        """Split instructions at barriers, for kernels that run in step."""
         start = 0
         for k, i in enumerate(instructions if len(self.team) > 1 else ()):
             if is_barrier(i):
@@ -302,7 +305,7 @@ class FunctionWriter:
             self._terminate(i)
 
     def _concerned(self, i: Instruction) -> list[Widener]:
-        """Those for which an instruction is written; what is the same in all is written once."""
+        """Wideners that write an instruction; one if its result is equal in all subgroups."""
         return self.team[:1] if self._is_shared(i) else self.team
 
     def _is_shared(self, i: Instruction) -> bool:
@@ -355,7 +358,7 @@ class FunctionWriter:
         finite_result(w, i)
 
     def _known_cast(self, w: Widener, i: Instruction) -> bool:
-        """True if this block made the same cast before, with all that is needed of it."""
+        """True if this block has the same cast already, with all preparations that are needed."""
         assert i.result is not None
         key = (self.source.label, i.operands[0].text, i.type, w.sg)
         first = self.casts.setdefault(key, i.result)
@@ -401,7 +404,7 @@ class FunctionWriter:
         w.b.append(Instruction(i.opcode, VOID, operands, labels=[self._label(x) for x in i.labels]))
 
     def _stop_when_asked(self, back: Instruction | None = None) -> None:
-        """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
+        """Leave a long block, or a loop at `back`, if the launch has failed or is to end."""
         w, b = self.w, self.w.b
         bad = b.icmp("ne", b.load(I64, ERROR, volatile=True), 0)
         after, left = b.label(), b.label() if back is not None else STOP_LABEL
@@ -434,7 +437,7 @@ class FunctionWriter:
     # --- phis, once every block is written ----------------------------------------------------
 
     def _outgoing(self, block: Block) -> None:
-        """Compute, at the end of `block`, what the phis of its successors receive."""
+        """Compute, at the end of `block`, the values for the phis of its successors."""
         for w in self.team:
             self._outgoing_of(w, block)
 

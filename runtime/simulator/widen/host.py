@@ -1,9 +1,9 @@
-"""From the LLVM module of a kernel to the host module that runs one subgroup of it.
+"""Translate the LLVM module of a kernel to the host module that runs one subgroup of it.
 
-Signature of a host kernel: `(ptr args, ptr ctx, i32 sg)`; `args` holds the kernel arguments in
-slots of 8 bytes, `ctx` the work-group (`CONTEXT_*` offsets), `sg` the subgroup in it.  A kernel
-with a barrier, or whose programs run together, is a coroutine: it returns a handle that is resumed
-wherever it gave its turn to others (see `turns`).
+Signature of a host kernel: `(ptr args, ptr ctx, i32 sg)`; `args` has the kernel arguments in slots
+of 8 bytes, `ctx` is the work-group (`CONTEXT_*` offsets), `sg` the number of the subgroup.  A
+kernel with a barrier, or with interleaved programs, is a coroutine: it returns a handle that is
+resumed at each point where it yielded to others (see `turns`).
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from triton_xe.runtime.simulator.widen.values import Uniform, Value
 from triton_xe.runtime.simulator.widen.widener import SG, ModuleContext
 
 MOST, MOST_WAITING = 1 << 62, 256
-"""Programs that begin as soon as there is room: if they take items; if they wait in rounds."""
+"""Programs that begin at once if there is room: if they take items; if they wait in rounds."""
 _ARGUMENT_NAMES = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "i16"}
 
 
 def find_kernel(module: ir.Module, name: str) -> Function:
-    """The kernel of that name; `DeviceError` where the module has none."""
+    """The kernel of that name; `DeviceError` if the module has none."""
     found = next((k for k in module.kernels() if k.name == name), None)
     if found is None:
         names = ", ".join(k.name for k in module.kernels()) or "none"
@@ -68,7 +68,7 @@ def find_kernel(module: ir.Module, name: str) -> Function:
 
 
 def argument_types(kernel: Function) -> tuple[str, ...]:
-    """What the kernel takes, as `runtime.device.Kernel` names it."""
+    """Types of the kernel's parameters, named as in `runtime.device.Kernel`."""
     return tuple("ptr" if t.kind == "ptr" else _ARGUMENT_NAMES.get(t.name, t.name)
                  for _, t in kernel.parameters)
 
@@ -78,12 +78,12 @@ def translate(
     sanitizer: Instrumentation | None = None, shuffled: bool = False, in_step: bool = False,
     arguments: Sequence[int] = (),
 ) -> HostKernel:
-    """The host module of one kernel; `SimulatorTrap` for what the device would do wrongly.
+    """The host module of one kernel; `SimulatorTrap` for errors that a device would not report.
 
-    One that runs in step has a version for these `arguments`, of which integers count.
+    A kernel that runs in step has a version for these `arguments`, of which integers count.
 
-    Of the parts of a kernel (see `guards`) it has the whole where nothing can be left out, or
-    where others may wait for what is left out.
+    `part` is compiled (see `guards`), or the whole kernel if nothing can be left out.  The whole is
+    also compiled if other programs may wait for the part that would be left out.
     """
     whole = find_kernel(module, kernel_name)
     is_traced = sanitizer is not None and sanitizer.trace
@@ -225,7 +225,7 @@ def _lane_helper(context: ModuleContext, function: Function) -> Function:
 
 
 def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict[str, Function]:
-    """Functions that also compute which of their values masked loads leave undefined."""
+    """The functions with shadow values, which track undefined results of masked loads."""
     found = dict(functions)
     for name, function in functions.items():
         if not is_lane_helper(name):
@@ -237,7 +237,7 @@ def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict
 
 
 def _with_joined(function: Function, seen: dict[str, int], every: int) -> dict[str, int]:
-    """What is known of loads, and of those that were made of several: what is of any of these."""
+    """Observers of loads, including merged ones, which have those of all their elements."""
     wholes = {i.result: 0 for i in function.instructions() if i.result and is_joined(i)}
     for i in function.instructions():
         for name in i.locals():
@@ -248,12 +248,12 @@ def _with_joined(function: Function, seen: dict[str, int], every: int) -> dict[s
 
 
 def _begins(i: ir.Instruction) -> bool:
-    """True if undefined values may begin at an instruction."""
+    """True if an instruction may produce undefined values."""
     return i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
 
 
 def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Function]:
-    """The functions that a kernel calls, in their order."""
+    """The functions that a kernel calls, directly or not, in module order."""
     keep, todo = set(), [kernel.name]
     while todo:
         name = todo.pop()
@@ -266,7 +266,7 @@ def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Fu
 def sizes(
     module: ir.Module, kernel: Function, target: Target
 ) -> tuple[int, tuple[int, int, int]]:
-    """Lanes of a subgroup, and the work-group."""
+    """Lanes of a subgroup, and sizes of the work-group."""
     lanes, *_ = module.metadata_integers(kernel, "intel_reqd_sub_group_size") or (32,)
     name = kernel.name
     if lanes not in target.subgroup_sizes:

@@ -1,7 +1,7 @@
-"""Atomics that helpers do lane by lane, checked for all lanes of a subgroup at once.
+"""Check atomics of lane helpers for all lanes of a subgroup at once.
 
-Where the check of all lanes finds nothing to say, the lanes run a helper without checks, and what
-they read and wrote is recorded afterwards, in one call.  Else each lane is checked on its own.
+If one check of all lanes finds no fault, the lanes run a helper without checks, and their accesses
+are recorded afterwards, in one call.  Otherwise each lane is checked on its own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _RELEASES = Order.RELEASE | Order.BOTH | Order.SEQUENTIAL
 
 @dataclass(frozen=True)
 class LaneAtomic:
-    """What a helper does in each active lane, at the address that is its first argument."""
+    """Effect of a helper in each active lane, at the address that is its first argument."""
 
     size: int
     kind: int
     does: int
-    """`READS` and `WRITES`; of a compare-and-swap, what it does when it succeeds."""
+    """`READS` and `WRITES`; for a compare-and-swap, those of a successful one."""
     swaps: bool
 
 
 def lane_atomic(helper: Function) -> LaneAtomic | None:
-    """None for helpers that do something else, or more, or have an ordering of their own."""
+    """The atomic of a helper; None if it has other effects, or a memory order of its own."""
     accesses = [i for i in helper.instructions() if i.opcode in ir.ACCESSES]
     atomics = [i for i in accesses if i.opcode in ir.ATOMICS]
     if not is_atomic_helper(helper.name) or not atomics:
@@ -63,7 +63,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
 
 
 def _in_active_lanes(helper: Function) -> bool:
-    """True if just those lanes access their first argument whose last argument is true."""
+    """True if exactly the lanes whose last argument is true access their first argument."""
     names, types = zip(*helper.parameters, strict=True)
     entry, *rest = helper.blocks
     branch = entry.instructions[-1]
@@ -81,7 +81,7 @@ def _in_active_lanes(helper: Function) -> bool:
 
 
 def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
-    """True if no lane of a call of a helper is at fault; then the accesses are noted."""
+    """True if no lane of a helper's call has a fault; then the accesses are recorded."""
     plan, s = w.context.sanitizer, w.lanes
     assert plan is not None
     entry = plan.entry(w.function, i.operands[0], reads=True)
@@ -94,7 +94,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
 
 
 def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
-    """What the lanes of a call of a helper without checks did."""
+    """Record the accesses of a call of a helper without checks."""
     plan = w.context.sanitizer
     assert plan is not None
     if not plan.releases or atomic.kind & Kind.LOCAL:

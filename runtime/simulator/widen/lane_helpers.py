@@ -38,8 +38,8 @@ def lane_helper(
 ) -> Function:
     """The scalar helper as a host function, which takes its ids as arguments.
 
-    `checked`: every access is; `noted`: none is, but compare-and-swaps note what they did;
-    `counted`: what changes memory is.
+    `checked`: every access is checked; `noted`: none is, but the effects of compare-and-swaps are
+    recorded; `counted`: changes of memory are counted.
     """
     parameters = [("%ctx", PTR), ("%sg", I32), ("%lane", I32), *function.parameters]
     made = Function(host_name(function, suffix), function.result, parameters, [], is_internal=True)
@@ -68,7 +68,7 @@ def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, noted
 
 
 def _count(b: Builder, i: Instruction) -> None:
-    """Count a change of memory, at the address where a checked access is really done."""
+    """Count a change of memory, at the actual address of a checked access."""
     if i.opcode == "store":
         count(b, constant(I64, 1))
     elif i.opcode in ir.ATOMICS:
@@ -97,7 +97,7 @@ def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:
 
 
 def _note_swap(b: Builder, pair: Operand) -> None:
-    """Add what a compare-and-swap of this lane did to the launch's state."""
+    """Record the effect of a lane's compare-and-swap in the launch's state."""
     done = b.select(b.extract_value(pair, 1), constant(I8, READS | WRITES), READS)
     state = b.load(PTR, b.at(CTX, Context.STATE.offset))
     at = b.gep(I8, b.at(state, 8 * Word.DID), LANE)
@@ -108,16 +108,16 @@ def _note_swap(b: Builder, pair: Operand) -> None:
 
 
 def loop_ends(function: Function) -> set[str]:
-    """Labels of the blocks that branch back."""
+    """Labels of the blocks with back edges."""
     number = {b.label: k for k, b in enumerate(function.blocks)}
     return {b.label for k, b in enumerate(function.blocks)
             if any(number[x] <= k for x in b.successors)}
 
 
 def _stop_when_asked(b: Builder, *, has_state: bool) -> None:
-    """Look at the error word before each branch back, and leave where the launch is to end.
+    """Test the error word before each back edge, and return if the launch is to end.
 
-    `has_state`: the launch has one, which holds the line of the call.
+    `has_state`: the launch has a state, with the line of the call.
     """
     function = b.function
     ends = loop_ends(function)
@@ -197,16 +197,16 @@ def _load(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
 
 
 def helper_does(helper: Function) -> int:
-    """What the read-modify-writes of a lane helper do."""
+    """Reads and writes of the read-modify-writes of a lane helper."""
     effects = find(helper.name).effects
     return READS * (Effect.READS in effects) | WRITES * (Effect.WRITES in effects)
 
 
 class LaneChecks:
-    """Appends the accesses of a lane helper to its host function, with checks before them.
+    """Writer of a lane helper's accesses, with checks before them.
 
-    The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
-    Where nothing `releases`, what the atomics did needs no record.
+    The load before a loop of compare-and-swap may be stale, which the loop handles: so it is
+    atomic. If nothing `releases`, effects of the atomics are not recorded.
     """
 
     def __init__(self, b: Builder, helper: Function, *, releases: bool) -> None:
@@ -216,7 +216,7 @@ class LaneChecks:
         self.loops = any(i.opcode == "cmpxchg" for i in helper.instructions())
 
     def atomic_load(self, i: Instruction, order: int) -> None:
-        """A load whose address and order the builtin names."""
+        """Write a load with the address and order of the builtin."""
         address = self._access(i, 0, i.type, Kind.ATOMIC | Kind.NEEDS)
         if self.releases:
             self._sync(address, order, READS)
@@ -225,7 +225,7 @@ class LaneChecks:
         self.b.invoke(sanitizer.FENCE, CTX, SG, scope, semantics)
 
     def access(self, i: Instruction) -> None:
-        """A load, store or atomic."""
+        """Write a load, store or atomic."""
         at = 1 if i.opcode == "store" else 0
         t = i.type if i.opcode == "load" else i.operands[1 - at].type
         atomic = Kind.ATOMIC | local_scope(i) | needs(i) | (
@@ -246,7 +246,7 @@ class LaneChecks:
         self._sync(address, order_of(i), what)
 
     def _access(self, i: Instruction, at: int, t: Type, kind: int) -> Operand:
-        """Append the access where it is checked; its address as an integer."""
+        """Write the access with its check; return its address as an integer."""
         b, pointer = self.b, i.operands[at]
         address = b.ptrtoint(pointer)
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))

@@ -1,4 +1,4 @@
-"""Refuse, before running, what a real device would silently do wrong."""
+"""Refuse, before running, errors that a real device would not report."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LIBRARY = frozenset(
 
 
 def math_call(w: Widener, i: Instruction) -> bool:
-    """Define the result of a mathematical function; false when it is none."""
+    """Define the result of a mathematical function; False if it is none."""
     known = find(i.callee)
     if known.family is not Family.MATHS:
         return False
@@ -58,7 +58,7 @@ def math_call(w: Widener, i: Instruction) -> bool:
 
 
 def _native(w: Widener, i: Instruction, name: str) -> None:
-    """An intrinsic of LLVM, on the host vector; what has to be constant stays scalar."""
+    """Write an LLVM intrinsic on the host vector; arguments that must be constant stay scalar."""
     uniform, group = not w.result_shape(i).wide, w.group(i)
     operands = [
         w.uniform(o) if uniform or p.constant else w.ordered(w.value(o), group)
@@ -83,9 +83,9 @@ def _alike(w: Widener, name: str, operands: list[Operand]) -> Operand:
 
 
 def _fma_to_odd(w: Widener, _: str, operands: list[Operand]) -> Operand:
-    """a * b + c of half precision in fp32, such that rounding it to half is rounding once.
+    """a * b + c of fp16 in fp32, rounded to odd, so that rounding it to fp16 is a single rounding.
 
-    The product is exact; what the sum leaves out makes its last bit odd.
+    The product is exact; an inexact sum has its last bit set.
     """
     v = Values(w.b)
     a, b, c = map(v.of, operands)
@@ -106,13 +106,13 @@ _BY_FP32: dict[str, Callable[[Widener, str, list[Operand]], Operand]] = {
         .split(), _alike),
     "fma": _fma_to_odd,
 }
-"""Functions of half precision that the host has for fp32 alone, where they are exact enough."""
+"""Functions of fp16 that hosts have for fp32 alone, where they are exact enough."""
 
 
 def _library(w: Widener, i: Instruction, name: str) -> None:
     """A library function on one flat vector of S elements at a time.
 
-    Half precision is computed in fp32 and rounded once.
+    fp16 is computed in fp32 and rounded once.
     """
     t, b, group = i.type.scalar, w.b, w.group(i)
     if group > 1:
@@ -133,9 +133,9 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
 
 
 def _called(w: Widener, name: str, operands: list[Operand]) -> Operand:
-    """A library function of S elements, where it is called if it is short.
+    """A library function of S elements, inlined if it is short.
 
-    The `freeze` keeps LLVM from computing it again behind a barrier.
+    The `freeze` keeps LLVM from recomputing it after a barrier.
     """
     t = operands[0].type
     called = symbol("math", name, t.scalar.mangled, w.lanes)
@@ -150,7 +150,7 @@ def _called(w: Widener, name: str, operands: list[Operand]) -> Operand:
 
 
 def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None:
-    """A library function on pieces of a vector in the order of memory, which stays so."""
+    """A library function on parts of a vector in memory order, which the result keeps."""
     t, b, s = i.type.scalar, w.b, w.lanes
     operands = [w.ordered(w.value(o), group) for o in i.operands]
     if t.name == "half":
@@ -191,7 +191,7 @@ def _is_nan(w: Widener, i: Instruction) -> None:
 
 
 def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
-    """Across the elements of each work-item, in order."""
+    """Reduce the elements of each work-item, in order."""
     *start, last = i.operands
     total, *rest = [*(w.wide_of(o) for o in start), *(w.wide(p) for p in w.parts(w.value(last)))]
     for x in rest:

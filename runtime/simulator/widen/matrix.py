@@ -1,7 +1,7 @@
 """DPAS and 2D blocks: calls into the library on memory images.
 
-DPAS operands are *prepared* once, where they are computed: A as fp32 (or i16) rows, B as fp32
-rows (or i16 pairs), so that the many instructions sharing an operand convert it once.
+DPAS operands are *prepared* once, where they are computed: A as fp32 (or i16) rows, B as fp32 rows
+(or i16 pairs), so that an operand of many instructions is converted once.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _widening(arguments: BlockArguments, kind: str) -> str:
 
 
 def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
-    """(private memory a read is stored to when nothing touches it between, prepared kind)."""
+    """(private memory that a read is stored to, if no access is in between; prepared kind)."""
     uses, a = w.uses.get(i.result or "", []), w.arrays
     if len(uses) != 1 or uses[0].opcode != "store" or uses[0].operands[0].local != i.result:
         return None, ""

@@ -35,7 +35,7 @@ from triton_xe.runtime.simulator.widen.values import (
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 SHARED = 3
-"""The address space of shared local memory."""
+"""Address space of shared local memory."""
 
 
 def alloca(w: Widener, i: Instruction) -> None:
@@ -135,7 +135,7 @@ def _private_store(w: Widener, value: Value, pointer: Private) -> None:
 def _addresses(
     w: Widener, shared: Shared, pointer: Value, count: int, size: int
 ) -> Table | None:
-    """Where `count` pieces of each lane lie, of one lane where it is the same for all."""
+    """Addresses of `count` pieces of each lane in shared memory; of one lane if all are equal."""
     base = pointer.value if isinstance(pointer, Uniform) else (
         pointer.base if isinstance(pointer, Tabled) else None)
     if base is None or base.text not in shared.offsets:
@@ -145,7 +145,7 @@ def _addresses(
 
 
 def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
-    """Note what a store leaves where."""
+    """Record in the image of shared memory what a store leaves there."""
     t = value.type
     size, sources, places = t.scalar.size, list[Operand](), np.full((t.lanes, w.lanes), -1)
     if isinstance(pointer, Uniform):
@@ -167,7 +167,7 @@ def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
 
 
 def _far_apart(value: Moved) -> Table:
-    """Its places as shared memory is told of them."""
+    """Positions of a moved value's elements, in the form of `SharedImage`."""
     starts = np.cumsum([0, *map(value.held, value.sources)])
     which = np.searchsorted(starts, value.places, "right") - 1
     return np.where(value.places < 0, -1,
@@ -175,7 +175,7 @@ def _far_apart(value: Moved) -> Table:
 
 
 def _followed(w: Widener, shared: Shared, pointer: Value, t: Type) -> Value | None:
-    """What is loaded, as long as that is known."""
+    """The loaded value, if the contents of shared memory are known; else None."""
     found, size = None, t.scalar.size
     while can_move(t) and found is None and size:
         addresses = _addresses(w, shared, pointer, t.size // size, size)

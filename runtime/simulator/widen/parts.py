@@ -1,4 +1,4 @@
-"""What a widener knows of private arrays, of matrix operands, and of 2D blocks."""
+"""State of a widener about private arrays, matrix operands and 2D blocks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Arrays:
     pointers: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
     """Pointer -> array, and offset in bytes where it is known."""
     granules: Mapping[str, int] = field(default_factory=dict)
-    """Element size."""
+    """Array -> size of its smallest access in bytes."""
     direct_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Element kind of those that hold prepared operands instead of an image."""
+    """Array -> element kind, for arrays of prepared operands instead of an image."""
     tables: TileTables = NO_TABLES
-    """Where block reads look for tiles that another subgroup prepared."""
+    """Tables in which block reads look for tiles that another subgroup prepared."""
     memory: dict[str, Operand] = field(default_factory=dict)
-    """Host memory of those that exist."""
+    """Host memory of the arrays that have some."""
     host_granules: dict[Operand, int] = field(default_factory=dict)
-    """Element size, by host memory."""
+    """Host memory -> element size."""
     direct: dict[Operand, Operand] = field(default_factory=dict)
-    """Memory of prepared operands, by host memory."""
+    """Host memory -> memory of prepared operands."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Dpas:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Where a block read will read next: host integers, and how many rows."""
+    """Predicted next position of a block read, as host integers, and its number of rows."""
 
     start: Operand
     pitch: Operand
@@ -55,7 +55,7 @@ class Ahead:
 
 @dataclass
 class Matrices:
-    """Matrix operands and accumulators, and what the host's instructions mean for them."""
+    """Matrix operands and accumulators, and their host instructions."""
 
     roles: Mapping[str, set[Preparation]] = field(default_factory=dict)
     """The preparations that a value needs, by its name."""
@@ -66,24 +66,24 @@ class Matrices:
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""
     slot_stores: dict[Instruction, Operand] = field(default_factory=dict)
-    """Stores into the memory of an accumulator, and which."""
+    """Stores to the memory of an accumulator -> that memory."""
     own_memory: set[Instruction] = field(default_factory=set)
-    """Instructions that write only memory made for one value, and read no other."""
+    """Instructions that only write the memory of one value, and read no other memory."""
     reads_ahead: dict[Instruction, Ahead] = field(default_factory=dict)
-    """Where block reads will read next, by the instruction that works it out."""
+    """Instruction that predicts a block read -> the prediction."""
     in_loop: bool = False
     """True if the current block is part of a loop."""
 
 
 @dataclass
 class Shared:
-    """Shared local memory, where one function runs all that stores to it, one after another."""
+    """Shared local memory, if one function runs all subgroups, whose stores are then in order."""
 
     image: SharedImage[Operand]
     offsets: dict[str, int] = field(default_factory=dict)
-    """Of pointers that are the same in all lanes, by name."""
+    """Name of a pointer that is equal in all lanes -> its offset."""
     is_read: bool = False
-    """True if anything is read from memory, because nobody knows what it is."""
+    """True if some load has an unknown result, so that memory is needed."""
     stores: list[Instruction] = field(default_factory=list)
 
 
@@ -107,7 +107,7 @@ class BlockArguments:
 
 @dataclass(frozen=True)
 class Stored:
-    """A store that was written: where its elements went, unless the checks refused them."""
+    """A store that was written, with the address of its elements."""
 
     instruction: Instruction
     address: Value
@@ -115,4 +115,4 @@ class Stored:
     value: Value
     mask: Value | None
     place: Tabled | None
-    """Where they were meant to go, if that is known but for a base."""
+    """The address in the kernel, if it is known relative to a base."""

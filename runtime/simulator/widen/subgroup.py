@@ -31,8 +31,8 @@ def combine(w: Widener, op: str, a: Operand, b: Operand) -> Operand:
 def extreme(w: Widener, name: str, a: Operand, b: Operand) -> Operand:
     """The intrinsic minnum or maxnum.
 
-    Of fp32 that came from half precision LLVM makes that of half precision, which hosts compute
-    number by number.
+    For fp32 that was converted from fp16, LLVM narrows it to fp16, which hosts compute element by
+    element.
     """
     if a.type.scalar is not F32 or not w.has_half:
         return w.b.intrinsic(name, a, b)
@@ -119,7 +119,7 @@ _GROUP_FORMS: dict[int, Callable[..., object]] = {
 
 
 def _operation(w: Widener, i: Instruction) -> str:
-    """What the lanes are combined with, in the words of LLVM's `atomicrmw`."""
+    """Operation that combines the lanes, in the words of LLVM's `atomicrmw`."""
     known = find(i.callee)
     if not known.is_builtin:
         code = argument(i, "operation").integer_value()
@@ -163,7 +163,7 @@ def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) ->
 
 
 def _dynamic(w: Widener, piece: Value, index: Operand) -> Wide:
-    """Through a library function, as an indirect register move."""
+    """Shuffle through a library function, as an indirect register move."""
     t, s, b = piece.type, w.lanes, w.b
     if index.type.scalar.bits != 32:
         index = b.cast("trunc" if index.type.scalar.bits > 32 else "zext", index, I32)

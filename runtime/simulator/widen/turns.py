@@ -1,8 +1,8 @@
-"""Where a subgroup gives its turn to others: at barriers, in loops that wait, and, when programs
-are shuffled, before accesses to memory that others see.
+"""Points where a subgroup yields to others.
 
-A subgroup is a coroutine then; what it suspends at is its site: the line of a barrier, or, with
-`READY`, where it goes on without others having to arrive.
+These are barriers, loops that wait, and, for shuffled programs, accesses to memory that others can
+observe.  The subgroup is a coroutine then.  The site of its suspension is the line of a barrier,
+or, with `READY`, a point where it may continue before the others arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SEEN = Effect.READS | Effect.WRITES
 
 
 def suspend(w: Widener, i: Instruction, flags: int = 0) -> None:
-    """Give the turn to others at an instruction."""
+    """Yield to others at an instruction."""
     b = w.b
     w.note_location(i)
     site = b.gep(I32, b.load(PTR, SITES_AT), SG)
@@ -34,12 +34,12 @@ def suspend(w: Widener, i: Instruction, flags: int = 0) -> None:
 
 
 def wait(w: Widener, polled: Instruction) -> None:
-    """Let others go on before a loop that waits for them asks again."""
+    """Yield to others before a waiting loop polls again."""
     suspend(w, polled, READY)
 
 
 def before(w: Widener, i: Instruction) -> None:
-    """What an instruction of a kernel that takes turns is preceded by."""
+    """Write code that precedes an instruction in a kernel that takes turns."""
     if i in w.context.takes or i in w.context.after_waits or (w.context.shuffled and _is_seen(i)):
         _take_turn(w, i)
     if _writes(i):
@@ -47,14 +47,14 @@ def before(w: Widener, i: Instruction) -> None:
 
 
 def _is_seen(i: Instruction) -> bool:
-    """True if others may see an access, or what they do may change its result."""
+    """True if others can observe an access, or change its result."""
     if i.opcode in ir.ACCESSES:
         return i.operands[i.opcode == "store"].type.space != _PRIVATE
     return i.opcode == "call" and not is_barrier(i) and bool(find(i.callee).effects & _SEEN)
 
 
 def _writes(i: Instruction) -> bool:
-    """True if an instruction changes global memory; atomics and lane helpers say it themselves."""
+    """True if an instruction changes global memory; atomics and helpers count their changes."""
     if i.opcode == "store":
         return i.operands[1].type.space not in (_PRIVATE, _SLM)
     known = find(i.callee)
@@ -64,7 +64,7 @@ def _writes(i: Instruction) -> bool:
 
 
 def _take_turn(w: Widener, i: Instruction) -> None:
-    """Suspend once the accesses are done that the runner has granted."""
+    """Yield once the accesses that the runner has granted are used up."""
     b = w.b
     at = b.at(CTX, Context.TURN.offset)
     left = b.sub(b.load(I64, at, volatile=True), constant(I64, 1))
@@ -85,13 +85,13 @@ def _take_turn(w: Widener, i: Instruction) -> None:
 
 
 def count(b: Builder, changes: Operand) -> None:
-    """Note that so many writes changed global memory."""
+    """Count stores that changed global memory."""
     at = b.at(CTX, Context.CHANGES.offset)
     b.store(b.add(b.load(I64, at, volatile=True), changes), at)
 
 
 def count_atomic(b: Builder, i: Instruction, address: Operand, result: Operand) -> None:
-    """Note whether an atomic changed what is at an address in global memory."""
+    """Count an atomic if it changed the memory at a global address."""
     if i.operands[0].type.space == _SLM:
         return
     old = b.extract_value(result, 0) if i.opcode == "cmpxchg" else result

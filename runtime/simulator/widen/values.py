@@ -1,10 +1,9 @@
-"""What a per-work-item value becomes on the host.
+"""Host representations of per-work-item values.
 
-A varying `<n x T>` is ONE flat host vector of n*S elements, S being the subgroup size.  Its
-elements lie in the order of registers (index = element * S + lane, the register image of the
-hardware), or in that of memory, where `group` neighbouring elements of a lane are together: so they
-are loaded and stored, and what works element by element leaves them so.
-`type` is always that of one work-item.
+A varying `<n x T>` is ONE flat host vector of n*S elements, S being the subgroup size.  In register
+order, the index of an element is element * S + lane, as in the hardware's register image.  In
+memory order, `group` neighbouring elements of a lane are adjacent, as they are loaded and stored.
+Elementwise operations keep either order.  `type` is always that of one work-item.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from triton_xe.runtime.simulator.ir import Instruction, Operand, Type, vector
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same in every lane: a host value of the per-work-item type."""
+    """A value that is equal in all lanes: a host value of the per-work-item type."""
 
     value: Operand
     type: Type
@@ -37,7 +36,7 @@ class Tabled:
 
 @dataclass(frozen=True)
 class Wide:
-    """A flat host vector, in the order of registers (`group` 1) or of memory."""
+    """A flat host vector, in register order (`group` 1) or memory order."""
 
     value: Operand
     type: Type
@@ -46,19 +45,19 @@ class Wide:
 
 @dataclass(frozen=True, eq=False)
 class Lazy:
-    """An operation on each element that is written anew wherever it is used.
+    """An elementwise operation that is recomputed at each use.
 
-    So it takes no memory while other subgroups run, and, on values that are no flat vectors, is
-    there in any order.
+    So it takes no memory while other subgroups run.  If its operands are not flat vectors, it is
+    available in any order.
     """
 
     instruction: Instruction
     operands: tuple[Value, ...]
     type: Type
     size: int
-    """Operations in it."""
+    """Number of operations in it."""
     group: int = 1
-    """The order of the flat vectors among the operands."""
+    """Order of the flat vectors among the operands."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,10 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Elements of flat host vectors that are brought together only where they are used.
+    """Elements of flat host vectors that are combined at their use.
 
-    A lane's elements are cut into pieces of `size` bytes; `places` (pieces x lanes) says which of
-    those of the `sources`, one behind the other, each of them is; -1 is any.
+    A lane's elements are cut into pieces of `size` bytes.  `places` (pieces x lanes) has the index
+    of each piece in the concatenation of the `sources`; -1 is undefined.
     """
 
     sources: tuple[Operand, ...]
@@ -84,11 +83,11 @@ class Moved:
 
     @property
     def pieces(self) -> int:
-        """Of each element."""
+        """Number of pieces of each element."""
         return len(self.places) // self.type.lanes
 
     def held(self, source: Operand) -> int:
-        """Pieces of a source."""
+        """Number of pieces of a source."""
         return source.type.size // self.size
 
 
@@ -125,7 +124,7 @@ def uniform(value: Operand) -> Uniform:
 
 
 def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
-    """(base, byte offset) when lane l is at `start + l * nbytes`."""
+    """(base, byte offset) if lane l is at `start + l * nbytes`."""
     if not isinstance(pointer, Tabled) or pointer.base is None:
         return None
     row = np.broadcast_to(pointer.table, (1, pointer.table.shape[1]))[0]
@@ -136,9 +135,10 @@ def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
 
 @dataclass(frozen=True)
 class Runs:
-    """Lanes in the order of their addresses, cut where it jumps into parts of one size.
+    """Lanes in address order, cut at gaps into parts of one size.
 
-    `starts` are bytes after `base`, one for each `count` lanes; `places`: where each lane is.
+    `starts` are bytes after `base`, one for each `count` lanes; `places` has the position of each
+    lane.
     """
 
     base: Operand
@@ -153,9 +153,9 @@ class Runs:
 
 
 def runs_of(pointer: Value, nbytes: int) -> Runs | None:
-    """The runs of lanes that access `nbytes` each, where addresses are known but for a base.
+    """Runs of lanes that access `nbytes` each, if addresses are known relative to a base.
 
-    None where lanes overlap in part.
+    None if lanes overlap in part.
     """
     if not isinstance(pointer, Tabled) or pointer.base is None:
         return None
@@ -176,12 +176,12 @@ def wide_type(t: Type, lanes: int) -> Type:
 
 
 def index_of(element: int, lane: int, lanes: int, group: int) -> int:
-    """Where an element of a lane lies in a flat vector of that order."""
+    """Index of an element of a lane in a flat vector of that order."""
     return (element // group * lanes + lane) * group + element % group
 
 
 def places(count: int, lanes: int, group: int) -> list[tuple[int, int]]:
-    """(element, lane) at each place of a flat vector of that order; `group` divides `count`."""
+    """(element, lane) at each index of a flat vector of that order; `group` divides `count`."""
     return [(first + e, lane) for first in range(0, count, group) for lane in range(lanes)
             for e in range(group)]
 
@@ -196,7 +196,7 @@ REGISTER_BYTES = 64
 
 
 def as_moved(value: Moved | Wide, lanes: int) -> Moved:
-    """A flat vector by its elements."""
+    """A flat vector in the form of `Moved`."""
     if isinstance(value, Moved):
         return value
     e, lane = np.arange(value.type.lanes)[:, None], np.arange(lanes)[None, :]
@@ -205,12 +205,12 @@ def as_moved(value: Moved | Wide, lanes: int) -> Moved:
 
 
 def can_move(t: Type) -> bool:
-    """True if elements of the type can be told by their bytes."""
+    """True if elements of the type can be represented by their bytes."""
     return t.scalar.kind in ("int", "float") and t.scalar.bits % 8 == 0
 
 
 def cut(value: Moved, size: int) -> Moved:
-    """The same in pieces of at most so many bytes."""
+    """The value in pieces of at most so many bytes."""
     k = value.size // size
     if k <= 1:
         return value
@@ -220,12 +220,12 @@ def cut(value: Moved, size: int) -> Moved:
 
 
 def recast(value: Moved, t: Type) -> Moved:
-    """The same bits as elements of another size."""
+    """The bits as elements of another size."""
     return replace(cut(value, t.scalar.size), type=t)
 
 
 def selected(values: Sequence[Moved], indices: Sequence[int], t: Type) -> Moved:
-    """Elements of several values one behind the other, by number; -1 is any."""
+    """Elements of the concatenation of several values, by index; -1 is undefined."""
     size = min(v.size for v in values)
     sources: list[Operand] = []
     rows, end = [], 0
@@ -240,7 +240,7 @@ def selected(values: Sequence[Moved], indices: Sequence[int], t: Type) -> Moved:
 
 
 def used(value: Moved) -> Moved:
-    """The same without sources that nothing is taken from, and each once."""
+    """The value without unused and duplicate sources."""
     kept: dict[Operand, int] = {}
     places, start, end = np.full_like(value.places, -1), 0, 0
     for x in value.sources:
@@ -255,13 +255,13 @@ def used(value: Moved) -> Moved:
 
 
 def in_order(value: Moved, group: int) -> Table:
-    """Its pieces as they lie in a flat vector of that order."""
+    """Its pieces in the order of a flat vector."""
     rows = value.places.reshape(value.type.lanes // group, group, value.pieces, -1)
     return rows.transpose(0, 3, 1, 2).reshape(-1)
 
 
 def effort(value: Moved, group: int) -> int:
-    """How many registers are read for those of a flat vector of that order, and then moves."""
+    """Cost of building a flat vector of that order: registers to read, then moves."""
     per, flat = max(1, REGISTER_BYTES // value.size), in_order(value, group)
     moves = int((np.diff(flat) != 1).sum())
     if len(flat) % per:
@@ -271,7 +271,7 @@ def effort(value: Moved, group: int) -> int:
 
 
 def best_order(values: Sequence[Moved], count: int) -> int:
-    """The order of `count` elements in which these are brought together most easily."""
+    """The order of `count` elements in which these values are cheapest to build."""
     groups = [g for g in (1, 2, 4, 8, 16, 32) if count % g == 0]
     efforts = {g: sum(effort(v, g) for v in values) for g in groups}
     return min(groups, key=efforts.__getitem__)

@@ -1,7 +1,7 @@
 """Widen one function from work-item to subgroup: the host function runs all lanes at once.
 
-The rules for instructions and calls are in `elementwise`, `memory`, `matrix`, `calls`; this is
-what they share: the host function, and turning one form of a value into another.
+The rules for instructions and calls are in `elementwise`, `memory`, `matrix`, `calls`.  This module
+has their common parts: the host function, and conversions between the forms of a value.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from triton_xe.runtime.simulator.widen.values import (
 Rule = Callable[["Widener", Instruction], None]
 
 CTX, SG, LANE = Operand(PTR, "%ctx"), Operand(I32, "%sg"), Operand(I32, "%lane")
-"""Parameters of host functions: the work-group's `Context`, the number of the subgroup; the lane,
-of those that run lane by lane."""
+"""Parameters of host functions: the work-group's `Context`, the number of the subgroup, and the
+lane (of functions that run lane by lane)."""
 ARGS, SLM, TILES, ERROR, SITES_AT = (
     Operand(PTR, f"%{name}") for name in ("args", "slm", "tiles", "err", "barrier_sites_at"))
-"""What the entry of a host function makes ready."""
+"""Values that the entry of a host function defines."""
 
 
 @dataclass
 class ModuleContext:
-    """What the functions of one host module share."""
+    """Common data of the functions of one host module."""
 
     module: ir.Module
     target: Target
     lanes: int
     shapes: ShapeAnalysis
     definitions: dict[str, Function] = field(default_factory=dict)
-    """Host functions besides those of the module, by name."""
+    """Host functions that are not in the kernel's module, by name."""
     locations: dict[int, str] = field(default_factory=dict)
     """Line of the LLVM module -> source location, of instructions that may trap."""
     slm_offsets: dict[str, int] = field(default_factory=dict)
@@ -75,36 +75,37 @@ class ModuleContext:
     sub_groups: int = 1
     work_group: tuple[int, int, int] = (1, 1, 1)
     sanitizer: Instrumentation | None = None
-    """Set when every access is to be checked."""
+    """Plan of the checks or the trace; None without them."""
     barriers: set[str] = field(default_factory=set)
     """Functions that contain a barrier, directly or through a call."""
     waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
-    """Branches back of loops of the kernel that wait for other programs; see `analysis.waits`."""
+    """Back edges of the kernel's loops that wait for other programs; see `analysis.waits`."""
     takes: frozenset[Instruction] = frozenset()
-    """Atomics before which a program gives its turn to others; see `analysis.waits`."""
+    """Atomics before which a program yields to others; see `analysis.waits`."""
     after_waits: frozenset[Instruction] = frozenset()
-    """Instructions before which it does so, too, unless its turn is a long one."""
+    """Instructions before which a program yields, too, unless its turn is a long one."""
     shuffled: bool = False
-    """True if subgroups give their turn to others anywhere."""
+    """True if subgroups may yield to others anywhere."""
     in_place: dict[Instruction, Instruction] = field(default_factory=dict)
-    """Checked loads, and the stores to the same that are checked with them; see
-    `analysis.in_place`."""
+    """Checked loads -> stores to the same elements that are checked with them."""
     grouped: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
-    """Accesses of one operation on a tensor, which are checked together, by the first of them; see
-    `rewrites.grouped_accesses`."""
+    """First access of a tensor operation -> its accesses, which are checked at once.
+
+    See `rewrites.grouped_accesses`.
+    """
     shared: frozenset[str] | None = None
-    """Where the kernel runs in step, its values that are the same in all subgroups."""
+    """For a kernel that runs in step: its values that are equal in all subgroups."""
 
     meetings: set[str] | None = None
-    """Where loops over the subgroups run the kernel: host blocks that begin behind barriers."""
+    """For a kernel that runs as loops over subgroups: labels of host blocks after barriers."""
 
     @property
     def takes_turns(self) -> bool:
-        """True if programs run together."""
+        """True if programs are interleaved."""
         return self.shuffled or bool(self.waits or self.takes)
 
     def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
-        """The shapes of values, of one subgroup where it is known which."""
+        """Shapes of values, of one subgroup if its number is known."""
         if sub_group is None:
             return self.shapes
         return ShapeAnalysis(self.module, self.lanes, sub_group)
@@ -114,9 +115,9 @@ class ModuleContext:
 
 
 class Widener:
-    """Widens `function` into the host function that `b` builds.
+    """Widener of `function` into the host function that `b` builds.
 
-    `prepare` is called for each value that a matrix instruction uses, once it is there.
+    `prepare` is called for each value that a matrix instruction uses, after its definition.
     """
 
     def __init__(
@@ -127,44 +128,45 @@ class Widener:
         self.function = function
         self.lanes = context.lanes
         self.sg = sg
-        """The number of the subgroup."""
+        """Number of the subgroup."""
         self.shapes = context.shapes_of(sg.integer_value())
         self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
-        """What the entry does before all else: memory in the frame."""
+        """Instructions at the very beginning of the entry: memory in the frame."""
         self.arrays = arrays
         self.matrices = matrices
         self.prepare = prepare
         self.values: dict[str, Value] = {}
         self.shared: Shared | None = None
-        """What is known of shared local memory, where that is followed."""
+        """Known contents of shared local memory; None if they are not tracked."""
         self.current: Instruction | None = None
         self.stored: list[Stored] = []
-        """Stores since the first of a tensor, for the checks."""
+        """Stores of the current tensor store so far, for the checks."""
         self.told: dict[Instruction, Operand] = {}
-        """True if stores that come were checked, with loads."""
+        """Later stores -> flag that is true if they were checked, together with loads."""
         self.skipped: set[Instruction] = set()
-        """Stores that the read of a block makes itself."""
+        """The block that is being widened, and the number of its stretch between barriers."""
         self.source_label = ""
-        """ir.Block that is being widened, and which stretch of it between barriers."""
+        """Label of the block that is being widened, with the number of its stretch between
+        barriers."""
         self.resumed = False
-        """True if a barrier may come before: see `_here`."""
+        """True if a barrier may precede this point: see `_here`."""
         self.inner: set[str] = set()
-        """Values that only the current block uses, where barriers cut it."""
+        """Values that only the current block uses, if barriers cut it."""
         self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
         """Uniform vectors that are one number plus constants, by name."""
         self.inserted: dict[str, tuple[Operand, int | None]] = {}
-        """The number that was put last into a uniform vector, and where."""
+        """The number that was inserted last into a uniform vector, and its index."""
         self._cache: dict[tuple[str, str, object], Operand] = {}
         self.steps: dict[tuple[str, str], Operand | None] = {}
-        """By block and name, how far a value is from that of the next program; see `ahead`."""
+        """Block and name -> difference of a value from that of the next program; see `ahead`."""
         self.in_loop = False
         """True if the current block is part of a loop."""
         self.definitions: dict[str, Instruction] = {}
         self.uses: dict[str, list[Instruction]] = {}
         self.has_half = any(o.type.scalar.name == "half" for i in function.instructions()
                             for o in i.operands)
-        """True if numbers of half precision come in."""
+        """True if the function has fp16 values."""
         for instruction in function.instructions():
             if instruction.result is not None:
                 self.definitions[instruction.result] = instruction
@@ -184,7 +186,7 @@ class Widener:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
 
     def refuse(self, i: Instruction, why: str) -> NoReturn:
-        """Stop before running what a real device would do wrongly."""
+        """Refuse an error that a real device would not report."""
         raise SimulatorTrap(f"{self.where(i)}: {why}") from None
 
     def where(self, i: Instruction | None) -> str:
@@ -195,7 +197,7 @@ class Widener:
         return f"kernel {name}, {self.context.module.location(i.line, i.debug)}"
 
     def note_location(self, i: Instruction) -> None:
-        """Remember where an instruction is that may trap when it runs."""
+        """Note the source location of an instruction that may trap at run time."""
         self.context.locations[i.line] = self.context.module.location(i.line, i.debug)
 
     # --- host code --------------------------------------------------------------------------
@@ -267,35 +269,34 @@ class Widener:
             self.prepare(self, i.result, value)
 
     def define_wide(self, i: Instruction, value: Operand) -> None:
-        """The result is the flat vector `value`."""
+        """Define the result as the flat vector `value`."""
         self.define(i, Wide(value, i.type))
 
     def define_uniform(self, i: Instruction, value: Operand) -> None:
         self.define(i, Uniform(value, i.type))
 
     def define_parts(self, i: Instruction, parts: Sequence[Value]) -> None:
-        """The result is a vector of these elements, or the only one itself."""
+        """Define the result as a vector of these elements, or as the only one."""
         self.define(i, parts[0] if i.type.lanes == 1 else Pieces(tuple(parts), i.type))
 
     def define_scalars(self, i: Instruction, scalars: list[Operand]) -> None:
-        """The result, the same in all lanes, is made of these elements."""
+        """Define a uniform result from these elements."""
         self.define_uniform(i, scalars[0] if i.type.lanes == 1 else self.b.pack(i.type, scalars))
 
     def define_like(self, i: Instruction, value: Operand) -> None:
-        """The result of an operation on each element: uniform or the flat vector, as the analysis
-        of shapes says."""
+        """Define the result of an elementwise operation: uniform or flat, as its shape says."""
         wide = self.result_shape(i).wide
         self.define(i, Wide(value, i.type, self.group(i)) if wide else Uniform(value, i.type))
 
     def host_operands(self, i: Instruction) -> list[Operand]:
-        """Of an operation on each element: flat vectors where the result is one, else scalars."""
+        """Operands of an elementwise operation: flat vectors if the result is one, else scalars."""
         if not self.result_shape(i).wide:
             return [self.uniform(o) for o in i.operands]
         group = self.group(i)
         return [self.ordered(self.value(o), group) for o in i.operands]
 
     def group(self, i: Instruction) -> int:
-        """The order of an operation on each element: that of an operand that has one."""
+        """The order of an elementwise operation: that of an operand that has one."""
         values = [self.value(o) for o in i.operands]
         flat = [v for v in values if isinstance(v, Wide | Lazy) and v.group > 1]
         moved = [v for v in values if isinstance(v, Moved) and v.type.lanes > 1]
@@ -304,7 +305,7 @@ class Widener:
         return best_order(moved, moved[0].type.lanes)
 
     def uniform(self, operand: Operand) -> Operand:
-        """Host value of an operand that must be the same in all lanes."""
+        """Host value of an operand that must be equal in all lanes."""
         value = self.value(operand)
         if isinstance(value, Uniform):
             return value.value
@@ -329,7 +330,7 @@ class Widener:
         self.fail(f"{operand.text} has no uniform part")
 
     def _is_uniform(self, value: Value, operand: Operand) -> TypeGuard[Pieces]:
-        """True if a value that was made element by element is the same in all lanes."""
+        """True if a value that was computed element by element is equal in all lanes."""
         return isinstance(value, Pieces) and self.shape(operand).same_in_all_lanes and all(
             isinstance(part, Uniform | Wide) for part in value.parts)
 
@@ -342,11 +343,11 @@ class Widener:
         return self.wide(self.value(operand))
 
     def wide(self, value: Value) -> Operand:
-        """The flat host vector of a value, in the order of registers."""
+        """The flat host vector of a value, in register order."""
         return self.ordered(value, 1)
 
     def ordered(self, value: Value, group: int) -> Operand:
-        """The flat host vector of a value, in an order."""
+        """The flat host vector of a value, in the given order."""
         if isinstance(value, Uniform):
             return self.broadcast(value, group)
         if isinstance(value, Tabled):
@@ -367,14 +368,14 @@ class Widener:
         return self._cached("order", (x.text, group), lambda: self.b.shuffle(x, None, mask))
 
     def as_is(self, value: Value) -> tuple[Operand, int]:
-        """The flat host vector of a value, and its order, whichever it has or is best."""
+        """The flat host vector of a value, and its order: the one that it has, or the cheapest."""
         group = value.group if isinstance(value, Wide | Lazy) else 1
         if isinstance(value, Moved):
             group = best_order([value], value.type.lanes)
         return self.ordered(value, group), group
 
     def _together(self, value: Moved, group: int) -> Operand:
-        """Elements that have moved, as a flat vector."""
+        """Moved elements as a flat vector."""
         t, flat = wide_type(value.type, self.lanes), in_order(value, group)
         scalar = t.scalar if t.scalar.size == value.size else ir.integer(8 * value.size)
         sources = [self._recast(x, vector(value.held(x), scalar)) for x in value.sources]
@@ -391,7 +392,7 @@ class Widener:
         return self._cached("recast", (x.text, t), lambda: self.b.bitcast(x, t))
 
     def _picked(self, sources: Sequence[Operand], flat: Table) -> Operand:
-        """Elements of several vectors, by number."""
+        """Elements of the concatenation of several vectors, by index."""
         made, start, places = None, 0, np.arange(len(flat))
         for x in sources:
             own = (flat >= start) & (flat < start + x.type.count)
@@ -405,7 +406,7 @@ class Widener:
         return poison(vector(len(flat), sources[0].type.scalar)) if made is None else made
 
     def moved(self, value: Value) -> Moved | None:
-        """A value by its elements, if these can move."""
+        """A value in the form of `Moved`; None if its elements cannot be represented so."""
         if not can_move(value.type):
             return None
         if isinstance(value, Moved):
@@ -443,7 +444,7 @@ class Widener:
 
     @contextmanager
     def unless(self, flag: Operand) -> Iterator[None]:
-        """What is written inside happens where a flag is not set; nothing outside uses it."""
+        """Write code that runs unless a flag is set; it defines nothing for later code."""
         inside, after, kept = self.b.label(), self.b.label(), dict(self._cache)
         self.b.cond_br(flag, after, inside)
         self.b.start(inside)
@@ -475,12 +476,12 @@ class Widener:
             spread, ir.integers(one.type, [int(x) for x in normalise(np.array(terms), one.type)])))
 
     def resume(self) -> None:
-        """Go on after others had their turn: with values in memory, and others made again."""
+        """Continue after a suspension: values are reloaded or recomputed."""
         self.source_label += "'"
         self.resumed = True
 
     def meet(self) -> str:
-        """Go on in a block of its own, where other values are made anew; its label."""
+        """Continue in a new block, in which values are recomputed; return its label."""
         label = self.b.label("met")
         self.b.br(label)
         self.b.start(label)
@@ -488,12 +489,14 @@ class Widener:
         return label
 
     def _here(self, x: Operand) -> Operand:
-        """A scalar, such that what is made of it here is made here: nothing that was made of it
-        before a barrier can take its place, and has to be kept until then."""
+        """A scalar that forces values computed from it to be computed at this point.
+
+        Otherwise equal values from before a barrier could be used, and would be live across it.
+        """
         return self._cached("here", x.text, lambda: self.made_here(x)) if self.resumed else x
 
     def made_here(self, x: Operand) -> Operand:
-        """A scalar that LLVM computes here, neither later nor again."""
+        """A scalar that LLVM computes at this point, neither later nor again."""
         bank = {"int": "r", "float": host_cpu().float_bank}.get(x.type.kind)
         if bank is None or x.type.bits < 32 or x.is_constant:
             return x
@@ -527,7 +530,7 @@ class Widener:
     def joined(
         self, parts: Sequence[Operand | None], scalar: Type, width: int = 0
     ) -> Operand:
-        """Vectors of one size, that of one element for each lane, as one vector; None is any."""
+        """Concatenate vectors of one size, each of one element per lane; None is undefined."""
         width = width or self.lanes
         total = len(parts) * width
         parts = list(parts)
@@ -591,15 +594,17 @@ class Widener:
         return self.b.shuffle(x, None, [index_of(e, lane, s, group) for e in range(t.lanes)])
 
     def mask(self, value: Value, count: int = 1, group: int = 1) -> Operand:
-        """A lane mask `<count*S x i1>` in an order, the same lanes for each of `count` elements."""
+        """A lane mask `<count*S x i1>` in an order, equal for each of `count` elements."""
         if value.type.lanes == count:
             return self.ordered(value, group)
         x = self.wide(value)
         return x if count == 1 else self.repeat(x, count, group)
 
     def repeated(self, value: Value, count: int) -> Value | None:
-        """A cheap operation on numbers of a lane for each of `count` elements, in any order; else
-        None."""
+        """A cheap operation on one number per lane, repeated for each of `count` elements.
+
+        It has any order; None for other values.
+        """
         t = vector(count, value.type.scalar)
         if isinstance(value, Lazy) and value.size <= 4:
             operands = tuple(self.repeated(v, count) for v in value.operands)
@@ -628,7 +633,7 @@ class Widener:
         return self.b.icmp("ne", self.lane_bits(mask), 0)
 
     def repeat(self, x: Operand, count: int, group: int = 1) -> Operand:
-        """A vector of one element for each lane, `count` times over."""
+        """A vector of one element per lane, repeated `count` times."""
         if x.is_splat and x.elements:
             return constant(vector(count * self.lanes, x.type.scalar), x.elements[0].text)
         return self.b.shuffle(x, None, [lane for _, lane in places(count, self.lanes, group)])
@@ -649,7 +654,7 @@ class Widener:
 
 
 def known(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]], t: Type) -> Value:
-    """A value known completely: uniform when all lanes agree."""
+    """A value known completely: uniform if all lanes are equal."""
     if t.lanes == 1 and (row == row[:, :1]).all():
         return Uniform(constant(t, int(row[0, 0])), t)
     if (row == row[:, :1]).all():
