@@ -56,8 +56,7 @@ def device() -> str:
 
 
 def prefer_this_backend() -> None:
-    """Let Triton choose this backend if `TRITON_XE_DEVICE` is set and another backend is active
-    too.
+    """Let Triton choose this backend if `TRITON_XE_DEVICE` is set, next to another active one.
 
     Triton refuses to choose between two active drivers; a user who names an Intel device has
     chosen.

@@ -74,8 +74,7 @@ _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
-    """Compute the value of a conversion to a dot's operand in its layout; None if that does not
-    pay.
+    """Compute the value of a conversion to a dot's operand in its layout; None if not worth it.
 
     It pays if something is loaded element by element (2D blocks come in any layout), and if few
     warps do the same work, or no more than before.

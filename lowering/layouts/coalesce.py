@@ -74,8 +74,7 @@ def chosen_layouts(function: Operation) -> Iterator[Chosen]:
 def spread(
     shape: Sequence[int], order: Sequence[int], vector: int, lanes: int, warps: int
 ) -> BlockedEncoding:
-    """Layout with `vector` elements along the fastest dim per lane; lanes, then warps, along it
-    too.
+    """Layout with `vector` elements per lane along the fastest dim, then lanes and warps.
 
         >>> str(spread((8, 64), (1, 0), 4, 16, 4))[14:]
         'sizePerThread = [1, 4], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>'

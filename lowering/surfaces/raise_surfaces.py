@@ -151,8 +151,7 @@ def _by_dpas(op: Operation | Block, target: Target) -> bool:
 
 
 def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
-    """Loads of operands of dots for the matrix unit, and loads that are combined with a dot's
-    result.
+    """Loads of operands of dots for the matrix unit, and loads that join a dot's result.
 
     The latter are stored with it, or become an operand of another dot, element by element.
     """

@@ -1,8 +1,7 @@
 """Report docstrings and pages that are not in plain words: `python python/dev/prose.py [PATH ...]`.
 
 Three things are checked: the first word of a docstring, the length of sentences, and words that
-stand for a term of the field.  Findings in rooms of `NOT_YET` are only counted; others fail the
-run.  With paths, every finding below them is listed.
+stand for a term of the field.  With paths, only findings below them are listed.
 """
 
 from __future__ import annotations
@@ -10,21 +9,15 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
-NOT_YET: tuple[str, ...] = (
-)
-"""Files (prefixes of paths) whose findings are only counted; all others fail `make check`."""
-
 LONGEST = 35
 """Words of a sentence; 25 are aimed at."""
 OPENERS = re.compile(r"(Whether|What|Of|Where|As|The same)\b")
-PREDICATE = re.compile(r"_?(is|has|are|can|may|does|should|needs|supports)_")
 WORDS = {
     r"\bvouch\w*": "assumed at launch, checked by a guard",
     r"\b(no|some)body\b": "name the pass, thread or operation",
@@ -115,7 +108,7 @@ def sentences(text: str) -> list[str]:
 def judge(text: Text, *, opener: bool = True) -> Iterator[Finding]:
     """Yield the findings of one docstring or page."""
     first = OPENERS.match(text.text)
-    if opener and first and not (first[1] == "Whether" and PREDICATE.match(text.name)):
+    if opener and first:
         yield Finding(text.path, text.line, text.name, f'opens with "{first[1]}"')
     for sentence in sentences(text.text):
         count = len(sentence.split())
@@ -142,24 +135,14 @@ def files() -> list[Path]:
     return sorted([*pages, *(x for room in SOURCES for x in (ROOT / room).rglob("*.py"))])
 
 
-def room(path: str) -> str:
-    """Folder of at most two levels, by which findings are counted."""
-    return "/".join(Path(path).parent.parts[:2]) or "."
-
-
 def main(arguments: list[str]) -> int:
-    """Print findings; return 1 if a clean room, or a named path, has one."""
-    everything = [finding for path in files() for finding in findings_of(path)]
-    if arguments:
-        listed = [finding for finding in everything if finding.path.startswith(tuple(arguments))]
-    else:
-        listed = [finding for finding in everything if not finding.path.startswith(NOT_YET)]
-        rest = Counter(room(x.path) for x in everything if x.path.startswith(NOT_YET))
-        counts = ", ".join(f"{name} {count}" for name, count in rest.most_common())
-        print(f"prose: {len(listed)} findings in clean rooms; not yet clean: {counts or 'none'}")
-    for finding in listed:
+    """Print the findings; return 1 if there are any."""
+    found = [finding for path in files() for finding in findings_of(path)
+             if not arguments or finding.path.startswith(tuple(arguments))]
+    print(f"prose: {len(found)} findings")
+    for finding in found:
         print(finding)
-    return 1 if listed else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

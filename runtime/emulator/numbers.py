@@ -96,7 +96,7 @@ def fused(x: Scaled, y: Scaled, z: Scaled) -> tuple[Doubles, Doubles, NDArray[An
 
     The first two are to be multiplied by two to the power of the last, so that no step overflows
     or underflows.  The product's error is added to the error of the sum, rounded to odd.  If one
-    summand is more than `_FAR` places below the other, only its sign matters.
+    summand is more than `_FAR` bits below the other, only its sign matters.
     """
     x_part, y_part, z_part = np.broadcast_arrays(x[0], y[0], z[0])
     exponent = np.where((x_part == 0) | (y_part == 0), z[1] - _FAR, x[1] + y[1])

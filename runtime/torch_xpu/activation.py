@@ -91,8 +91,7 @@ def activate(chosen: Selection, path: Path) -> None:
 
 
 def _hide_cuda() -> None:
-    """Make torch count no CUDA devices in this process, because it supports one kind of
-    accelerator.
+    """Make torch count no CUDA devices in this process; it supports one kind of accelerator.
 
     torch counts once.  The environment variables that hide the devices are restored afterwards, so
     that child processes have the devices.

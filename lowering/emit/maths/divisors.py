@@ -95,11 +95,10 @@ def _size(x: Term) -> tuple[Term, Term]:
 
 @dataclass(frozen=True)
 class SharedDivisor:
-    """A scalar divisor of many elements: its value, its absolute value, its sign in all bits, and
-    m.
+    """A scalar divisor of many elements, with the values that all of its divisions share.
 
-    A 64-bit divisor beyond 32 bits is replaced by the largest number of 32 bits, because it divides
-    smaller numbers only.
+    They are its absolute value, its sign in all bits, and m.  A 64-bit divisor beyond 32 bits is
+    replaced by the largest number of 32 bits, because it divides smaller numbers only.
     """
 
     scalar: ir.Value

@@ -1,4 +1,4 @@
-"""The reminder of plain words finds each kind of passage, and clean rooms have none."""
+"""The reminder of plain words finds each kind of passage, and the sources have none."""
 
 import pytest
 
@@ -14,12 +14,6 @@ def reasons(docstring, name="value"):
 @pytest.mark.parametrize("first", ["Whether", "What", "Of", "Where", "As", "The same"])
 def test_openers(first):
     assert reasons(f"{first} rows are read.") == [f'opens with "{first}"']
-
-
-@pytest.mark.parametrize("name", ["is_uniform", "_has_bound", "may_alias"])
-def test_predicates_may_open_with_whether(name):
-    assert reasons("Whether rows are read.", name) == []
-    assert reasons("What rows are read.", name) == ['opens with "What"']
 
 
 @pytest.mark.parametrize("text", [
@@ -47,13 +41,8 @@ def test_documents_of_assigned_names_are_read():
     assert [text.name for text in prose.docstrings(source, "a.py")] == ["LIMIT", "x"]
 
 
-def test_clean_rooms_stay_clean():
+def test_sources_and_pages_are_in_plain_words():
     """If this fails for text of yours: `python python/dev/prose.py PATH` lists what to rewrite."""
-    clean = [path for path in prose.files()
-             if not path.relative_to(prose.ROOT).as_posix().startswith(prose.NOT_YET)]
-    assert len(clean) > 300
-    assert [str(finding) for path in clean for finding in prose.findings_of(path)] == []
-
-
-def test_rooms_that_are_not_yet_clean_exist():
-    assert [name for name in prose.NOT_YET if not list(prose.ROOT.glob(f"{name}*"))] == []
+    paths = prose.files()
+    assert len(paths) > 300
+    assert [str(finding) for path in paths for finding in prose.findings_of(path)] == []

@@ -43,8 +43,7 @@ _VECTOR = 64
 def shared_values(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> frozenset[str] | None:
-    """Values that are equal in all subgroups, for a kernel that is written once for each; else
-    None.
+    """Values that are equal in all subgroups, if a kernel is written once for each; else None.
 
     Without barriers it would gain nothing.
     """

@@ -33,10 +33,10 @@ _BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape of a value: `table` (elements x lanes) is None for wide values and uniform ones without
-    a table.
+    """Shape of a value: a base, and a `table` (elements x lanes) of constants added to it.
 
-    `bits` are the bits of the base that may be one, of one element, within the type's width.
+    `table` is None for wide values, and for uniform ones without constants.  `bits` are the bits of
+    the base that may be one, of one element, within the type's width.
     """
 
     uniform: bool

@@ -406,8 +406,7 @@ class _Runner(_Turns):
                 context[Context.SEEN] = digest
 
     def _is_long(self, slot: Value) -> Value:
-        """True if a work-group keeps its turn until it must wait, while others stop after each
-        wait.
+        """True if a work-group keeps its turn until it must wait; others stop after each wait.
 
         In each third pass half of them do: those with a certain bit of their number set, then the
         others, then the same for the next bit.  So each of them runs far ahead of each other one

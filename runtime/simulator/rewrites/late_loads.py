@@ -60,8 +60,7 @@ def _late(block: Block, uses: Counter[str]) -> Block:
 
 
 def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruction]:
-    """An instruction after those that are moved before it, each right after its operands among
-    them.
+    """An instruction after those that are moved before it, each right after its operands.
 
     Other instructions keep their order, which is reversed in `before`.
     """

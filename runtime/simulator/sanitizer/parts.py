@@ -486,8 +486,7 @@ class Elements(Scattered):
     def begun(
         w: Checks, block: Memory, nbytes: int, bytes_: Value, active: Value
     ) -> tuple[Value, Value]:
-        """Create missing cells; return the lanes with cells of elements, and true if the other kind
-        exists.
+        """Create missing cells; return lanes with cells of elements, and if the other kind exists.
 
         If lanes fill dwords together, the cells of dwords are used.
         """

@@ -564,8 +564,7 @@ LOADED, STORED = 1, 2
 
 
 def load_in_place(lanes: int, count: int, size: int, kind: int) -> Routine:
-    """Checks `count` elements of each lane, and, if they are valid, a later store of the same
-    elements.
+    """Checks `count` elements of each lane, and, if valid, a later store of the same ones.
 
     `kind` is the store's.
     """
