@@ -1,5 +1,6 @@
 """The clock of simulated devices: predicted times, and benchmarks that run no kernel."""
 
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.backend import timing
+from triton_xe.backend.driver import FLUSHED_BYTES
 from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
 from triton_xe.runtime.simulator.clock import DeviceClock, clock_of
@@ -82,6 +84,40 @@ def test_benchmarks_run_their_subject_once():
     assert x.item() == 1
     count_kernel[(1,)](x)
     assert x.item() == 2
+
+
+def copied_do_bench(call, *, rep):
+    """A copy of Triton's timing loop, as libraries have them; returns its number of calls, 7 more
+    than repetitions, and the median time.
+    """
+    driver = triton.runtime.driver.active
+    interface, cache = driver.get_device_interface(), driver.get_empty_cache_for_benchmark()
+
+    def timed(*calls):
+        start, end = (interface.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for each in calls:
+            each()
+        end.record()
+        return start.elapsed_time(end)
+
+    def clear():
+        driver.clear_cache(cache)
+
+    call()
+    estimate = timed(*(5 * (clear, call))) / 5
+    call()
+    times = [clear() or timed(call) for _ in range(int(rep / estimate))]
+    return 7 + len(times), statistics.median(times)
+
+
+def test_copies_of_do_bench_repeat_as_on_a_card_and_run_every_launch():
+    x = torch.zeros(1, dtype=torch.int32, device="xpu")
+    calls, ms = copied_do_bench(lambda: count_kernel[(1,)](x), rep=50)
+    assert x.item() == calls
+    flush_ms = FLUSHED_BYTES / clock_of(target("bmg"), 0).rates.write / 1e6
+    assert calls - 7 == pytest.approx(50 / flush_ms, rel=0.1)
+    assert ms == pytest.approx(triton.testing.do_bench(lambda: count_kernel[(1,)](x)), rel=0.1)
 
 
 def test_a_benchmark_that_fails_leaves_launches_running(tensors):
