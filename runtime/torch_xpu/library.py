@@ -100,7 +100,7 @@ class Library:
         return Allocation(base.value, size.value, device.value)
 
     def unwritten_of(self, pointer: int) -> Unwritten | None:
-        """The map of unwritten bytes of the block that contains `pointer`; None if there are none.
+        """The map of unwritten bytes of the block that contains `pointer`; None without one.
         """
         base, size = c_uint64(), c_uint64()
         found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
