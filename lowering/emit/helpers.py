@@ -1,7 +1,7 @@
 """Functions of the module that every lane runs on its own.
 
-Control flow of kernels is the same for all lanes; what differs between them lives in small internal
-functions, whose names start with `__xe_lane_`.
+Control flow of kernels is uniform; divergent code is in small internal functions, whose names start
+with `__xe_lane_`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from triton_xe.lowering.emit.types import bits_of, filled, scalar_of
 
 
 class VolatileLoad(ir.LoadInstr):
-    """A load that compilers leave where it is."""
+    """A load that compilers do not move or merge."""
 
     def descr(self, buf: list[str]) -> None:
         text: list[str] = []
@@ -26,7 +26,7 @@ class VolatileLoad(ir.LoadInstr):
 
 
 class _Monotonic(ir.Instruction):
-    """An atomic access without an order, as one scope sees it; all of them without a scope."""
+    """An atomic access without an order, of one scope; of the whole system without a scope."""
 
     scope = ""
 
@@ -40,15 +40,15 @@ class _Monotonic(ir.Instruction):
 
 
 class AtomicRmw(_Monotonic, instructions.AtomicRMW):
-    """Combine a value with memory and return what was there."""
+    """Combine a value with memory, and return the old value."""
 
 
 class CompareAndSwap(_Monotonic, instructions.CmpXchg):
-    """Write a value where memory holds what was expected; returns what was there, and whether."""
+    """Write a value if memory has the expected one; return the old value, and the comparison."""
 
 
 def volatile_load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, align: int) -> ir.Value:
-    """Read memory every time."""
+    """Load from memory each time that it is executed."""
     made = VolatileLoad(b.block, pointer, typ=kind)
     made.align = align
     b._insert(made)
@@ -65,7 +65,7 @@ def atomic_rmw(
 def compare_and_swap(
     b: ir.IRBuilder, pointer: ir.Value, expected: ir.Value, wanted: ir.Value, scope: str
 ) -> ir.Value:
-    """`cmpxchg`, monotonic: the pair of what was there and whether it was swapped."""
+    """`cmpxchg`, monotonic: the old value, and true if it was replaced."""
     order = "monotonic"
     return _inserted(
         b, scope, CompareAndSwap(b.block, pointer, expected, wanted, order, order, ""))
@@ -78,17 +78,17 @@ def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
 
 
 class Builder(QuickBuilder):
-    """Writes instructions as Intel's compiler survives them."""
+    """Builder that avoids instructions that crash Intel's compiler."""
 
     def __init__(self, block: ir.Block) -> None:
         super().__init__(block)
         self._written: defaultdict[Any, dict[Hashable, Any]] = defaultdict(dict)
 
     def zext(self, value: Any, typ: ir.Type, name: str = "") -> Any:
-        """Zero-extend; what was cut off or sign-extended, by a mask.
+        """Zero-extend; a value that was truncated or sign-extended is masked instead.
 
-        LLVM's SPIR-V target makes such a mask of vectors itself, and ends the process for want of
-        its type; Intel's compiler crashes on bytes that are widened so and then shifted.
+        LLVM's SPIR-V target itself creates such masks of vectors, but lacks their type, and ends
+        the process.  Intel's compiler crashes on bytes that are extended so and then shifted.
         """
         if getattr(value, "opname", "") not in ("trunc", "sext"):
             return super().zext(value, typ, name)
@@ -100,7 +100,7 @@ class Builder(QuickBuilder):
         return super().zext(self.and_(source, filled(source.type, kept)), typ, name)
 
     def trunc(self, value: Any, typ: ir.Type, name: str = "") -> Any:
-        """Cut off; vectors to bits by a comparison, where LLVM mistakes the length of vectors."""
+        """Truncate; vectors to i1 by a comparison, because LLVM mistakes the length of vectors."""
         if not isinstance(typ, ir.VectorType) or typ.element.width > 1 or value.type == typ:
             return super().trunc(value, typ, name)
         lowest = self.and_(value, ir.Constant(value.type, [1] * typ.count))
@@ -110,7 +110,7 @@ class Builder(QuickBuilder):
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "",
         flags: Sequence[str] = (),
     ) -> ir.Value:
-        """Element by element where LLVM sees a saturating difference with a constant.
+        """Select element by element if LLVM would form a saturating difference with a constant.
 
         (x > 7 ? x - 7 : 0) of vectors crashes Intel's compiler.
         """
@@ -128,8 +128,10 @@ class Builder(QuickBuilder):
 
 
 LONG = 4000
-"""Instructions of a block from which on none is repeated: LLVM's SPIR-V target walks from each
-repetition to the first, which takes it minutes in long code."""
+"""Instructions of a block from which on none is created twice.
+
+LLVM's SPIR-V target walks from each repetition to the first, which takes minutes in long code.
+"""
 
 
 def _once(opname: str) -> Callable[..., Any]:

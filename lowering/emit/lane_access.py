@@ -207,7 +207,7 @@ def store_each(
     em: Writer, accesses: Iterable[LaneAccess],
     value_of: Callable[[tuple[int, ...]], ir.Value], policy: str,
 ) -> None:
-    """Write registers, of which `value_of` makes one value, where the conditions hold."""
+    """Write registers under conditions; `value_of` combines those of an access to one value."""
     cache_code(policy, em.target, write=True)
     for access in accesses:
         if not _never(access.condition):

@@ -1,9 +1,9 @@
 """Atomic accesses of single lanes, as helper functions `__xe_lane_atomic_*`.
 
-Their first parameter is the address, as an i64 or a pointer, the last one says whether the lane
-takes part; one that does not gets zero.  Accesses have no order: fences of LLVM's own, and atomic
-loads and stores, are lost on the way to the GPU.  What it has no instruction for (bytes, 16-bit
-types, sums of f16 and bf16, products) is a loop of compare-and-swap.
+Their first parameter is the address, as an i64 or a pointer.  The last one is true if the lane
+takes part; otherwise its result is zero.  Accesses have no order: fences of LLVM's own, and atomic
+loads and stores, are lost on the way to the GPU.  Operations without an instruction (bytes, 16-bit
+types, sums of f16 and bf16, products) are loops of compare-and-swap.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def rmw(
     em: Writer, kind: str, address: ir.Value, value: ir.Value, active: ir.Value, scope: str = "",
     *, bf16: bool = False, name: str = "",
 ) -> ir.Value:
-    """Combine a value with memory; returns what was there.  `scope` is Triton's, "" for all."""
+    """Combine a value with memory; return the old value.  `scope` is Triton's, "" for all."""
     held = value.type
     if kind == "exch" and not isinstance(held, ir.IntType):
         old = rmw(em, kind, address, Term(em, value).bits.value, active, scope, name=name)
@@ -137,7 +137,7 @@ def compare_and_exchange(
     em: Writer, address: ir.Value, expected: ir.Value, wanted: ir.Value, active: ir.Value,
     scope: str,
 ) -> ir.Value:
-    """Write `wanted` where memory holds `expected`, both integers; returns what was there."""
+    """Write `wanted` if memory has `expected`, both integers; return the old value."""
     kind = wanted.type
 
     def write(w: Writer, at: ir.Value, old: ir.Value, new: ir.Value, takes_part: ir.Value) -> (
@@ -177,9 +177,9 @@ def poll(
     em: Writer, address: ir.Value, expected: ir.Value, timeout: ir.Value, active: ir.Value,
     scope: str,
 ) -> ir.Value:
-    """Wait until memory holds an integer; whether it did before the time was over.
+    """Wait until memory has an integer; true if it did before the timeout.
 
-    The time is counted in turns of the loop, each of which takes more than ten nanoseconds; a
+    The time is counted in iterations of the loop, each of which takes more than ten nanoseconds; a
     negative timeout never ends.
     """
 

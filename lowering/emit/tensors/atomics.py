@@ -31,11 +31,11 @@ _GLOBAL_MEMORY = 512
 _ACQUIRE, _RELEASE = 2, 4
 
 Access = Callable[[ir.Value, Sequence[ir.Value], ir.Value], Any]
-"""Writes one access: address, values, whether the lane takes part; returns the old value."""
+"""Writer of one access from its address, values, and participation flag; returns the old value."""
 
 
 def fence(em: Emitter, op: tt.AtomicOp, *, before: bool) -> None:
-    """The fence that the op's ordering asks for before or after it."""
+    """Write the fence that the op's ordering requires before or after it."""
     sem, scope = _keyword(op, "sem"), _keyword(op, "scope")
     wanted = _RELEASE if before else _ACQUIRE
     if sem == "relaxed" or sem == ("acquire" if before else "release"):
@@ -85,7 +85,7 @@ def _tensor(
 
 
 def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Value]) -> Registers:
-    """Registers where lanes and warps with copies hold what the first of them has."""
+    """Registers in which lanes and warps with copies have the result of the first of them."""
     held = list(scalars)
     kind = held[0].type
     if view.lane_free:
@@ -110,7 +110,7 @@ def _scalar(
     em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
-    """Once per work-group, by lane 0 of warp 0; all others get the result."""
+    """Execute once per work-group, in lane 0 of warp 0, and pass the result to all lanes."""
     sem = _keyword(op, "sem")
     if sem in ("release", "acq_rel"):
         gpu_barrier(em)

@@ -74,7 +74,8 @@ def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
 def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
     """True if neighbouring elements share a dword where the result is used, or stored.
 
-    With eight lanes those of a dot's first operand do too, in loops, and what is stored does not.
+    With eight lanes, that includes the first operand of a dot in a loop, and excludes stored
+    values.
     """
     held = encoding_of(op.result.type)
     if em.state.lanes == EIGHT_LANES:
@@ -85,7 +86,7 @@ def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
 
 
 def _is_stored(op: ttg.ConvertLayoutOp) -> bool:
-    """True if elements are stored, and are nothing else."""
+    """True if all uses of the elements are stores."""
     users = [use.operation for use in op.result.uses]
     return bool(users) and all(isinstance(user, StoreOp) for user in users)
 
@@ -101,16 +102,16 @@ def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
 
 @dataclass(frozen=True)
 class Again:
-    """Registers that are read again: of how many reads the last are kept, and how many uses."""
+    """Registers that are read again: the number of last reads to keep, and of uses."""
 
     kept: int
     uses: int
 
 
 def _again(op: ttg.ConvertLayoutOp) -> Again | None:
-    """How an operand is read whose products are computed at their use; None for others.
+    """How to read an operand again if its products are computed at their use; None for others.
 
-    These go through the rows of A for each column of B.
+    Such products go through the rows of A for each column of B.
     """
     users = [use.operation for use in op.result.uses]
     fragments = [result for user in users if isinstance(user, xe.ToFragmentsOp)
@@ -126,7 +127,7 @@ def _again(op: ttg.ConvertLayoutOp) -> Again | None:
 
 
 def _chunks(kind: Attribute) -> int:
-    """Chunks that a fragment is made of."""
+    """Number of chunks of a fragment."""
     assert isinstance(kind, VectorType)
     return -(-prod(kind.get_shape()) // CHUNK)
 
@@ -282,7 +283,7 @@ def _by_blocks(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip,
     *, pairs: bool, again: Again | None,
 ) -> Registers | None:
-    """A trip that ends in block reads of eight registers, where that takes fewer messages."""
+    """A trip that ends in block reads of eight registers, if that takes fewer messages."""
     lanes, count = em.state.lanes, 1 << len(new.bases["register"])
     width = _block_width(lanes)
     if bits_of(source.kind) != 16 or count % width or not (
@@ -304,7 +305,7 @@ def _by_blocks(
 
 
 def _block_width(lanes: int) -> int:
-    """Elements of 16 bits of a lane that a block read brings: eight registers of the hardware."""
+    """Number of 16-bit elements of a lane in a block read of eight hardware registers."""
     return CHUNK * 16 // lanes
 
 
@@ -317,7 +318,7 @@ def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
 def _written(
     em: Emitter, source: Registers, trip: SharedTrip, *, alone: bool = False
 ) -> Exchange:
-    """The exchange, written by all; unless it is `alone` others may be before it is read."""
+    """Write the exchange by all lanes; unless it is `alone`, others may precede its read."""
     size = element_bytes(source.kind)
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
@@ -342,7 +343,7 @@ def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Valu
 
 
 def _mingled(em: Emitter, first: ir.Value, second: ir.Value) -> ir.Value:
-    """The halves of words of two vectors, taken in turn, as words.
+    """Interleave the halves of words of two vectors, as words.
 
     Intel's compiler would move each half twice.
     """
@@ -373,7 +374,7 @@ def _written_by_blocks(
 
 
 def _in_turns(em: Emitter, source: Registers, trip: SharedTrip, turns: Turns) -> Registers:
-    """A trip for the registers of each turn; every lane keeps what is for it."""
+    """One trip for the registers of each turn; every lane keeps its own elements."""
     found = []
     for turn in range(turns.count):
         order = [turns.register(turn, r) for r in range(source.count // turns.count)]
@@ -448,13 +449,13 @@ class ReadAtUse(Registers):
         return [] if self._whole_messages(start, length) else super().parts_of_words(start, length)
 
     def _whole_messages(self, start: int, length: int) -> list[tuple[int, ...]]:
-        """The messages that bring these registers, in order and nothing else, by words."""
+        """The messages, by words, that load exactly these registers in order."""
         wanted = range(start, start + length)
         groups = list(dict.fromkeys(self._message.get(r, ()) for r in wanted))
         return groups if self._by_words and sum(groups, ()) == tuple(wanted) else []
 
     def finish(self) -> None:
-        """Read what has not been read."""
+        """Read the pending registers."""
         for group in self._trip.load.groups:
             self._message_read(group)
 
@@ -473,7 +474,7 @@ class ReadAtUse(Registers):
         return value
 
     def _split(self, em: Writer, index: int) -> ir.Value:
-        """Take the elements of a message, to be used in this scope; returns one of them."""
+        """Extract the elements of a message for use in this scope; return one of them."""
         group = self._message[index]
         value = self._message_read(group)
         if self._by_words:
@@ -492,9 +493,9 @@ class ReadAtUse(Registers):
 
 
 class BlocksAtUse(Registers):
-    """Registers of which a block read brings eight when they are first asked for.
+    """Registers that a block read loads, eight at a time, at their first use.
 
-    With `again` they are read for each use until `finish`, but for the last reads.
+    With `again` they are read for each use until `finish`, except by the last reads.
     """
 
     def __init__(
@@ -523,7 +524,7 @@ class BlocksAtUse(Registers):
         return value
 
     def finish(self) -> None:
-        """Read what has not been read, or is to be read again."""
+        """Read the registers that are pending or to be read again."""
         again, self.again = self.again, None
         if again is None or self._uses < again.uses:
             for index in range(self.chunks):
@@ -581,6 +582,9 @@ def through_positions(
     em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Value, ir.Value]],
     reads: Sequence[ir.Value],
 ) -> Registers:
-    """Write scalars to numbered positions of `count`, meet, and read others: any rearrangement."""
+    """Write scalars to numbered positions of `count`, synchronise, and read others.
+
+    That is any rearrangement.
+    """
     read = through_slm(em, [kind], count, ((position, [x]) for position, x in writes))
     return from_scalars(em, kind, [read(position)[0] for position in reads])

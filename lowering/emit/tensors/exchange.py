@@ -19,7 +19,7 @@ ALL_SEMANTICS = SLM_SEMANTICS | GLOBAL_SEMANTICS
 
 
 def barrier(em: Emitter, *, global_memory: bool = False) -> None:
-    """All subgroups of the work-group meet; memory written before is visible after."""
+    """Synchronise all subgroups of the work-group; memory written before is visible after."""
     _call_barrier(em, ALL_SEMANTICS if global_memory else SLM_SEMANTICS)
     plan_of(em).note(em.b.block, Meet())
 
@@ -55,8 +55,8 @@ regions leave gaps.
 class Exchange:
     """A region of SLM for one exchange: write, `meet`, read.
 
-    A barrier before the writes makes sure that the region is free; `settle_slm` takes it away
-    where that is so anyway.  With one subgroup there is nothing to wait for but memory itself.
+    A barrier before the writes ensures that the region is free; `settle_slm` removes it if the
+    region is free anyway.  With one subgroup, only memory order matters.
     """
 
     def __init__(self, em: Emitter, nbytes: int) -> None:
@@ -103,12 +103,12 @@ class Exchange:
         write_vector(self.em, pointer, value, align)
 
     def meet(self) -> None:
-        """All have written."""
+        """Wait until all subgroups have written."""
         barrier(self.em)
         self._reads()
 
     def meet_before_reads(self) -> None:
-        """All have written when `read_at` or `read_block` reads: an exchange before that may do."""
+        """Wait before the reads; the barrier of an earlier exchange may be enough."""
         plan, block = plan_of(self.em), self.em.b.block
         plan.note(block, Touch(self.region, ends=True))
         plan.note(block, Meet(_call_barrier(self.em, SLM_SEMANTICS)))
@@ -128,9 +128,9 @@ class Exchange:
 
 
     def read_block(self, place: ir.Value, kind: ir.VectorType, size: int) -> ir.Value:
-        """Load a vector for each lane, a row per register, from what they share.
+        """Load a vector for each lane, a row per register, from an address that all lanes share.
 
-        That is element `place` of those of `size` bytes.
+        The address is that of element `place`, with elements of `size` bytes.
         """
         self._reads()
         pointer = self.pointer(place, size)
@@ -204,7 +204,7 @@ def settle_slm(em: Emitter) -> None:
 
 
 def _order_global_memory_alone(blocks: Iterable[ir.Block]) -> None:
-    """Spare the barriers of a kernel without shared memory the fence of that."""
+    """Remove the SLM fence from the barriers of a kernel without shared memory."""
     for call in (i for block in blocks for i in block.instructions):
         is_barrier = (isinstance(call, ir.CallInstr)
                       and find(getattr(call.callee, "name", "")) is spirv.CONTROL_BARRIER)
@@ -222,9 +222,9 @@ def through_slm(
     em: Emitter, kinds: Sequence[ir.Type], count: int,
     writes: Iterable[tuple[ir.Value, Sequence[ir.Value]]],
 ) -> Callable[[ir.Value], list[ir.Value]]:
-    """Write tuples of scalars of `kinds` to positions below `count`, and meet.
+    """Write tuples of scalars of `kinds` to positions below `count`, and synchronise.
 
-    Returns how to read the tuple at a position.
+    Return a function that reads the tuple at a position.
     """
     offsets, total = [], 0
     for kind in kinds:

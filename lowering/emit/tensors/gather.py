@@ -19,7 +19,7 @@ from triton_xe.spirv import INSIDE_NODE
 
 
 def _tested(em: Emitter, index: ir.Value, size: int) -> tuple[ir.Value, ir.Value | None]:
-    """An index, and for checks one that is in range, and whether it was."""
+    """Clamp an index to the range for the checks; also return a flag, true if it was inside."""
     if not em.state.tests_promises:
         return index, None
     limit = ir.Constant(index.type, size)

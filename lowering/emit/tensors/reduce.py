@@ -49,10 +49,7 @@ _WIDE: dict[type[Operation], str] = {arith.AddfOp: "fadd", arith.MulfOp: "fmul"}
 
 
 def widened_sum(op: FoldOp) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
-    """Sums and products of bf16 are computed in float, and rounded once at the end.
-
-    The instruction that does it; None for every other region.
-    """
+    """Float operation of a sum or product of bf16, rounded once at the end; None for others."""
     block = op.combine.blocks[0]
     first, *rest = block.ops
     if len(rest) != 1 or len(op.srcs) != 1 or type(first) not in _WIDE:
@@ -128,7 +125,7 @@ def _within_lane(
     em: Emitter, op: FoldOp, sources: Sequence[Registers], view: View, axis: int,
     kept: list[Coordinates], combine: Combine,
 ) -> list[Values]:
-    """One value per kept coordinate and tensor: registers along the axis put together."""
+    """Combine registers along the axis to one value per other coordinate and tensor."""
     groups: dict[Coordinates, list[int]] = {c: [] for c in kept}
     for register, c in enumerate(view.registers):
         groups[without(c, axis)].append(register)
@@ -164,7 +161,7 @@ def _within_lane_rows(
 def _folded(
     em: Emitter, sources: Sequence[Registers], column: list[int], combine: Combine
 ) -> Values:
-    """One long row: vectors of eight are combined, then the vector with itself."""
+    """Reduce one long row: combine vectors of eight, then the elements of the result."""
     steps = [
         [join(em, s, column[i : i + 8]) for s in sources] for i in range(0, len(column), 8)
     ]
@@ -214,9 +211,10 @@ _WAVE: dict[type[Operation], str] = {
 def _whole_subgroup(
     em: Emitter, op: FoldOp, values: list[Values], steps: Sequence[LaneStep]
 ) -> Callable[[list[Values]], list[Values]] | None:
-    """One operation that combines one value of all lanes, where there is such.
+    """Combine one value of all lanes by a single operation, if there is one.
 
-    Intel's compiler halves the lanes at each step, where exchanges keep all of them at work.
+    In Intel's compiler's own reduction, half of the lanes idle at each step; exchanges use all of
+    them.
     """
     lanes, (first, *rest) = em.state.lanes, op.combine.blocks[0].ops
     name = _WAVE.get(type(first))

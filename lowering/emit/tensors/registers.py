@@ -1,9 +1,9 @@
-"""The registers of one work-item that hold its part of a tensor.
+"""Registers of one work-item with its part of a tensor.
 
 Registers are grouped into chunks of up to eight, each one LLVM vector, in the layout's register
-order.  Chunks are made when first asked for: index arithmetic is written next to its use, which
-keeps few registers alive.  A chunk that needs others, which need others, is made after them and not
-inside of one another, so that code may be as deep as it likes.
+order.  Chunks are written at their first use, so that index arithmetic is next to its use, which
+keeps few registers live.  Chunks that a chunk depends on are written before it, without recursion,
+so that code may be arbitrarily deep.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
 MOST_KNOWN = 32
-"""Registers that a mask may hold while a loop runs."""
+"""Largest number of registers of a mask that is live across a loop."""
 Part = tuple["Lazy", int]
 """A value that is written when it is first used."""
 Needs = Callable[[int], Iterable[Part]]
 Single = Callable[[int], Callable[[], ir.Value] | None]
-"""How the one value of a chunk is had, where all registers of it hold the same."""
+"""Writer of a chunk's single value, by chunk; None if its registers differ."""
 
 
 class Lazy(Protocol):
@@ -45,11 +45,11 @@ class Lazy(Protocol):
         """Values that value `index` is computed from, in order."""
 
     def write(self, em: Writer, index: int) -> ir.Value:
-        """The value, written now unless it is visible."""
+        """Write the value, unless it is visible already."""
 
 
 def written(em: Writer, lazy: Lazy, index: int) -> ir.Value:
-    """The value, after what it needs."""
+    """Write the values that a value depends on, then the value."""
     waiting = [] if em.knows((lazy, index)) else [(lazy, index, False)]
     while waiting:
         part, i, ready = waiting.pop()
@@ -78,7 +78,7 @@ class Registers:
     location: ir.MDValue | None = None
     """Source location of instructions that are created late; None: that of the first use."""
     spaced: Spaced | None = None
-    """Sum of which 64-bit integers consist, if known."""
+    """Terms of a sum that 64-bit integers consist of, if known."""
 
     def __init__(
         self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
@@ -106,7 +106,7 @@ class Registers:
             return em.remember((self, index), lambda: self._make(index))
 
     def parts(self, *chunks: int) -> list[Part]:
-        """The chunks as others need them."""
+        """The chunks as dependences of other values."""
         return [(self, i) for i in chunks]
 
     def parts_of(self, registers: Iterable[int]) -> list[Part]:
@@ -148,14 +148,14 @@ class Registers:
 
 @dataclass(frozen=True)
 class Spaced:
-    """A scalar, a number of 32 bits that is not negative, and a known one for each register."""
+    """A scalar, plus a non-negative 32-bit number, plus a known constant per register."""
 
     scalar: ir.Value | None
     base: ir.Value
     offsets: tuple[int, ...]
 
     def plus(self, em: Writer, scalar: ir.Value) -> Spaced:
-        """The sum with what all registers share."""
+        """The sum with a scalar that all registers share."""
         return replace(self, scalar=scalar if self.scalar is None else em.b.add(
             self.scalar, scalar))
 
@@ -165,7 +165,7 @@ class Spaced:
 
 
 class Splat(Registers):
-    """Registers that all hold one scalar, which every lane shares."""
+    """Registers that all equal one scalar, which is the same in every lane."""
 
     def __init__(self, count: int, scalar: ir.Value) -> None:
         super().__init__(count, scalar.type, self._fill, single=lambda _: lambda: scalar)
@@ -192,7 +192,8 @@ NSW = ("nsw",)
 
 
 class Shifted(Registers):
-    """Registers that are an i32 `base`, which lanes do not share, and a known number each.
+    """Registers that are the sum of an i32 `base`, which differs between lanes, and a known
+    constant each.
 
     `flags` are those of the sums: nsw if none wraps around.
     """
@@ -215,16 +216,16 @@ class Shifted(Registers):
         return base if zero else self._em.b.add(base, mine, flags=self.flags)
 
     def plus(self, scalar: ir.Value, flags: tuple[str, ...]) -> Shifted:
-        """The sum with what every lane shares."""
+        """The sum with a scalar that every lane shares."""
         base = self._em.b.add(scalar, self.base, flags=flags if 0 in self.offsets else ())
         return Shifted(self._em, base, self.offsets, flags)
 
 
 class Multiples(Registers):
-    """Registers that are `first` and a known number of times `by` each, of 64 bits.
+    """Registers that are 64-bit sums of `first` and a known multiple of `by` each.
 
-    A product of 64 bits takes Intel's compiler ten instructions, a sum one: each number is the sum
-    of the one that has a bit less and of a power of two times `by`.
+    A product of 64 bits takes Intel's compiler ten instructions, a sum one.  So each multiple is
+    the sum of one with a bit less, and a power of two times `by`.
     """
 
     def __init__(self, em: Writer, first: ir.Value, by: ir.Value, offsets: Sequence[int]) -> None:
@@ -234,7 +235,7 @@ class Multiples(Registers):
         self.em, self.first, self.by, self.offsets = em, first, by, tuple(offsets)
 
     def times(self, factor: int) -> Multiples:
-        """So many times as much."""
+        """The product with a constant."""
         first, by = (self.em.b.mul(v, ir.Constant(v.type, factor)) for v in (self.first, self.by))
         return Multiples(self.em, first, by, self.offsets)
 
@@ -248,7 +249,7 @@ class Multiples(Registers):
 
 
 class Picked(Registers):
-    """Registers of which register r is register order[r] of a source."""
+    """Registers in another order: register r is register order[r] of a source."""
 
     def __init__(self, em: Writer, source: Registers, order: Sequence[int]) -> None:
         super().__init__(len(order), source.kind, lambda i: join(em, source, self.picked(i)),
@@ -266,7 +267,7 @@ class Picked(Registers):
 
 
 def firsts(em: Writer, source: Registers, group: int) -> Registers:
-    """Registers that all hold what the first one of their group does, of a chunk or a part."""
+    """Registers that all equal the first one of their group, in a chunk or a part of one."""
     def first(at: int) -> ir.Value:
         if isinstance(source, Shifted):
             return em.remember((source, "first", at),
@@ -285,7 +286,7 @@ def firsts(em: Writer, source: Registers, group: int) -> Registers:
 
 
 class Below(Registers):
-    """Registers of i1: whether integers are below limits."""
+    """Registers of i1: true if integers are below limits."""
 
     def __init__(self, em: Writer, signed: bool, integers: Registers, limits: Registers) -> None:
         test = em.b.icmp_signed if signed else em.b.icmp_unsigned
@@ -484,13 +485,13 @@ class Mapped(Registers):
 
 
 def _mapped_by(held: Registers) -> Mapped | None:
-    """The operation that says whether registers hold the same."""
+    """The operation that determines if registers are equal; None if unknown."""
     whole = held.whole if isinstance(held, Below) else held
     return whole if isinstance(whole, Mapped) else None
 
 
 class _One:
-    """The one value of each chunk of an element-wise operation whose operands have one, too."""
+    """Single values of an element-wise operation's chunks, if its operands have single values."""
 
     def __init__(self, operands: Sequence[Registers], write: Callable[..., ir.Value]) -> None:
         self.operands, self.make = operands, write
@@ -527,7 +528,7 @@ def _uncast(value: ir.Value) -> ir.Value | None:
 
 
 def concatenated(em: Writer, pieces: list[Any]) -> ir.Value:
-    """Equal vectors, or scalars, one after the other; what was cast from larger ones, as those."""
+    """Concatenate equal vectors, or scalars; vectors cast from larger elements before the cast."""
     larger = [_uncast(p) for p in pieces]
     if len(pieces) > 1 and None not in larger and len({str(h.type) for h in larger}) == 1:  # type: ignore[union-attr]
         kind, count = pieces[0].type.element, pieces[0].type.count * len(pieces)

@@ -1,4 +1,4 @@
-"""Lowering of `xe.repeat`: elements that several registers, or several lanes, hold."""
+"""Lowering of `xe.repeat`: elements that several registers, or several lanes, have copies of."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lower_repeat(em: Emitter, op: RepeatOp) -> None:
 
 
 def _rows_in_lanes(old: View, wanted: View) -> list[int]:
-    """The registers of eight rows each that every eight registers are had from; none if not so.
+    """Source registers of eight rows each, for every eight registers; [] if the layout differs.
 
     Lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
     """
@@ -61,7 +61,7 @@ def _moved(one: Coordinates, other: Coordinates) -> Coordinates:
 
 
 class Repeated(Registers):
-    """Registers of which several in a row are the same one of the source."""
+    """Registers in which several consecutive ones are the same register of the source."""
 
     def __init__(self, em: Emitter, source: Registers, order: Sequence[int]) -> None:
         same = permuted(em, source, order)
@@ -70,14 +70,14 @@ class Repeated(Registers):
         self.source, self.order = source, tuple(order)
 
     def four(self, index: int) -> int | None:
-        """The first of four bytes in a word that a chunk has twice each, in order."""
+        """Index of the first of four bytes in a word, each of which a chunk has twice, in order."""
         mine = self.order[index * self.width : (index + 1) * self.width]
         wanted = tuple(mine[0] + i // 2 for i in range(CHUNK))
         return mine[0] if self.source.kind == I8 and mine[0] % 4 == 0 and mine == wanted else None
 
 
 class RowsInLanes(Registers):
-    """Words of eight rows, of which lanes of the source have one each."""
+    """Words of eight rows; each lane of the source has one of them."""
 
     def __init__(self, em: Emitter, source: Registers, order: Sequence[int]) -> None:
         super().__init__(CHUNK * len(order), source.kind, self._spread,
@@ -93,7 +93,7 @@ class RowsInLanes(Registers):
 
 
 def rows_of(em: Writer, word: ir.Value) -> ir.Value:
-    """The eight rows that lanes have."""
+    """The eight rows of a word, from the lanes that have them."""
     column = em.b.lshr(em.lane_id(), I32(3))
     lanes = [em.b.add(column, I32(2 * row)) for row in range(CHUNK)]
     return em.pack(I32, [em.call(genisa.WAVE_SHUFFLE_INDEX, [word, lane, I32(0)])

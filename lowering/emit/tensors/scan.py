@@ -1,16 +1,16 @@
 """Lower tt.scan: combine blocks from the smallest to the largest.
 
-At the end each element is combined once with everything before its run of registers.
+At the end each element is combined once with the prefix of its run of registers.
 
-Consecutive bits of the position along the axis that are all of registers, lanes or subgroups are
-one level.  At each level, blocks of the level below, whose totals are known, get the combination of
-everything before them in their own block, and the block gets its total:
+Consecutive bits of the position along the axis that all select registers, lanes or subgroups are
+one level.  At each level, the totals of the smaller blocks are known.  Each of these blocks gets
+its prefix within the larger block, and the larger block gets its total:
 
 - a lane combines the totals in its registers in sequence;
-- lanes combine what is before them by one shuffle for each bit, and pass it to the next lane;
+- lanes combine prefixes by one shuffle for each bit, and pass them to the next lane;
 - subgroups write their totals to shared local memory, and combine those of up to four in order.
 
-The lowest registers are no blocks: a lane combines them in sequence at the beginning.
+The lowest register bits are no level: a lane combines them in sequence at the beginning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32
 
 MOST_BITS_OF_WARPS = 2
-"""One level's: every subgroup reads all totals of it."""
+"""Largest number of warp bits of a level, because every subgroup reads all totals of it."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]
 
 @dataclass(frozen=True)
 class Bits:
-    """Which register, lane and warp bits make the position along the axis, by position bit."""
+    """Register, lane and warp bits that select the position along the axis, by position bit."""
 
     register: dict[int, int]
     lane: dict[int, int]
@@ -67,7 +67,7 @@ class Bits:
 
 
 def bits_along(view: View, axis: int) -> Bits:
-    """Raises UnsupportedError for a swizzled layout."""
+    """Bits of the position along an axis; `UnsupportedError` for a swizzled layout."""
     found: tuple[dict[int, int], ...] = ({}, {}, {})
     for table, bases in zip(found[1:], (view.lanes, view.warps), strict=True):
         for bit, c in enumerate(bases):
@@ -161,7 +161,7 @@ class Scan:
     def _chained(
         self, totals: Totals, first: int, count: int
     ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
-        """Blocks that have taken in those before them, and the totals of the larger ones."""
+        """Blocks combined with their predecessors, and the totals of the larger blocks."""
         order = sorted(totals, key=lambda c: self._number(c, first, count))
         chained, whole = dict[Coordinates, Values](), dict[Coordinates, Values]()
         for c in order:
@@ -212,7 +212,7 @@ class Scan:
         return self.em.b.icmp_unsigned("==" if self.reverse else "!=", bit, I32(0))
 
     def _previous_lane(self, first: int, count: int) -> tuple[ir.Value, ir.Value]:
-        """The lane that holds the block before this one's, and whether there is one."""
+        """The lane with the previous block, and a flag that is true if there is one."""
         em, mask, lane = self.em, (1 << count) - 1, self.em.lane_id()
         number = self._own_number(self.bits.lane, lane, len(self.view.lanes), first, count)
         known = em.b.icmp_unsigned("!=", number, I32(mask if self.reverse else 0))
@@ -226,7 +226,7 @@ class Scan:
     def _own_number(
         self, table: Mapping[int, int], own: ir.Value, length: int, first: int, count: int
     ) -> ir.Value:
-        """The block of this lane, or subgroup, in the order of positions."""
+        """Number of this lane's, or subgroup's, block in the order of positions."""
         bases = [0] * length
         for bit in range(count):
             bases[table[first + bit]] = 1 << bit
@@ -279,7 +279,7 @@ class Scan:
         return Before(values, self.em.b.or_(outer.known, inner.known))
 
     def _taken(self, before: Before | None, value: Values) -> Values:
-        """A value that takes in what is before it."""
+        """Combine a value with its prefix."""
         if before is None:
             return value
         taken = self.combine(before.values, value)

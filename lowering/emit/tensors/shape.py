@@ -1,4 +1,4 @@
-"""Lowering of operations that say where elements are: ranges, shapes, program ids."""
+"""Lowering of operations that only determine positions of elements: ranges, shapes, program ids."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def rearranged(
 def moved_back(
     result: LinearLayout, origin: Callable[[Coordinates], Coordinates], operand: LinearLayout
 ) -> LinearLayout:
-    """The layout of the operand in which every slot holds what the result's slot needs."""
+    """The layout of the operand in which every slot has the element of the result's slot."""
     bases = {
         name: [origin(tuple(basis)) for basis in bases] for name, bases in result.bases.items()
     }
@@ -149,7 +149,7 @@ def picked(
 def _joined_through_memory(
     em: Emitter, op: tt.JoinOp | tt.CatOp, sides: Sequence[Registers], stride: int, offset: int
 ) -> None:
-    """Operand s goes to row-major positions p * stride + s * offset of the result."""
+    """Join tensors: operand s goes to row-major positions p * stride + s * offset of the result."""
     writes = []
     for number, (side, value) in enumerate(zip(sides, (op.lhs, op.rhs), strict=True)):
         for r, place in enumerate(positions(em, em.view(value))):
@@ -182,7 +182,7 @@ def lower_split(em: Emitter, op: tt.SplitOp) -> None:
 
 @lowers(xe.SwapOp)
 def lower_swap(em: Emitter, op: xe.SwapOp) -> None:
-    """Between registers, between lanes, or through shared local memory."""
+    """Exchange neighbours between registers, between lanes, or through shared local memory."""
     source, view, stride = em.registers(op.src), em.view(op.src), op.stride.value.data
     there = unflatten(stride, view.shape)
     if isinstance(source, Splat):
@@ -243,7 +243,7 @@ def _first_half(view: View) -> View:
 
 @lowers(tt.CatOp)
 def lower_cat(em: Emitter, op: tt.CatOp) -> None:
-    """Concatenation along dimension 0.  Triton lets `can_reorder` change the order; it is kept."""
+    """Concatenate along dimension 0, in order, although Triton's `can_reorder` allows any."""
     left, right = em.registers(op.lhs), em.registers(op.rhs)
     new, shape = em.view(op.result), shape_of(op.lhs)
     views = [em.view(op.lhs), em.view(op.rhs)]

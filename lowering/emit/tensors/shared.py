@@ -37,7 +37,7 @@ from triton_xe.plan.shared_view import SharedView, messages
 
 @dataclass(frozen=True)
 class Buffer:
-    """A view of shared local memory: where it begins in bytes, and what is xored to offsets."""
+    """A view of shared local memory: its address in bytes, and a number xored to offsets."""
 
     base: ir.Value
     origin: ir.Value
@@ -180,7 +180,7 @@ def lower_same_memory(em: Emitter, op: ttg.MemDescTransOp) -> None:
 
 @lowers(ttg.MemDescReshapeOp)
 def lower_reshape(em: Emitter, op: ttg.MemDescReshapeOp) -> None:
-    """The result's layout says the same order of elements, but not what a slice leaves out."""
+    """Reinterpret a buffer in another shape; slices are refused."""
     kind = _described(op.src)
     if kind.get_shape() != tuple(n.data for n in kind.alloc_shape)[-len(kind.get_shape()):]:
         raise UnsupportedError("reshaping a slice of a buffer; slice the reshaped buffer")
@@ -221,7 +221,10 @@ def lower_index(em: Emitter, op: ttg.MemDescIndexOp) -> None:
 
 @lowers(ttg.MemDescSubsliceOp)
 def lower_subslice(em: Emitter, op: ttg.MemDescSubsliceOp) -> None:
-    """Whole buffers are left out by address, parts of one by xor: they begin at their multiples."""
+    """Take a slice of buffers: an address for whole buffers, an xor for parts of one.
+
+    The xor is exact, because slices begin at multiples of their size.
+    """
     kind, buffer = _described(op.src), em.get(op.src)
     layout, offsets = memory_of(kind), list(op.offsets.get_values())
     front = len(layout.columns) - len(offsets)
@@ -289,7 +292,7 @@ def lower_local_scatter(em: Emitter, op: ttg.LocalScatterOp) -> None:
 
 @lowers(ttg.LocalAtomicScatterRMWOp)
 def lower_local_atomic(em: Emitter, op: ttg.LocalAtomicScatterRMWOp) -> None:
-    """Once per element: lanes with copies get what the first of them found."""
+    """Execute once per element; lanes with copies get the first one's result."""
     access, pointers = _elements(em, op.dst, op.indices, int(op.axis.value.data))
     if access.size < 2:
         raise UnsupportedError(

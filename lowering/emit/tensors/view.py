@@ -1,4 +1,4 @@
-"""A layout as the emitter needs it: which coordinates each register of a lane holds."""
+"""A layout in the form that the emitter needs: coordinates of each register of a lane."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Coordinates = tuple[int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """Registers of one lane without duplicates, and what lane and warp add to coordinates.
+    """Registers of one lane without duplicates, and the coordinates that lane and warp add.
 
-    The element in register r of lane l of warp w has the coordinates
-    registers[r] ^ (xor of lanes[i] for each bit i of l) ^ (xor of warps[i] for each bit i of w).
+    The element in register r of lane l of warp w has the coordinates registers[r] ^ (xor of
+    lanes[i] for each bit i of l) ^ (xor of warps[i] for each bit i of w).
     """
 
     shape: Coordinates
@@ -30,12 +30,12 @@ class View:
 
     @property
     def lane_free(self) -> int:
-        """Bits of the lane that hold copies."""
+        """Mask of the lane bits that select copies."""
         return sum(1 << i for i, c in enumerate(self.lanes) if not any(c))
 
     @property
     def warp_free(self) -> int:
-        """Bits of the warp that hold copies."""
+        """Mask of the warp bits that select copies."""
         return sum(1 << i for i, c in enumerate(self.warps) if not any(c))
 
 
@@ -63,7 +63,7 @@ def view_of(layout: LinearLayout) -> View:
 
 
 def without_copies(layout: LinearLayout) -> LinearLayout:
-    """The layout of the registers that a `View` keeps: bases that add nothing are left out."""
+    """The layout of a `View`'s registers: without bases that add nothing."""
     independent: list[int] = []
     kept = []
     flat = columns_by_dim(layout)["register"]

@@ -31,7 +31,7 @@ _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
 @dataclass(frozen=True)
 class _Operand:
-    """A block read, what gives its result other types, and the products that take it."""
+    """A block read, the casts of its result, and the products that use it."""
 
     read: Any
     casts: Sequence[Any]

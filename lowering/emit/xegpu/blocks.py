@@ -49,9 +49,9 @@ SLM_BYTES = "xe.slm_bytes"
 
 @dataclass(frozen=True)
 class Block:
-    """A block's base tensor and position, in elements and rows; `encoded` as messages take it.
+    """A block's base tensor and position, in elements and rows; `encoded` for messages.
 
-    `misalignment` is what the alignment of the base to 64 bytes adds to x, None where nothing.
+    `misalignment` is added to x for the alignment of the base to 64 bytes; None if it is aligned.
     """
 
     base: ir.Value
@@ -142,7 +142,7 @@ def known_illegal(op: CreateNdTdescOp) -> bool:
 
 
 def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
-    """The surface as messages take it: lengths in bytes minus one, from an aligned base."""
+    """The surface in the form of messages: lengths in bytes minus one, from an aligned base."""
     bits = op.desc_type.element_bits
     alignment = 1 if op.base_alignment is None else op.base_alignment.value.data
     assert block.width is not None
@@ -206,9 +206,9 @@ def access_of(kind: TensorDescType, value: Attribute, op: LoadNdOp | None) -> Ac
 
 
 def _in_units(em: Emitter, block: Block, access: Access) -> Block:
-    """A block whose sizes count what the access moves, bytes of 4-bit elements.
+    """A block in units of the access: bytes for 4-bit elements.
 
-    What begins within a byte is at address 0, which faults.
+    A block that begins within a byte gets address 0, which faults.
     """
     if access.ratio == 1:
         return block
@@ -251,7 +251,7 @@ def load_block(
 
 
 def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
-    """True if packing on the way is for free: the value serves as B, or the map asks for it."""
+    """True if packing during the load is free: the value is used as B, or the map requires it."""
     kind = op.desc_type
     factor = vnni_factor(kind.element_type) if kind.element_bits >= 8 else 1
     if kind.lane_map is not None:
@@ -303,7 +303,7 @@ def message(
 
 
 def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
-    """Raise `LegalityError` with the reason why no message serves, if there is one."""
+    """Raise `LegalityError` with the reason why no message fits, if there is one."""
     if reason is not None:
         raise LegalityError(f"{op.name} of {kind}: {reason}")
 
@@ -311,7 +311,7 @@ def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
 def block_read(
     em: Emitter, op: LoadNdOp, block: Block | Payload, shape: BlockShape, bits: int, kind: ir.Type
 ) -> Callable[[], ir.Value]:
-    """Writes the message that reads a block, when it is called."""
+    """Return a function that writes the message that reads a block."""
     require(op, op.desc_type, block_2d.check_load(shape, em.target))
     em.state.block_loads += 1
 
@@ -344,7 +344,7 @@ WORDS = {32: "i32", 64: "i64"}
 def _load_1d(
     em: Emitter, op: LoadNdOp, block: Block, access: Access, spread: Spread
 ) -> Registers:
-    """1D block messages where elements are words of their own, else one access per register."""
+    """Load a 1D block: by block messages for whole words, else one access per register."""
     bits = access.desc.element_bits
     table = wanted(access, spread)
     count = 1 + max(register for register, _ in table)
@@ -410,7 +410,7 @@ def _accesses_1d(
 def _place_1d(
     em: Emitter, start: ir.Value, size: int, table: Table, register: int
 ) -> tuple[Where, ir.Value | None]:
-    """(where a register's element is, whether this lane has one)."""
+    """(address of a register's element, flag that is true if this lane has one)."""
     lanes = em.state.lanes
     row = [table.get((register, lane)) for lane in range(lanes)]
     known = [element[2] for element in row if element is not None]
@@ -596,7 +596,7 @@ def store_registers(
 
 
 def _in_order(em: Emitter, held: Registers, choice: Choice, count: int) -> Registers:
-    """`count` registers as a message takes them, zero where it takes none."""
+    """`count` registers in the order of a message, zero where it has none."""
     where = {home: register for register, home in enumerate(choice.order)}
     if len(where) == count:
         return pick(em, held, [where[home] for home in range(count)])
@@ -620,7 +620,7 @@ def prefetch_code(em: Emitter, op: Operation, policy: str) -> int:
 
 
 def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -> None:
-    """Each lane asks for rows of its own, inside the base tensor."""
+    """Prefetch by lanes, each of which takes rows of its own, inside the base tensor."""
     bits = kind.element_bits
     if kind.rank == 1:
         _prefetch_1d(em, _start_1d(em, block, bits), kind.get_shape()[0] * bits // 8, code)
@@ -641,7 +641,7 @@ def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -
 
 
 def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
-    """Each lane asks for a cache line of its own."""
+    """Prefetch by lanes, each of which takes a cache line of its own."""
     lines, lanes = -(-size // CACHE_LINE_BYTES), em.state.lanes
     for first in range(0, lines, lanes):
         line = em.b.add(em.lane_id(), I32(first))

@@ -19,21 +19,17 @@ from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
 
 MAX_VECTOR = 16
-"""Most elements of a vector that LLVM's SPIR-V target computes with."""
+"""Largest number of elements of a vector that LLVM's SPIR-V target computes with."""
 BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
 """Element and part of each row of an operand that is unpacked from the halves of its four
 dwords.
 """
 
 BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
-"""Element and part of each row in two adjacent registers, of which each half of the words is
-a row.
-"""
+"""Element and part of each row in two adjacent registers; each half of their words is a row."""
 
 BY_BYTES = tuple((i % 2, i // 2) for i in range(16))
-"""Element and part of each row in two halves of a register, of which each byte of a lane is a
-row.
-"""
+"""Element and part of each row in two halves of a register; each byte of a lane is a row."""
 
 
 class FragmentValue:
@@ -57,7 +53,7 @@ class FragmentValue:
 
 
 class LazyFragment(FragmentValue):
-    """A fragment that is put together where it is used."""
+    """A fragment that is assembled at its first use."""
 
     location: ir.MDValue | None = None
     """Source location, as in `Registers`."""
@@ -86,7 +82,7 @@ class LazyFragment(FragmentValue):
 
 
 class MomentaryFragment(LazyFragment):
-    """A fragment that is put together anew by each that uses it."""
+    """A fragment that is assembled again at each use."""
 
     @property
     def value(self) -> ir.Value:
@@ -98,7 +94,7 @@ class MomentaryFragment(LazyFragment):
 
 
 class FragmentPieces(FragmentValue):
-    """A fragment of more values than a vector may have, which tensors read piece by piece."""
+    """A fragment of more values than a vector may have, which tensors read in pieces."""
 
     def __init__(self, pieces: Sequence[ir.Value]) -> None:
         self.pieces = pieces
@@ -167,7 +163,7 @@ def composed(fragment: FragmentOp) -> tuple[list[SSAValue], list[tuple[int, ...]
 
 
 def follow(sources: Sequence[tuple[int, ...]], order: Sequence[tuple[int, int]]) -> bool:
-    """True if values are the elements and parts in an order, of one load from some element on."""
+    """True if values are one load's elements and parts in this order, from some element on."""
     load, first, _ = sources[0]
     return list(sources) == [(load, first + element, part) for element, part in order]
 

@@ -1,8 +1,8 @@
-"""Which element of a block each register of each lane holds: pure tables.
+"""Tables of the elements of a block that each register of each lane has, without IR.
 
 A slot is (register, lane), an element (block, row, column) of the descriptor's array of blocks.
-`wanted` reads the op's types, `delivered` what a 2D message does; a message serves if it brings
-every lane the elements it wants, in any order of registers.
+`wanted` follows from the op's types, `delivered` from a 2D message.  A message fits if it delivers
+the wanted elements to every lane, in any order of registers.
 
 Source: the XeGPU RFC on sg_map, vectors and VNNI; result layouts in `hardware.block_2d`.
 """
@@ -61,9 +61,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Access:
-    """A block access: descriptor, shape of its vector, and what a load does to the elements.
+    """A block access: descriptor, shape of its vector, and transformations of a load's elements.
 
-    `ratio` is how many of the program's elements one of the descriptor's is: bytes move them.
+    `ratio` is the number of the program's elements in one element of the descriptor, such as a
+    byte.
     """
 
     desc: TensorDescType
@@ -114,7 +115,7 @@ def _unflatten(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _shared_out(desc: TensorDescType, lanes: SgMapAttr) -> Table:
-    """The fragments that an sg_map gives: steps row by row, in each a rectangle per lane."""
+    """Fragments of an sg_map: steps row by row, each with a rectangle per lane."""
     (across, (height, width)), data = _grid(desc, lanes), lanes.data
     steps_y, steps_x = height // (across[0] * data[0]), width // (across[1] * data[1])
     size = data[0] * data[1]
@@ -185,7 +186,7 @@ def _at(
 
 
 def order_of(need: Table, have: Table) -> tuple[int, ...] | None:
-    """For each register needed, the register that brings it in every lane; None if none does."""
+    """For each needed register, the delivered one that matches in every lane; None if any lacks."""
     home: dict[Element, Slot] = {element: slot for slot, element in have.items()}
     order: dict[int, int] = {}
     for (register, lane), element in need.items():
@@ -199,7 +200,7 @@ def order_of(need: Table, have: Table) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A message, how its vector is declared, and which of its registers each wanted one is."""
+    """A message, the declared type of its vector, and its register for each wanted one."""
 
     shape: BlockShape
     register_bits: int
@@ -208,7 +209,7 @@ class Choice:
 
 @lru_cache(maxsize=512)
 def choose_load(access: Access, spread: Spread, vnni: bool) -> Choice | None:
-    """The message that brings a block as it is wanted; `vnni` allows to pack it on the way."""
+    """The message that loads a block as wanted; `vnni` allows packing it."""
     desc = access.desc
     need = wanted(access, spread)
     bits = max(desc.element_bits, 8)
@@ -225,7 +226,7 @@ def choose_load(access: Access, spread: Spread, vnni: bool) -> Choice | None:
 
 
 def _shapes(access: Access, vnni: bool) -> list[BlockShape]:
-    """The message that the access stands for, and others that read the same block."""
+    """The message of the access, and others that read the same block."""
     desc = access.desc
     height, width = desc.get_shape()
     bits, blocks = desc.element_bits, desc.array_length

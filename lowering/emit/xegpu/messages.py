@@ -1,6 +1,6 @@
 """Lowering of XeGPU operations: descriptors, 2D block messages, fragments and DPAS.
 
-A descriptor is a set of scalars, of which x and y move, or an address payload (`payloads`).
+A descriptor is a set of scalars, of which x and y change, or an address payload (`payloads`).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ VOID = ir.VoidType()
 class Loaded:
     """The result of a block load, in private memory from which operands are read again.
 
-    `load` writes the message: now, or `at_use`, which is when the memory is first asked for.
+    `load` writes the message: at once, or, with `at_use`, at the first use of the memory.
     """
 
     region = None
@@ -132,7 +132,7 @@ class Loaded:
         return self._memory
 
     def finish(self) -> None:
-        """Load, if that has not been done."""
+        """Load, unless that is done."""
         if not self._waits:
             return
         assert self._em.b.block is self._block, "a tile is loaded in another block"
@@ -179,7 +179,7 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
 
 
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
-    """A payload elsewhere: by the offsets of its messages, or moved once all others are sent."""
+    """A moved payload: by message offsets, or by changing it after all other messages are sent."""
     bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
     if step is not None and in_reach(moved := held.at(*step, bits)):
         return moved
@@ -193,7 +193,7 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
 
 
 def _step(em: Emitter, by: SSAValue | int, unit: int, more: int) -> ir.Value:
-    """By how many units of a payload's fields it moves, and `more`."""
+    """Units by which a payload's field moves, plus `more`."""
     if is_zero(by):
         return I32(more)
     step = index_value(em, by)
@@ -269,14 +269,14 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
 
 
 def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
-    """True if a fragment is stored as it is."""
+    """True if a fragment is stored unchanged."""
     block = em.get(op.desc)
     return not isinstance(block, Stack) and in_fragments(em) and (
         isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
 
 
 def _write_held(em: Emitter) -> None:
-    """Write the stores that wait."""
+    """Write the delayed stores."""
     for write in em.held_stores:
         write()
     em.held_stores.clear()
@@ -354,7 +354,7 @@ def lower_fragment_of_vector(em: Emitter, op: xe.FragmentOfVectorOp) -> None:
 
 @lowers(xe.FragmentOp)
 def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
-    """Pick an instruction's operand; a run of elements is read from memory as it is."""
+    """Assemble an instruction's operand; a run of elements is read from memory unchanged."""
     if pieces := _pieces(em, op):
         em.bind(op.value, FragmentPieces(pieces))
         return
@@ -380,7 +380,7 @@ def used_once(op: Operation) -> bool:
 
 
 def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
-    """A run of more elements than a vector may have, in vectors; empty for other fragments."""
+    """Vectors of a run that is too long for one vector; [] for other fragments."""
     kind = op.value.type
     assert isinstance(kind, VectorType)
     sources = triples(op)
@@ -419,7 +419,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
 def _run_of(
     loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
 ) -> Loaded | None:
-    """The load that brings all sources one after the other, from the start of an element on."""
+    """The load whose consecutive elements all sources are, from an element on."""
     number, first, part = sources[0]
     held = loads[number]
     if not isinstance(held, Loaded) or part or len(sources) * bits % held.bits:
@@ -430,7 +430,7 @@ def _run_of(
 
 
 def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
-    """Parts of words, in an order that is had two registers at a time; None for others."""
+    """Parts of words, in an order that two-register instructions can unpack; None for others."""
     loads, sources = composed(op)
     order = next((o for o in (BY_HALVES, BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
@@ -445,12 +445,12 @@ def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
 
 
 def _serves_tensors(value: SSAValue) -> bool:
-    """True if all uses take the values of a fragment as a tensor."""
+    """True if all uses read a fragment as a tensor."""
     return all(isinstance(use.operation, xe.FromFragmentsOp) for use in value.uses)
 
 
 def _serves_raw(value: SSAValue) -> bool:
-    """True if all uses take a fragment as integers: factors of DPAS, stores, tensors."""
+    """True if all uses read a fragment as integers: factors of DPAS, stores, tensors."""
     return all(
         isinstance(use.operation, StoreNdOp | xe.FromFragmentsOp | xe.FragmentOp)
         or (isinstance(use.operation, DpasOp) and use.index < 2)
@@ -490,7 +490,7 @@ def _assemble(
     em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
     parts: int, bits: int,
 ) -> ir.Value:
-    """Elements of one or two vectors by one shuffle; else single values put together."""
+    """Elements of one or two vectors by one shuffle; otherwise single values."""
     kind = ir.IntType(bits)
     if parts == 1 and len(loads) <= 2 and not any(isinstance(x, Loaded) for x in loads):
         first, second = (as_integers(em, held.value) for held in (loads[0], loads[-1]))
@@ -555,7 +555,7 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
 
 
 def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
-    """True if a loop's fragments leave no room; IGC 2.40 then spills more next to whole words."""
+    """True if a loop's fragments fill the registers; IGC 2.40 then spills more with whole words."""
     kinds = [v.type for v in loop.body.block.args] if isinstance(loop, scf.ForOp) else []
     held = sum(prod(kind.get_shape()) * bits_of(scalar_type(kind.element_type)) // 8
                for kind in kinds if isinstance(kind, VectorType))

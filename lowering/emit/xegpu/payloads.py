@@ -1,8 +1,8 @@
-"""Which descriptors become address payloads: made once, and moved in place.
+"""Decide which descriptors become address payloads: created once, and moved in place.
 
-A message of plain coordinates writes all eight fields of its own payload.  Several messages through
-one descriptor share a payload: the immediate offsets of messages say where each of them begins.
-A payload is one register that loops move, so that only what follows its move may see it moved.
+A message with plain coordinates writes all eight fields of its own payload.  Several messages
+through one descriptor share a payload: their immediate offsets give their positions. A payload is
+one register that loops change, so that only messages after a move may see the new value.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.uses import can_follow
 
 COPIED = 8
-"""Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
+"""Largest number of transposed B operands that share a payload, without message offsets.
+
+IGC 2.40 copies the payload for each, which costs less than payloads of their own.
+"""
 MOST_COPIES = 15
-"""Registers that copies of a payload may take."""
+"""Largest number of registers for copies of a payload."""
 FIRST_CARRIED = 3
-"""Operands of scf.for before those that it carries."""
+"""Index of the first carried value in the operands of scf.for."""
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 
 
@@ -54,13 +57,13 @@ class Payload:
     x: int = 0
     y: int = 0
     copies: Mapping[tuple[int, int], ir.Value] = field(default_factory=dict, compare=False)
-    """Those that begin y rows and x columns further."""
+    """Copies that begin y rows and x columns further."""
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [], lambda parts: self
 
     def at(self, rows: int, columns: int, bits: int) -> Payload:
-        """The payload as a message some rows and columns of `bits` further sees it."""
+        """The payload for a message some rows and columns of `bits` further."""
         step = columns * bits // self.shape.element_bits
         return replace(self, x=self.x + step, y=self.y + rows)
 
@@ -72,10 +75,10 @@ class Payload:
 
 
 def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
-    """A payload with one for each message, where messages have no offsets.
+    """A payload with a copy for each message, on devices whose messages have no offsets.
 
-    Intel's compiler would make each from the first, just before its message, in a register that
-    it then has to wait for.  Here one differs from another in x or y alone, where there is one.
+    Intel's compiler would compute each from the first, just before its message, in a register that
+    it then has to wait for.  Here copies that differ in x or y alone are preferred.
     """
     places = _places(made, op)
     if has_offsets(em.target) or not stored_soon(op) or len(places) > MOST_COPIES:
@@ -121,7 +124,7 @@ def _differ_in_base(first: CreateNdTdescOp, second: CreateNdTdescOp) -> bool:
 
 
 def _is_same(a: SSAValue, b: SSAValue, depth: int = 8) -> bool:
-    """True if two scalars are the same value, or computed equally."""
+    """True if two scalars are the same value, or computed in the same way."""
     if a is b:
         return True
     x, y = a.owner, b.owner
@@ -163,14 +166,14 @@ def _places(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
 
 
 def move(em: Emitter, pointer: ir.Value, y: ir.Value, x: ir.Value) -> None:
-    """Let a payload begin some rows and columns further."""
+    """Move a payload by some rows and columns."""
     for number, by in ((Y, y), (X, x)):
         if not (isinstance(by, ir.Constant) and by.constant == 0):
             em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD, [pointer, I32(number), by, I1(1)])
 
 
 def block_shape(kind: TensorDescType, op: Operation | None) -> BlockShape:
-    """The message that a descriptor, used by a load, a store or a prefetch, stands for."""
+    """The message of a descriptor for a load, a store or a prefetch."""
     height, width = kind.get_shape()
     bits, load = kind.element_bits, op if isinstance(op, LoadNdOp) else None
     transpose = load is not None and load.transpose is not None
@@ -190,13 +193,13 @@ def _known(value: SSAValue | int) -> int | None:
 
 
 def offsets_of(op: UpdateNdOffsetOp) -> tuple[SSAValue | int, SSAValue | int]:
-    """By how many rows and columns a descriptor moves."""
+    """Rows and columns by which a descriptor moves."""
     offsets = op.offsets
     return (offsets[0], offsets[1]) if len(offsets) == 2 else (0, offsets[0])
 
 
 def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
-    """The constant rows and columns by which a move leads to messages alone; None otherwise."""
+    """Constant rows and columns of a move that only messages use; None otherwise."""
     rows, columns = map(_known, offsets_of(op))
     if rows is None or columns is None or not op.moved.first_use:
         return None
@@ -224,9 +227,9 @@ def in_reach(payload: Payload) -> bool:
 
 
 def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> BlockShape | None:
-    """The message of the payload that a descriptor becomes; None where it stays coordinates.
+    """The message of a descriptor's payload; None if it remains coordinates.
 
-    `planned` messages are those that descriptors and loads say, one for each.
+    `planned` messages are those of descriptors and loads, one each.
     """
     if _only_prefetches(op.desc):
         return block_shape(op.desc_type, None)
@@ -249,7 +252,7 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
 
 
 def _are_the_transposed_factors(messages: list[Message]) -> bool:
-    """True if these bring, transposed, the second factors of all products of their block."""
+    """True if these messages load, transposed, the B operands of all products of their block."""
     block = messages[0].parent
     products = [op for op in block.ops if isinstance(op, DpasOp)] if block else []
     brought = {load.owner for op in products if isinstance(op.b.owner, FragmentOp)
@@ -260,14 +263,14 @@ def _are_the_transposed_factors(messages: list[Message]) -> bool:
 
 
 def _is_stored_in_parts(load: LoadNdOp) -> bool:
-    """True if stores take parts of what is loaded, which IGC 2.40 copies after such a load."""
+    """True if stores take parts of a load, which IGC 2.40 copies after such a load."""
     parts = [use.operation for use in load.value.uses]
     in_rows = load.transpose is None  # else the halves of words move apart anyway
     return len(parts) > 1 and any(_is_stored(part, joined=in_rows) for part in parts)
 
 
 def _is_stored(part: Operation, *, joined: bool) -> bool:
-    """True if a part of what is loaded is stored as it is, or `joined` with others."""
+    """True if a part of a load is stored unchanged, or `joined` with others."""
     users = [use.operation for value in part.results for use in value.uses]
     return any(isinstance(user, StoreNdOp) for user in users) or (joined and any(
         _is_stored(user, joined=True) for user in users if isinstance(user, FragmentOp)))
@@ -278,7 +281,7 @@ def _in_reach(step: tuple[int, int]) -> bool:
 
 
 def _messages(desc: SSAValue) -> Iterator[tuple[Message, tuple[int, int]]]:
-    """The messages through a descriptor where it is made, or where a loop moves it to."""
+    """The messages through a descriptor where it is created, or where a loop moves it."""
     for use in desc.uses:
         op = use.operation
         if isinstance(op, Message):
@@ -337,7 +340,7 @@ def _only_prefetches(value: SSAValue) -> bool:
 
 
 def _moved_by(value: SSAValue) -> list[SSAValue] | None:
-    """Descriptors that one becomes; None where it serves more than prefetches."""
+    """Moved copies of a descriptor that is only used by prefetches; None otherwise."""
     found: list[SSAValue] = []
     for use in value.uses:
         op = use.operation

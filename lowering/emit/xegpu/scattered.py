@@ -99,7 +99,7 @@ def _accesses(
     em: Emitter, desc: TensorDescType, held: Scattered, mask: SSAValue, own: bool,
     transposed: bool, single: bool = False,
 ) -> list[LaneAccess]:
-    """The accesses of a descriptor's lanes; `single` wants one element each."""
+    """The accesses of a descriptor's lanes; with `single`, one element each."""
     work_items, chunk, lanes = desc.get_shape()[0], desc.chunk_size_per_lane, em.state.lanes
     masks = _per_lane(em, mask)
     bits = desc.element_bits
@@ -186,7 +186,7 @@ RMW = {
     "addi": "add", "addf": "fadd", "muli": "mul", "mulf": "fmul", "maxs": "max", "maxu": "umax",
     "mins": "min", "minu": "umin", "ori": "or", "andi": "and", "xori": "xor", "assign": "exch",
 }
-"""XeGPU's kinds where `lane_atomics` calls them otherwise."""
+"""XeGPU's kinds -> names in `lane_atomics`."""
 
 
 @lowers(AtomicRmwOp)

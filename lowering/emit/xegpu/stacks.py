@@ -87,7 +87,7 @@ def create_stack(em: Emitter, op: CreateNdTdescOp, block: Block) -> Stack:
 
 
 def inner_kind(kind: TensorDescType) -> TensorDescType:
-    """The descriptor of one 2D block; one of two dimensions or less as it is."""
+    """The descriptor of one 2D block; one of at most two dimensions itself."""
     return kind if kind.rank <= 2 else tensor_desc(
         kind.get_shape()[-2:], kind.element_type, memory_scope=kind.memory_scope,
         boundary_check=kind.boundary_check)
@@ -113,7 +113,7 @@ def store_stack(em: Emitter, op: StoreNdOp, stack: Stack) -> None:
 
 
 def _inner_value(em: Emitter, op: Operation, value: SSAValue) -> VectorType[Any]:
-    """The vector of one 2D block; refused where lanes would hold unequal parts of it."""
+    """The vector of one 2D block; refused if lanes would have unequal parts of it."""
     kind, spread = value.type, spread_of(em, value)
     assert isinstance(kind, VectorType)
     outer = next(v.type for v in op.operands if isinstance(v.type, TensorDescType)).rank - 2

@@ -53,7 +53,7 @@ class NamedBarrier:
 
 @lowers(AllocNbarrierOp)
 def lower_alloc_nbarrier(em: Emitter, op: AllocNbarrierOp) -> None:
-    """The highest number that is used says how many there are; only their limit is checked."""
+    """Check the limit; the number of barriers follows from the highest one that is used."""
     count = constant_of(op.count)
     if count is not None and not 1 <= count <= MAX_BARRIERS:
         raise LegalityError(f"{op.name}: 1 to {MAX_BARRIERS} barriers, not {count}")
@@ -133,7 +133,7 @@ def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
 
 
 def _fence_all(em: Emitter, semantics: int) -> None:
-    """Named barriers order no memory."""
+    """Write a fence of all memory, because named barriers order none."""
     em.call(spirv.MEMORY_BARRIER, [I32(WORK_GROUP), I32(semantics)])
 
 
@@ -147,6 +147,6 @@ def lower_fence(em: Emitter, op: FenceOp) -> None:
 
 @lowers(BarrierOp)
 def lower_barrier(em: Emitter, op: BarrierOp) -> None:
-    """All subgroups meet; shared local and global memory written before is visible after."""
+    """Synchronise all subgroups; shared local and global memory written before is visible after."""
     em.call(spirv.CONTROL_BARRIER,
             [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])
