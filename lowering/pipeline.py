@@ -21,13 +21,13 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
+from triton_xe.lowering.accesses.assume_blocks_in_bounds import AssumeBlocksInBoundsPass
+from triton_xe.lowering.accesses.assume_full_rows import AssumeFullRowsPass
+from triton_xe.lowering.accesses.fuse_range_checks import FuseRangeChecksPass
 from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
-from triton_xe.lowering.accesses.join_windows import JoinWindowsPass
-from triton_xe.lowering.accesses.shorten_offsets import ShortenOffsetsPass
 from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
-from triton_xe.lowering.accesses.swap_products import SwapProductsPass
-from triton_xe.lowering.accesses.whole_blocks import WholeBlocksPass
-from triton_xe.lowering.accesses.whole_rows import WholeRowsPass
+from triton_xe.lowering.accesses.strength_reduce_offsets import StrengthReduceOffsetsPass
+from triton_xe.lowering.accesses.transpose_products import TransposeProductsPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
@@ -49,20 +49,20 @@ from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.layouts.swap_pairs import SwapPairsPass
-from triton_xe.lowering.load_in_place import LoadInPlacePass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.raise_calls import RaiseCallsPass
+from triton_xe.lowering.rematerialize_row_loads import RematerializeRowLoadsPass
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
+from triton_xe.lowering.surfaces.assume_group_divisibility import AssumeGroupDivisibilityPass
 from triton_xe.lowering.surfaces.assume_no_wrap import AssumeNoWrapPass
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
-from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
-from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
+from triton_xe.lowering.surfaces.fuse_split_stores import FuseSplitStoresPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
 from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
 from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
-from triton_xe.lowering.surfaces.whole_groups import WholeGroupsPass
+from triton_xe.lowering.surfaces.strength_reduce_divisions import StrengthReduceDivisionsPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -90,15 +90,15 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         AssumeNoWrapPass,
         SwapPairsPass,
         ShortenRowsPass,
-        WholeGroupsPass,
-        SwapProductsPass,
+        AssumeGroupDivisibilityPass,
+        TransposeProductsPass,
         RaiseSurfacesPass,
-        JoinHalvesPass,
+        FuseSplitStoresPass,
         SplitInsidePass,
-        WholeBlocksPass,
-        WholeRowsPass,
+        AssumeBlocksInBoundsPass,
+        AssumeFullRowsPass,
         SplitAddressesPass,
-        JoinWindowsPass,
+        FuseRangeChecksPass,
         AssignDpasPass,
         GatherOperandsPass,
         SumAfterLoopsPass,
@@ -106,11 +106,11 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         DivideByRowsPass,
         ReduceInPlacePass,
         ScatterInPlacePass,
-        LoadInPlacePass,
-        ShortenOffsetsPass,
+        RematerializeRowLoadsPass,
+        StrengthReduceOffsetsPass,
         AllocateBuffersPass,
         InsertBarriersPass,
-        QuickDivisionsPass,
+        StrengthReduceDivisionsPass,
         ConvertToXeTilePass,
         SplitBarriersPass,
     )),
@@ -126,9 +126,10 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    SwapPairsPass, ShortenRowsPass, WholeGroupsPass, SwapProductsPass, JoinHalvesPass,
-    SplitInsidePass, WholeBlocksPass, SplitAddressesPass, GatherOperandsPass, SumAfterLoopsPass,
-    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass, LoadInPlacePass,
+    SwapPairsPass, ShortenRowsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
+    FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass, SplitAddressesPass,
+    GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+    RematerializeRowLoadsPass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -38,7 +38,7 @@ from triton_xe.lowering.emit.tensors import (
     shape,
     shared,
 )
-from triton_xe.lowering.emit.tensors.exchange import settle_slm
+from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
 from triton_xe.lowering.emit.writer import ModuleState
@@ -96,7 +96,7 @@ def _function(state: ModuleState, op: FuncOp) -> None:
     for value, held in zip(first.args, function.args, strict=False):
         em.bind(value, held)
     write_body(em, op.body)
-    settle_slm(em)
+    place_regions(em)
     widen_operands(state, function)
     em.allocas.branch(em.body)
 

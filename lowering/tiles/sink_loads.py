@@ -184,14 +184,14 @@ def _passes_something(body: Block) -> bool:
     before: Operation | None = loop.prev_op
     while before is not None:
         kept = () if isinstance(before, FREE) else before.results
-        if any(isinstance(value.type, TensorType) and _is_behind(use.operation, loop)
+        if any(isinstance(value.type, TensorType) and _is_after(use.operation, loop)
                for value in kept for use in value.uses):
             return True
         before = before.prev_op
     return False
 
 
-def _is_behind(op: Operation, loop: Operation) -> bool:
+def _is_after(op: Operation, loop: Operation) -> bool:
     return op.parent is loop.parent and not op.is_before_in_block(loop) and op is not loop
 
 

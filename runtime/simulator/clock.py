@@ -85,7 +85,7 @@ class DeviceClock:
             if len(self._recent) >= _MOST_RECENT:
                 self._count()
                 if len(self._noted) >= _MOST_NOTED:
-                    self._settle()
+                    self._predict_noted()
             noted = self._recent[key] = _Noted(kernel, grid, arguments)
         noted.count += 1
 
@@ -145,7 +145,7 @@ class DeviceClock:
 
     def now_ms(self) -> float:
         """Device time; strictly increasing."""
-        self._settle()
+        self._predict_noted()
         self._was_read = True
         self._last_ms = max(self._us * 1e-3, self._last_ms + _SMALLEST_MS)
         return self._last_ms
@@ -204,7 +204,7 @@ class DeviceClock:
             self._only_timing = False
             self._tell_journal()
 
-    def _settle(self) -> None:
+    def _predict_noted(self) -> None:
         source = SOURCES.get(self.index)
         if source is not None:
             self.operate(source())

@@ -16,7 +16,7 @@ from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.selection import Selection
 from triton_xe.runtime.surroundings import SURROUNDINGS
 from triton_xe.runtime.torch_xpu import compilation
-from triton_xe.runtime.torch_xpu.autograd_threads import settle_at_exit
+from triton_xe.runtime.torch_xpu.autograd_threads import wait_at_exit
 from triton_xe.runtime.torch_xpu.library import Library, load
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def activate(chosen: Selection, path: Path) -> None:
     bindings = Bindings(made, properties)
     SURROUNDINGS.append(bindings.launches)
     _extend_torch(bindings.names())
-    settle_at_exit()
+    wait_at_exit()
 
 
 def _hide_cuda() -> None:

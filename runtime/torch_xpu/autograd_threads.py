@@ -19,12 +19,12 @@ LONGEST = 2.0
 """Seconds to wait for the threads."""
 
 
-def settle_at_exit() -> None:
+def wait_at_exit() -> None:
     """Wait for torch's autograd threads before the interpreter ends."""
-    atexit.register(settle)
+    atexit.register(wait_until_idle)
 
 
-def settle(longest: float = LONGEST) -> bool:
+def wait_until_idle(longest: float = LONGEST) -> bool:
     """Wait until all autograd threads are idle; True if they are.
 
     A thread is idle if it sleeps, and did not wake while this one had released the interpreter's

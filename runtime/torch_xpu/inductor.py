@@ -247,12 +247,12 @@ def _adjust_fake_tensors(module: Any) -> None:
     attention = torch.ops.aten.scaled_dot_product_attention.default
     keys = torch._C.DispatchKey
 
-    def taken_apart(query: Any, *arguments: Any, **named: Any) -> Any:
+    def decomposed(query: Any, *arguments: Any, **named: Any) -> Any:
         key = keys.XPU if query.device.type == "xpu" else keys.CompositeImplicitAutograd
         return attention._op_dk(key, query, *arguments, **named)
 
     if keys.CompositeImplicitAutograd not in attention.py_kernels:
-        attention.py_impl(keys.CompositeImplicitAutograd)(taken_apart)
+        attention.py_impl(keys.CompositeImplicitAutograd)(decomposed)
 
 
 def _adjust_fake_operators(module: Any) -> None:

@@ -55,7 +55,7 @@ regions leave gaps.
 class Exchange:
     """A region of SLM for one exchange: write, `meet`, read.
 
-    A barrier before the writes ensures that the region is free; `settle_slm` removes it if the
+    A barrier before the writes ensures that the region is free; `place_regions` removes it if the
     region is free anyway.  With one subgroup, only memory order matters.
     """
 
@@ -184,7 +184,7 @@ def _memory(em: Emitter) -> ir.Value:
     return state.slm
 
 
-def settle_slm(em: Emitter) -> None:
+def place_regions(em: Emitter) -> None:
     """Place the regions of a finished kernel and drop the barriers that it does not need."""
     plan = plan_of(em)
     kept = em.state.slm_kept

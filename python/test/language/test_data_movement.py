@@ -16,7 +16,7 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import store
 from triton_xe.lowering.emit.module import Function, _resize_slm
 from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
-from triton_xe.lowering.emit.tensors.exchange import settle_slm
+from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import I16, I32, POINTER
@@ -151,7 +151,7 @@ def convert_on_simulator(old, new, kind, dtype):
     for r in range(wanted):
         store(em, slot(result, wanted, r), moved.register(em, r), None, kind.width // 8)
     em.b.ret_void()
-    settle_slm(em)
+    place_regions(em)
     em.allocas.branch(em.body)
     if state.slm is not None:
         _resize_slm(state)

@@ -16,7 +16,7 @@ import pytest
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files, torch_xpu
 from triton_xe.runtime.torch_xpu import activation, compilation
-from triton_xe.runtime.torch_xpu.autograd_threads import settle
+from triton_xe.runtime.torch_xpu.autograd_threads import wait_until_idle
 
 torch = pytest.importorskip("torch")
 
@@ -354,7 +354,7 @@ def test_program_may_end_right_after_backward(xpu: None) -> None:
 def test_autograd_threads_rest_after_backward(xpu: None) -> None:
     x = torch.ones(2, device="xpu", requires_grad=True)
     (x * 2).sum().backward()
-    assert settle()
+    assert wait_until_idle()
 
 
 def test_first_use_may_be_late(xpu: None, tmp_path: Path) -> None:

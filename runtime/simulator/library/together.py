@@ -28,7 +28,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import (
     NEW_GROUP,
     OF_A_GROUP,
-    SETTLE,
+    REPLAY_LOG,
     TURNS,
     Entry,
     Known,
@@ -138,7 +138,7 @@ def _switch() -> list[Function]:
         w.ret()
     state = w.launch.follow(Launch.STATE)
     with w.when((old.base != 0) & (state[Word.SLM_LOGGED] != 0)):
-        w.call(SETTLE, old.base)
+        w.call(REPLAY_LOG, old.base)
         state[Word.SLM_EXACT] = 1
     for kept, word in enumerate(OF_A_GROUP, Context.CHECKS):
         with w.when(old.base != 0):

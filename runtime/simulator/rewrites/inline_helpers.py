@@ -43,7 +43,7 @@ def inline_helpers(
     known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f, calls)}
     if not any(i.callee in known for i in function.instructions()):
         return function
-    only_taken_apart = _taken_apart(function)
+    split_structs = _used_by_fields(function)
     values: Names = {}
     parts: dict[str, dict[int, Operand]] = {}
     blocks = []
@@ -53,7 +53,7 @@ def inline_helpers(
             held = parts.get(i.operands[0].local or "") if i.opcode == "extractvalue" else None
             if held is not None and i.result is not None:
                 values[i.result] = held[i.indices[0]]
-            elif i.callee in known and (i.type.kind != "struct" or i.result in only_taken_apart):
+            elif i.callee in known and (i.type.kind != "struct" or i.result in split_structs):
                 copy = _Copy(i, f"{count}.{k}", body)
                 returned = copy.write(known[i.callee])
                 if i.result is None:
@@ -119,7 +119,7 @@ def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
     return found if value.is_undefined else None
 
 
-def _taken_apart(function: Function) -> set[str]:
+def _used_by_fields(function: Function) -> set[str]:
     """Results that are structs, and of which only fields are used."""
     whole = {name for i in function.instructions() if i.opcode != "extractvalue"
              for name in i.locals()}

@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.analysis.early_results import early_results
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
-from triton_xe.runtime.simulator.rewrites.vectors_apart import SUMS
+from triton_xe.runtime.simulator.rewrites.split_vectors import SUMS
 
 _READ = Effect.READS | Effect.CONVERGENT
 _ARITHMETIC = SUMS | {"fpext", "zext", "shl"}

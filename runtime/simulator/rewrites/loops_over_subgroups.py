@@ -67,7 +67,7 @@ class _Kept:
     single: dict[str, Operand] = field(default_factory=dict)
     """Memory of each value that is equal in all subgroups."""
 
-    def settle(self, blocks: Iterable[Block], turns: Collection[tuple[str, str]]) -> int:
+    def assign_offsets(self, blocks: Iterable[Block], turns: Collection[tuple[str, str]]) -> int:
         """Assign an offset to each value, and return the bytes of a subgroup.
 
         `turns`: edges at which the next subgroup runs, in memory of its own.
@@ -187,7 +187,7 @@ class _Loops:
                 stretch = _Stretch(self, own)
                 blocks += stretch.written()
                 turns |= {(label, stretch.loop) for _, label in stretch.counted}
-        nbytes = self.kept.settle(blocks, turns)
+        nbytes = self.kept.assign_offsets(blocks, turns)
         memory = Instruction("alloca", PTR, [], "%kept", align=_LINE,
                              element=array(max(1, nbytes * self.sub_groups), I8))
         others = [b for b in self.function.blocks[1:] if b.label == self.stopped]

@@ -46,7 +46,7 @@ _BODIES: dict[Routine, Body] = {
     state.REPLAY: lanes.replay,
     state.REPLAY_ONE: lanes.replay,
     state.REPORT: checks.report,
-    state.SETTLE: phases.settle,
+    state.REPLAY_LOG: phases.replay_log,
     state.STAMP: clocks.stamp,
     state.SURFACE_Y: checks.surface_y,
     state.SYNC: sync.sync,

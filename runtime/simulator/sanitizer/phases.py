@@ -214,7 +214,7 @@ def _log(w: Checks, copies: Value) -> None:
     lanes = w["mask"].type.count
     with w.when(w.unlikely(w.state[Word.SLM_LOGGED] + (Logged.ADDRESSES + lanes) > LOG_WORDS)):
         w.call(s.NOTE_READS, w["ctx"])
-        w.call(s.SETTLE, w["ctx"])
+        w.call(s.REPLAY_LOG, w["ctx"])
     used = w.state[Word.SLM_LOGGED]
     entry = Memory(w, w.state.follow(Word.SLM_LOG).address(used))
     for word, value in ((Logged.SITE, w["site"]), (Logged.SUBGROUP, w["sg"]),
@@ -238,7 +238,7 @@ def _logged(w: Checks, first: Value) -> Iterator[tuple[Memory, Value, Value]]:
         at.value += entry[Logged.LANES] + Logged.ADDRESSES
 
 
-def settle(w: Checks, ctx: Value) -> None:
+def replay_log(w: Checks, ctx: Value) -> None:
     """Record the logged accesses in the cells, and empty the log."""
     with _logged(w, w.term(0, I64)) as (entry, addresses, mask):
         sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
@@ -255,7 +255,7 @@ def settle(w: Checks, ctx: Value) -> None:
 def ask_cells(w: Checks) -> None:
     """Use the cells for all accesses in the rest of this phase."""
     with w.when(w.state[Word.SLM_LOGGED] != 0):
-        w.call(s.SETTLE, w["ctx"])
+        w.call(s.REPLAY_LOG, w["ctx"])
     w.state[Word.SLM_EXACT] = 1
 
 

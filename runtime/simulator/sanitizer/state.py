@@ -422,7 +422,7 @@ _SITE = {"sg": I32, "site": I32}
 _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
-SETTLE = routine("settle", VOID)
+REPLAY_LOG = routine("replay_log", VOID)
 NOTE_READS = routine("note_reads", VOID)
 REPLAY, REPLAY_ONE = (
     routine(name, I1, **_SITE, row=I64, addresses=vector(lanes, I64), size=I64, kind=I64,

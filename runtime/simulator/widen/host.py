@@ -32,16 +32,16 @@ from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_bar
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups, grouped_accesses
-from triton_xe.runtime.simulator.rewrites.halves_together import halves_together
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import looped
+from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
-from triton_xe.runtime.simulator.rewrites.vectors_apart import vectors_apart
+from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
@@ -172,8 +172,8 @@ def translate(
                   for f in bodies]
     constants: list[ir.Global] = []
     for f in [f for f in bodies if f.name in large]:
-        taken_apart, own = once_per_shape(f, costs)
-        bodies[bodies.index(f):bodies.index(f) + 1] = taken_apart
+        separated, own = once_per_shape(f, costs)
+        bodies[bodies.index(f):bodies.index(f) + 1] = separated
         constants += own
     made = [flags_in_memory(f) for f in (*context.definitions.values(), *bodies)]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
@@ -205,7 +205,7 @@ def _most_eager(context: ModuleContext) -> int:
 
 
 def _for_speed(function: Function) -> Function:
-    return late_loads(whole_vectors(vectors_apart(joined_accesses(halves_together(function)))))
+    return late_loads(whole_vectors(split_vectors(joined_accesses(merge_halves(function)))))
 
 
 def _as_it_is(function: Function) -> Function:

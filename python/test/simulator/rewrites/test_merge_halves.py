@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.rewrites.halves_together import halves_together
+from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 
 P = "ptr addrspace(1)"
 Text = Callable[..., str]
@@ -63,7 +63,7 @@ def test_they_are_converted_where_they_lie(
 ) -> None:
     text = text_of(kernel, body)
     (function,) = parse_module(text).kernels()
-    (block,) = halves_together(function).blocks
+    (block,) = merge_halves(function).blocks
     names = [i.opcode for i in block.instructions]
     assert names[names.index("load") + 1 : names.index("mul", names.index("load"))] == opcodes
     words = np.random.default_rng(3).integers(0, 1 << 32, 32, np.uint32)
@@ -87,6 +87,6 @@ def test_they_are_converted_where_they_lie(
     ids=["sides", "shift", "mask", "order"])
 def test_others_stay_as_they_are(kernel: Text, body: str) -> None:
     (function,) = parse_module(text_of(kernel, body)).kernels()
-    (block,) = halves_together(function).blocks
+    (block,) = merge_halves(function).blocks
     assert "shufflevector" in [i.opcode for i in block.instructions]
     assert not any(i.opcode == "fpext" and i.type.lanes == 4 for i in block.instructions)

@@ -1,4 +1,4 @@
-// PASSES: whole-rows
+// PASSES: assume-full-rows
 #blocked = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // Three rows fill 384 registers: a launch guard checks that it is as long as its block, also for selections

@@ -28,7 +28,7 @@ _HALF = 16
 _UPPER = 0xFFFF0000
 
 
-def halves_together(function: Function) -> Function:
+def merge_halves(function: Function) -> Function:
     """A copy of the function with conversions of whole vectors."""
     if not any(i.opcode == "shufflevector" for i in function.instructions()):
         return function

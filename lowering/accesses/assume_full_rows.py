@@ -1,4 +1,4 @@
-"""Pass whole-rows: assume that rows which fill the registers fill their block, checked by a guard.
+"""Pass assume-full-rows: assume that rows which fill the registers fill their block.
 
     %m = cmpi slt, make_range(0, 8192), splat %n ; tt.load %p, %m ; select %m ; tt.reduce
 
@@ -44,10 +44,10 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
-class WholeRowsPass(TargetedPass):
+class AssumeFullRowsPass(TargetedPass):
     """Assume that rows fill their block if they fill the registers, checked by a launch guard."""
 
-    name: ClassVar = "whole-rows"
+    name: ClassVar = "assume-full-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)

@@ -1,4 +1,4 @@
-"""Pass quick-divisions: strength-reduce divisions whose operands the launch conditions bound.
+"""Pass strength-reduce-divisions: fewer instructions for divisions with bounded operands.
 
     %group = arith.divsi %program, %size          xe.quick = "small"
     %tiles = arith.divsi %length, 256             xe.quick = "unsigned"
@@ -36,10 +36,10 @@ UNKNOWN = -(1 << 63)
 
 
 @dataclass(frozen=True)
-class QuickDivisionsPass(TargetedPass):
+class StrengthReduceDivisionsPass(TargetedPass):
     """Strength-reduce divisions whose operands are bounded by launch conditions."""
 
-    name: ClassVar = "quick-divisions"
+    name: ClassVar = "strength-reduce-divisions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         text = launch_conditions_of(op)

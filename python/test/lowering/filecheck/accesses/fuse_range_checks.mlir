@@ -1,4 +1,4 @@
-// PASSES: join-windows
+// PASSES: fuse-range-checks
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // One comparison of numbers without a sign; another condition stays.

@@ -25,7 +25,7 @@ _LEAST_BITS = 32
 """Smallest element size in bits; narrower elements do not fill a register of the host."""
 
 
-def vectors_apart(function: Function) -> Function:
+def split_vectors(function: Function) -> Function:
     """A copy of the function with such elements computed separately."""
     if not any(map(_computes, function.instructions())):
         return function

@@ -10,7 +10,7 @@ import pytest
 from triton_xe.runtime.simulator.ir import Function
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
-from triton_xe.runtime.simulator.rewrites.vectors_apart import vectors_apart
+from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 
 P = "ptr addrspace(1)"
 ROWS = 4
@@ -65,7 +65,7 @@ def test_rows_are_computed_one_after_another(
 ) -> None:
     text = kernel(PARAMETERS, sums_of_rows(operation),
                   other=DECLARED if operation is MOST else "")
-    (block,) = late_loads(vectors_apart(function_of(text))).blocks
+    (block,) = late_loads(split_vectors(function_of(text))).blocks
     order = [i.opcode for i in block.instructions
              if i.type.scalar.kind == "float" and i.opcode in ("load", opcode)]
     assert order == ["load", opcode] * ROWS
@@ -81,4 +81,4 @@ def test_what_is_in_memory_in_this_order_or_needed_whole_stays(
     kernel: Callable[..., str], how: dict[str, bool]
 ) -> None:
     function = function_of(kernel(PARAMETERS, sums_of_rows(SUM, **how)))
-    assert vectors_apart(function) is function
+    assert split_vectors(function) is function

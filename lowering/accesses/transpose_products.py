@@ -1,4 +1,4 @@
-"""Pass swap-products: transpose products whose rows of A are gathered.
+"""Pass transpose-products: transpose products whose rows of A are gathered.
 
     %d = tt.dot %a, %b, %c  ->  %d' = tt.dot (trans %b), (trans %a), (trans %c)
 
@@ -66,10 +66,10 @@ _STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)
 
 
 @dataclass(frozen=True)
-class SwapProductsPass(TargetedPass):
+class TransposeProductsPass(TargetedPass):
     """Transpose products whose rows of A are gathered."""
 
-    name: ClassVar = "swap-products"
+    name: ClassVar = "transpose-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)

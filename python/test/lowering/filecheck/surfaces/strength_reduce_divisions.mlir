@@ -1,6 +1,6 @@
-// PASSES: quick-divisions
+// PASSES: strength-reduce-divisions
 // ===
-// Without conditions of the launch nothing is known; test_quick_divisions.py has the others.
+// Without conditions of the launch nothing is known; test_strength_reduce_divisions.py has the others.
 // CHECK-LABEL: tt.func public @plain(
 // CHECK-NOT: xe.quick
 tt.func public @plain(%n: i32, %p: !tt.ptr<i32>) {

@@ -1,4 +1,4 @@
-"""Pass join-halves: store a tile as a whole that is split in two and stored half by half.
+"""Pass fuse-split-stores: store a tile as a whole that is split in two and stored half by half.
 
     %h = trans(reshape %x : MxN -> Mx2xN/2) : MxN/2x2
     %l, %r = tt.split %h
@@ -62,10 +62,10 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class JoinHalvesPass(TargetedPass):
+class FuseSplitStoresPass(TargetedPass):
     """Store a tile with one block store that the program splits in two and stores by halves."""
 
-    name: ClassVar = "join-halves"
+    name: ClassVar = "fuse-split-stores"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)
@@ -201,4 +201,4 @@ def _sink(choice: Operation, first: Operation | None) -> None:
         op = before
 
 
-__all__ = ["JoinHalvesPass"]
+__all__ = ["FuseSplitStoresPass"]

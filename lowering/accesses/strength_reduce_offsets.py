@@ -1,4 +1,4 @@
-"""Pass shorten-offsets: strength-reduce 64-bit offsets in versions with gathers.
+"""Pass strength-reduce-offsets: strength-reduce 64-bit offsets in versions with gathers.
 
     tt.addptr (splat %base), (broadcast (%rows * %stride)) + broadcast (splat %k + %columns)
  -> tt.addptr (broadcast (tt.addptr (splat (%base + %k)), %columns)), broadcast (%rows * %stride)
@@ -41,10 +41,10 @@ SMALL, LARGE = 1 << 29, 1 << 61
 
 
 @dataclass(frozen=True)
-class ShortenOffsetsPass(TargetedPass):
+class StrengthReduceOffsetsPass(TargetedPass):
     """Strength-reduce 64-bit offsets in versions with gathers."""
 
-    name: ClassVar = "shorten-offsets"
+    name: ClassVar = "strength-reduce-offsets"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)

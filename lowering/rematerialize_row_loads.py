@@ -1,4 +1,4 @@
-"""Pass load-in-place: load a row of values in the layout of the matrix that uses it.
+"""Pass rematerialize-row-loads: load a row of values in the layout of the matrix that uses it.
 
     %w = tt.load %p : tensor<64xf16, #a> ; %m = expand_dims (cvt %w) ; broadcast (cvt %m)
  -> %w' = tt.load %p' : tensor<64xf16, #slice_of_m> ; broadcast (expand_dims %w')
@@ -50,10 +50,10 @@ _THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
 
 
 @dataclass(frozen=True)
-class LoadInPlacePass(TargetedPass):
+class RematerializeRowLoadsPass(TargetedPass):
     """Load a row of values in the layout of the matrix that uses it."""
 
-    name: ClassVar = "load-in-place"
+    name: ClassVar = "rematerialize-row-loads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)

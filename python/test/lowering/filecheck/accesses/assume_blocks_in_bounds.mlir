@@ -1,4 +1,4 @@
-// PASSES: whole-blocks
+// PASSES: assume-blocks-in-bounds
 #blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 4], warpsPerCTA = [1, 1], order = [1, 0]}>
 #rows = #ttg.slice<{dim = 1, parent = #blocked}>
 #columns = #ttg.slice<{dim = 0, parent = #blocked}>

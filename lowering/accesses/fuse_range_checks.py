@@ -1,4 +1,4 @@
-"""Pass join-windows: fuse the two comparisons of a range check into one.
+"""Pass fuse-range-checks: fuse the two comparisons of a range check into one.
 
     %a = cmpi sge, %i, %j ; %b = cmpi slt, (subi %i, %j), %window ; andi %a, %b
  -> cmpi ult, (subi %i, %j), %window                   or with the larger of %window and 0
@@ -32,10 +32,10 @@ _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge")
 
 
 @dataclass(frozen=True)
-class JoinWindowsPass(TargetedPass):
+class FuseRangeChecksPass(TargetedPass):
     """Fuse the two comparisons of a range check into one."""
 
-    name: ClassVar = "join-windows"
+    name: ClassVar = "fuse-range-checks"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.device(op).has_block_2d:  # on eight lanes the loop became 3 % longer (dg2)
@@ -75,26 +75,25 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
 
 
 def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue | None:
-    """Return the condition that the difference compared by `value` is not negative, if there is
-    one."""
+    """Return the test that the difference compared by `value` is not negative, if any."""
     test = value.owner
     if not isinstance(test, CmpiOp) or test.predicate.value.data != _LESS:
         return None
-    apart = test.lhs.owner
-    if not isinstance(apart, arith.SubiOp) or _bound(test.rhs) is None:
+    difference = test.lhs.owner
+    if not isinstance(difference, arith.SubiOp) or _bound(test.rhs) is None:
         return None
-    needs = [_position_if(v, affine) for v in apart.operands]
-    if None in needs or tested_in_kernel([g for guards in needs for g in guards or ()], apart):
+    needs = [_position_if(v, affine) for v in difference.operands]
+    if None in needs or tested_in_kernel([g for guards in needs for g in guards or ()], difference):
         return None
-    return next((term for term in terms if _is_behind(term.owner, apart)), None)
+    return next((term for term in terms if _tests_sign_of(term.owner, difference)), None)
 
 
-def _is_behind(op: object, apart: arith.SubiOp) -> bool:
-    """True if `op` tests that the difference `apart` is not negative."""
+def _tests_sign_of(op: object, difference: arith.SubiOp) -> bool:
+    """True if `op` tests that `difference` is not negative."""
     if not isinstance(op, CmpiOp):
         return False
     ordered = {_NOT_LESS: (op.lhs, op.rhs), _NOT_MORE: (op.rhs, op.lhs)}
-    return ordered.get(op.predicate.value.data) == (apart.lhs, apart.rhs)
+    return ordered.get(op.predicate.value.data) == (difference.lhs, difference.rhs)
 
 
 def _position_if(value: SSAValue, affine: Affine) -> list[Guard] | None:

@@ -1,4 +1,4 @@
-"""Pass whole-groups: assume that a block of weights is in one group, checked by a launch guard.
+"""Pass assume-group-divisibility: assume that a block of weights is in one group.
 
     %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
 
@@ -39,10 +39,10 @@ MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
-class WholeGroupsPass(TargetedPass):
+class AssumeGroupDivisibilityPass(TargetedPass):
     """Assume that blocks of weights share one group's scales, checked by a launch guard."""
 
-    name: ClassVar = "whole-groups"
+    name: ClassVar = "assume-group-divisibility"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)

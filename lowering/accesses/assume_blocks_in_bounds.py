@@ -1,4 +1,4 @@
-"""Pass whole-blocks: assume that blocks of operands are in bounds, checked by a launch guard.
+"""Pass assume-blocks-in-bounds: assume that operand blocks are in bounds, with a launch guard.
 
     scf.for ... { %m = cmpi slt, %k, splat %left ; tt.load %p, %m ; tt.dot }
 
@@ -37,10 +37,10 @@ ACCUMULATOR_BYTES = 4
 
 
 @dataclass(frozen=True)
-class WholeBlocksPass(TargetedPass):
+class AssumeBlocksInBoundsPass(TargetedPass):
     """Without 2D messages: assume operand blocks in bounds, checked by a launch guard."""
 
-    name: ClassVar = "whole-blocks"
+    name: ClassVar = "assume-blocks-in-bounds"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)
