@@ -39,8 +39,8 @@ class EmulatedDevice(SimulatedDevice):
 
     def __init__(self, target_name: str = "bmg", index: int = 0) -> None:
         reason = ocloc.available() or iga.unavailable()
-        if target_name not in iga.PLATFORMS:
-            reason = f"there is no emulated {target_name}; use {', '.join(iga.PLATFORMS)}"
+        if not iga.is_emulated(target_name):
+            reason = f"there is no emulated {target_name}; use {', '.join(iga.devices())}"
         if reason:
             raise DeviceError(f"emu:{target_name} cannot run kernels: {reason}")
         super().__init__(target_name, index)

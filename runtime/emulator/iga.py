@@ -15,12 +15,13 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import TARGETS, is_target, target
 
 PLATFORMS: Mapping[str, tuple[int, int]] = {
-    "dg2": (1, 2), "mtl": (1, 2), "arl-h": (1, 2), "pvc": (1, 4), "bmg": (2, 0), "lnl": (2, 0),
-    "ptl": (3, 0),
-}  # fmt: skip
-"""Device -> major and minor number of the instruction set (`iga_gen_t`)."""
+    "Xe-HPG": (1, 2), "Xe-LPG": (1, 2), "Xe-LPG+": (1, 2), "Xe-HPC": (1, 4), "Xe2-HPG": (2, 0),
+    "Xe2-LPG": (2, 0), "Xe3-LPG": (3, 0),
+}
+"""Architecture -> major and minor number of the instruction set (`iga_gen_t`)."""
 _LIBRARY = "libiga64.so.2"
 _HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
 _TEXT, _JSON = _HEX_FLOATS, _JSON_V2 | _HEX_FLOATS | _PCS
@@ -70,13 +71,23 @@ def _library() -> ctypes.CDLL:
             "run `triton-xe toolchain`, or install Intel's graphics compiler (libigc2)") from error
 
 
+def is_emulated(device: str) -> bool:
+    """True if the machine code of a device can be read, and executed."""
+    return is_target(device) and target(device).architecture in PLATFORMS
+
+
+def devices() -> list[str]:
+    """The devices whose machine code can be executed."""
+    return [name for name in TARGETS if is_emulated(name)]
+
+
 class _Context:
     """One `iga_context_t` of a device, released at the end of a `with` block."""
 
     def __init__(self, device: str) -> None:
-        if device not in PLATFORMS:
-            raise DeviceError(f"no emulated device {device!r}; known: {', '.join(PLATFORMS)}")
-        major, minor = PLATFORMS[device]
+        if not is_emulated(device):
+            raise DeviceError(f"no emulated device {device!r}; known: {', '.join(devices())}")
+        major, minor = PLATFORMS[target(device).architecture]
         self._options = _ContextOptions(ctypes.sizeof(_ContextOptions), major << 24 | minor)
         self.handle = ctypes.c_void_p()
 

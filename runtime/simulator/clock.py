@@ -146,6 +146,10 @@ class DeviceClock:
     def now_ms(self) -> float:
         """Device time; strictly increasing."""
         self._predict_noted()
+        if self.rates.is_assumed and not self._was_read:
+            warnings.warn(
+                f"the clock of the simulated {self.rates.product} is a guess: no rates of it "
+                "are published; compare kernels by instructions instead", stacklevel=2)
         self._was_read = True
         self._last_ms = max(self._us * 1e-3, self._last_ms + _SMALLEST_MS)
         return self._last_ms

@@ -384,6 +384,13 @@ READ_CACHE: Mapping[str, int] = {
 ("ri" leaves L3 to the device)."""
 READ_CACHE_XE1: Mapping[str, int] = {"ri.ca": 7}
 READ_CACHE_XE2: Mapping[str, int] = {"ri.ri": 7, "uc.cc": 8, "ca.cc": 9}
+READ_CACHE_XE3P: Mapping[str, int] = {
+    "default": 0, "uc.uc": 18, "uc.ca": 21, "ca.uc": 22, "ca.ca": 25, "st.uc": 26, "st.ca": 29,
+    "ri": 10, "ri.ri": 10, "uc.cc": 8, "ca.cc": 9,
+}  # fmt: skip
+"""Xe3P has three levels.  The codes of two levels bypass its L3 there, and 7 crashes IGC 2.40; what
+is cached beyond L1 is cached in L2 and L3, as IGC does by itself for prefetches.
+"""
 WRITE_CACHE: Mapping[str, int] = {
     "default": 0, "uc.uc": 1, "uc.wb": 2, "wt.uc": 3, "wt.wb": 4, "st.uc": 5, "st.wb": 6,
     "wb.wb": 7,
@@ -395,6 +402,8 @@ def cache_codes(target: Target, *, write: bool = False) -> Mapping[str, int]:
     """Every cache policy of `target` with its code."""
     if write:
         return WRITE_CACHE
+    if target.ip_version >= _XE3P:
+        return READ_CACHE_XE3P
     return {**READ_CACHE, **(READ_CACHE_XE2 if target.ip_version >= _XE2 else READ_CACHE_XE1)}
 
 

@@ -2,7 +2,8 @@
 
 M = repeat count (1..8), N = execution size (16, or 8 on Xe-HPG), K = 8 * operations per channel.
 IGC encodes wrong combinations silently, so `check_dpas` is the gate: what it refuses must never be
-emitted.  Source: IGC's DPAS tables and the vISA documentation, probed with ocloc 26.27.
+emitted.  Source: IGC's DPAS tables and the vISA documentation, probed with ocloc 26.27; for Xe3P
+IGC's `visa/G4_Verifier.cpp` and oneDNN's `ngen_core.hpp` (fp4 on `cri` alone).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ ACCUMULATOR_LLVM: Mapping[str, str] = {"f32": "float", "i32": "i32", "f16": "hal
 _INTEGER = frozenset(("u8", "s8", "u4", "s4", "u2", "s2"))
 _FP8 = frozenset(("bf8", "hf8"))
 _FLOAT_ACCUMULATORS: Mapping[str, tuple[str, ...]] = {
-    "f16": ("f32", "f16"), "bf16": ("f32", "bf16"), "tf32": ("f32",), "e2m1": ("f32",),
-    "bf8": ("f32",), "hf8": ("f32",),
+    "f16": ("f32", "f16"), "bf16": ("f32", "bf16"), "tf32": ("f32",), "e2m1": ("f32", "bf16"),
+    "bf8": ("f32", "bf16"), "hf8": ("f32", "bf16"),
 }  # fmt: skip
 
 
@@ -269,6 +270,10 @@ def _target_reason(a: str, b: str, target: Target) -> str | None:
         return f"{target.name} has no tf32 DPAS"
     if (a in _FP8 or b in _FP8) and not target.has_fp8_dpas:
         return f"{target.name} has no fp8 DPAS; convert to f16 first"
-    if a == "e2m1" and not target.has_fp8_dpas:
+    if a == "e2m1" and not target.has_fp4_dpas:
         return f"{target.name} has no fp4 DPAS; convert to f16 first"
+    if a in _INTEGER and not target.has_mixed_integer_dpas and (ELEMENT_BITS[a], ELEMENT_BITS[b]) \
+            not in ((8, 8), (4, 4)):
+        return (f"{target.name} multiplies integers of 8 by 8 or of 4 by 4 bits, not {a} by {b}; "
+                "extend the narrow ones first")
     return None

@@ -83,7 +83,8 @@ class RegisterFile:
         >>> RegisterFile.of_flags("-ze-intel-enable-auto-large-GRF-mode").automatic
         True
         """
-        known = {file.flag: file for file in (cls(automatic=True), *map(cls, range(32, 257, 32)))}
+        sizes = (*range(32, 257, 32), 320, 448, 512)
+        known = {file.flag: file for file in (cls(automatic=True), *map(cls, sizes))}
         return next((known[f] for f in reversed(build_flags.split()) if f in known), cls())
 
     @property
@@ -106,7 +107,7 @@ def large_fits(num_warps: int, device: Target) -> bool:
     """True if a core has enough threads for a work-group with the large file, which halves their
     number.
     """
-    return num_warps <= device.eus_per_core * device.threads_per_eu[LARGE]
+    return num_warps <= device.eus_per_core * device.threads_per_eu[device.large_file]
 
 
 def register_file(
@@ -119,7 +120,7 @@ def register_file(
     if grf_mode == "auto":
         return RegisterFile(automatic=True)
     if grf_mode == "default":
-        wanted = LARGE if crowded and large_fits(num_warps, device) else None
+        wanted = device.large_file if crowded and large_fits(num_warps, device) else None
     else:
         wanted = int(grf_mode)
     return RegisterFile(wanted if wanted in device.grf_modes else None)

@@ -10,9 +10,10 @@ from triton_xe.hardware.target import Target
 
 _FEWEST = 4
 """Threads per engine with the largest register file."""
-SLM_SIZES = tuple(kib << 10 for kib in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128))
-"""Sizes in bytes in which shared memory is allocated to a work-group (NEO 26.27, on bmg and
-pvc).
+SLM_SIZES = tuple(
+    kib << 10 for kib in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 320, 384))
+"""Sizes in bytes in which shared memory is allocated to a work-group (NEO 26.27, on bmg and pvc;
+above 128 KiB `release_helper_preferred_slm_xe3p_*.inl`).
 """
 MAX_GROUPS = 64
 """Most work-groups on one core."""

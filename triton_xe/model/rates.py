@@ -67,6 +67,11 @@ class Rates:
         return find_target(self.target)
 
     @property
+    def is_assumed(self) -> bool:
+        """True if no rate of the product is published."""
+        return self.sources == _ASSUMED
+
+    @property
     def matrix_flops_per_us(self) -> float:
         """Rate of fp16 products that a tuned kernel reaches."""
         each = 2 * 8 * 16 * self.lanes
@@ -93,17 +98,29 @@ _HPG = Rates(
     group_clocks=96, memory_latency=780, target="dg2",
 )
 
+_ASSUMED = "all l"
+
 PRODUCTS: Mapping[str, Rates] = {r.product: r for r in (
     replace(_XE2, product="Arc B580", sources="cores ac, L1 SLM DRAM b, L2 l, launch b, group c"),
     replace(_XE2, product="Arc Pro B60", clock_ghz=2.4, read=456, write=380,
             sources="cores a, L1 SLM l, DRAM ac, launch l, group c"),
     replace(_XE2, product="Arc Pro B70", cores=32, clock_ghz=2.8, l1=111, slm=114, l2_mb=24,
             read=604, write=511, launch_us=1.7,
-            sources="cores a, L1 SLM DRAM b, launch b, group c"),
+            target="bmg-g31", sources="cores a, L1 SLM DRAM b, launch b, group c"),
     replace(_XE2, product="Arc 140V", target="lnl", cores=8, clock_ghz=2.05, l2_mb=8, read=110,
             write=100, launch_us=3, sources="cores a, L1 SLM l, DRAM a with 0.8, launch l"),
     replace(_XE2, product="Arc B390", target="ptl", cores=12, clock_ghz=2.4, l2_mb=16, read=105,
             write=95, launch_us=3, sources="cores a, L1 SLM l, DRAM j, launch l"),
+    replace(_XE2, product="Arc Graphics (Wildcat Lake)", target="wcl", cores=2, clock_ghz=2.5,
+            l2_mb=4, read=60, write=55, launch_us=3, sources=_ASSUMED),
+    replace(_XE2, product="Arc Graphics (Nova Lake S)", target="nvl-s", cores=2, clock_ghz=2.5,
+            l2_mb=4, read=100, write=90, launch_us=3, sources=_ASSUMED),
+    replace(_XE2, product="Arc Graphics (Nova Lake U)", target="nvl-u", cores=4, clock_ghz=2.5,
+            l2_mb=8, read=100, write=90, launch_us=3, sources=_ASSUMED),
+    replace(_XE2, product="Arc Graphics (Nova Lake P)", target="nvl-p", cores=12, clock_ghz=2.5,
+            l2_mb=16, read=105, write=95, launch_us=3, sources=_ASSUMED),
+    replace(_XE2, product="Crescent Island", target="cri", cores=32, clock_ghz=2.5, l2_mb=24,
+            read=600, write=510, sources=_ASSUMED),
     replace(_HPC, product="Data Center GPU Max 1550 (one stack)", sustained=0.68,
             sources="cores a, L1 L2 d, DRAM e, launch f, throttle ef"),
     replace(_HPC, product="Data Center GPU Max 1100", cores=56, clock_ghz=1.55, l2_mb=108, read=825,

@@ -32,9 +32,9 @@ def test_emulated_devices_are_simulated_ones_that_run_native_code() -> None:
 
 
 def test_a_device_without_a_decoder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iga, "PLATFORMS", {"bmg": (2, 0)})
+    monkeypatch.setattr(iga, "PLATFORMS", {"Xe2-LPG": (2, 0)})
     monkeypatch.setattr(emulated.ocloc, "available", lambda: None)
-    with pytest.raises(DeviceError, match="no emulated pvc; use bmg"):
+    with pytest.raises(DeviceError, match="no emulated pvc; use lnl"):
         emulated.EmulatedDevice("pvc")
 
 

@@ -10,30 +10,34 @@ from triton_xe.hardware.block_2d import BlockShape, check_load, check_prefetch, 
 from triton_xe.hardware.target import TARGETS, target
 from triton_xe.plan import result_layout
 
+XE3P = "nvl-p cri"
+XE2 = f"bmg bmg-g31 lnl ptl wcl nvl-s nvl-u {XE3P}"
+ALL = f"pvc {XE2}"
+
 
 @pytest.mark.parametrize(
     ("shape", "legal_on"),
     [
-        (BlockShape(16, 16, 32, 2), "pvc bmg lnl ptl"),
-        (BlockShape(16, 32, 32), "pvc bmg lnl ptl"),
+        (BlockShape(16, 16, 32, 2), ALL),
+        (BlockShape(16, 32, 32), ALL),
         (BlockShape(16, 32, 32, 2), ""),
         (BlockShape(16, 12, 8), ""),
         (BlockShape(16, 16, 64), ""),
         (BlockShape(16, 8, 2, 2), ""),
-        (BlockShape(16, 16, 32, 2, vnni=True), "pvc bmg lnl ptl"),
-        (BlockShape(16, 32, 16, vnni=True), "bmg lnl ptl"),
+        (BlockShape(16, 16, 32, 2, vnni=True), ALL),
+        (BlockShape(16, 32, 16, vnni=True), XE2),
         (BlockShape(16, 32, 32, vnni=True), ""),
-        (BlockShape(8, 16, 32, 4, vnni=True), "pvc bmg lnl ptl"),
-        (BlockShape(8, 64, 32, vnni=True), "bmg lnl ptl"),
+        (BlockShape(8, 16, 32, 4, vnni=True), ALL),
+        (BlockShape(8, 64, 32, vnni=True), XE2),
         (BlockShape(32, 8, 8, vnni=True), ""),
-        (BlockShape(32, 8, 32, transpose=True), "pvc bmg lnl ptl"),
-        (BlockShape(32, 16, 8, transpose=True), ""),
+        (BlockShape(32, 8, 32, transpose=True), ALL),
+        (BlockShape(32, 16, 8, transpose=True), XE3P),
         (BlockShape(32, 8, 16, 2, transpose=True), ""),
-        (BlockShape(64, 4, 8, transpose=True), "pvc bmg lnl ptl"),
+        (BlockShape(64, 4, 8, transpose=True), ALL),
         (BlockShape(64, 4, 16, transpose=True), ""),
         (BlockShape(16, 8, 16, transpose=True), ""),
     ],
-    ids=str,
+    ids=lambda each: str(each) if isinstance(each, BlockShape) else f"on {len(each.split())}",
 )
 def test_loads(shape: BlockShape, legal_on: str) -> None:
     for name, device in TARGETS.items():

@@ -24,8 +24,7 @@ _PAGE, _LARGE_PAGE = 1 << 12, 1 << 16
 _L3_BANK_KIB = 1024
 """How a cache is split into banks is not published; only its size has a meaning here."""
 _HBM_STACK_BITS, _CHANNEL_BITS, _HBM_CHANNEL_BITS = 1024, 32, 64
-_MEMORY_TYPES = {"pvc": 3, "bmg": 4, "dg2": 4}
-"""HBM2e and GDDR6; LPDDR5 is 1."""
+_MEMORY_TYPES = {"LPDDR5": 1, "HBM2e": 3, "GDDR6": 4}
 _REVISIONS = {"pvc": 0x2F}
 """Revision of the PCI device, if it is not the stepping (`product_helper_pvc.cpp`)."""
 _HAS_LOCAL_MEMORY, _LOW_LATENCY = 1, 2
@@ -78,14 +77,13 @@ def _units(target: Target) -> bytes:
 def _hardware(target: Target) -> bytes:
     """Key, length in words and value of each entry."""
     slm, threads = target.max_slm_bytes >> 10, max(target.threads_per_eu.values())
-    is_hbm = _MEMORY_TYPES.get(target.name) == 3
     entries = {
         1: target.slices, 2: target.xe_cores, 3: target.eus_per_core, 70: target.xe_cores,
         71: target.eus_per_core, 10: target.memory_bus_bits // _CHANNEL_BITS,
-        11: _MEMORY_TYPES.get(target.name, 1), 15: threads, 23: 1, 24: 1, 64: _L3_BANK_KIB, 65: slm,
+        11: _MEMORY_TYPES[target.memory], 15: threads, 23: 1, 24: 1, 64: _L3_BANK_KIB, 65: slm,
         73: slm,
     }
-    if is_hbm:
+    if target.memory == "HBM2e":
         entries |= {74: target.memory_bus_bits // _HBM_STACK_BITS,
                     75: _HBM_STACK_BITS // _HBM_CHANNEL_BITS}
     return b"".join(struct.pack("<III", key, 1, value) for key, value in entries.items())

@@ -30,24 +30,36 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 WIDE = 'nounwind "prefer-vector-width"="512"'
 _TWO_POINTERS: tuple[Parameter, ...] = (("d", PTR, "noalias"), ("s", PTR, "noalias"))
-_FLOATS = ("f16", "bf16", "tf32")
+_FLOAT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "bf8": 8, "hf8": 8}
 
 
 def to_float(words: Value, kind: str) -> Value:
-    """Convert 16- or 32-bit patterns to fp32."""
+    """Convert 8-, 16- or 32-bit patterns to fp32."""
     if kind == "f16":
         return words.as_bits(F16).to(F32)
+    if kind == "bf8":
+        return (words.to(I16) << 8).as_bits(F16).to(F32)
+    if kind == "hf8":
+        return _from_e4m3(words.to(I16))
     return (words.to(I32) << 16 if kind == "bf16" else words & -8192).as_bits(F32)
+
+
+def _from_e4m3(words: Value) -> Value:
+    """fp32 of e4m3fn: the exponent is that of fp16 eight lower; all ones are NaN."""
+    bits = (words & 128) << 8 | (words & 127) << 7
+    numbers = bits.as_bits(F16).to(F32) * 256
+    nan = words.w.select((words & 127) == 127, 0x7FC00000, 0, I32)
+    return (numbers.as_bits(I32) | nan).as_bits(F32)
 
 
 def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
     """Convert row-major elements to row-major fp32, or i16 for integers."""
     w = Writer(Routine(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS), WIDE)
     step = min(16, rows * k)
-    bits = int(kind[1:]) if kind not in _FLOATS else 32 if kind == "tf32" else 16
+    bits = _FLOAT_BITS.get(kind) or int(kind[1:])
     for first in range(0, rows * k, step):
         words = w.load(vector(step, integer(bits)), w["s"] + first * bits // 8, align=4)
-        if kind in _FLOATS:
+        if kind in _FLOAT_BITS:
             w.store(to_float(words, kind), w["d"] + first * 4, align=64)
         else:
             wide = words.signed(I16) if kind[0] == "s" else words.to(I16)
@@ -59,11 +71,11 @@ def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
     """Convert VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
     w = Writer(Routine(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS), WIDE)
     row_bytes = 4 * columns
-    per_dword = {"tf32": 1, "f16": 2, "bf16": 2}.get(kind) or 32 // int(kind[1:])
+    per_dword = 32 // (_FLOAT_BITS.get(kind) or int(kind[1:]))
     made: list[Value] = []
     for d in range(k // per_dword):
         x = w.load(vector(columns, I32), w["s"] + d * row_bytes, align=4)
-        made += _float_rows(x, kind) if kind in _FLOATS else _pairs(x, kind)
+        made += _float_rows(x, kind) if kind in _FLOAT_BITS else _pairs(x, kind)
     for row, value in enumerate(made):
         w.store(value, w["d"] + row * row_bytes, align=row_bytes)
     return w.finish()
@@ -74,7 +86,8 @@ def _float_rows(x: Value, kind: str) -> list[Value]:
         return [to_float(x, kind)]
     if kind == "bf16":
         return [(x << 16).as_bits(F32), (x & -65536).as_bits(F32)]
-    return [to_float(v.to(I16), kind) for v in (x, x >> 16)]
+    bits = _FLOAT_BITS[kind]
+    return [to_float((x >> first).to(integer(bits)), kind) for first in range(0, 32, bits)]
 
 
 def _pairs(x: Value, kind: str) -> list[Value]:

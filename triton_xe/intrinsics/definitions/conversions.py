@@ -28,6 +28,18 @@ def float_to_tf32(values: Floats) -> NDArray[np.uint32]:
     return (np.where(np.isnan(values), quiet, rounded) & 0xFFFFE000).astype(np.uint32)
 
 
+def e4m3_to_float(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The numbers of e4m3fn bytes: its exponents are those of fp16 eight lower, all ones are NaN.
+
+    >>> e4m3_to_float(np.array([0x38, 0xC0, 0x7E], np.uint8)).tolist()
+    [1.0, -2.0, 448.0]
+    """
+    word = raw.astype(np.uint16)
+    half = ((word & 0x80) << 8 | (word & 0x7F) << 7).view(np.float16)
+    numbers = half.astype(np.float32) * np.float32(256)
+    return np.where(raw & 0x7F == 0x7F, np.float32(np.nan), numbers)
+
+
 def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[np.int32]:
     """Elements of a raw operand as fp32 or i32, lowest bits first."""
     if kind == "f16":
@@ -36,6 +48,10 @@ def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[n
         return bf16_to_float(raw.view(np.uint16))
     if kind == "tf32":
         return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    if kind == "bf8":
+        return (raw.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+    if kind == "hf8":
+        return e4m3_to_float(raw)
     if kind in ("u8", "s8"):
         return raw.view(np.uint8 if kind == "u8" else np.int8).astype(np.int32)
     bits = int(kind[1:])
