@@ -16,6 +16,8 @@
 # TORCH_BACKEND (cpu, xpu, cu130 ...; empty: what the configured index has) which torch is installed
 # when .venv has none yet.
 
+# each process that a test starts would otherwise compile all modules of the package again, 0.6 s
+export PYTHONDONTWRITEBYTECODE :=
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_BACKEND ?= cpu
