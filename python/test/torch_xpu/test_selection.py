@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from python.test.counting import calls_of
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.selection import Machine, Selection, decide, look, select
 
@@ -113,12 +113,8 @@ def test_level_zero_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_choosing_is_cheap() -> None:
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        select()
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1e-3
+    select()
+    assert calls_of(select) < 1000
 
 
 def test_choosing_imports_nothing_heavy() -> None:

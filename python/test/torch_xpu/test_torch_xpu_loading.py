@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 import warnings
 from pathlib import Path
 
 import pytest
 
+from python.test.counting import calls_of
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files, torch_xpu
 from triton_xe.runtime.torch_xpu import activation, compilation
@@ -161,12 +161,8 @@ def test_autoload_is_quick_when_there_is_nothing_to_do(
     unloaded: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_XE_DEVICE", "gpu")
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        torch_xpu.autoload()
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1e-3
+    torch_xpu.autoload()
+    assert calls_of(torch_xpu.autoload) < 1000
 
 
 # building ----------------------------------------------------------------------------------------
@@ -261,7 +257,7 @@ def test_a_library_is_looked_through_once_until_it_changes(
     copy.parent.mkdir(parents=True)
     for suffix in (".so", ".json"):
         copy.with_suffix(suffix).write_bytes(good.with_suffix(suffix).read_bytes())
-    now, looked, check = time.time, [], compilation._checked
+    now, looked, check = checked_files.time.time, [], compilation._checked
     monkeypatch.setattr(checked_files.time, "time", lambda: now() + 10)  # all files are settled
     monkeypatch.setattr(compilation, "_checked", lambda path: looked.append(path) or check(path))
     assert [compilation.find() for _ in range(3)] == [copy] * 3

@@ -1,6 +1,5 @@
 """Programs that wait for each other run together, as many as the device holds at once."""
 
-import time
 
 import numpy as np
 import pytest
@@ -67,12 +66,10 @@ def test_barriers_over_the_grid(programs):
 def test_more_programs_than_the_device_holds_hang(warps):
     held = groups_held(BMG, warps, barriers=int(warps > 1))
     a = np.zeros(held + 1, np.int32)
-    start = time.perf_counter()
     with pytest.raises(SimulatorTrap, match=f"a deadlock: .*others: {held}, .*1 of {held + 1} "
                        f"programs have not begun.*holds {held} at once.*a real device hangs"):
         neighbours[(held + 1,)](np.zeros(1, np.uint32), a, a.copy(), held + 1, ROUNDS=1,
                                 num_warps=warps)
-    assert time.perf_counter() - start < 30
 
 
 def test_cooperative_grids():
