@@ -160,12 +160,12 @@ def stage_of(source: Stage | str) -> Stage:
 def run_passes(stage: str, module: ModuleOp, options: CompileOptions | None = None) -> None:
     """Run the passes of a stage; a pass takes the options that it has a field for."""
     context = Context()
-    for made in _passes_of(stage, options):
+    for made in passes_of(stage, options):
         made.apply(context, module)
 
 
 @lru_cache(maxsize=64)
-def _passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, ...]:
+def passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, ...]:
     given = {} if options is None else asdict(options)
     left_out = CHOOSE_LAYOUTS if given.get("keeps_layouts") else ()
     return tuple(
