@@ -44,7 +44,6 @@ from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
 from triton_xe.lowering.layouts.decompose_scaled_dots import DecomposeScaledDotsPass
-from triton_xe.lowering.layouts.reduce_in_place import ReduceInPlacePass
 from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
@@ -66,8 +65,6 @@ from triton_xe.lowering.surfaces.strength_reduce_divisions import StrengthReduce
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
-from triton_xe.lowering.tiles.copy_by_message import CopyByMessagePass
-from triton_xe.lowering.tiles.reorder_rows import ReorderRowsPass
 from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
 from triton_xe.lowering.tiles.split_barriers import SplitBarriersPass
 
@@ -104,7 +101,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SumAfterLoopsPass,
         SpreadRowsPass,
         DivideByRowsPass,
-        ReduceInPlacePass,
         ScatterInPlacePass,
         RematerializeRowLoadsPass,
         StrengthReduceOffsetsPass,
@@ -118,9 +114,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         LowerKernelFunctionsPass,
         GuardTilesPass,
         ConvertXeTileToXeGPUPass,
-        CopyByMessagePass,
         SinkLoadsPass,
-        ReorderRowsPass,
     )),
     ("llir", (ConvertXeGPUToLLVMPass,)),
 )
@@ -128,7 +122,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 CHOOSE_LAYOUTS = (
     SwapPairsPass, ShortenRowsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
     FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass, SplitAddressesPass,
-    GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+    GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
     RematerializeRowLoadsPass,
 )
 """Not for programs that state their layouts."""

@@ -33,7 +33,6 @@ from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, concatenated
 from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
-from triton_xe.lowering.emit.xegpu.fragments import BY_HALVES, follow, triples
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
@@ -379,8 +378,6 @@ def _is_zero_sum(part: ir.Value) -> bool:
 def _instructions(em: Emitter, op: Operation) -> int | None:
     """Number of instructions for an operation of a GEMM's loop; None for all others."""
     if isinstance(op, FragmentOp):
-        if follow(triples(op), BY_HALVES):
-            return len(BY_HALVES) // 2
         shape, loaded = (_shape(v) for v in (op.value, op.loads[0]))
         return 0 if shape[1:] == loaded[1:] else prod(shape)
     if isinstance(op, FromFragmentsOp | ToFragmentsOp | arith.ConstantOp):

@@ -51,7 +51,7 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "halves", "rows"), ("i32",)) | {
+_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "rows"), ("i32",)) | {
     "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
@@ -78,9 +78,9 @@ def definition(symbol: str) -> str:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     lines: tuple[str, ...]
-    if name in ("halves", "rows"):
+    if name == "rows":
         return _APART + "".join(
-            _HALF.format(into=2 * half + r // 2 if name == "halves" else r + half, r=r, half=half)
+            _HALF.format(into=r + half, r=r, half=half)
             + "\n" for half in (0, 1) for r in (0, 2))
     if name == "bytes":
         spread = [_SPREAD.format(into=2 * word + e, r=2 * e, word=word)

@@ -188,18 +188,27 @@ def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
     return _called(em, "pack", parts, vector_of(I32, AT_ONCE), body)
 
 
-def by_halves(em: Writer, words: ir.Value) -> ir.Value | None:
-    """The lower halves of four words, then the upper ones; None where no function serves."""
-    return _halves(em, "halves", words, [*range(0, 8, 2), *range(1, 8, 2)])
-
-
 def by_rows(em: Writer, words: ir.Value) -> ir.Value | None:
-    """The lower halves of two words, and the upper ones, then of the next two words."""
-    return _halves(em, "rows", words, [0, 2, 1, 3, 4, 6, 5, 7])
+    """The lower halves of two words, and the upper ones, then of the next two words.
+
+    None if no function serves.
+    """
+    if not suits(em.state) or words.type != vector_of(I32, AT_ONCE):
+        return None
+    small = vector_of(I16, 2 * AT_ONCE)
+
+    def body(inner: Writer) -> ir.Value:
+        halves = inner.b.bitcast(inner.function.args[0], small)
+        return inner.shuffle(halves, halves, [0, 2, 1, 3, 4, 6, 5, 7])
+
+    return _called(em, "rows", [words], small, body)
 
 
 def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
-    """The first bytes of two values of 64 bits, then the second ones; None as above."""
+    """The first bytes of two values of 64 bits, then the second ones.
+
+    None if no function serves.
+    """
     if not suits(em.state) or pair.type != vector_of(I64, 2):
         return None
     small = vector_of(I8, 16)
@@ -209,18 +218,6 @@ def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
         return inner.shuffle(each, each, [8 * e + byte for byte in range(8) for e in (0, 1)])
 
     return _called(em, "bytes", [pair], small, body)
-
-
-def _halves(em: Writer, name: str, words: ir.Value, order: list[int]) -> ir.Value | None:
-    if not suits(em.state) or words.type != vector_of(I32, AT_ONCE):
-        return None
-    small = vector_of(I16, 2 * AT_ONCE)
-
-    def body(inner: Writer) -> ir.Value:
-        halves = inner.b.bitcast(inner.function.args[0], small)
-        return inner.shuffle(halves, halves, order)
-
-    return _called(em, name, [words], small, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:

@@ -20,11 +20,6 @@ from triton_xe.lowering.emit.writer import Writer
 
 MAX_VECTOR = 16
 """Largest number of elements of a vector that LLVM's SPIR-V target computes with."""
-BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
-"""Element and part of each row of an operand that is unpacked from the halves of its four
-dwords.
-"""
-
 BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
 """Element and part of each row in two adjacent registers; each half of their words is a row."""
 

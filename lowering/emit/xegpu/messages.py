@@ -57,7 +57,6 @@ from triton_xe.lowering.emit.xegpu.blocks import (
 )
 from triton_xe.lowering.emit.xegpu.fragments import (
     BY_BYTES,
-    BY_HALVES,
     BY_ROWS,
     MAX_VECTOR,
     FragmentPieces,
@@ -76,7 +75,6 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     in_reach,
     is_zero,
     move,
-    moved_to_base,
     offsets_of,
     payload_shape,
     step_before,
@@ -153,12 +151,10 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
         em.bind(op.desc, made)
         return
     fields = message(em, made, shape, op.desc_type.element_bits, 0)
-    payload = moved_to_base(em, op, shape, fields[0])
-    if payload is None:
-        payload = Payload(em.call(
-            genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
-            [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
-        ), shape)
+    payload = Payload(em.call(
+        genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
+        [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
+    ), shape)
     em.bind(op.desc, with_copies(em, payload, op))
 
 
@@ -432,7 +428,7 @@ def _run_of(
 def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
     """Parts of words, in an order that two-register instructions can unpack; None for others."""
     loads, sources = composed(op)
-    order = next((o for o in (BY_HALVES, BY_ROWS, BY_BYTES) if follow(sources, o)), None)
+    order = next((o for o in (BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
     if order is None or not isinstance(held, Loaded):
         return None
@@ -441,7 +437,7 @@ def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
     if (held.bits, bits) != (32, 16) or order is BY_BYTES:
         return None
     words = _read(em, held, sources[0][1], wide.AT_ONCE)
-    return wide.by_halves(em, words) if order is BY_HALVES else wide.by_rows(em, words)
+    return wide.by_rows(em, words)
 
 
 def _serves_tensors(value: SSAValue) -> bool:

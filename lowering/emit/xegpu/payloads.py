@@ -14,7 +14,6 @@ from typing import Any
 from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import Pure
 
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
@@ -26,10 +25,10 @@ from triton_xe.dialects.xegpu.nd import (
     UpdateNdOffsetOp,
 )
 from triton_xe.dialects.xegpu.types import TensorDescType
-from triton_xe.hardware.block_2d import BASE_ALIGNMENT, MAX_OFFSET, BlockShape, has_offsets
+from triton_xe.hardware.block_2d import MAX_OFFSET, BlockShape, has_offsets
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa
-from triton_xe.intrinsics.definitions.block_2d import BASE, X, Y
+from triton_xe.intrinsics.definitions.block_2d import X, Y
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I32
 from triton_xe.lowering.facts.values import constant_of
@@ -90,58 +89,6 @@ def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
         copies[y, x] = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [copies[nearest]])
         move(em, copies[y, x], *map(I32, by))
     return replace(made, copies=copies)
-
-
-def moved_to_base(
-    em: Emitter, op: CreateNdTdescOp, shape: BlockShape, base: ir.Value
-) -> Payload | None:
-    """Reuse the payload of earlier messages at the same offsets of a surface with another base.
-
-    None if there is no such payload.  It exists in copies, which store at the same offsets in
-    another matrix.  For analyses it is a new payload; for Intel's compiler it is the same register.
-    """
-    like = op.prev_op
-    while like is not None and not like.regions:
-        if isinstance(like, CreateNdTdescOp) and _differ_in_base(like, op):
-            held = em.get(like.desc)
-            if not isinstance(held, Payload) or held.shape != shape or not _is_done(like, op):
-                return None
-            em.finish_reads(shared=False)
-            moved = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [held.pointer])
-            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD, [moved, I32(BASE), base, I1(0)])
-            return Payload(moved, shape)
-        like = like.prev_op
-    return None
-
-
-def _differ_in_base(first: CreateNdTdescOp, second: CreateNdTdescOp) -> bool:
-    """True if two descriptors have equal offsets in surfaces of equal shape."""
-    aligned = all(op.base_alignment is not None
-                  and op.base_alignment.value.data % BASE_ALIGNMENT == 0 for op in (first, second))
-    return (aligned and first.desc_type == second.desc_type
-            and first.properties == second.properties and first.attributes == second.attributes
-            and all(_is_same(a, b) for a, b in zip(first.indices, second.indices, strict=True)))
-
-
-def _is_same(a: SSAValue, b: SSAValue, depth: int = 8) -> bool:
-    """True if two scalars are the same value, or computed in the same way."""
-    if a is b:
-        return True
-    x, y = a.owner, b.owner
-    if not (depth and isinstance(x, Operation) and isinstance(y, Operation)) or x.regions:
-        return False
-    return (x.name == y.name and x.has_trait(Pure) and x.properties == y.properties
-            and x.attributes == y.attributes and a.type == b.type and len(x.results) == 1
-            and len(x.operands) == len(y.operands)
-            and all(_is_same(p, q, depth - 1) for p, q in zip(x.operands, y.operands, strict=True)))
-
-
-def _is_done(op: CreateNdTdescOp, before: Operation) -> bool:
-    """True if all messages through a descriptor are sent before an operation of its block."""
-    return _stays(op) and all(
-        message.parent is before.parent and message.is_before_in_block(before)
-        and not (isinstance(message, LoadNdOp) and message.at_use is not None)
-        for message, _ in _messages(op.desc))
 
 
 def stored_soon(op: CreateNdTdescOp) -> bool:

@@ -114,12 +114,6 @@ def test_bf16_is_rounded_once_for_what_is_computed_next() -> None:
     assert all(len(re.findall(re.escape(name) + r"(?!\w)", text)) > 1 for name in used)
 
 
-def test_words_are_taken_apart_by_halves() -> None:
-    words = np.random.default_rng(6).integers(0, 1 << 16, (4, 16, 2)).astype(np.uint16)
-    made = run(body_of("halves"), words.view(np.uint8).reshape(-1)).view(np.uint16)
-    assert np.array_equal(made.reshape(2, 4, 16), words.transpose(2, 0, 1))
-
-
 def test_words_of_two_registers_are_taken_apart_into_rows() -> None:
     words = np.random.default_rng(7).integers(0, 1 << 16, (2, 32, 2)).astype(np.uint16)
     made = run(body_of("rows"), words.view(np.uint8).reshape(-1)).view(np.uint16)
