@@ -9,9 +9,9 @@ Count a word in memory, for example:
     w.ret(found.value)
     print(print_module([w.function]))
 
-Operators append instructions.  Integer comparisons, quotients and shifts are unsigned;
-floating-point comparisons are ordered.  A Python number stands for a constant, and a scalar next to
-a vector for a splat.
+Operators append instructions, unless constants decide the result.  Integer comparisons, quotients
+and shifts are unsigned; floating-point comparisons are ordered.  A Python number stands for a
+constant, and a scalar next to a vector for a splat.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from triton_xe.runtime.simulator.ir import folding
 from triton_xe.runtime.simulator.ir.builder import Builder, Routine
 from triton_xe.runtime.simulator.ir.records import (
     TERMINATORS,
@@ -48,9 +49,10 @@ def _arithmetic(opcode: str) -> Callable[[Value, Term], Value]:
 
     def apply(x: Value, y: Term) -> Value:
         first, second = _pair(x, y)
-        real = x.type.scalar.kind == "float"
-        return Value(x.w, x.w.b.binary(_FLOATING.get(opcode, f"f{opcode}") if real else opcode,
-                                       first, second))
+        if x.type.scalar.kind == "float":
+            return Value(x.w, x.w.b.binary(_FLOATING.get(opcode, f"f{opcode}"), first, second))
+        known = folding.binary(opcode, first, second)
+        return Value(x.w, x.w.b.binary(opcode, first, second) if known is None else known)
 
     return apply
 
@@ -106,7 +108,8 @@ class Value:
     def compare(self, predicate: str, other: Term) -> Value:
         x, y = _pair(self, other)
         if x.type.scalar.kind != "float":
-            return Value(self.w, self.w.b.icmp(predicate, x, y))
+            known = folding.comparison(predicate, x, y)
+            return Value(self.w, self.w.b.icmp(predicate, x, y) if known is None else known)
         return Value(self.w, self.w.b.fcmp(_FLOATING.get(predicate, predicate), x, y))
 
     def __getitem__(self, index: Value | int) -> Value:
@@ -152,7 +155,8 @@ class Value:
         return self.converted("ptrtoint", I64)
 
     def converted(self, opcode: str, t: Type) -> Value:
-        return Value(self.w, self.w.b.cast(opcode, self.operand, t))
+        known = folding.resized(opcode, self.operand, t)
+        return Value(self.w, self.w.b.cast(opcode, self.operand, t) if known is None else known)
 
     def shuffled(self, other: Value | None, indices: Sequence[int]) -> Value:
         """Elements of this vector, then of another, by number."""
@@ -257,6 +261,10 @@ class Values:
         """x if the condition holds, else y; two numbers are of type `t`."""
         t = next((v.type for v in (x, y) if isinstance(v, Value)), t)
         first, second = self.term(x, t), self.term(y, t)
+        known = folding.number(condition.operand)
+        if known is not None:
+            count = max(v.type.count for v in (condition, first, second))
+            return self.spread(first if known else second, count)
         count = max(condition.type.count, first.type.count, second.type.count)
         first, second = self.spread(first, count), self.spread(second, count)
         return Value(self, self.b.select(condition.operand, first.operand, second.operand))
@@ -302,6 +310,8 @@ class Writer(Values):
         self.arguments = {name: Value(self, a) for (name, *_), a in zip(
             routine.parameters, routine.received(self.b), strict=True)}
         self._leaves: Instruction | None = None
+        self._decided: bool | None = None
+        """What constants say of the condition of the last `when`."""
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]
@@ -356,6 +366,8 @@ class Writer(Values):
     # --- control ----------------------------------------------------------------------------------
 
     def unlikely(self, condition: Value) -> Value:
+        if folding.number(condition.operand) is not None:
+            return condition
         return self.intrinsic("expect", condition, 0)
 
     def _end(self, label: str) -> Instruction | None:
@@ -369,17 +381,39 @@ class Writer(Values):
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """Write a block that runs if the condition holds."""
-        b = self.b
+        b, known = self.b, folding.number(condition.operand)
+        if known is not None:
+            with self._written(bool(known)):
+                yield
+            self._decided = bool(known)
+            return
         then, after = b.label("then"), b.label("after")
         b.cond_br(condition.operand, then, after)
         b.start(then)
         yield
-        self._leaves = self._end(after)
+        self._leaves, self._decided = self._end(after), None
         b.start(after)
+
+    @contextmanager
+    def _written(self, is_reached: bool) -> Iterator[None]:
+        """Write what is inside in line, or leave it out."""
+        b, blocks, block = self.b, len(self.function.blocks), self.b.block
+        if not is_reached:
+            b.start(b.label("never"))
+        yield
+        if not is_reached:
+            del self.function.blocks[blocks:]
+            b.block = block
+        elif b.block.instructions and b.block.instructions[-1].opcode in TERMINATORS:
+            b.start(b.label("never"))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         """Write the else block right after a `when`."""
+        if self._decided is not None:
+            with self._written(not self._decided):
+                yield
+            return
         join = self.b.label("join")
         assert not self.b.block.instructions
         if self._leaves is not None:

@@ -20,7 +20,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.locks import ForkLock, fork_waits_for
 from triton_xe.runtime import checked_files, code_cache
-from triton_xe.runtime.simulator.library.symbols import is_symbol
+from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.run import elf
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
@@ -78,7 +78,8 @@ def object_key(text: str, kind: str) -> str:
 
 
 def compile_object(text: str, kind: str) -> bytes:
-    """The object code of a host module; `kind` is kernel or coroutine (in pieces), library."""
+    """The object code of a host module; `kind` is kernel or coroutine (in pieces), library, checks.
+    """
     return _kept_object(text, kind, lambda: text)
 
 
@@ -102,7 +103,7 @@ def _compile(text: str, kind: str) -> bytes:
             module.verify()
         except RuntimeError as error:
             raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
-        (_lower if kind.endswith(IN_PIECES) else _optimise)(module, machine)
+        (_lower if kind == CHECKS or kind.endswith(IN_PIECES) else _optimise)(module, machine)
         text = str(module)
         whole = with_whole_bytes(text)
         return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
@@ -138,19 +139,24 @@ def _with_bytes(load: re.Match[str]) -> str:
 
 IN_PIECES = " in pieces"
 """Suffix of the kind of kernels whose vector work is in functions of its own: see `pieces`."""
+CHECKS = "checks"
+"""The kind of the sanitizer's library functions."""
 
 
 def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Split coroutines, and remove branches whose condition that makes known.
+    """Split coroutines, and remove variables and branches where constants decide.
 
-    Where vectors are in memory LLVM's other passes find little; InstCombine takes 5 s for 12,000
-    instructions in one block.
+    LLVM's other passes find little where vectors are in memory, and in the checks.  InstCombine
+    takes 5 s for 12,000 instructions in one block, and 0.8 s for 4,200 in which selects of selects
+    are many (`sanitizer.parts`).
     """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
     builder.getModulePassManager().run(module, builder)
     manager = llvm.create_new_module_pass_manager()
-    manager.add_simplify_cfg_pass()
     manager.add_sroa_pass()
+    manager.add_sccp_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_aggressive_dce_pass()
     manager.run(module, builder)
 
 
@@ -223,7 +229,8 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
 
 
 def _helper_object(name: str, on: HostCpu) -> bytes:
-    return _kept_object(f"{name} {on}", "library", lambda: _source(name, on))
+    kind = CHECKS if parts(name)[0] == "san" else "library"
+    return _kept_object(f"{name} {on}", kind, lambda: _source(name, on))
 
 
 def _hold(name: str, code: NativeCode) -> None:

@@ -283,7 +283,7 @@ class _Shadows(Values):
             value = self._result_shadow(i)
             last = self.b.block.instructions[-1]
             if last.result != value.operand.text:
-                value = value | 0
+                self.b.binary("or", value.operand, 0)
                 last = self.b.block.instructions[-1]
             last.result = name
         elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
+from collections.abc import Callable
+from functools import partial
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -131,3 +134,70 @@ def test_flags_of_lanes_are_passed_as_an_integer() -> None:
     text = print_module([function, caller.function])
     assert "call i1 @f(i128 %" in text
     llvm.parse_assembly(text).verify()
+
+
+_EDGES = (0, 1, 5, -1)
+_OPERATORS = (
+    operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor,
+    operator.lshift, operator.rshift, operator.floordiv, operator.mod,
+    *(partial(lambda x, y, p: x.compare(p, y), p=p)
+      for p in ("eq", "ne", "ult", "ule", "ugt", "uge", "slt", "sge")))
+
+
+def _is_defined(apply: Callable[[Value, Value], Value], y: int) -> bool:
+    if apply in (operator.floordiv, operator.mod):
+        return y != 0
+    return apply not in (operator.lshift, operator.rshift) or 0 <= y < 8
+
+
+@pytest.mark.parametrize("t", [I32, vector(4, I32)], ids=str)
+def test_operations_on_constants_are_those_on_variables(t: Type) -> None:
+    w = writer(VOID, given=PTR, out=PTR)
+    given, out = Memory(w, w["given"]), Memory(w, w["out"])
+
+    def read(k: int) -> Value:
+        x = given[k].to(t.scalar)
+        return w.spread(x, t.count)
+
+    def write(x: Value) -> None:
+        x = x.signed(I64)
+        out[len(rows)] = x[t.count - 1] if x.type.count else x
+
+    rows = list[tuple[int, int, object]]()
+    for apply in _OPERATORS:
+        for j, x in enumerate(_EDGES):
+            for k, y in enumerate(_EDGES):
+                if not _is_defined(apply, y):
+                    continue
+                for first in (read(j), w.term(x, t)):
+                    for second in (read(k), w.term(y, t)):
+                        write(apply(first, second))
+                        rows.append((x, y, apply))
+    w.ret()
+    results = np.zeros(len(rows), np.int64)
+    run(w, np.array(_EDGES, np.int64), results)
+    for k in range(0, len(rows), 4):
+        assert len(set(results[k:k + 4].tolist())) == 1, rows[k]
+    assert len(set(results.tolist())) > 10
+
+
+def test_what_constants_decide_is_not_written() -> None:
+    w = writer(I64, x=I64)
+    found = w.variable(0)
+    with w.when(w.term(8, I64).has(8)):
+        found.value += w["x"]
+        with w.when(w.term(0, I1)):
+            w.ret(17)
+        with w.otherwise():
+            found.value += 2
+    with w.otherwise():
+        found.value = 5
+        with w.when(w["x"] == 3):
+            w.ret(18)
+    with w.when(w.select(w.term(1, I1), w["x"] == 4, 0)), w.when(w.term(1, I1)):
+        w.ret(-1)
+    w.ret(found.value)
+    assert [run(w, x) for x in (3, 4)] == [5, -1]
+    text = print_module([w.function])
+    assert "17" not in text
+    assert "18" not in text

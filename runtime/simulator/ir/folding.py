@@ -1,0 +1,86 @@
+"""Results of integer operations that constants decide.
+
+Functions for one kind of access have a third of the instructions of those for any kind.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from triton_xe.runtime.simulator.ir.records import Operand, constant
+from triton_xe.runtime.simulator.ir.types import I1, Type, with_elements
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,
+    "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "lshr": operator.rshift,
+    "udiv": operator.floordiv, "urem": operator.mod}
+"""Of unsigned integers."""
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "ult": operator.lt, "ule": operator.le,
+    "ugt": operator.gt, "uge": operator.ge}
+_LEAVE_0 = frozenset("add sub or xor shl lshr ashr".split())
+"""Operations that leave the first operand as it is where the second is 0."""
+
+
+def number(x: Operand) -> int | None:
+    """The unsigned integer in all elements of a constant, else None."""
+    if x.local is not None or x.type.scalar.kind != "int" or x.is_undefined:
+        return None
+    if x.type.kind == "vec" and not x.is_splat:
+        return None
+    found = (x.elements[0] if x.elements else x).integer_value()
+    if found is None:
+        return 0 if x.is_zero else None
+    return found & (1 << x.type.scalar.bits) - 1
+
+
+def binary(opcode: str, x: Operand, y: Operand) -> Operand | None:
+    """The result where constants decide it, else None."""
+    first, second = number(x), number(y)
+    if first is None and second is None:
+        return None
+    if first is not None and second is not None:
+        return _computed(opcode, x.type, first, second)
+    if first is not None:
+        return _beside(opcode, y, first, x) if opcode in ("add", "and", "or", "xor") else None
+    assert second is not None
+    return _beside(opcode, x, second, y)
+
+
+def _computed(opcode: str, t: Type, first: int, second: int) -> Operand | None:
+    bits = t.scalar.bits
+    is_defined = (second < bits if opcode in ("shl", "lshr") else
+                  second != 0 if opcode in ("udiv", "urem") else opcode in _OPERATIONS)
+    return _of(t, _OPERATIONS[opcode](first, second)) if is_defined else None
+
+
+def _beside(opcode: str, x: Operand, known: int, y: Operand) -> Operand | None:
+    """The result for an operand and the constant `y`, if it is one of the two."""
+    every = (1 << x.type.scalar.bits) - 1
+    if known == {"and": every}.get(opcode, 0 if opcode in _LEAVE_0 else None):
+        return x
+    return y if known == {"and": 0, "or": every}.get(opcode) else None
+
+
+def comparison(predicate: str, x: Operand, y: Operand) -> Operand | None:
+    """The result for two constants, else None."""
+    first, second = number(x), number(y)
+    if first is None or second is None or predicate not in _COMPARISONS:
+        return None
+    return constant(with_elements(x.type, I1), _COMPARISONS[predicate](first, second))
+
+
+def resized(opcode: str, x: Operand, t: Type) -> Operand | None:
+    """A constant integer extended with zeros or cut off, else None; `t` is that of elements."""
+    known = number(x)
+    if known is None or opcode not in ("zext", "trunc") or t.kind != "int":
+        return None
+    return _of(with_elements(x.type, t), known)
+
+
+def _of(t: Type, value: int) -> Operand:
+    """A constant, spelled as a signed number of its width."""
+    bits = t.scalar.bits
+    value &= (1 << bits) - 1
+    return constant(t, value - (value >> bits - 1 << bits) if bits > 1 else value)
