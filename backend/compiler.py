@@ -26,14 +26,7 @@ from triton.runtime import cache
 
 from triton_xe import knobs as xe_knobs
 from triton_xe import triton_versions
-from triton_xe.backend import (
-    arch,
-    general_version,
-    kernel_cache,
-    long_expressions,
-    refusals,
-    specialize,
-)
+from triton_xe.backend import arch, general_version, kernel_cache, refusals, specialize
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text, takes_halves
@@ -87,7 +80,6 @@ class XeBackend(BaseBackend):
         kernel_cache.install()
         specialize.install(XeBackend)
         refusals.install()
-        long_expressions.install()
         toolkit_keys.keep_triton_key(cache)
 
     def hash(self) -> str:
@@ -120,7 +112,6 @@ class XeBackend(BaseBackend):
         from triton_xe.backend import fp8e4b15
 
         refusals.install_in_front_end()
-        long_expressions.install_in_front_end()
         return {"min_dot_size": min_dot_size, "convert_custom_types": fp8e4b15.convert}
 
     def get_module_map(self) -> dict[str, ModuleType]:
