@@ -1,9 +1,9 @@
 """Lower mathematical operations to LLVM intrinsics and OpenCL builtins.
 
 fp16 and bf16 are computed in fp32 and rounded once.  exp and exp2 are the device's own instruction,
-as accurate as Triton promises them.  The other functions are OpenCL builtins with the error bounds
-of the OpenCL C specification, section 7.4.  Functions are called on whole vectors, which Intel's
-compiler splits.
+as accurate as Triton promises them.  Some functions are written in plain arithmetic
+(`elementary`).  The others are OpenCL builtins with the error bounds of the OpenCL C specification,
+section 7.4.  Functions are called on whole vectors, which Intel's compiler splits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths import elementary
 from triton_xe.lowering.emit.maths.conversions import in_float, narrowed, widest
 from triton_xe.lowering.emit.maths.reciprocals import (
     BY_LARGE,
@@ -90,7 +91,7 @@ def called(method: str, name: str) -> Formula:
 
 _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
     **{kind: called("intrinsic", name) for kind, name in _INTRINSICS.items()},
-    **{kind: called("builtin", name) for kind, name in _BUILTINS.items()},
+    **{kind: elementary.function(name) for kind, name in _BUILTINS.items()},
     maths.ExpOp: _exponential,
     maths.Exp2Op: _power_of_two,
     arith.DivfOp: lambda a, b: a / b,

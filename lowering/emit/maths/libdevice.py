@@ -17,7 +17,7 @@ from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.arithmetic import elementwise
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.maths import directed_rounding, floats, special
+from triton_xe.lowering.emit.maths import directed_rounding, elementary, floats, special
 from triton_xe.lowering.emit.maths.conversions import widest
 from triton_xe.lowering.emit.maths.functions import absolute, arcp_quotient, called, high_product
 from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
@@ -237,7 +237,7 @@ def _picked_bytes(a: Term, b: Term, select: Term) -> Term:
 
 FUNCTIONS: dict[str, Function] = {
     **{name: called("intrinsic", of) for name, of in _INTRINSICS.items()},
-    **{name: called("builtin", name) for name in _SAME_BUILTINS},
+    **{name: elementary.function(name) for name in _SAME_BUILTINS},
     **{name: called("builtin", of) for name, of in _BUILTINS.items()},
     **special.FUNCTIONS,
     **directed_rounding.FUNCTIONS,
@@ -246,7 +246,7 @@ FUNCTIONS: dict[str, Function] = {
     "rcp_rn": lambda x: exact_quotient(x.of(1.0), x),
     "fast_dividef": arcp_quotient,
     "fast_powf": lambda a, b: (b * a.builtin("native_log2")).builtin("native_exp2"),
-    "rcbrt": lambda x: 1.0 / x.builtin("cbrt"),
+    "rcbrt": lambda x: 1.0 / elementary.function("cbrt")(x),
     "saturatef": lambda x: x.intrinsic("maxnum", 0.0).intrinsic("minnum", 1.0),
     "fdim": lambda a, b: where(a <= b, 0.0, a - b),
     "remainder": _remainder, "pown": _integer_power,

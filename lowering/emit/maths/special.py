@@ -18,9 +18,11 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from triton_xe.lowering.emit.maths import elementary
 from triton_xe.lowering.emit.maths.chebyshev import SERIES
 from triton_xe.lowering.emit.maths.terms import Term, where
 
+_log1p = elementary.function("log1p")
 SPLIT = 8.0
 _ERFCX_CENTRE = 3.75
 
@@ -145,7 +147,7 @@ def erfinv(x: Term) -> Term:
     """The inverse of erf; infinite at -1 and 1, NaN beyond."""
     size = x.size
     inside = (1.0 - size) * (1.0 + size)
-    w = where(size < 0.25, -(-(size * size)).builtin("log1p"), -inside.builtin("log"))
+    w = where(size < 0.25, -_log1p(-(size * size)), -inside.builtin("log"))
     value = _inverse_error(w, size)
     value = where(size.equals(1.0), math.inf, value)
     value = where(size > 1.0, math.nan, value)
