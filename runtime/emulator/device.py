@@ -23,7 +23,7 @@ from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
 from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
 from triton_xe.runtime.emulator.launch import Launch
-from triton_xe.runtime.emulator.memory import Addresses, AddressSpace
+from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, fault
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel, Work
@@ -117,7 +117,18 @@ class NativeKernel:
         """Execute a launch to its end, as many work-groups at once as a device may hold."""
         whole = of_zebin(self.info, self.binary, space, grid, arguments)
         for part in parts(whole, max(1, MOST_THREADS // whole.threads)):
-            self.executed += Launch(self.program, space, part).run().counters.executed
+            launch = Launch(self.program, space, part).check_waits().run()
+            self.executed += launch.counters.executed
+        refuse_missing_waits(self.program)
+
+
+def refuse_missing_waits(program: Program) -> None:
+    """Raise an error that names the first missing wait of the launches so far."""
+    if missing := program.missing_waits:
+        raise fault("scoreboard", (
+            f"{missing[0]}: hardware may read or overwrite the register too early, so that results "
+            f"differ from run to run ({len(missing)} such places).  This is a fault of Intel's "
+            "compiler; report it with the kernel's code"))
 
 
 def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:

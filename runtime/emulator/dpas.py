@@ -54,6 +54,14 @@ def resets_reads(instruction: Instruction, following: Instruction | None) -> boo
         following.destination == target)
 
 
+def bits_of(operand: Operand) -> int:
+    """Bits of an element of a factor."""
+    kind = _KINDS.get(operand.type)
+    if kind is None:
+        raise UnsupportedError(f"dpas of {operand.type} has no definition here")
+    return _BITS[kind]
+
+
 def dpas(instruction: Instruction, grf_bytes: int) -> Step:
     """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`.
 

@@ -98,6 +98,16 @@ class Launch:
         """Bytes that messages asked for, by program counter."""
         return self.threads.memories.bytes_moved
 
+    def check_waits(self) -> Launch:
+        """Look for instructions that do not wait for what they need, for `missing_waits`."""
+        self.counters.scoreboard = self.program.scoreboard
+        return self
+
+    @property
+    def missing_waits(self) -> tuple[str, ...]:
+        """Each missing wait of the program's checked launches, with its place."""
+        return self.program.missing_waits
+
     def watch_prefetches(self) -> Launch:
         """Note which cache lines are prefetched and loaded, for `unused_prefetches`."""
         self.threads.memories.lines = Lines()

@@ -28,6 +28,7 @@ from triton_xe.runtime.emulator.messages.send import send
 from triton_xe.runtime.emulator.operands import source
 from triton_xe.runtime.emulator.operations import build
 from triton_xe.runtime.emulator.registers import Threads
+from triton_xe.runtime.emulator.scoreboard import Scoreboard
 from triton_xe.runtime.level_zero.zebin import sections
 
 Step = Callable[[Threads, Running], Any]
@@ -64,6 +65,7 @@ class Program:
         self.lines: Mapping[int, str] = {}
         """Program counter -> `file:line` in the kernel's source (`source_lines`), if known."""
         self._steps: list[Step] | None = None
+        self.scoreboard = Scoreboard(device, self.instructions, self.grf_bytes)
 
     @classmethod
     def from_zebin(cls, device: str, binary: bytes, kernel: str | None = None) -> Program:
@@ -97,6 +99,18 @@ class Program:
         if self._steps is None:
             self._steps = [self._step(number) for number in range(len(self.instructions))]
         return self._steps
+
+    @property
+    def missing_waits(self) -> tuple[str, ...]:
+        """Each missing wait that `scoreboard` found, with its place."""
+        return tuple(f"{self.place_of(pc)} {sentence}"
+                     for pc, sentence in sorted(self.scoreboard.findings))
+
+    def place_of(self, pc: int) -> str:
+        """The kernel, the instruction, its program counter and its source location."""
+        line = self.line_of(pc)
+        name = self.instructions[self.index[pc]].name
+        return f"kernel {self.name}, {name} at {pc:#x}{f' ({line})' if line else ''}:"
 
     def line_of(self, pc: int) -> str:
         """The source location, `file:line`, of an instruction; "" if it is not known."""

@@ -22,6 +22,7 @@ from triton_xe.runtime.emulator.memory import fault
 from triton_xe.runtime.emulator.messages.gateway import END
 from triton_xe.runtime.emulator.program import Program, Wait
 from triton_xe.runtime.emulator.registers import Bools, Threads
+from triton_xe.runtime.emulator.scoreboard import Scoreboard
 
 LAG = 2000
 """Instructions that a thread may run ahead of another one that could run too."""
@@ -46,6 +47,8 @@ class Counters:
     limit: int
     """Most instructions of the launch, counted by thread."""
     total: int = 0
+    scoreboard: Scoreboard | None = None
+    """Checks the waits between instructions, if it is there."""
 
     def add(self, position: int, threads: int) -> None:
         self.executed[position] += threads
@@ -62,6 +65,8 @@ class Front:
         self.blocked: list[Blocked] = []
         self._pcs = [*(i.pc for i in program.instructions), _NOWHERE]
         self._progress = np.zeros(threads.count, np.int64)
+        self._waits = np.zeros(threads.count, np.int64)
+        """State of each thread in the scoreboard."""
         self.moves = 0
         """Runs of instructions so far; it grows while the threads make progress."""
 
@@ -125,6 +130,8 @@ class Front:
             if outcome is not None or self._pcs[position] >= following:
                 break
         self._progress[running.threads] += position - first
+        if self.counters.scoreboard is not None:
+            self.counters.scoreboard.advance(self._waits, running.threads, first, position)
         self.moves += 1
         self._continue(outcome, position, channels)
         return position - first

@@ -110,7 +110,7 @@ def run_native(
     passed = [space.put(v) if isinstance(v, np.ndarray) else v for v in given]
     launch = Launch.from_zebin(
         program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed)
-    launch.run(order, **limits)
+    launch.check_waits().run(order, **limits)
     return [space.get(at, value.dtype, value.shape)
             for at, value in zip(passed, given, strict=True)
             if isinstance(value, np.ndarray)], launch

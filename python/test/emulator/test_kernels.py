@@ -71,6 +71,7 @@ def test_native_code_equals_the_simulator(row, device):
         assert differences(a, b) <= bound, name
     assert not launch.misaligned
     assert not launch.findings
+    assert launch.missing_waits == ()
     check_text(kernel)
 
 

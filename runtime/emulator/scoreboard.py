@@ -1,0 +1,294 @@
+"""The software scoreboard: waits in the machine code against the dependences that are executed.
+
+Hardware does not wait for registers.  Each instruction says what it waits for: a distance `I@2`
+waits for the second last instruction of a pipe that ends in order, a token `$3.dst` for the
+message or dpas that set it, `$3.src` for its reads.  `Scoreboard` follows the instructions of a
+thread and finds those that touch a register before the wait that they need.
+
+Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
+
+- A read waits for the write before it.  A write waits for writes and reads before it in other
+  pipes; within a pipe these happen in order.
+- An instruction is complete after `_LATENCY` later ones of its pipe.
+- Messages to one unit read their registers in order, so that a wait for one is a wait for the
+  reads of those before it.  dpas are complete in order.
+- A branch that is taken lasts longer than what the pipes in order have begun.
+- A token that is set again is waited for by hardware, except by dpas that set it one after
+  another.
+
+Only general registers are followed: flags, accumulators and address registers are not, nor what
+dpas need from each other.  Intel's compiler leaves out no wait that these rules ask for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.runtime.emulator.branches import BRANCHES
+from triton_xe.runtime.emulator.footprints import Footprint, footprint
+from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.registers import FLOATS, SIZES, Bools
+
+_LATENCY: Mapping[str, int] = {"F": 10, "I": 10, "L": 14, "M": 17, "S": 10}
+"""Pipe (float, integer, long, math, scalar) -> instructions after which one is complete."""
+_OUT_OF_ORDER = ("send", "dpas", "math")
+_THREE_PIPES = ("dg2", "mtl", "arl-h")
+_NO_TOKEN = -1
+
+
+def pipe(device: str, instruction: Instruction) -> str:
+    """The pipe of an instruction: a letter, or one of `_OUT_OF_ORDER`; "" for those without."""
+    op = instruction.op
+    if op.startswith("send"):
+        return "send"
+    if op == "dpas":
+        return "dpas"
+    if op in ("sync", "illegal"):
+        return ""
+    if op == "math":
+        return "math" if device in _THREE_PIPES else "M"
+    if op in BRANCHES or op == "nop":
+        return "I"
+    return _arithmetic_pipe(device, instruction)
+
+
+def _arithmetic_pipe(device: str, instruction: Instruction) -> str:
+    target = instruction.destination
+    first = target if target is not None else instruction.sources[0]
+    operands = (first, *instruction.sources)
+    if device in _THREE_PIPES:
+        if device in ("mtl", "arl-h") and any(each.type == "df" for each in operands):
+            return "math"
+        if any(SIZES.get(each.type, 4) == 8 for each in operands):
+            return "L"
+    elif first.type == "df":
+        return "L"
+    elif first.file == "s" and instruction.sources[0].kind == "immediate":
+        return "S"
+    return "F" if first.type in FLOATS else "I"
+
+
+@dataclass(frozen=True)
+class Action:
+    """An instruction as the scoreboard sees it."""
+
+    touches: Footprint
+    pipe: str
+    waits: tuple[str, int] | None
+    """Pipe ("A" for all) and distance."""
+    token: tuple[int, str] | None
+    unit: str
+    """Unit that a message goes to, or dpas."""
+    every_token: str
+    """"dst" or "src" if it waits for all tokens."""
+    tokens: int
+    """Set of bits of the tokens that `every_token` is about."""
+
+
+def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
+    found = re.fullmatch(r"([A-Z]?)@(\d+)", instruction.distance)
+    every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
+        instruction.op == "sync") else ""
+    given = instruction.sources[0] if every and instruction.sources else Operand("register")
+    return Action(
+        footprint(instruction, grf_bytes), pipe(device, instruction),
+        (found[1] or "A", int(found[2])) if found else None, instruction.token,
+        instruction.subop if instruction.op.startswith("send") else (
+            "dpas" if instruction.op == "dpas" else ""), every,
+        int(given.value, 0) if given.kind == "immediate" else -1)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Instructions out of order that one token stands for."""
+
+    positions: tuple[int, ...]
+    unit: str = ""
+    """Unit that a message goes to, or dpas; "" for others."""
+    read: tuple[int, ...] = ()
+    """Positions of those whose sources are free again."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a thread may still have to wait for."""
+
+    pipes: tuple[tuple[str, tuple[int, ...]], ...] = tuple((name, ()) for name in _LATENCY)
+    """Pipe -> positions of its incomplete instructions, the last one first."""
+    tokens: tuple[tuple[int, Pending], ...] = ()
+    """Those that are set, in order."""
+    chain: tuple[int, ...] = ()
+    """dpas of a chain whose last one will set the token."""
+    at: int = 0
+    """Position of the instruction after the last one."""
+
+    def arrived(self, position: int) -> State:
+        """The state at a position, to which a branch may have led."""
+        if position == self.at:
+            return self
+        return replace(self, pipes=State().pipes)
+
+    def waited(self, step: Action) -> State:
+        """The state after an instruction has waited."""
+        pipes, tokens = self.pipes, self.tokens
+        if step.waits is not None:
+            name, distance = step.waits
+            pipes = tuple((p, at[: distance - 1] if name in (p, "A") else at) for p, at in pipes)
+        if step.every_token:
+            tokens = _settled(tokens, step.tokens, step.every_token)
+        if step.token is not None:
+            number, kind = step.token
+            if kind or step.pipe not in _OUT_OF_ORDER:
+                tokens = _settled(tokens, 1 << number, kind.lstrip(".") or "dst")
+            elif step.pipe != "dpas" or not self._is_set_by_dpas(number):
+                tokens = _settled(tokens, 1 << number, "dst")
+        return replace(self, pipes=pipes, tokens=tokens)
+
+    def _is_set_by_dpas(self, number: int) -> bool:
+        return any(n == number and pending.unit == "dpas" for n, pending in self.tokens)
+
+    def issued(self, position: int, step: Action) -> State:
+        """The state with an instruction on its way."""
+        if step.pipe in _LATENCY:
+            most = _LATENCY[step.pipe] - 1
+            return replace(self, pipes=tuple(
+                (p, (position, *at[:most]) if p == step.pipe else at) for p, at in self.pipes))
+        if step.pipe not in _OUT_OF_ORDER:
+            return self
+        sets = step.token is not None and not step.token[1]
+        if step.pipe == "dpas" and not sets:
+            return replace(self, chain=(*self.chain, position))
+        number = step.token[0] if sets and step.token else _NO_TOKEN
+        others = tuple(each for each in self.tokens if each[0] != number)
+        before = dict(self.tokens).get(number, Pending(()))
+        chain = self.chain if step.pipe == "dpas" else ()
+        added = (*chain, position)
+        pending = Pending(
+            tuple(dict.fromkeys((*before.positions, *added))), step.unit,
+            tuple(each for each in before.read if each not in added))
+        return replace(self, tokens=(*others, (number, pending)), chain=() if chain else self.chain)
+
+
+def _settled(
+    tokens: tuple[tuple[int, Pending], ...], numbers: int, kind: str
+) -> tuple[tuple[int, Pending], ...]:
+    """Tokens after a wait for some of them."""
+    found: list[tuple[int, Pending]] = []
+    read_units: set[str] = set()
+    done_units: set[str] = set()
+    for number, pending in reversed(tokens):
+        is_chosen = number != _NO_TOKEN and numbers >> number & 1
+        if is_chosen and pending.unit:
+            read_units.add(pending.unit)
+        if is_chosen and kind == "dst":
+            done_units |= {"dpas"} & {pending.unit}
+            continue
+        if pending.unit in done_units:
+            continue
+        has_read = is_chosen or pending.unit in read_units
+        found.append((number, replace(pending, read=pending.positions) if has_read else pending))
+    return tuple(reversed(found))
+
+
+@dataclass
+class Scoreboard:
+    """The states of a program's threads; equal ones are followed once."""
+
+    device: str
+    instructions: Sequence[Instruction]
+    grf_bytes: int
+    findings: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Program counter and sentence of each missing wait -> position of the earlier instruction."""
+
+    def __post_init__(self) -> None:
+        self._actions: dict[int, Action] = {}
+        self._numbers: dict[State, int] = {State(): 0}
+        self._states = [State()]
+        self._next: dict[tuple[int, int, int], int] = {}
+
+    def advance(self, states: NDArray[Any], rows: Bools, first: int, end: int) -> None:
+        """Let threads `rows` execute the instructions from position `first` to before `end`."""
+        before = states[rows]
+        if (before == before[0]).all():
+            states[rows] = self._after(int(before[0]), first, end)
+            return
+        for number in np.unique(before).tolist():
+            states[rows & (states == number)] = self._after(number, first, end)
+
+    def _after(self, number: int, first: int, end: int) -> int:
+        key = number, first, end
+        if key not in self._next:
+            state = self._states[number].arrived(first)
+            for position in range(first, end):
+                state = self._step(state, position)
+            state = replace(state, at=end)
+            if state not in self._numbers:
+                self._numbers[state] = len(self._states)
+                self._states.append(state)
+            self._next[key] = self._numbers[state]
+        return self._next[key]
+
+    def _step(self, state: State, position: int) -> State:
+        step = self._action(position)
+        state = state.waited(step)
+        for earlier, sentence in self._missing(state, step):
+            self.findings.setdefault((self.instructions[position].pc, sentence), earlier)
+        return state.issued(position, step)
+
+    def _action(self, position: int) -> Action:
+        if position not in self._actions:
+            self._actions[position] = action(
+                self.device, self.instructions[position], self.grf_bytes)
+        return self._actions[position]
+
+    def _missing(self, state: State, step: Action) -> Iterator[tuple[int, str]]:
+        for name, positions in state.pipes:
+            for age, earlier in enumerate(positions, 1):
+                before = self._action(earlier).touches
+                wait = f"{name}@{min(age, 7)}"
+                yield from self._conflicts(
+                    earlier, before, step.touches, wait, name == step.pipe)
+        for number, pending in state.tokens:
+            for earlier in pending.positions:
+                yield from self._unfinished(number, pending, earlier, step)
+        if step.pipe != "dpas":
+            for earlier in state.chain:
+                yield from self._unfinished(_NO_TOKEN, Pending(()), earlier, step)
+
+    def _unfinished(
+        self, number: int, pending: Pending, earlier: int, step: Action
+    ) -> Iterator[tuple[int, str]]:
+        """Conflicts with a message or dpas; a chain of dpas adds to its registers in order."""
+        before = self._action(earlier)
+        if before.pipe == step.pipe == "dpas":
+            return
+        reads = 0 if earlier in pending.read or before.unit == step.unit else before.touches.reads
+        wait = "a token" if number == _NO_TOKEN else f"${number}"
+        yield from self._conflicts(
+            earlier, Footprint(reads, before.touches.writes), step.touches, wait, False)
+
+    def _conflicts(
+        self, earlier: int, before: Footprint, touches: Footprint, wait: str, same_pipe: bool
+    ) -> Iterator[tuple[int, str]]:
+        end = ".dst" if wait[0] == "$" else ""
+        if both := before.writes & touches.reads:
+            yield earlier, self._sentence("reads", both, "writes", earlier, wait + end)
+        if same_pipe:
+            return
+        if both := before.writes & touches.writes:
+            yield earlier, self._sentence("writes", both, "writes", earlier, wait + end)
+        if both := before.reads & touches.writes:
+            yield earlier, self._sentence("writes", both, "reads", earlier,
+                                          wait + (".src" if end else ""))
+
+    def _sentence(self, what: str, both: int, did: str, earlier: int, wait: str) -> str:
+        register = ((both & -both).bit_length() - 1) // self.grf_bytes
+        instruction = self.instructions[earlier]
+        return (f"{what} r{register}, which {instruction.name} at {instruction.pc:#x} {did}, "
+                f"without a wait for it ({wait})")
