@@ -15,7 +15,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,
     "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "lshr": operator.rshift,
     "udiv": operator.floordiv, "urem": operator.mod}
-"""Of unsigned integers."""
+"""Operations on unsigned integers."""
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "ult": operator.lt, "ule": operator.le,
     "ugt": operator.gt, "uge": operator.ge}

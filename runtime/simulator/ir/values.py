@@ -311,7 +311,7 @@ class Writer(Values):
             routine.parameters, routine.received(self.b), strict=True)}
         self._leaves: Instruction | None = None
         self._decided: bool | None = None
-        """What constants say of the condition of the last `when`."""
+        """The condition of the last `when`, if it is constant."""
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]
