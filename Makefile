@@ -6,7 +6,7 @@
 # make docs    the site, in build/site
 # make quick   the tests that need no toolchain, under three minutes on two cores
 # make test-torches    check the C++ of the simulated device with the headers of torch's versions
-#                      (TORCHES; empty: all of the README's table, which it writes)
+#                      (TORCHES; empty: all of the table in docs/install.md, which it writes)
 # make test-hosts      run the simulator's tests of the host's instructions without AVX-512
 # make check   linters, strict types on the built package, and plain words
 #

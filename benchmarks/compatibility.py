@@ -1,4 +1,4 @@
-"""Versions of torch and Triton that work together: measures them, and prints the README's table.
+"""Versions of torch and Triton that work together: measure them, and print the table of the page.
 
     python -m benchmarks.compatibility             print the table of recorded measurements
     python -m benchmarks.compatibility --measure   measure this environment, and record it
@@ -23,7 +23,7 @@ from examples import matmul
 FILE = Path(__file__).with_suffix(".json")
 PRODUCT, FUSED = 0.05, 1e-5
 """Error bounds: sums up to 128 that are rounded to half precision, and a softmax."""
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "install.md"
 HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile | "
         "compiles with | commit |\n"
         "|---|---|---|---|---|---|---|\n")
@@ -36,7 +36,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def table() -> str:
-    """The README's table."""
+    """The table of docs/install.md."""
     return HEAD + "".join(
         f"| {row['torch']} | {row['brings']} | {row['triton']} | {row['kernels']} | "
         f"{row['compiled']} | {row.get('compilers', '')} | {row.get('commit', '')} |\n"
@@ -44,10 +44,10 @@ def table() -> str:
 
 
 def write_table() -> None:
-    """Replace the table in the README."""
-    text = README.read_text()
+    """Replace the table in the page."""
+    text = PAGE.read_text()
     start = text.index("| torch | brings Triton")
-    README.write_text(text[:start] + table() + text[text.index("\n\n", start) + 1:])
+    PAGE.write_text(text[:start] + table() + text[text.index("\n\n", start) + 1:])
 
 
 def measure() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.torch_headers                  the oldest, the newest and one in between
     python -m benchmarks.torch_headers 2.11.0 2.12.1    these
-    python -m benchmarks.torch_headers --all --record   all of the README's table, which it writes
+    python -m benchmarks.torch_headers --all --record   all of docs/install.md, which it writes
 
 The headers come from torch's wheel on the package index: of its 500 MB the 9 MB that hold them, by
 requests of ranges, kept in the cache folder.  A version that is not kept and cannot be fetched is
@@ -159,8 +159,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", help="versions of torch")
-    parser.add_argument("--all", action="store_true", help="all versions of the README's table")
-    parser.add_argument("--record", action="store_true", help="write the README's table")
+    parser.add_argument("--all", action="store_true", help="all versions of docs/install.md")
+    parser.add_argument("--record", action="store_true", help="write that table")
     arguments = parser.parse_args()
     known = list(dict.fromkeys(row["torch"] for row in compatibility.rows()))
     versions = arguments.versions or (known if arguments.all else sample(known))

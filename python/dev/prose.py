@@ -131,7 +131,7 @@ def findings_of(path: Path) -> list[Finding]:
 
 def files() -> list[Path]:
     """List the sources and pages that are checked."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "python/test/README.md"]
     return sorted([*pages, *(x for room in SOURCES for x in (ROOT / room).rglob("*.py"))])
 
 

@@ -111,7 +111,7 @@ def test_no_other_commands():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) < 110
+    assert len((ROOT / "README.md").read_text().splitlines()) < 90
 
 
 def test_every_page_is_in_the_site_once():
@@ -149,7 +149,7 @@ def test_troubleshooting_names_messages_that_there_are():
 
 
 def test_the_table_of_versions_is_what_was_measured():
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs/install.md").read_text()
     assert compatibility.table() in text
     for row in compatibility.rows():
         assert triton_versions.of(row["triton"]) is not None
