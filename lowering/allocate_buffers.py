@@ -104,7 +104,7 @@ def _share_places(function: FuncOp) -> None:
 
 
 def _users(buffer: SSAValue) -> Iterator[Operation]:
-    """The operation that makes a buffer, and those on it, on its views, and on what carries it."""
+    """Operations that create or use a buffer, its views, or values that carry it."""
     seen, waiting = {buffer}, [buffer]
     while waiting:
         value = waiting.pop()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TURNS_LIMIT = 32 * 1024
-"""Bytes up to which two halves are used; beyond, sparing memory matters more than barriers."""
+"""Bytes up to which two halves are used; beyond, saving memory matters more than barriers."""
 
 
 @dataclass(eq=False)
@@ -34,9 +34,9 @@ class Region:
 
 @dataclass(eq=False)
 class Touch:
-    """The region is written or read here; `barrier` is the one right before, if it may go.
+    """A write or read of a region; `barrier` is the one right before it, if it may be removed.
 
-    With `ends` what was written since the last such touch of it is all of one write.
+    With `ends`, all writes since the last such access of the region belong to one exchange.
     """
 
     region: Region
@@ -47,7 +47,7 @@ class Touch:
 
 @dataclass(eq=False)
 class Meet:
-    """A barrier; `barrier` is it, where it may go if another one comes before what it is for."""
+    """A barrier; `barrier` is set if it may be removed once another one precedes its reads."""
 
     barrier: Any = None
     gone: bool = False
@@ -77,7 +77,7 @@ class SlmPlan:
         events.append(event)
 
     def place(self) -> int:
-        """Give each region its offset; the bytes needed."""
+        """Assign an offset to each region; return the bytes needed."""
         sizes = [max((r.nbytes for r in self.regions if r.turn == t), default=0) for t in (0, 1)]
         first = sizes[0] if sum(sizes) <= TURNS_LIMIT else 0
         for region in self.regions:
@@ -90,10 +90,10 @@ class SlmPlan:
         return max((r.offset + r.nbytes for r in self.regions), default=0)
 
     def unneeded(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> list[Any]:
-        """The barriers that can be taken away, `successors` being the control flow.
+        """The barriers that can be removed; `successors` is the control flow.
 
-        First those before writes, then those before reads: two exchanges that are both written
-        before either is read meet once.
+        First those before writes are tested, then those before reads: two exchanges that are both
+        written before either is read need one barrier.
         """
         removed: list[Any] = []
         optional = [
@@ -136,10 +136,10 @@ class SlmPlan:
     def _through(
         self, block: Any, touched: frozenset[tuple[Region, bool]]
     ) -> frozenset[tuple[Region, bool]] | None:
-        """The regions accessed since the last barrier after the block, each with a flag for reads
-        only.
+        """Propagate the regions accessed since the last barrier through a block.
 
-        None if an access in the block clashes with an earlier one.
+        Each has a flag that is true if it was only read.  None if an access conflicts with an
+        earlier one.
         """
         for event in self.events.get(block, ()):
             if isinstance(event, Meet):
@@ -156,7 +156,7 @@ class SlmPlan:
 
 
 def clash(region: Region, touched: Iterable[Region]) -> bool:
-    """True if a region overlaps one of those accessed."""
+    """True if a region overlaps one of the accessed ones."""
     return any(region.overlaps(other) for other in touched)
 
 

@@ -1,7 +1,8 @@
-"""Pass convert-xegpu-to-llvm: the kernels of a module -> one LLVM module for SPIR-V.
+"""Pass convert-xegpu-to-llvm: translate the kernels of a module to one LLVM module for SPIR-V.
 
-A module of LLVM IR is no module of these dialects: the pass leaves its text in an attribute of the
-then empty module, for people; the compiler takes what `write_llvm` answers.
+LLVM IR has no form in these dialects.  Therefore the pass empties the module and stores the text of
+the LLVM module in an attribute, for inspection.  The compiler itself uses the result of
+`write_llvm`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.spirv import CONDITIONAL, WIDE
 
 LLVM_IR = "xe.llvm_ir"
-"""Attribute of a module that was converted: the text of the LLVM module."""
+"""Attribute of a converted module: the text of the LLVM module."""
 REMEDY = "use smaller blocks or more warps"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 APART = "-igc_opts 'VectorizerAllowFPTRUNC=0'"
@@ -59,7 +60,7 @@ lanes fill two registers.
 
 @dataclass
 class LlvmStage:
-    """The LLVM module's text, and the module that LLVM made of it."""
+    """The text of the LLVM module, and the module that LLVM parsed from it."""
 
     text: str
     parsed: Any = None
@@ -83,7 +84,7 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
 
 
 def _keep_apart(state: ModuleState, most: Callable[[], int]) -> None:
-    """Compute register by register where pairs of them would spill."""
+    """Compute register by register if pairs of registers would spill."""
     wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
     if wide and most() > MOST_FOR_PAIRS:
         for function in wide:
@@ -91,13 +92,13 @@ def _keep_apart(state: ModuleState, most: Callable[[], int]) -> None:
 
 
 def _most_registers(state: ModuleState) -> int:
-    """The registers that live at the same time, estimated."""
+    """Estimated largest number of live registers."""
     most = max(pressure(f, state.lanes) for f in state.llvm.functions if f.blocks)
     return -(-most // state.target.grf_bytes)
 
 
 def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None:
-    """The registers that are needed at once; None where what products' loops carry says it."""
+    """Number of live registers; None if the sums that loops over products carry decide."""
     limit = CARRIED_LIMIT * state.target.grf_bytes
     return None if state.dpas and state.carried_bytes >= limit else most()
 
@@ -128,7 +129,7 @@ def _rename_kernels(module: ModuleOp) -> None:
 
 
 def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
-    """The LLVM module, and what the launcher must know."""
+    """The LLVM module, and the metadata for the launcher."""
     device, options = module_target(module), options_of(module)
     if launch_conditions_of(module):
         _rename_kernels(module)

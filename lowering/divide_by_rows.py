@@ -1,12 +1,12 @@
-"""Pass divide-by-rows: elements are multiplied by the reciprocal of what their row is divided by.
+"""Pass divide-by-rows: multiply by reciprocals of row values instead of dividing.
 
     %x / (cvt %l)[:, None]                                  lane i of %l has row i
  -> %x * (cvt (1 / (%l * %s)))[:, None] * (cvt %s)[:, None]
 
-So attention divides by its sums.  Sixteen rows then have their reciprocals by one instruction,
-where Intel's compiler takes 15 for each quotient.  %s is a power of two, 1 but where the reciprocal
-would leave the range of normal numbers.  The product is within 2 units in the last place of the
-quotient, as quotients are on GPUs; `div_rn` stays as it is.
+Attention divides by its row sums in this form.  One instruction computes the reciprocals of sixteen
+rows.  Intel's compiler takes 15 for each quotient.  The scale %s is a power of two that keeps the
+reciprocal in the range of normal numbers; mostly it is 1.  The product is within 2 units in the
+last place of the quotient, as quotients are on GPUs; `div_rn` is not changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from triton_xe.lowering.rewriting import all_of, functions, locate
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FEWEST = 4
-"""Rows that a register has in its lanes: for fewer a reciprocal costs as much."""
+"""Rows in the lanes of a register from which on a reciprocal is cheaper."""
 
 
 @dataclass(frozen=True)

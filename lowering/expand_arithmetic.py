@@ -1,4 +1,4 @@
-"""Pass expand-arithmetic: operations that are sums of simpler ones, in the terms of these.
+"""Pass expand-arithmetic: expand compound operations into simpler ones.
 
     ceildivui a b       ->  a == 0 ? 0 : (a - 1) / b + 1                      unsigned
     ceildivsi a b       ->  q = a / b;  q b != a and signs equal ? q + 1 : q  toward zero
@@ -12,7 +12,7 @@
     erfc, fpowi, isfinite, isinf, isnan  ->  the function of the library
 
 Neither a zero divisor nor the quotient of the smallest integer by -1 has a defined result.  Later
-passes know only the simpler operations, and what holds for their values.
+passes only handle the simpler operations, and the facts about their values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Results = list[SSAValue]
 
 @dataclass(frozen=True)
 class ExpandArithmeticPass(ModulePass):
-    """Quotients rounded up or down, and results of two parts, become simpler operations."""
+    """Expand quotients rounded up or down, and results of two parts, into simpler operations."""
 
     name: ClassVar = "expand-arithmetic"
 
@@ -60,7 +60,7 @@ def _ceil_unsigned(w: IntegerWriter, op: Any) -> Results:
 
 
 def _rounded(signs: str, step: int) -> Callable[[IntegerWriter, Any], Results]:
-    """The quotient toward zero, moved by `step` if it is inexact and the signs compare so."""
+    """Quotient toward zero, plus `step` if it is inexact and the signs compare as `signs`."""
 
     def expand(w: IntegerWriter, op: Any) -> Results:
         zero = w.constant(0, op.lhs.type)
@@ -105,7 +105,7 @@ def _sine_and_cosine(w: IntegerWriter, op: Any) -> Results:
 
 
 def _called(function: str) -> Callable[[IntegerWriter, Any], Results]:
-    """The function of the library on the operands."""
+    """Call of a library function on the operands."""
 
     def expand(w: IntegerWriter, op: Operation) -> Results:
         return [w.put(ExternElementwiseOp(
@@ -130,4 +130,4 @@ EXPANSIONS: dict[type[Operation], Callable[[IntegerWriter, Any], Results]] = {
     math_ext.IsFiniteOp: _called("finitef"), math_ext.IsInfOp: _called("isinf"),
     math_ext.IsNaNOp: _called("isnan"),
 }
-"""The simpler operations for each; a list of results in the operation's order."""
+"""Operation -> function that writes its expansion and returns the results in order."""

@@ -28,7 +28,7 @@ WARPS = "ttg.num-warps"
 LANES = "ttg.threads-per-warp"
 OPTIONS, REMARKS, PLANS = "xe.options", "xe.remarks", "xe.plans"
 LAUNCH_CONDITIONS = "xe.launch_conditions"
-"""Attribute of a module whose kernel runs only when these hold (`triton_xe.conditions`)."""
+"""Attribute of a module: conditions under which its kernel may run (`triton_xe.conditions`)."""
 GUARDS = ("launch", "kernel")
 
 
@@ -66,7 +66,7 @@ class CompileOptions:
 
 
 def set_target(module: Operation, name: str) -> Target:
-    """Note the device in the module, as Triton's modules do; the module's own word wins."""
+    """Note the device in the module, as Triton's modules do, unless the module names one."""
     held = module.attributes.get(TARGET)
     if not isinstance(held, StringAttr) or held.data == "xpu":
         module.attributes[TARGET] = StringAttr(f"xpu:{name}")
@@ -88,7 +88,7 @@ def module_warps(module: Operation) -> int:
 
 
 def module_lanes(module: Operation, device: Target) -> int:
-    """Lanes of a subgroup: what the module says, else the device's own choice."""
+    """Lanes of a subgroup: the module's number, otherwise the device's own."""
     held = integer_attribute(module, LANES)
     lanes = device.subgroup_size if held is None else held
     if lanes not in device.subgroup_sizes:
@@ -121,7 +121,7 @@ def module_of(op: Operation) -> Operation:
 
 
 def remark(op: Operation, text: str) -> None:
-    """Note a decision on an operation, for people; it reaches the kernel's metadata."""
+    """Add a remark about a decision to an operation; it is shown in the kernel's metadata."""
     module = module_of(op)
     source = source_of(op)
     where = f" ({PurePath(source.users_own.file).name}:{source.users_own.line})" if source else ""
@@ -140,7 +140,7 @@ def launch_conditions_of(module: Operation) -> str:
 
 
 def note_plans(module: Operation, plans: list[dict[str, Any]]) -> None:
-    """Keep the summaries of the messages that tiles are moved with."""
+    """Store the summaries of the messages that move tiles."""
     _append(module, PLANS, plans)
 
 
@@ -172,7 +172,7 @@ def _plain_attribute(value: int | str, is_bool: bool) -> Attribute:
 
 
 def plain(held: Attribute) -> Any:
-    """The data that `attribute_of` made an attribute of."""
+    """The data of an attribute, the inverse of `attribute_of`."""
     if isinstance(held, IntegerAttr):
         return bool(held.value.data) if held.type == i1 else held.value.data
     if isinstance(held, StringAttr):

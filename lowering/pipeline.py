@@ -125,11 +125,11 @@ CHOOSE_LAYOUTS = (
     GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
     RematerializeRowLoadsPass,
 )
-"""Not for programs that state their layouts."""
+"""Passes that are left out for programs that specify their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     made.name: partial(_itself, made) for _, passes in PIPELINE for made in passes
 }
-"""The passes by name, as xDSL asks for them."""
+"""Passes by name, in the form that xDSL expects."""
 
 
 @dataclass
@@ -169,7 +169,7 @@ def passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, .
 
 
 def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage:
-    """Surfaces, DPAS layouts and tiles, for the module's device or else for `arch`."""
+    """Find surfaces, DPAS layouts and tiles, for the module's device or else for `arch`."""
     module = stage_of(ttgir).module
     if all_of(module, PrintOp, AssertOp):  # the numbers of reports are those of one module
         options = replace(options, guards="kernel")
@@ -181,7 +181,7 @@ def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage
 
 
 def make_xegpu(xetile: Stage | str) -> Stage:
-    """Instructions; a kernel without tiles mostly has them already, and then its text."""
+    """Convert tiles to instructions; a hand-written kernel without tiles keeps its text."""
     before = stage_of(xetile)
     module, text = before.module, str(vars(before).get("text", ""))
     taken = snapshot(module) if text and "xetile." not in text else None
@@ -195,14 +195,14 @@ def make_xegpu(xetile: Stage | str) -> Stage:
 
 
 def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
-    """LLVM IR, and in `metadata` what the launcher must know."""
+    """Write LLVM IR, and store the launcher's facts in `metadata`."""
     stage, facts = write_llvm(stage_of(xegpu).module)
     metadata.update(facts)
     return stage
 
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
-    """The SPIR-V module."""
+    """Write the SPIR-V module."""
     return emit_spirv(str(llir), llir.parsed if isinstance(llir, LlvmStage) else None)
 
 

@@ -1,7 +1,7 @@
-"""Pass raise-calls: the operations of `triton_xe.gluon` become those of these dialects.
+"""Pass raise-calls: replace calls of `triton_xe.gluon` by operations of these dialects.
 
-Libtriton's builder makes operations of its own dialects only, so Gluon's Intel operations reach the
-compiler as `ttg.inline_asm "xe.<name> key=value; ..."`:
+libtriton's builder creates operations of its own dialects only.  Therefore Gluon's Intel operations
+reach the compiler as `ttg.inline_asm "xe.<name> key=value; ..."`:
 
     xe.load_2d (base, height, width, strides, y, x)  ->  tt.descriptor_load, marked as a block
     xe.store_2d (the same, value)                    ->  tt.descriptor_store, likewise
@@ -9,8 +9,8 @@ compiler as `ttg.inline_asm "xe.<name> key=value; ..."`:
     xe.dpas layout=#xe.dpas<...>; precision=tf32     ->  tt.dot
     xe.barrier_arrive, xe.barrier_wait               ->  the same operations
 
-The layouts of DPAS are linear layouts for libtriton.  Those that a product names get their name
-back, in all of the function: these are two spellings of one layout.
+For libtriton, the layouts of DPAS are linear layouts.  The pass restores the names of those that a
+product uses, in the whole function: both are spellings of one layout.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PREFIX = "xe."
 
 @dataclass(frozen=True)
 class Call:
-    """An operation of the Intel dialect, as libtriton carries it."""
+    """An operation of the Intel dialect, in libtriton's form."""
 
     op: InlineAsmOp
     name: str
@@ -132,7 +132,7 @@ def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
 
 
 def _rename(function: Operation, named: dict[Attribute, Encoding]) -> None:
-    """Give the values of a function the layouts' names."""
+    """Restore the layouts' names in the types of a function's values."""
     for op in below(function):
         arguments = [a for region in op.regions for block in region.blocks for a in block.args]
         for value in (*arguments, *op.results):
@@ -228,7 +228,7 @@ def _store_2d(call: Call) -> list[SSAValue]:
 
 
 def _dpas(call: Call) -> list[SSAValue]:
-    """The product of operands as the matrix unit takes them; fp32 is rounded to tf32."""
+    """Product of operands in the types of the matrix unit; fp32 is rounded to tf32."""
     parent = parse_encoding(call.options["layout"])
     assert isinstance(parent, DpasEncoding)
     a, b, acc = (converted(value, layout_attr(encoding), call.at) for value, encoding in zip(
@@ -253,7 +253,7 @@ def _dpas(call: Call) -> list[SSAValue]:
 
 
 def _arrive(call: Call) -> list[SSAValue]:
-    """Followed by its wait in the same block: which one that is, is known."""
+    """Raise an arrival, which must be followed by its wait in the same block."""
     following = call.op.next_op
     while following is not None and _half(following) not in _halves(call):
         following = following.next_op
@@ -264,7 +264,7 @@ def _arrive(call: Call) -> list[SSAValue]:
 
 
 def _wait(call: Call) -> list[SSAValue]:
-    """After its arrival, which is raised already."""
+    """Raise a wait, whose arrival is raised already."""
     before, number = call.op.prev_op, _number(call)
     while before is not None and not (
         isinstance(before, xe.HalfBarrierOp) and before.number == number
@@ -280,7 +280,7 @@ def _half(op: Operation) -> str:
 
 
 def _halves(call: Call) -> list[str]:
-    """The texts of the halves of a barrier."""
+    """Inline-assembly texts of the two halves of a barrier."""
     _, space, number = call.op.asm_string.data.partition(" ")
     return [f"{PREFIX}{name}{space}{number}" for name in ("barrier_arrive", "barrier_wait")]
 

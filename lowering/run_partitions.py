@@ -1,10 +1,9 @@
-"""Pass run-partitions: the partitions of a warp-specialized kernel run one after another.
+"""Pass run-partitions: run the partitions of a warp-specialized kernel in sequence.
 
     ttg.warp_specialize(%p) default { A; ttg.warp_yield %r } partition0(%q) num_warps(4) { B }
                                     ->  A; B, with %p for %q and %r for the result
 
-The same warps run them all, which is one of the orders that a device may choose as long as no
-partition waits for another.
+The same warps run them all.  A device may choose that order too, if no partition waits for another.
 """
 
 from __future__ import annotations

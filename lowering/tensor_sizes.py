@@ -1,4 +1,4 @@
-"""Refuses tensors of which a lane would hold more than can be kept anywhere, before any work."""
+"""Refuse tensors that exceed the registers and scratch memory of a lane, before any other work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_xe.lowering.rewriting import below
 
 
 def refuse_large_tensors(module: ModuleOp) -> None:
-    """`OutOfResources` where lanes hold more of a tensor than registers and scratch space do."""
+    """Raise `OutOfResources` if a tensor exceeds the registers and scratch memory of its lanes."""
     lanes = module_warps(module) * module_lanes(module, module_target(module))
     for op in below(module):
         for result in op.results:

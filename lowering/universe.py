@@ -1,4 +1,4 @@
-"""Our dialects and passes, for `xdsl-opt`, through the entry point `xdsl.universe`."""
+"""Dialects and passes of this project for `xdsl-opt`, through the entry point `xdsl.universe`."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ T = TypeVar("T", bound=Hashable)
 def can_follow(
     start: T, reached: Callable[[T], Iterable[T] | None], most: int | None = None
 ) -> bool:
-    """True if `reached` knows, of a value and of all that it reaches, what they reach.
+    """True if `reached` can follow a value, and all values that it reaches.
 
-    It says None where it does not.  With `most`, more values than that are too many.
+    `reached` returns None if it cannot.  With `most`, the answer is False beyond that number of
+    values.
 
-    >>> can_follow(1, lambda n: [n + 1] if n < 9 else [])
-    True
+        >>> can_follow(1, lambda n: [n + 1] if n < 9 else [])
+        True
     """
     seen: set[T] = set()
     waiting = [start]

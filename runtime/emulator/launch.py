@@ -105,7 +105,7 @@ class Launch:
 
     @property
     def missing_waits(self) -> tuple[str, ...]:
-        """Each missing wait of the program's checked launches, with its place."""
+        """Each missing wait of the program's checked launches, with its source location."""
         return self.program.missing_waits
 
     def watch_prefetches(self) -> Launch:

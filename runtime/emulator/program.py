@@ -102,7 +102,7 @@ class Program:
 
     @property
     def missing_waits(self) -> tuple[str, ...]:
-        """Each missing wait that `scoreboard` found, with its place."""
+        """Each missing wait that `scoreboard` found, with its source location."""
         return tuple(f"{self.place_of(pc)} {sentence}"
                      for pc, sentence in sorted(self.scoreboard.findings))
 

@@ -1,9 +1,9 @@
 """The software scoreboard: waits in the machine code against the dependences that are executed.
 
-Hardware does not wait for registers.  Each instruction says what it waits for: a distance `I@2`
-waits for the second last instruction of a pipe that ends in order, a token `$3.dst` for the
-message or dpas that set it, `$3.src` for its reads.  `Scoreboard` follows the instructions of a
-thread and finds those that touch a register before the wait that they need.
+Hardware does not wait for registers.  Each instruction encodes its waits.  A distance `I@2` waits
+for the second last instruction of a pipe that ends in order.  A token `$3.dst` waits for the
+message or dpas that set it, and `$3.src` for its reads.  `Scoreboard` follows the instructions of a
+thread, and finds those that touch a register before the wait that they need.
 
 Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
 
@@ -12,12 +12,11 @@ Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
 - Messages to one unit read their registers in order, so that a wait for one is a wait for the
   reads of those before it.  dpas are complete in order.
-- A branch that is taken lasts longer than what the pipes in order have begun.
-- A token that is set again is waited for by hardware, except by dpas that set it one after
-  another.
+- A branch that is taken lasts longer than the instructions that pipes in order have begun.
+- Hardware waits before a token is set again, except if dpas set it one after another.
 
-Only general registers are followed: flags, accumulators and address registers are not, nor what
-dpas need from each other.  Intel's compiler leaves out no wait that these rules ask for.
+Only general registers are tracked: flags, accumulators and address registers are not, nor
+dependences between dpas.  Intel's compiler leaves out no wait that these rules require.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """What a thread may still have to wait for."""
+    """Instructions that a thread may still have to wait for."""
 
     pipes: tuple[tuple[str, tuple[int, ...]], ...] = tuple((name, ()) for name in _LATENCY)
     """Pipe -> positions of its incomplete instructions, the last one first."""
