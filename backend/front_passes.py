@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from triton_xe.hardware.target import Target
 
 Module = Any
 """libtriton's `ir.module`, which has no Python types."""
+_ONE_BATCH = re.compile(r"tt\.dot .*-> tensor<1x\d+x\d+x[a-z]")
 LONG = 100
 """Number of accesses from which layouts are found here in linear time; libtriton's pass is
 cubic.
@@ -60,6 +62,8 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     """Give every tensor a layout.  `tt.dot` keeps a blocked layout: DPAS comes in a later stage."""
     _check_work_group(options, device)
     has = _operations(module)
+    if has["tt.dot"] and triton_versions.installed() is triton_versions.NEWEST:
+        module = _without_unit_batches(module)
     pm = _pass_manager(module)
     passes.ttir.add_convert_to_ttgpuir(
         pm, target_text(options), options.num_warps, options.warp_size, options.num_ctas
@@ -159,11 +163,26 @@ def _coalesced(module: Module) -> Module:
     """The module with layouts for its accesses; older versions of Triton do not read our text."""
     from triton_xe.lowering.layouts.coalesce import coalesced
 
+    return _read(coalesced(str(module)), module.context)
+
+
+def _without_unit_batches(module: Module) -> Module:
+    """The module with products of matrices in place of products of one batch."""
+    if not _ONE_BATCH.search(module.str_nodebug()):
+        return module
+    from triton_xe.lowering.drop_unit_batches import without_unit_batches
+
+    text = without_unit_batches(str(module))
+    return module if text is None else _read(text, module.context)
+
+
+def _read(text: str, context: Any) -> Module:
+    """libtriton's module of a text, which it reads from files only."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         path = Path(folder) / "kernel.ttgir"
-        path.write_text(coalesced(str(module)))
-        made = ir.parse_mlir_module(str(path), module.context)
-    made.context = module.context
+        path.write_text(text)
+        made = ir.parse_mlir_module(str(path), context)
+    made.context = context
     return made
 
 
