@@ -1,7 +1,7 @@
-"""Conversions between all float types of Triton, and computing with those that LLVM lacks.
+"""Conversions between all float types of Triton, and arithmetic on those that LLVM lacks.
 
-LLVM's SPIR-V target names half, float and double; bf16 travels as i16 and fp8 as i8 (`fp8`).
-Values of these are widened to float to be computed with, and rounded once afterwards.
+LLVM's SPIR-V target names half, float and double.  bf16 is stored as i16 and fp8 as i8 (`fp8`).
+Their values are widened to float for arithmetic, and rounded once afterwards.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def widest(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
 
 
 def narrowed(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
-    """A computed value back in the form of Triton type `kind`, ties to even."""
+    """Round a computed value to Triton type `kind`, ties to even."""
     if is_bf16(kind):
         return floats.to_bf16(Term(em, value)).value
     if is_fp8(kind):
@@ -68,7 +68,7 @@ def narrowed(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
 
 
 def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
-    """`write` on values of `kind`, computed in float where the type itself cannot be."""
+    """Apply `write` to values of `kind`, in float if LLVM does not compute in that type."""
     if not is_bf16(kind) and not is_fp8(kind):
         return write
     return lambda *args: narrowed(em, kind, write(*(widened(em, kind, a) for a in args)))
@@ -77,9 +77,9 @@ def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[
 def convert(
     em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any, *, pairs: bool = False
 ) -> ir.Value:
-    """A value of one float type in another one, rounded once: to even, or toward zero (`rtz`).
+    """Convert between float types, rounded once: to even, or toward zero (`rtz`).
 
-    With `pairs` neighbours share a dword where they are used (`halves`).
+    With `pairs`, neighbours share a dword in their uses (`halves`).
     """
     if source == target:
         return value

@@ -20,7 +20,7 @@ from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I64
 
 MODES = ("rd", "ru", "rz")
 SMALL = {32: -60, 64: -500}
-"""Below two to this power, a product's last place may be below the smallest number."""
+"""Exponents below which the last bit of a product may be below the smallest number."""
 SCALE = {32: 64, 64: 512}
 
 
@@ -57,7 +57,7 @@ def step(mode: str, result: Term, lack: Term) -> Term:
 
 
 def _overflowed(result: Term, lack: Term, finite: Term) -> Term:
-    """The lack, also of a result that became infinite though the exact one is finite."""
+    """The lack; corrected for a result that became infinite although the exact one is finite."""
     return where(result.is_infinite() & finite, -result, lack)
 
 

@@ -61,7 +61,7 @@ def erf(x: Term) -> Term:
 
 
 def _parts(value: float, bits: int) -> tuple[float, float]:
-    """A number as one of so many significant bits, and the rest."""
+    """Split a number into one of `bits` significant bits, and the rest."""
     scale = 2.0 ** (bits - math.frexp(value)[1])
     high = math.floor(value * scale) / scale
     return high, value - high
@@ -77,7 +77,7 @@ def logarithm(x: Term, base: float) -> Term:
 
 
 def log1p(x: Term) -> Term:
-    """The logarithm of 1 + x, to which what the sum's rounding cut off is added."""
+    """Logarithm of 1 + x, corrected for the rounding of that sum."""
     total = x + 1.0
     exponent, f = _split(total)
     scale = ((127 - exponent) << 23).bitcast(x.kind)

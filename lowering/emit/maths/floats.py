@@ -1,4 +1,4 @@
-"""Floats that LLVM computes with, and bf16, which travels as i16: conversions between them."""
+"""Floats that LLVM computes with, and bf16, which is stored as i16: conversions between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE_OF_DOUBLE = (1 << 63) - 1
 
 
 def from_bf16(x: Term) -> Term:
-    """bf16 to float: the upper half of its bits; the float itself if it was made of one exactly."""
+    """Convert bf16 to float, or reuse the float that the bf16 was truncated from exactly."""
     cut = x.value.operands[0] if getattr(x.value, "opname", "") == "trunc" else None
     if cut is not None and getattr(cut, "opname", "") == "lshr" and "exact" in cut.flags:
         return x.made(cut.operands[0]).bitcast(FLOAT)
@@ -61,10 +61,11 @@ def truncated_to_bf16(x: Term) -> Term:
 
 
 def as_float(x: Term) -> Term:
-    """Any float as fp32, so that rounding on to a shorter type gives what one rounding gives.
+    """Convert any float to fp32 such that rounding it further gives the result of a single
+    rounding.
 
-    Shorter types are exact.  double is rounded to odd: a result that is not exact ends in a one,
-    which stands for all the bits below it (Boldo and Melquiond, "When double rounding is odd").
+    Shorter types are exact.  double is rounded to odd: an inexact result has its last bit set,
+    which represents all the bits below it (Boldo and Melquiond, "When double rounding is odd").
     """
     near = x.resized(FLOAT)
     if not x.is_double:

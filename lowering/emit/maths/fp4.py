@@ -22,7 +22,7 @@ from triton_xe.lowering.emit.tensors.shape import in_place, picked
 from triton_xe.lowering.emit.types import FLOAT, HALF, I16, scalar_type
 
 _WIDER = {True: (6, 126 << 7, 0x3F00), False: (9, 14 << 10, 0x3800)}
-"""For bf16 and f16: how far the bits move, what is added to them, and 0.5."""
+"""For bf16 and f16: the shift of the bits, the bias that is added, and the bits of 0.5."""
 
 
 @lowers(Fp4ToFpOp)
@@ -50,14 +50,14 @@ def lower_fp4_to_fp(em: Emitter, op: Fp4ToFpOp) -> None:
 
 
 def _side(x: Term, shift: int, kind: ir.Type) -> Term:
-    """The 4-bit floats that begin at bit `shift` of bytes, by functions for fp16 if they serve."""
+    """Convert the 4-bit floats at bit `shift` of bytes, by functions for fp16 if possible."""
     name = "e2m1_high" if shift else "e2m1_low"
     half = halves.from_bytes(name, x, lambda y: _number(y, shift, into_bf16=False), pairs=False)
     return _number(x, shift, into_bf16=kind != HALF) if half is None else half
 
 
 def _number(x: Term, shift: int, into_bf16: bool) -> Term:
-    """The 4-bit float that begins at bit `shift` of a byte."""
+    """Convert the 4-bit float at bit `shift` of a byte."""
     held = x.resized(I16)
     held = held >> shift if shift else held
     move, bias, half = _WIDER[into_bf16]

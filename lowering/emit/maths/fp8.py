@@ -1,13 +1,13 @@
-"""8-bit floats, which travel as i8 and are converted with integer instructions.
+"""8-bit floats, which are stored as i8 and converted with integer instructions.
 
 | type | name in MLIR | exponent bias | largest | infinity | NaN |
 |---|---|---|---|---|---|
 | fp8e5 | f8E5M2 | 15 | 57344 | 0x7C | 0x7D..0x7F |
 | fp8e4nv | f8E4M3FN | 7 | 448 | none | 0x7F |
 
-Formats: Micikevicius et al., "FP8 formats for deep learning", table 1.  Conversions follow what
-Triton's users see on other devices: to nearest even saturates, infinities included; toward zero
-cuts bits off, so fp8e5 keeps infinities; NaN stays NaN.
+Formats: Micikevicius et al., "FP8 formats for deep learning", table 1.  Conversions are those of
+Triton on other devices.  Rounding to nearest even saturates, also infinities.  Rounding toward zero
+truncates, so that fp8e5 keeps infinities.  NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def _cut(kind: Format, bits: Term, toward_zero: bool) -> Term:
 
 
 def _subnormal(kind: Format, size: Term, toward_zero: bool) -> Term:
-    """How many steps of the smallest number a positive float is.
+    """A positive float as a multiple of the smallest number.
 
-    Adding a power of two whose last place is that step rounds to it, ties to even.
+    Adding a power of two whose last bit has that weight rounds to it, ties to even.
     """
     step = kind.bias - 1 + kind.mantissa
     if toward_zero:

@@ -65,7 +65,7 @@ def _power_of_two(x: Term) -> Term:
 
 
 def arcp_quotient(a: Term, b: Term) -> Term:
-    """A quotient that may be a product with the reciprocal."""
+    """Quotient that may be replaced by a product with the reciprocal."""
     return a.made(a.em.b.fdiv(a.value, b.value, flags=("arcp",)))
 
 
@@ -104,9 +104,9 @@ _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
 def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     """a / b for one b: products with its reciprocal, within 2 units in the last place.
 
-    So close is a plain quotient on GPUs.  The divisor is scaled by a power of two where its
-    reciprocal would leave the range of normal numbers, in loops; elsewhere that costs more than
-    the reciprocals that Intel's compiler writes.
+    Plain quotients on GPUs have the same error.  In loops, the divisor is scaled by a power of two
+    if its reciprocal would leave the range of normal numbers.  Elsewhere the scaling would cost
+    more than the reciprocals that Intel's compiler writes.
     """
     b = Term(em, widest(em, op.rhs.type, divisor))
     if b.is_double or not (em.loop_depth or has_exact_range(op.rhs)):
@@ -133,7 +133,7 @@ def _times_one(a: Term, one: Term, wide: bool) -> Term:
 
 @lowers(*_IN_FLOAT_OR_DOUBLE)
 def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
-    """Element-wise on float or double; half, bf16 and fp8 are computed in float."""
+    """Lower element by element in float or double; fp16, bf16 and fp8 are computed in float."""
     formula = _IN_FLOAT_OR_DOUBLE[type(op)]
     if isinstance(op, arith.DivfOp):
         divisor = em.get(op.rhs)
@@ -151,9 +151,9 @@ def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
 
 
 def _extremum(name: str) -> Formula:
-    """The larger or smaller; a NaN is kept.
+    """The larger or smaller number; NaN if one of them is.
 
-    Intel's compiler makes one `sel` of LLVM's maximum and loses the NaN, hence the extra test.
+    Intel's compiler lowers LLVM's maximum to one `sel`, which loses the NaN, hence the extra test.
     """
 
     def write(a: Term, b: Term) -> Term:
@@ -172,7 +172,7 @@ _IN_THEIR_TYPE: dict[type[Operation], Formula] = {
 
 @lowers(*_IN_THEIR_TYPE)
 def lower_in_their_type(em: Emitter, op: Operation) -> None:
-    """One rounding.  half stays half: float would round twice."""
+    """Lower without conversion, because fp16 computed in float would be rounded twice."""
     formula = _IN_THEIR_TYPE[type(op)]
     elementwise(em, op, in_float(em, op.operands[0].type, written(em, formula)))
 

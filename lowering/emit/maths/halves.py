@@ -24,8 +24,10 @@ from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.spirv import HALVES
 
 AT_ONCE = 16
-"""Bytes that a function is given, eight of which it converts: inline assembly takes vectors of 128
-bits in LLVM's SPIR-V target."""
+"""Bytes that a function receives, of which it converts eight.
+
+Inline assembly in LLVM's SPIR-V target accepts vectors of 128 bits.
+"""
 
 
 def in_pairs(kind: Any) -> bool:
@@ -44,9 +46,9 @@ def suits(state: ModuleState) -> bool:
 def from_bytes(
     name: str, x: Term, plain: Callable[[Term], Term], *, pairs: bool
 ) -> Term | None:
-    """`plain(x)`, fp16 of bytes, by the functions of a name; None where they do not serve.
+    """`plain(x)`, fp16 of bytes, by the functions of a name; None if they do not fit.
 
-    `pairs` as `in_pairs` says.
+    `pairs` is the result of `in_pairs`.
     """
     em = x.em
     places = _places(em, x.value) if suits(em.state) else []
@@ -82,7 +84,7 @@ def _slice(value: ir.ShuffleVector) -> int | None:
 
 
 def _in_memory(value: ir.Value) -> tuple[ir.AllocaInstr, int] | None:
-    """The private memory that a value is read from, and the byte there."""
+    """The private memory that a value is loaded from, and the byte offset."""
     if not isinstance(value, ir.LoadInstr):
         return None
     pointer, first = value.operands[0], 0
@@ -109,7 +111,7 @@ def _read(em: Writer, memory: ir.AllocaInstr, start: int, kind: ir.VectorType) -
 
 
 def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
-    """Sixteen bytes as the four dwords that they are a part of; None where they are not."""
+    """Sixteen bytes as the four dwords that they are cast from; None if they are not."""
     value, start = whole, 0
     while isinstance(value, ir.CastInstr | ir.ShuffleVector):
         if isinstance(value, ir.ShuffleVector):
@@ -152,7 +154,7 @@ def function_of(
     em: Writer, name: str, arguments: Sequence[ir.Type], result: ir.Type,
     body: Callable[..., ir.Value],
 ) -> ir.Function:
-    """The function of a name in the module; `body` writes it once."""
+    """The module's function of a name; `body` writes it at its first use."""
     symbol = HALVES + name
     known = em.state.llvm.globals.get(symbol)
     if known is not None:

@@ -1,5 +1,8 @@
-"""Which divisors have reciprocals that fp32 holds with all its bits, or are 0, infinite or NaN;
-quotients of whole numbers by reciprocals."""
+"""Find divisors whose reciprocals are exact enough, and divide small integers by reciprocals.
+
+A reciprocal is exact enough if fp32 represents it with all bits, or if the divisor is 0, infinite
+or NaN.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from triton_xe.spirv import QUOTIENT
 
 _SPREAD = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLayoutOp)
 _SAFE = (arith_ext.SIToFPOp, arith_ext.UIToFPOp, maths.SqrtOp, tt.PreciseSqrtOp)
-"""Whole numbers are 1 and more, roots between 2^-75 and 2^64."""
+"""Operations with results in a safe range: integers are at least 1, roots from 2^-75 to 2^64."""
 LEAST, GREATEST = 2.0**-126, 2.0**126
 LARGE, SMALL = 2.0**96, 2.0**-96
-"""From and below which a divisor is scaled before its reciprocal is taken, which then is normal."""
+"""Bounds outside of which a divisor is scaled, so that its reciprocal is a normal number."""
 BY_LARGE, BY_SMALL = 2.0**-32, 2.0**64
-"""The powers of two that these are scaled by."""
+"""Powers of two for that scaling."""
 
 
 def has_exact_range(divisor: SSAValue) -> bool:
@@ -74,10 +77,10 @@ MOST_DIVIDED = 1 << 20
 
 
 def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The "udiv" or "urem" of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
+    """"udiv" or "urem" of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
 
-    A function of the module, as in `wide`: it says a division, of which
-    `triton_xe.lowering.spirv.quotients` makes a product with the reciprocal.
+    It is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a product
+    with the reciprocal.
     """
     symbol = f"{QUOTIENT}{name}"
     function = em.state.llvm.globals.get(symbol)
