@@ -99,9 +99,11 @@ def _packed(m: int, n: int, k: int, warps: int) -> Row:
                types={"b_ptr": "i32"}, grid=_tiles(m, n), sizes={"group": 128})
 
 
-def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
-    constants = {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth, "CAUSAL": False}
-    return Row(attention_kernel, constants, 8, pointer, {"o_ptr": "fp16"},
+def _attention(
+    m: int, n: int, depth: int, pointer: str = "fp16", warps: int = 8, causal: bool = False
+) -> Row:
+    constants = {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth, "CAUSAL": causal}
+    return Row(attention_kernel, constants, warps, pointer, {"o_ptr": "fp16"},
                grid=(SIZE // m, 32, 1), sizes={"stride_n": depth, "stride_h": SIZE * depth})
 
 
@@ -174,6 +176,7 @@ ROWS: dict[str, Row] = {
     "attention 128": _attention(128, 64, 128),
     "attention fp8e5": _attention(128, 64, 64, "fp8e5"),
     "attention fp8e4nv": _attention(128, 64, 64, "fp8e4nv"),
+    "attention causal": _attention(64, 32, 64, warps=4, causal=True),
     "attention backward": _backward(64, 8),
     "attention backward 128": _backward(128, 16),
     "attention masked": Row(

@@ -13,7 +13,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks import loops
-from examples.attention import attention_kernel
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
@@ -62,6 +61,8 @@ def test_a_product_of_any_surface_does_not_spill(
 
 @pytest.mark.parametrize(("row", "device"), [
     ("gemm tf32 32", "bmg"),
+    ("attention causal", "bmg"),
+    ("attention causal", "pvc"),
     ("attention backward", "ptl"),
     ("attention backward 128", "bmg"),
     ("attention backward 128", "pvc"),
@@ -73,19 +74,3 @@ def test_a_product_of_any_surface_does_not_spill(
 ])
 def test_crowded_loops_do_not_spill(row: str, device: str) -> None:
     assert loops.figures(row, device).spill_size == 0
-
-
-@pytest.mark.parametrize("device", ["bmg", "pvc"])
-def test_causal_attention_does_not_spill(device: str) -> None:
-    constants = {"DEPTH": 64, "BLOCK_M": 64, "BLOCK_N": 32, "CAUSAL": True}
-    names = attention_kernel.arg_names
-    types = {n: "constexpr" if n in constants else "*fp16" if n.endswith("_ptr") else "i32"
-             for n in names} | {"scale": "fp32"}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names)
-               if types[n] in ("*fp16", "i32")}
-    kernel = triton.compile(
-        ASTSource(attention_kernel, types, constants, aligned),
-        target=GPUTarget("xpu", device, 16), options={"num_warps": 4})
-    flags = kernel.metadata.build_flags
-    native = intel.compile_spirv(kernel.asm["spv"], device, flags, dump_asm=False)
-    assert native.facts.spill_size == 0
