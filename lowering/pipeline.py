@@ -37,20 +37,20 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
     write_llvm,
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
-from triton_xe.lowering.divide_by_rows import DivideByRowsPass
 from triton_xe.lowering.expand_arithmetic import ExpandArithmeticPass
 from triton_xe.lowering.expand_fpsan import ExpandFpsanPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
 from triton_xe.lowering.layouts.decompose_scaled_dots import DecomposeScaledDotsPass
+from triton_xe.lowering.layouts.divide_by_rows import DivideByRowsPass
+from triton_xe.lowering.layouts.rematerialize_row_loads import RematerializeRowLoadsPass
 from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.layouts.swap_pairs import SwapPairsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.raise_calls import RaiseCallsPass
-from triton_xe.lowering.rematerialize_row_loads import RematerializeRowLoadsPass
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
