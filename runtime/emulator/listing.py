@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from triton_xe.runtime.emulator.instruction import Instruction
 
-_SAID = re.compile(r"^\s*//\s*(?:File: (?P<file>.*?)|Line (?P<line>\d+)\b.*)\s*$")
+SOURCE_LINE = re.compile(r"^\s*//\s*(?:File: (?P<file>.*?)|Line (?P<line>\d+)\b.*)\s*$")
+"""A comment that names the source of the instructions after it."""
 _CODE = re.compile(r"^\s*(?:\([^)]*\)\s*)?(?P<opcode>[a-z]\w*)\b")
 
 
@@ -27,7 +28,7 @@ def _instructions(listing: str) -> Iterator[tuple[str, str]]:
     """Opcode and source line of each instruction; messages are listed as loads and stores."""
     file = line = ""
     for text in listing.splitlines():
-        if said := _SAID.match(text):
+        if said := SOURCE_LINE.match(text):
             file, line = said["file"] or file, said["line"] or line
         elif (code := _CODE.match(text)) and not text.rstrip().endswith(":"):
             opcode = code["opcode"]

@@ -80,6 +80,15 @@ def test_what_nothing_wrote_is_found(line: str, registers: tuple[int, ...]) -> N
     assert str(read).endswith(" ".join(line.split("//")[0].split()))
 
 
+def test_a_finding_names_the_source_line() -> None:
+    use = "add (16|M0)   r8.0<1>:d   r9.0<1;1,0>:d   0x7:w"
+    lined = f"// File: /kernels/one.py\n// Line 12:  y = x + 7\n{use}\n// Line 13\n{use}"
+    reads = undefined_reads(listing(lined))
+    assert [read.location for read in reads] == ["/kernels/one.py:12", "/kernels/one.py:13"]
+    assert str(reads[0]).endswith("0x7:w (/kernels/one.py:12)")
+    assert undefined_reads(listing(use))[0].location == ""
+
+
 def test_results_of_divisions_in_double_are_results() -> None:
     assert found("mov (16|M0)   r8.0<1>:df   0x0:df",
                  "madm (16|M0)   r10.nomme:df   r8.mme7:df   r8.mme1:df   r8.mme0:df",

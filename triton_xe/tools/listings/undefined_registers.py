@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.emulator.listing import SOURCE_LINE
 from triton_xe.tools.listings.assembly import Instruction, instruction
 
 _BLOCK = re.compile(r"^// (B\d+): (?:\[\w+\],\s+)*Preds:\{[^}]*\},\s+Succs:\{([^}]*)\}")
@@ -49,10 +50,14 @@ class UndefinedRead:
 
     line: str
     registers: tuple[int, ...]
+    location: str = ""
+    """`file:line` in the kernel's source, if the listing has lines."""
 
     def __str__(self) -> str:
         names = ", ".join(f"r{register}" for register in self.registers)
-        return f"reads {names}, which nothing wrote: {' '.join(self.line.split('//')[0].split())}"
+        where = f" ({self.location})" if self.location else ""
+        return (f"reads {names}, which nothing wrote: "
+                f"{' '.join(self.line.split('//')[0].split())}{where}")
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,14 @@ class _Effect:
 
 @dataclass
 class _Block:
-    steps: list[tuple[_Effect, str]] = field(default_factory=list)
+    steps: list[tuple[_Effect, str, str]] = field(default_factory=list)
+    """Effect, line of the listing and source location of each instruction."""
     followers: tuple[str, ...] = ()
     written: int = 0
 
     def after(self) -> int:
         written = self.written
-        for effect, _ in self.steps:
+        for effect, _, _ in self.steps:
             written = effect.after(written)
         return written
 
@@ -120,16 +126,21 @@ def _inputs(listing: str, size: int) -> int:
 
 def _blocks(listing: str, size: int) -> dict[str, _Block]:
     blocks: dict[str, _Block] = {}
-    steps: list[tuple[_Effect, str]] = []
+    steps: list[tuple[_Effect, str, str]] = []
+    file = number = ""
     for line in listing.splitlines():
         head = _BLOCK.match(line)
         if head:
             followers = tuple(name.strip() for name in head[2].split(",") if name.strip())
             steps = (blocks.setdefault(head[1], _Block(followers=followers))).steps
             continue
+        if said := SOURCE_LINE.match(line):
+            file, number = said["file"] or file, said["line"] or number
+            continue
         read = instruction(line)
         if read is not None:
-            steps.append((_effect(read, size), line))
+            location = f"{file}:{number}" if number else ""
+            steps.append((_effect(read, size), line, location))
     return blocks
 
 
@@ -152,9 +163,9 @@ def _propagate(blocks: dict[str, _Block], inputs: int) -> None:
 def _undefined(blocks: dict[str, _Block], size: int) -> Iterator[UndefinedRead]:
     for block in blocks.values():
         written = block.written
-        for effect, line in block.steps:
+        for effect, line, location in block.steps:
             if missing := effect.missing(written):
-                yield UndefinedRead(line, tuple(_registers(missing, size)))
+                yield UndefinedRead(line, tuple(_registers(missing, size)), location)
             written = effect.after(written)
 
 
