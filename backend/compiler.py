@@ -97,7 +97,8 @@ class XeBackend(BaseBackend):
             fusion = knobs.language.fp_fusion_enabled(fusion)
         requested["enable_fp_fusion"] = fusion
         requested["tests_promises"] = bool(opts.get("sanitize")) or xe_knobs.sanitize()
-        requested["locates_all"] = bool(opts.get("locates_all")) or xe_knobs.sanitize_finite()
+        requested["locates_all"] = (bool(opts.get("locates_all")) or xe_knobs.lines()
+                                    or xe_knobs.sanitize_finite())
         return options_for(device, requested | _native_options(opts, device.name))
 
     def get_target_name(self, options: XeOptions) -> str:

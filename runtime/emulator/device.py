@@ -7,7 +7,7 @@ involved.  Memory is that of the simulated device: GPU addresses are host addres
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -45,6 +45,8 @@ class EmulatedDevice(SimulatedDevice):
             raise DeviceError(f"emu:{target_name} cannot run kernels: {reason}")
         super().__init__(target_name, index)
         self.name = f"{self.target.product or target_name} (emulated)"
+        self.module_of: Callable[[SimulatedKernel], bytes] = lambda kernel: kernel.module
+        """The SPIR-V that Intel's compiler gets for a kernel."""
         self.executed: dict[str, NativeKernel] = {}
         """The native code that ran, with counts of its instructions, by name of the kernel."""
         say_once()
@@ -74,7 +76,8 @@ class EmulatedDevice(SimulatedDevice):
         if "native" not in kernel.__dict__:
             with progress(f"building native code of kernel {kernel.name!r}"):
                 kernel.__dict__["native"] = NativeKernel(
-                    self.target.name, kernel.source.name, kernel.module, kernel.build_flags)
+                    self.target.name, kernel.source.name, self.module_of(kernel),
+                    kernel.build_flags)
         found: NativeKernel = kernel.__dict__["native"]
         return found
 
@@ -100,7 +103,7 @@ class NativeKernel:
     """A kernel's native code, and how often its instructions ran."""
 
     def __init__(self, device: str, entry: str, module: bytes, flags: str) -> None:
-        self.device, self.entry, self.flags = device, entry, flags
+        self.device, self.entry, self.flags, self.module = device, entry, flags, module
         self.binary = ocloc.native_binary(module, device, flags)
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""

@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from triton_xe.tools import cli
 from triton_xe.tools.commands.report import values
-from triton_xe.tools.report import page, pictures
+from triton_xe.tools.report import gathering, page, pictures, watching
 from triton_xe.tools.report.stages import stage
 
 ROOT = Path(__file__).parents[3]
@@ -255,3 +256,44 @@ def test_layouts_of_vectors_are_drawn():
     assert title == "tensor<64xf32, #blocked>"
     assert picture.count("<rect") > 64
     assert not list(pictures.layouts([f"{blocked}%a = foo : tensor<65536xf32, #blocked>"]))
+
+
+SCALED = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    for k in range(n // 250):
+        value = value * value + 1
+    tl.store(y + at, value, mask=at < n)
+
+x = torch.ones(1000, device="xpu")
+scaled[(4,)](x, torch.empty_like(x), n=1000, BLOCK=256)
+"""
+
+
+@pytest.mark.intel_compiler
+def test_instructions_that_each_line_executed(tmp_path):
+    """Four programs of four threads, and four rounds of a loop: multiples of 16."""
+    script = tmp_path / "scaled.py"
+    script.write_text(SCALED)
+    watched = watching.launches([str(script)], "emu:bmg")
+    assert not watched.error
+    (counts,) = watched.executed.values()
+    lines = gathering.lines_of_file(counts, str(script))
+    at, load, loop, store = (
+        lines[next(k for k, text in enumerate(SCALED.splitlines(), 1) if words in text)]
+        for words in ("tl.arange", "tl.load", "value * value", "tl.store"))
+    assert all(count % 16 == 0 and count for count in (at, load, loop, store))
+    assert loop >= 4 * 16
+    assert sum(lines.values()) == sum(counts.values())
+    page_rows = page._executed_text(Mock(executed=lines))
+    assert page.quantity(sum(lines.values())) in page_rows
+
+
+def test_an_emulated_device_needs_a_program(capsys):
+    for words in (["--device", "sim:bmg", "--script", "x.py"], ["--device", "emu:bmg"]):
+        assert cli.main(["report", f"{KERNELS}::gemm", "--signature", GEMM, *words]) != 0
+        assert "give emu:bmg" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--values", default="", help="values of integer arguments: M=4096 N=4096")
     parser.add_argument("--script", metavar="'FILE ARGUMENT ...'",
                         help="program to take the launch from")
+    parser.add_argument("--device", metavar="emu:NAME",
+                        help="run the script on an emulated device, and show how many instructions "
+                             "each line executed")
     parser.add_argument("--sanitize", action="store_true",
                         help="also run the script under the checks, and show the findings")
     parser.add_argument("--exact", action="store_true",
@@ -48,14 +52,27 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.sanitize and not arguments.script:
         raise ValueError("--sanitize needs --script: there is nothing else to run")
+    arguments.target = target_of(arguments)
     function = load_kernel(arguments.kernel)
     kernel, launch = (from_script if arguments.script else as_told)(arguments, function)
-    report = gathering.gathered(
+    report = replace(gathering.gathered(
         function, kernel, arguments.target, launch, findings=findings_of(arguments),
-        was_sanitized=arguments.sanitize, exact=arguments.exact)
+        was_sanitized=arguments.sanitize, exact=arguments.exact), executed=arguments.executed)
     arguments.output.write_text(page.to_html(report), encoding="utf-8")
     print(arguments.output)
     return 0
+
+
+def target_of(arguments: argparse.Namespace) -> str:
+    """The device's name; `arguments.executed` is to have the instructions of its lines."""
+    arguments.executed = None
+    if not arguments.device:
+        return str(arguments.target)
+    kind, _, name = arguments.device.partition(":")
+    if kind != "emu" or name not in TARGETS or not arguments.script:
+        raise ValueError(f"--device {arguments.device}: give emu:bmg or another of "
+                         f"{', '.join(TARGETS)}, with --script, a program that launches the kernel")
+    return name
 
 
 def compiled(arguments: argparse.Namespace, function: Any, variant: Any) -> Any:
@@ -116,7 +133,8 @@ def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]
     """The kernel as the script compiles it, and the launch with the longest predicted time."""
     from triton_xe.tools.report import gathering, watching
 
-    watched = watching.launches(shlex.split(arguments.script), arguments.target)
+    watched = watching.launches(
+        shlex.split(arguments.script), arguments.device or f"sim:{arguments.target}")
     variants = watched.variants.get(function.__name__, [])
     given = variants if arguments.signature is None else [variant_of(arguments)]
     kernels = [compiled(arguments, function, variant) for variant in given]
@@ -130,6 +148,9 @@ def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]
             f"{arguments.script} launches {function.__name__!r} with other constants, types or "
             "options than those of --signature, --num-warps and --num-stages: leave these out, or "
             "give " + " or ".join(map(str, variants)))
+    if arguments.device:
+        arguments.executed = gathering.lines_of_file(
+            watched.executed.get(same[0].name, {}), gathering.source_file(function))
     found = [(by_digest[seen.digest], gathering.Launch(seen.grid, seen.arguments))
              for seen in [s for s in same if s.was_run] or same]
     return max(found, key=lambda pair: gathering.timed(
@@ -142,5 +163,6 @@ def findings_of(arguments: argparse.Namespace) -> list[str]:
 
     if not arguments.sanitize:
         return []
-    watched = watching.launches(shlex.split(arguments.script), arguments.target, sanitize=True)
+    watched = watching.launches(
+        shlex.split(arguments.script), f"sim:{arguments.target}", sanitize=True)
     return [watched.error] if watched.error else []

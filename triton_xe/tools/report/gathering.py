@@ -65,6 +65,22 @@ class Report:
     findings: Sequence[str] = field(default=())
     """Findings of the sanitizer, if it was run."""
     was_sanitized: bool = False
+    executed: Mapping[int, int] | None = None
+    """Line -> instructions of threads executed for it, of all launches; 0 has all other ones."""
+
+
+def lines_of_file(executed: Mapping[str, int], file: str) -> Mapping[int, int]:
+    """Instructions by line of one file; 0 has those of other files and without a line.
+
+    >>> lines_of_file({"a.py:3": 5, "b.py:3": 2, "": 1}, "a.py")
+    {0: 3, 3: 5}
+    """
+    found = {0: 0}
+    for place, count in executed.items():
+        name, _, line = place.rpartition(":")
+        number = int(line) if name == file else 0
+        found[number] = found.get(number, 0) + count
+    return found
 
 
 def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:

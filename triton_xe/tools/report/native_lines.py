@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +43,15 @@ def with_lines(module: bytes, kernel: str, file: str) -> bytes:
     """The module with the lines from `file`, without its attached texts."""
     text = attached_llvm_ir(module)
     return _marked(_named(text), _lines(parse_module(canonical(text)), kernel, file), kernel, file)
+
+
+def file_of(module: bytes, kernel: str) -> str:
+    """The source file that most instructions of a kernel come from; "" if none has a line."""
+    parsed = parse_module(canonical(attached_llvm_ir(module)))
+    found = (parsed.source_line(i.line, i.debug)
+             for block in parsed.functions[kernel].blocks for i in block.instructions)
+    files = Counter(place[0] for place in found if place is not None)
+    return max(files, key=files.__getitem__, default="")
 
 
 def _named(text: str) -> bytes:

@@ -117,10 +117,18 @@ def _split(report: Report) -> str:
     buttons = "".join(f'<button data-stage="{s.name}">{s.name}</button>' for s in report.stages)
     stages = "".join(map(_stage, report.stages))
     return (f"<p class=soft>Point at a line: what it became, or came from, lights up. Click: the "
-            f"other side scrolls there.{_no_assembly(report)}</p>"
+            f"other side scrolls there.{_no_assembly(report)}{_executed_text(report)}</p>"
             f"<div class=tabs role=tablist>{buttons}</div><div class=split>"
             f"<div class='pane code'>{_source(report)}</div>"
             f"<div class='pane code'>{stages}</div></div>")
+
+
+def _executed_text(report: Report) -> str:
+    if report.executed is None:
+        return ""
+    total, rest = sum(report.executed.values()), report.executed.get(0, 0)
+    return (f" Executed: instructions of threads that the emulated device ran for a line, in all "
+            f"launches; {quantity(total)} in all, {quantity(rest)} of them without a line here.")
 
 
 def _no_assembly(report: Report) -> str:
@@ -130,7 +138,8 @@ def _no_assembly(report: Report) -> str:
 
 
 def _source(report: Report) -> str:
-    columns = ("us predicted", "bytes", "messages") if report.timed else ()
+    costs = ("us predicted", "bytes", "messages") if report.timed else ()
+    columns = (*costs, *(("executed",) if report.executed is not None else ()))
     head = "".join(f"<th>{name}" for name in ("", *columns, ""))
     return f"<table><tr>{head}</tr>{''.join(_rows(report))}</table>"
 
@@ -142,6 +151,7 @@ def _rows(report: Report) -> Iterator[str]:
             yield "<tr><td>&#8942;</td></tr>"
         before = number
         yield (f'<tr data-l="{number}"><td class=soft>{number}</td>{_costs(report.timed, number)}'
+               f"{_executed(report, number)}"
                f"<td>{escape(text)}</td></tr>")
 
 
@@ -155,6 +165,13 @@ def _costs(timed: Timed | None, number: int) -> str:
     values = (quantity(v) if v else "" for v in (cost.bytes, cost.messages))
     return (f"<td class=share><i style='width:{share:.1f}%'></i>{microseconds(cost.us)}</td>"
             + "".join(f"<td>{v}</td>" for v in values))
+
+
+def _executed(report: Report, number: int) -> str:
+    if report.executed is None:
+        return ""
+    count = report.executed.get(number, 0)
+    return f"<td>{quantity(count) if count else ''}</td>"
 
 
 def _stage(stage: Stage) -> str:

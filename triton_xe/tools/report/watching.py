@@ -51,6 +51,8 @@ class Watched(NamedTuple):
     """Variants by the kernel's name."""
     error: str
     """The error that ended the script; empty if there was none."""
+    executed: Mapping[str, Mapping[str, int]] = {}
+    """Kernel -> `file:line` -> instructions of threads that an emulated device executed for it."""
 
 
 def digest(llvm_ir: str) -> str:
@@ -61,10 +63,11 @@ def digest(llvm_ir: str) -> str:
 
 
 def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> Watched:
-    """The launches of a script on a simulated device."""
+    """The launches of a script on a device, `sim:NAME` or `emu:NAME`."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         out = Path(folder) / "launches.json"
-        environment = knobs.process_environment() | {"TRITON_XE_DEVICE": f"sim:{device}"}
+        environment = knobs.process_environment() | {"TRITON_XE_DEVICE": device}
+        environment |= {"TRITON_XE_LINES": "1"} if device.startswith("emu:") else {}
         environment |= {"TRITON_XE_SANITIZE": "1"} if sanitize else {}
         done = subprocess.run(
             [sys.executable, "-m", __spec__.name, str(out), *script], env=environment,
@@ -72,9 +75,10 @@ def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> W
         if not out.exists():
             raise ValueError(f"{script[0]} ended with exit code {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")
-        found, variants, error = json.loads(out.read_text())
+        found, variants, error, executed = json.loads(out.read_text())
     return Watched([Seen(name, digest, tuple(grid), *rest) for name, digest, grid, *rest in found],
-                   {name: [Variant(*v) for v in all_] for name, all_ in variants.items()}, error)
+                   {name: [Variant(*v) for v in all_] for name, all_ in variants.items()}, error,
+                   executed)
 
 
 def spelled(
@@ -103,6 +107,7 @@ def watch(out: Path, script: Sequence[str]) -> None:
     from triton import knobs as triton_knobs
 
     from triton_xe.runtime.simulator import clock
+    from triton_xe.tools.report import executed_lines
 
     variants: dict[str, dict[Variant, None]] = {}
 
@@ -125,6 +130,7 @@ def watch(out: Path, script: Sequence[str]) -> None:
             seen[key] = found
 
     clock.tell(note)
+    emulated = executed_lines.emulated()
     sys.argv = list(script)
     sys.path.insert(0, str(Path(script[0]).resolve().parent))
     error = ""
@@ -133,7 +139,8 @@ def watch(out: Path, script: Sequence[str]) -> None:
     except Exception as raised:  # whatever the user's script ends with is what there is to say
         error = f"{type(raised).__name__}: {raised}"
     kernels = {name: list(found) for name, found in variants.items()}
-    out.write_text(json.dumps(Watched(list(seen.values()), kernels, error)))
+    out.write_text(json.dumps(Watched(list(seen.values()), kernels, error,
+                                       executed_lines.counts(emulated))))
 
 
 if __name__ == "__main__":
