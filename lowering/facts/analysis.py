@@ -67,8 +67,9 @@ class Facts:
 
     def of(self, value: SSAValue) -> Fact:
         """The fact of a value."""
-        found = self._known.get(value)
-        return self._solve(value) if found is None else found
+        if value not in self._known:
+            self.solve([value])
+        return self._known[value]
 
     def range(self, value: SSAValue) -> Range:
         """The least and the greatest number that elements can be, as signed numbers."""
@@ -101,8 +102,9 @@ class Facts:
                 users.setdefault(source, []).append(made)
         return users
 
-    def _solve(self, value: SSAValue) -> Fact:
-        order = self.unsolved([value])
+    def solve(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """Solve values at once; returns those that had no facts, each after its sources."""
+        order = self.unsolved(values)
         users = self._users(order)
         found: dict[SSAValue, Fact] = {}
         changes: dict[SSAValue, int] = {}
@@ -120,7 +122,7 @@ class Facts:
             found[at] = new
             waiting += [user for user in users.get(at, ()) if user in found]
         self._known |= found
-        return found[value]
+        return order
 
     def unsolved(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Values without facts that some values depend on, each after its sources.

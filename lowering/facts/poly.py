@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from triton_xe.hardware.block_2d import Guard, Relation
 
@@ -80,8 +81,12 @@ class Poly:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Poly) and self.terms == other.terms
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(frozenset(self.terms.items()))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __add__(self, other: Poly | int) -> Poly:
         return self._plus(other, 1)

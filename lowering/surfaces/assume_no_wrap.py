@@ -59,7 +59,8 @@ class AssumeNoWrapPass(TargetedPass):
 
 def _assume(function: FuncOp) -> None:
     proved, used = Facts(), list(_used(function))
-    doubtful = [v for v in proved.unsolved(used) if _is_doubtful(v, proved)]
+    order = proved.solve(used)
+    doubtful = [v for v in order if _is_doubtful(v, proved)]
     if not doubtful:
         return
     ideal = proved.idealised(doubtful)
