@@ -7,7 +7,9 @@ thread ends and all branch targets are known.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -54,11 +56,12 @@ class Program:
         self.device, self.name, self.code = device, name, code
         self.target = target(device)
         self.grf_bytes = self.target.grf_bytes
-        elements = iga.decode(device, code) if decoded is None else decoded
-        self.labels: Mapping[str, int] = {
-            e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
-        self.instructions = tuple(
-            instruction_of(e) for e in elements if e["kind"] == "I" and e["op"] != _PADDING)
+        with _without_collection():
+            elements = iga.decode(device, code) if decoded is None else decoded
+            self.labels: Mapping[str, int] = {
+                e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
+            self.instructions = tuple(
+                instruction_of(e) for e in elements if e["kind"] == "I" and e["op"] != _PADDING)
         if not self.instructions:
             raise DeviceError(f"kernel {name} has no instructions")
         self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
@@ -85,7 +88,9 @@ class Program:
         size = min(_FIRST_BYTES, available)
         while size:
             code = space.copy(address, size)
-            if decoded := _whole(iga.decode_part(device, code)):
+            with _without_collection():
+                decoded = _whole(iga.decode_part(device, code))
+            if decoded:
                 return cls(device, code[: decoded[-1]["pc"] + 16], name, decoded)
             if size >= min(available, _MOST_BYTES):
                 break
@@ -97,7 +102,8 @@ class Program:
     def steps(self) -> list[Step]:
         """The functions of the instructions; one without definition raises when it runs."""
         if self._steps is None:
-            self._steps = [self._step(number) for number in range(len(self.instructions))]
+            with _without_collection():
+                self._steps = [self._step(number) for number in range(len(self.instructions))]
         return self._steps
 
     @property
@@ -153,6 +159,21 @@ class Program:
             return _nothing
         number = barrier_of(instruction, self.grf_bytes)
         return lambda threads, running: Wait(number(threads))
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the collector of cyclic garbage, which takes half the time of building a program.
+
+    A program's objects are many and live on, so that there is nothing to collect.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _whole(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

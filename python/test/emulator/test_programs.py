@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import numpy as np
@@ -89,3 +90,15 @@ def test_faults_name_the_source_line():
     text = open(loop_kernels.__file__).read().splitlines()[int(found[2]) - 1]
     assert "tl.load" in text
     assert not source_lines("mov (1) r1 r2\n", program.instructions)
+
+
+def test_the_garbage_collector_is_as_before():
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            Program("bmg", code("bmg", "nop"))
+            with pytest.raises(DeviceError):
+                Program("bmg", b"\xff" * 16)
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()

@@ -37,7 +37,8 @@ class Dispatcher:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.kernels = self.launches = self.instructions = 0
-        self._programs: dict[tuple[int, bytes], Program] = {}
+        self._programs: dict[bytes, list[Program]] = {}
+        """Programs by their first bytes."""
 
     def __call__(self, words: Words, space: AddressSpace, bases: Mapping[str, int]) -> None:
         descriptor = words[-21:-13]
@@ -48,14 +49,16 @@ class Dispatcher:
         self.instructions += launch.instructions
 
     def _program(self, space: AddressSpace, address: int) -> Program:
-        """The program at an address; memory may get another one there."""
-        key = address, space.copy(address, min(_KEY_BYTES, space.bytes_from(address)))
-        found = self._programs.get(key)
-        if found is not None and space.copy(address, len(found.code)) == found.code:
-            return found
+        """The program at an address; equal code at several addresses is one program."""
+        available = space.bytes_from(address)
+        known = self._programs.setdefault(space.copy(address, min(_KEY_BYTES, available)), [])
+        for program in known:
+            size = len(program.code)
+            if size <= available and space.copy(address, size) == program.code:
+                return program
         self.kernels += 1
-        self._programs[key] = Program.at(self.target.name, space, address)
-        return self._programs[key]
+        known.append(Program.at(self.target.name, space, address))
+        return known[-1]
 
 
 def dispatch_of(words: Words, space: AddressSpace, bases: Mapping[str, int]) -> Dispatch:
