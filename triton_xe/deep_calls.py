@@ -13,12 +13,12 @@ _lock = Lock()
 
 
 @contextmanager
-def room_for(calls: int = MANY) -> Iterator[None]:
-    """Raise the recursion limit by `calls`; all threads share the limit."""
+def room_for() -> Iterator[None]:
+    """Raise the recursion limit by `MANY` calls; all threads share the limit."""
     with _lock:
-        sys.setrecursionlimit(sys.getrecursionlimit() + calls)
+        sys.setrecursionlimit(sys.getrecursionlimit() + MANY)
     try:
         yield
     finally:
         with _lock:
-            sys.setrecursionlimit(sys.getrecursionlimit() - calls)
+            sys.setrecursionlimit(sys.getrecursionlimit() - MANY)
