@@ -30,7 +30,7 @@ from benchmarks import compatibility
 from triton_xe import knobs
 from triton_xe.runtime.torch_xpu import compilation
 
-COMPILERS = ("g++", "g++-11", "g++-12", "g++-13", "g++-14", "clang++", "clang++-14")
+COMPILERS = ("g++", "g++-11", "g++-12", "g++-13", "g++-14", "clang++", "clang++-14", "clang++-19")
 HEADERS = "torch/include/"
 PIECE = 4 << 20
 """Bytes per request; a wheel's headers are adjacent and take three requests."""
