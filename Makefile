@@ -7,6 +7,8 @@
 # make quick   the tests that need no toolchain, under three minutes on two cores
 # make test-torches    check the C++ of the simulated device with the headers of torch's versions
 #                      (TORCHES; empty: all of the table in docs/install.md, which it writes)
+# make test-packages   run Helion's autotuner, and samples of libraries' own tests (SOURCES:
+#                      NAME=FOLDER names a checkout where the repository cannot be reached)
 # make test-hosts      run the simulator's tests of the host's instructions without AVX-512
 # make check   linters, strict types on the built package, and plain words
 #
@@ -42,7 +44,7 @@ ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions test-torches test-hosts smoke quick bench ledger check docs wheel clean
+.PHONY: demo test test-versions test-torches test-hosts test-packages smoke quick bench ledger check docs wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -61,6 +63,9 @@ test-torches: $(VENV)/ready
 
 test-hosts: $(VENV)/ready
 	TRITON_XE_HOST_CPU=x86-64-v3 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ON_HOSTS)
+
+test-packages: $(VENV)/ready
+	$(BIN)/python python/dev/packages.py $(SOURCES)
 
 smoke: $(VENV)/ready
 	$(BIN)/python -m pytest -q -m smoke
