@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,9 @@ import torch
 import triton
 import triton.language as tl
 from triton import knobs
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource, make_backend
 from triton.runtime.cache import FileCacheManager, RemoteCacheBackend, RemoteCacheManager
 
 from triton_xe.errors import UnsupportedError
@@ -545,3 +549,26 @@ def test_fpsan_uses_the_numbers_that_libtriton_uses(
     assert form.factors == factors
     assert form.mixed(form.one * A) * factors[0] & form.magnitude == 1
     assert form.mixed(form.one * A) * factors[1] & form.magnitude == form.magnitude
+
+
+def llvm_for_cuda(mode: str) -> str:
+    """The LLVM IR that Triton itself writes for `regrouped` on another vendor's GPU."""
+    target, signature = GPUTarget("cuda", 90, 32), dict.fromkeys(("x", "y", "out"), "*fp32")
+    backend, source = make_backend(target), ASTSource(regrouped, signature, {"B": 32})
+    options = backend.parse_options({"instrumentation_mode": mode})
+    context, stages = ir.context(), {}
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    backend.add_stages(stages, options, source.language)
+    module = source.make_ir(target, options, backend.get_codegen_implementation(options),
+                            backend.get_module_map(), context)
+    for stage in ("ttir", "ttgir", "llir"):
+        module = stages[stage](module, {})
+    return str(module)
+
+
+def test_fpsan_leaves_no_arithmetic_of_floats_on_other_gpus_either() -> None:
+    """Its results are therefore not those of floats: `a * (b + 1) - b * a` is `a` to the bit."""
+    arithmetic = r" (fadd|fsub|fmul|call float @llvm.fma)"
+    assert re.search(arithmetic, llvm_for_cuda(""))
+    assert not re.search(arithmetic, llvm_for_cuda("fpsan"))
