@@ -24,13 +24,13 @@
 #define PAGE 4096
 #define SPIN_NS 300000
 
+static inline void pause_cpu(void) {
 #if defined(__x86_64__)
-#define pause_cpu() __builtin_ia32_pause()
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
-#define pause_cpu() __asm__ volatile("yield")
-#else
-#define pause_cpu() (void)0
+    __asm__ volatile("yield");
 #endif
+}
 
 /* Memory of one thread for shared local memory and tiles, of which each launch zeroes a part. */
 struct memory { char *start; size_t size; };
