@@ -7,6 +7,8 @@
 # make quick   the tests that need no toolchain, under three minutes on two cores
 # make test-torches    check the C++ of the simulated device with the headers of torch's versions
 #                      (TORCHES; empty: all of the table in docs/install.md, which it writes)
+# make test-machines   test the wheel on Python 3.14, and import the one for arm64 under emulation
+#                      (MACHINES; needs root and debootstrap where there is no such interpreter)
 # make test-packages   run Helion's autotuner, and samples of libraries' own tests (SOURCES:
 #                      NAME=FOLDER names a checkout where the repository cannot be reached)
 # make test-hosts      run the simulator's tests of the host's instructions without AVX-512
@@ -44,7 +46,8 @@ ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions test-torches test-hosts test-packages smoke quick bench ledger check docs wheel clean
+.PHONY: demo test test-versions test-torches test-hosts test-machines test-packages \
+  smoke quick bench ledger check docs wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -66,6 +69,9 @@ test-hosts: $(VENV)/ready
 
 test-packages: $(VENV)/ready
 	$(BIN)/python python/dev/packages.py $(SOURCES)
+
+test-machines: $(VENV)/ready
+	$(BIN)/python python/dev/other_machines.py $(MACHINES)
 
 smoke: $(VENV)/ready
 	$(BIN)/python -m pytest -q -m smoke
