@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
@@ -155,7 +156,7 @@ class Facts:
 
     def _computed(self, value: SSAValue, given: Sequence[Fact]) -> Fact:
         """A value's fact from those of its sources, as far as a loop has handed them back."""
-        op = value.owner
+        op: Any = value.owner
         if type(value) is BlockArgument:
             return _block_argument(value, given)
         if type(op) in RULES and len(given) == len(self._sources[value]):
@@ -179,7 +180,7 @@ class Facts:
 
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
     """Values that a fact is computed from, and those that only a loop's back edge passes."""
-    op = value.owner
+    op: Any = value.owner
     if type(value) is BlockArgument:
         held = carried(value)
         if held is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -99,10 +99,10 @@ Needs = dict[Operation, list[Guard] | None]
 
 def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
     """True if a value may have wrapped around, or is a quotient of a negative number."""
-    op = value.owner
+    op: Any = value.owner
     if isinstance(op, RING):
         return facts.wraps(op)
-    return isinstance(op, tuple(_UNSIGNED)) and facts.range(op.operands[0])[0] < 0
+    return type(op) in _UNSIGNED and facts.range(op.operands[0])[0] < 0
 
 
 def _conditions(order: Iterable[SSAValue], doubtful: set[SSAValue], affine: Affine) -> Needs:
