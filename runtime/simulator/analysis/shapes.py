@@ -397,11 +397,11 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if op == "or" and "disjoint" in i.flags:
         op = "add"
     if op == "add":
-        return tabled(normalise(ta + tb, t), _carry_bits(bits_a, bits_b, t), t, exact)
+        return _sum(ta + tb, _carry_bits(bits_a, bits_b, t), t, exact, has_base=a.pure or b.pure)
     if op == "sub":
         low = (bits_a | bits_b) & -(bits_a | bits_b)
         bits = mask_of(t) & ~(low - 1) if bits_b else bits_a
-        return tabled(normalise(ta - tb, t), bits, t, exact)
+        return _sum(ta - tb, bits, t, exact, has_base=b.pure)
     if op in ("or", "xor"):
         if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
             return _bits_by_constant(op, ta, bits_a, _const_of(b), t) or _all_uniform(shapes)
@@ -412,6 +412,20 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if constant is None:
         return _all_uniform(shapes)
     return _by_constant(op, ta, bits_a, constant, t, shapes, exact=exact)
+
+
+def _sum(
+    constants: Table, bits: int, t: Type, exact: bool, *, has_base: bool = False
+) -> Shape:
+    """A tabled value; `exact` if the operation has `nsw`, and its operands do not wrap around.
+
+    The base may wrap around still, unless it is that of an operand (`has_base`), or between values
+    of lanes; and so may the constants.
+    """
+    table = normalise(constants, t)
+    is_between = int(table.min()) <= 0 <= int(table.max())
+    kept = exact and (has_base or is_between) and bool((table == constants).all())
+    return tabled(table, bits, t, kept or has_room(table, bits, t, signed=True))
 
 
 def _bits_by_constant(
@@ -433,11 +447,12 @@ def _by_constant(
             return _all_uniform(shapes)
         return tabled(normalise(table & constant, t), bits & constant, t)
     if op == "shl" and 0 <= constant < t.scalar.bits:
-        return tabled(normalise(table << constant, t), bits << constant, t, exact)
+        return _sum(table << constant, bits << constant & mask_of(t), t, exact)
     if op == "mul":
         span = (1 << (bits.bit_length() + abs(constant).bit_length())) - 1 if constant > 0 else -1
         step = low * (constant & -constant)
-        return tabled(normalise(table * constant, t), span & ~(step - 1) if step else 0, t, exact)
+        bits = span & ~(step - 1) & mask_of(t) if step else 0
+        return _sum(table * constant, bits, t, exact)
     return _divide_by_constant(op, table, bits, constant, t, shapes)
 
 
