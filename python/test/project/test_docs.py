@@ -139,15 +139,22 @@ def test_files_of_the_sources_exist(page):
 
 
 def test_troubleshooting_names_messages_that_there_are():
-    """In our sources, in torch and in Triton; text that a line break parts is joined."""
+    """In our sources, torch, Triton and Python; text that a line break parts is joined."""
     import torch
     import triton
+
+    def endless():
+        endless()
+
+    with pytest.raises(RecursionError) as python:
+        endless()
 
     files = [path for room in ("triton_xe", "backend", "lowering", "runtime")
              for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".cpp")]
     files += [Path(torch.__file__).parent / "xpu/__init__.py",
               Path(triton.__file__).parent / "runtime/errors.py"]
     said = "".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in files)
+    said += str(python.value)
     rows = (ROOT / "docs/troubleshooting.md").read_text().splitlines()
     phrases = [phrase for row in rows if row.startswith("| `")
                for phrase in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
