@@ -190,7 +190,11 @@ def test_checks_are_left_to_the_simulator(
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize(("device", "kernels"), [("bmg", 20), ("pvc", 12), ("dg2", 12)])
+@pytest.mark.parametrize(("device", "kernels"), [
+    ("bmg", 6), ("pvc", 4), ("dg2", 4),
+    *(pytest.param(*more, marks=pytest.mark.slow)
+      for more in (("bmg", 20), ("pvc", 12), ("dg2", 12))),
+])
 def test_random_stores_leave_the_same_as_native_code(
     device: str, kernels: int, tmp_path: Path
 ) -> None:

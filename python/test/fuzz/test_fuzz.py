@@ -142,10 +142,14 @@ NARROW = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(("device", "level", "kernels", "draws", "how"), [
-    ("bmg", "", 30, 25, []),
-    pytest.param("pvc", "x86-64-v3", 30, 25, [], marks=NARROW),
-    ("dg2", "", 20, 25, []),
-    ("bmg", "", 8, 3, ["--in-step"]),
+    ("bmg", "", 10, 10, []),
+    pytest.param("pvc", "x86-64-v3", 10, 10, [], marks=NARROW),
+    ("dg2", "", 10, 10, []),
+    ("bmg", "", 4, 3, ["--in-step"]),
+    pytest.param("bmg", "", 30, 25, [], marks=pytest.mark.slow),
+    pytest.param("pvc", "x86-64-v3", 30, 25, [], marks=[NARROW, pytest.mark.slow]),
+    pytest.param("dg2", "", 20, 25, [], marks=pytest.mark.slow),
+    pytest.param("bmg", "", 8, 3, ["--in-step"], marks=pytest.mark.slow),
 ])
 def test_stores_leave_what_some_order_of_them_leaves(
     device, level, kernels, draws, how, tmp_path, monkeypatch
