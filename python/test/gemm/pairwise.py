@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
+import pytest
+
 Case = dict[str, Any]
 
 
@@ -19,14 +21,15 @@ def every_case(
 
 
 def covering_cases(
-    factors: Mapping[str, Sequence[Hashable]], allowed: Callable[[Case], bool]
+    factors: Mapping[str, Sequence[Hashable]], allowed: Callable[[Case], bool], strength: int = 2
 ) -> list[Case]:
     """A small selection of `every_case` in which each pair of values that can meet does meet.
 
-    Greedy and deterministic: the case with the most new pairs is taken next, the first on a tie.
+    `strength` is how many values meet: with 1, each value is in some case.  Greedy and
+    deterministic: the case with the most new pairs is taken next, the first on a tie.
     """
     cases = every_case(factors, allowed)
-    pairs = [frozenset(combinations(case.items(), 2)) for case in cases]
+    pairs = [frozenset(combinations(case.items(), strength)) for case in cases]
     missing = set().union(*pairs)
     chosen: list[Case] = []
     while missing:
@@ -34,3 +37,14 @@ def covering_cases(
         chosen.append(cases[best])
         missing -= pairs[best]
     return chosen
+
+
+def settings(*, strength: int = 2, **factors: Sequence[Hashable]) -> tuple[str, list[Any]]:
+    """Arguments of `parametrize` for the product of the values; only a covering selection is quick.
+
+    The other cases have the mark `slow`.
+    """
+    quick = covering_cases(factors, lambda case: True, strength)
+    return ",".join(factors), [
+        pytest.param(*case.values(), marks=() if case in quick else pytest.mark.slow)
+        for case in every_case(factors, lambda case: True)]

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from python.test.gemm.pairwise import covering_cases, every_case
+from python.test.gemm.pairwise import covering_cases, every_case, settings
 
 FACTORS = {"a": (1, 2, 3), "b": "xyz", "c": (False, True), "d": (0, 1)}
 
@@ -24,3 +24,13 @@ def test_every_pair_that_can_meet_meets_in_few_cases():
     assert pairs(few) == pairs(every_case(FACTORS, allowed))
     assert len(few) <= 13
     assert covering_cases(FACTORS, allowed) == few
+
+
+def test_only_a_selection_of_settings_is_quick():
+    names, cases = settings(a=(1, 2, 3), b="xyz", c=(False, True))
+    assert (names, len(cases)) == ("a,b,c", 18)
+    assert sum(not case.marks for case in cases) == 9
+    _, cases = settings(strength=1, a=(1, 2, 3), b="xyz", c=(False, True))
+    quick = [case.values for case in cases if not case.marks]
+    assert len(quick) == 3
+    assert [set(values) for values in zip(*quick, strict=True)] == [{1, 2, 3}, set("xyz"), {0, 1}]

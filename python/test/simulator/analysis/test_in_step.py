@@ -11,6 +11,7 @@ import pytest
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
 from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.simulator import device as simulated
 from triton_xe.runtime.simulator.analysis import in_step
@@ -201,15 +202,15 @@ def test_sums_along_rows_and_layouts_in_step(monkeypatch: pytest.MonkeyPatch, dt
     np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize("num_warps", [2, 4])
-@pytest.mark.parametrize(("source", "to"), [
-    (np.int8, np.float32), (np.float16, np.float32), (np.uint8, np.float16),
-    (np.int16, np.int64), (np.int8, np.int32),
-])
+@pytest.mark.parametrize(*settings(
+    types=((np.int8, np.float32), (np.float16, np.float32), (np.uint8, np.float16),
+           (np.int16, np.int64), (np.int8, np.int32)),
+    num_warps=(2, 4), strength=1))
 def test_layouts_change_between_types_in_step(
-    monkeypatch: pytest.MonkeyPatch, source: Any, to: Any, num_warps: int
+    monkeypatch: pytest.MonkeyPatch, types: tuple[Any, Any], num_warps: int
 ) -> None:
     """Whole programs, and one that comes to the code that was left out."""
+    source, to = types
     for n in (4096, 4000, 3001):
         x = np.random.default_rng(n).integers(0, 100, n).astype(source)
         y = np.empty(n, to)

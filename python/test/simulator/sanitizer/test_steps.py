@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
 
@@ -67,13 +68,14 @@ def rows(x, y, N, STRIDE, IN_PLACE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.c
     tl.store((x if IN_PLACE else y) + at, v + 1 + tl.program_id(0), inside)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize(("n", "warps"), [(333, 4), (501, 2), (77, 1), (510, 8)])
+@pytest.mark.parametrize(*settings(
+    dtype=(torch.int8, torch.float16, torch.float32, torch.int64), in_place=(False, True),
+    size=((333, 4), (501, 2), (77, 1), (510, 8))))
 def test_rows_that_take_several_accesses_of_each_lane(
-    dtype: torch.dtype, in_place: bool, n: int, warps: int, monkeypatch: Any
+    dtype: torch.dtype, in_place: bool, size: tuple[int, int], monkeypatch: Any
 ) -> None:
     """Rows that end too late are found: in the memory behind, and where the next row begins."""
+    n, warps = size
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
     x = torch.zeros(5, n, dtype=dtype, device="xpu")
     y = torch.empty_like(x)
