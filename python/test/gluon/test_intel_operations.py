@@ -50,9 +50,9 @@ def product(
     intel.store_2d(intel.surface(c_ptr, [M, N], [N, 1]), [row, column], total)
 
 
-WHOLE = (64, 64, 64), (64, 64, 32), (2, 2), (4, 2), ""
-CUT = (70, 100, 90), (32, 64, 64), (4, 1), (1, 4), ""
-TRANSPOSED = (64, 128, 64), (64, 64, 32), (4, 1), (2, 4), "ab"
+WHOLE = (32, 32, 64), (32, 32, 32), (2, 2), (2, 1), ""
+CUT = (38, 50, 45), (16, 32, 32), (2, 1), (1, 2), ""
+TRANSPOSED = (32, 64, 64), (32, 32, 32), (2, 1), (2, 2), "ab"
 
 
 @pytest.mark.parametrize(("dtype", "sizes", "blocks", "warps", "cluster", "transposed"), [

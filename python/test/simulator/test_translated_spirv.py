@@ -60,12 +60,12 @@ def _softmax() -> Any:
 
 def _matmul() -> Any:
     a, b = _random(100, 72).half(), _random(72, 96).half()
-    return matmul.matmul(a, b, activation="leaky_relu", blocks=(64, 64, 32), num_warps=4)
+    return matmul.matmul(a, b, activation="leaky_relu", blocks=(32, 32, 32), num_warps=4)
 
 
 def _matmul_descriptor() -> Any:
     a, b = _random(100, 72).half(), _random(96, 72).half().T
-    return matmul_descriptor.matmul(a, b, blocks=(64, 64, 32), num_warps=4)
+    return matmul_descriptor.matmul(a, b, blocks=(32, 32, 32), num_warps=4)
 
 
 def _attention() -> Any:
