@@ -6,8 +6,6 @@ import torch
 import triton
 import triton.language as tl
 
-from triton_xe.spirv import WIDE
-
 
 @triton.jit
 def product(a_ptr, b_ptr, c_ptr, m, n, k, sa, sb, sc, HOW: tl.constexpr,
@@ -53,20 +51,17 @@ def expected(a, b, how, step):
 
 
 @pytest.mark.parametrize("kinds", [("float16", "float16"), ("bfloat16", "float32")])
-@pytest.mark.parametrize(("how", "reordered"), [
-    ("plain", True), ("rows added", True), ("begins with rows", False),
-    ("also untransposed", False), ("scaled", False),
-])
+@pytest.mark.parametrize(
+    "how", ["plain", "rows added", "begins with rows", "also untransposed", "scaled"])
 @pytest.mark.parametrize("tile", [(64, 64, 32, 4), (16, 32, 64, 1)])
-def test_sums_of_transposed_factors(kinds, how, reordered, tile):
+def test_sums_of_transposed_factors(kinds, how, tile):
     into = getattr(torch, kinds[0])
     m_tile, n_tile, k_tile, warps = tile
     m, n, k = 2 * m_tile - 8, n_tile, 2 * k_tile  # rows are added over whole blocks
     rng = np.random.default_rng(len(how))
     a, b = (rng.integers(-2, 3, (k, size)).astype(np.float32) for size in (2 * m_tile, n))
     c = torch.zeros(m, n, dtype=getattr(torch, kinds[1])).to("xpu")
-    made = product[(2, 1)](
+    product[(2, 1)](
         torch.from_numpy(a).to(into).to("xpu"), torch.from_numpy(b).to(into).to("xpu"), c,
         m, n, k, 2 * m_tile, n, n, how, m_tile, n_tile, k_tile, num_warps=warps)
     assert np.array_equal(c.float().cpu().numpy(), expected(a, b, how, k_tile)[:m])
-    assert (f"{WIDE}halves" in made.asm["llir"]) is reordered
