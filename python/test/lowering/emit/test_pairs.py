@@ -106,7 +106,7 @@ def check(given: dict[str, Any], warps: int, seed: int) -> None:
 
 
 QUICK = (0, 4, 5, 6, 7)
-"""Of the drawn cases: each value is in one of them.  The others are run with --full."""
+"""A selection of the drawn cases that has each value once; the others run with --full."""
 
 
 def cases(count: int, seed: int) -> list[Any]:

@@ -49,7 +49,7 @@ def random_guard(choose, symbols):
 
 
 def remainder(x, y):
-    """What is left of a quotient that is cut towards zero."""
+    """The remainder of a quotient that is cut towards zero."""
     return abs(x) % abs(y) * (1 if x >= 0 else -1)
 
 
@@ -96,7 +96,7 @@ COMPUTED = {
 
 
 def in_kernel(module, result, numbers):
-    """What the operations before the last one compute; None after a division by zero."""
+    """The result of the operations before the last one; None after a division by zero."""
     found = {named(module, name): value for name, value in numbers.items()}
     for op in operation(module, "tt.func").regions[0].block.ops:
         if not op.results:
