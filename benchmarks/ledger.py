@@ -45,7 +45,6 @@ from triton_xe.runtime.level_zero.zebin import sections
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
 
 FILE = Path(__file__).with_name("ledger.csv")
 DEVICES = ("bmg", "pvc", "ptl", "lnl", "dg2")
@@ -105,8 +104,7 @@ def native(module: bytes, device: str, flags: str) -> Native:
     started = time.perf_counter()
     built = intel.compile_spirv(module, device, flags)
     igc = (time.perf_counter() - started) * 1e3
-    (listing,) = built.asm.values()
-    read = assembly.read(listing)
+    read = built.figures
     loop = read.hot_loop
     made = Native(
         loop=loop.issued, outside=read.whole.issued - loop.issued,

@@ -23,7 +23,7 @@ from examples.attention import attention_kernel
 from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
+from triton_xe.tools.native_figures import common_path
 
 SIZE = 4096
 
@@ -242,26 +242,19 @@ def compiled(name: str, device: str, **changed: int) -> Any:
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
 
 
-def listing_of(name: str, device: str) -> str:
+def native(name: str, device: str) -> intel.CompiledKernel:
     """The native code of a row."""
     kernel = compiled(name, device)
-    native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
-    (listing,) = native.asm.values()
-    return listing
-
-
-def figures(name: str, device: str) -> assembly.KernelFigures:
-    """Figures of the native code of a row."""
-    return assembly.read(listing_of(name, device))
+    return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
 def line(name: str, device: str) -> str:
     """One line of the table; the reason if the kernel does not compile."""
     try:
-        listing = listing_of(name, device)
+        built = native(name, device)
     except Exception as error:  # a table of all rows is worth more than the first failure
         return f"{name:26}{device:6}  {type(error).__name__}: {str(error).splitlines()[0][:90]}"
-    found, path = assembly.read(listing), assembly.common_path(listing)
+    found, path = built.figures, common_path(built.program)
     loop = found.hot_loop
     return (f"{name:26}{device:6}{loop.instructions:8}{loop.dpas:6}{found.spill_size:8}"
             f"{found.grf_count:6}{found.whole.instructions:8}{path.issued if path else '':>6}")

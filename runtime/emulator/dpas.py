@@ -47,11 +47,17 @@ def resets_reads(instruction: Instruction, following: Instruction | None) -> boo
     target = instruction.destination
     if "Atomic" not in instruction.options or target is None or following is None:
         return False
-    initial, *factors = instruction.sources
-    same = all((each.file, each.number, each.sub) == (target.file, target.number, target.sub)
-               for each in factors)
-    return initial.is_null and same and following.op == "dpas" and (
+    return multiplies_itself(instruction) and following.op == "dpas" and (
         following.destination == target)
+
+
+def multiplies_itself(instruction: Instruction) -> bool:
+    """True if both factors are the destination's old contents, without an accumulator."""
+    initial, *factors = instruction.sources
+    target = instruction.destination
+    return target is not None and initial.is_null and all(
+        (each.file, each.number, each.sub) == (target.file, target.number, target.sub)
+        for each in factors)
 
 
 def bits_of(operand: Operand) -> int:

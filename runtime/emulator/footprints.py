@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 
 from triton_xe.runtime.emulator.dpas import bits_of
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, Lsc, field, lsc
 from triton_xe.runtime.emulator.operands import elements
 from triton_xe.runtime.emulator.registers import SIZES
 
-_RESPONSE, _RESPONSE_BITS = 20, 31
+_LONGEST_NAMED = 31
+"""The response length in the descriptor of a 2D block of 31 or 32 registers."""
+_BLOCK_HEADER_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,36 @@ def _range(operand: Operand | None, size: int, grf_bytes: int) -> int:
 def _of_message(instruction: Instruction, grf_bytes: int) -> Footprint:
     address, data = instruction.sources[:2]
     descriptor = instruction.sources[3]
-    count = (int(descriptor.value, 0) >> _RESPONSE & _RESPONSE_BITS
-             if descriptor.kind == "immediate" else 1)
+    number = int(descriptor.value, 0) if descriptor.kind == "immediate" else 0
+    count = field(number, "response") if number else 1
     reads = _range(address, address.registers * grf_bytes, grf_bytes) | _range(
         data, data.registers * grf_bytes, grf_bytes)
+    is_known = instruction.subop in UNITS and field(number, "op") in OPERATIONS
+    if number and is_known and address.file != "s":
+        message = lsc(instruction, number, grf_bytes, is_xe2=True)
+        reads = _sent(message, address, data)
+        if message.operation == "load_block2d" and count == _LONGEST_NAMED:
+            count += 1
     return Footprint(reads, _range(instruction.destination, count * grf_bytes, grf_bytes))
+
+
+def _sent(message: Lsc, address: Operand, data: Operand) -> int:
+    """The bytes of addresses and data that the channels of a message send."""
+    grf_bytes, width = message.grf_bytes, message.instruction.width
+    if message.operation == "fence":
+        return 0
+    if message.operation.endswith("block2d"):
+        return _range(address, _BLOCK_HEADER_BYTES, grf_bytes) | _range(
+            data, data.registers * grf_bytes, grf_bytes)
+    if message.is_transposed:
+        return _range(address, message.address_bytes, grf_bytes) | _range(
+            data, len(message.components) * message.register_bytes, grf_bytes)
+    found = _range(address, width * message.address_bytes, grf_bytes)
+    for start in range(0, data.registers * grf_bytes, message.component_stride):
+        for lane in range(width):
+            first = start + lane * message.register_bytes + message.shift // 8
+            found |= _range(data, message.memory_bytes, grf_bytes) << first
+    return found
 
 
 def _of_dpas(instruction: Instruction, grf_bytes: int) -> Footprint:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -19,14 +20,18 @@ from triton_xe.hardware.target import TARGETS, is_target, target
 
 PLATFORMS: Mapping[str, tuple[int, int]] = {
     "Xe-HPG": (1, 2), "Xe-LPG": (1, 2), "Xe-LPG+": (1, 2), "Xe-HPC": (1, 4), "Xe2-HPG": (2, 0),
-    "Xe2-LPG": (2, 0), "Xe3-LPG": (3, 0),
+    "Xe2-LPG": (2, 0), "Xe3-LPG": (3, 0), "Xe3P-LPG": (3, 3), "Xe3P-XPC": (3, 3),
 }
 """Architecture -> major and minor number of the instruction set (`iga_gen_t`)."""
+READ_ONLY = ("Xe3P-LPG", "Xe3P-XPC")
+"""Architectures whose machine code is read, and not executed."""
 _LIBRARY = "libiga64.so.2"
 _HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
 _TEXT, _JSON = _HEX_FLOATS, _JSON_V2 | _HEX_FLOATS | _PCS
 _ELEMENT = '\n    {"kind":'
 """How each element begins in the JSON."""
+_BARE_DESCRIPTOR = re.compile(r'^\s*"kind":"IM", "value":"\w+"$', re.MULTILINE)
+"""The descriptor of a `sendg`, which libiga64 2.40 writes without braces."""
 _SYNTAX_EXTENSIONS = 3
 _SCOREBOARDS = 16
 
@@ -71,9 +76,14 @@ def _library() -> ctypes.CDLL:
             "run `triton-xe toolchain`, or install Intel's graphics compiler (libigc2)") from error
 
 
+def is_readable(device: str) -> bool:
+    """True if the machine code of a device can be read."""
+    return is_target(device) and target(device).architecture in PLATFORMS
+
+
 def is_emulated(device: str) -> bool:
     """True if the machine code of a device can be read, and executed."""
-    return is_target(device) and target(device).architecture in PLATFORMS
+    return is_readable(device) and target(device).architecture not in READ_ONLY
 
 
 def devices() -> list[str]:
@@ -85,7 +95,7 @@ class _Context:
     """One `iga_context_t` of a device, released at the end of a `with` block."""
 
     def __init__(self, device: str) -> None:
-        if not is_emulated(device):
+        if not is_readable(device):
             raise DeviceError(f"no emulated device {device!r}; known: {', '.join(devices())}")
         major, minor = PLATFORMS[target(device).architecture]
         self._options = _ContextOptions(ctypes.sizeof(_ContextOptions), major << 24 | minor)
@@ -129,7 +139,8 @@ def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = 
 
 def decode(device: str, code: bytes) -> list[dict[str, Any]]:
     """The elements of the code as IGA's JSON describes them: instructions and labels."""
-    elements: list[dict[str, Any]] = json.loads(_disassembled(device, code, _JSON))["elems"]
+    text = _BARE_DESCRIPTOR.sub(r"{\g<0>}", _disassembled(device, code, _JSON))
+    elements: list[dict[str, Any]] = json.loads(text)["elems"]
     return elements
 
 

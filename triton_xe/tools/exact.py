@@ -1,8 +1,9 @@
 """Instructions of a launch as Intel's compiler wrote them, for the time model.
 
-The hot loop of the listing corresponds to that of the LLVM IR.  Its number of rounds follows from
-the walk, and from how many of its products (or messages, without products) the compiler put into
-one round.  All other instructions run as often, on average, as the LLVM IR outside of its hot loop.
+The hot loop of the native code corresponds to that of the LLVM IR.  Its number of rounds follows
+from the walk, and from how many of its products (or messages, without products) the compiler put
+into one round.  All other instructions run as often, on average, as the LLVM IR outside of its
+hot loop.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from functools import cache
 from typing import Any
 
 from triton_xe.model.work import Issue
+from triton_xe.runtime.emulator.instruction import Instruction
+from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.estimate.launch_work import Kernel
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
+from triton_xe.tools.native_figures import hot_and_rest, pipe
 
 ISSUED = ("fp", "integer", "maths", "messages")
 
@@ -28,24 +31,23 @@ def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> I
     If Intel's compiler refuses the kernel, warn, and return `estimated`.
     """
     try:
-        text = listing(loaded.module, loaded.source.target.name, loaded.build_flags)
+        program = native(loaded.module, loaded.source.target.name, loaded.build_flags).program
     except intel.IntelCompilerError as error:
         warnings.warn(f"{loaded.name}: its native code cannot be counted ({error})",
                       RuntimeWarning, stacklevel=2)
         return estimated
-    return exact_issue(text, kernel, walk, estimated)
+    return exact_issue(program, kernel, walk, estimated)
 
 
 @cache
-def listing(module: bytes, device: str, flags: str) -> str:
-    """The assembly of a module with one kernel; `DeviceError` without Intel's compiler."""
-    (text,) = intel.compile_spirv(module, device, flags).asm.values()
-    return text
+def native(module: bytes, device: str, flags: str) -> intel.CompiledKernel:
+    """A compiled module with one kernel; `DeviceError` without Intel's compiler."""
+    return intel.compile_spirv(module, device, flags)
 
 
-def exact_issue(listing: str, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
-    """Instructions of a subgroup by the listing; products, barriers and waits as in `estimated`."""
-    inside, outside = (_counted(part, kernel.lanes) for part in assembly.hot_and_rest(listing))
+def exact_issue(program: Program, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
+    """Instructions of a subgroup in native code; products, barriers and waits as `estimated`."""
+    inside, outside = (_counted(part, kernel.lanes) for part in hot_and_rest(program))
     issues = kernel.issues
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
     hot = _hot_loop(kernel, issues)
@@ -60,7 +62,7 @@ def exact_issue(listing: str, kernel: Kernel, walk: Walk, estimated: Issue) -> I
 
 
 def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
-    """Rounds of the listing's loop."""
+    """Rounds of the native code's loop."""
     body = list(body)
     for name in ("dpas", "messages"):
         here, there = sum(getattr(issue, name) for issue in body), getattr(inside, name)
@@ -72,7 +74,7 @@ def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
 def _hot_loop(kernel: Kernel, issues: dict[str, Issue]) -> frozenset[str]:
     """Blocks of the innermost loop with most products, or with most messages; empty without loops.
 
-    The listing's hot loop is chosen by the same rule.
+    The native code's hot loop is chosen by the same rule.
     """
     loops = [frozenset(body) for body in kernel.program.loops.values()]
     inner = [one for one in loops if not any(two < one for two in loops)]
@@ -84,11 +86,16 @@ def _all(issue: Issue) -> float:
     return float(sum(getattr(issue, f.name) for f in fields(issue)))
 
 
-def _counted(instructions: Iterable[assembly.Instruction], lanes: int) -> Issue:
+def _counted(instructions: Iterable[Instruction], lanes: int) -> Issue:
     counts = dict.fromkeys((*ISSUED, "dpas"), 0.0)
-    for i in instructions:
-        pipe = i.pipe
-        if pipe:
-            counts[pipe] += i.repeats / 8 if pipe == "dpas" else (
-                1.0 if pipe == "messages" else max(i.width, min(lanes, 16)) / 16)
+    for each in instructions:
+        if name := pipe(each):
+            counts[name] += _cost(each, name, lanes)
     return Issue(**counts)
+
+
+def _cost(instruction: Instruction, pipe: str, lanes: int) -> float:
+    """Issues of 16 lanes, or of 8 rows."""
+    if pipe == "dpas":
+        return int(instruction.subop.partition("x")[2]) / 8
+    return 1.0 if pipe == "messages" else max(instruction.width, min(lanes, 16)) / 16

@@ -20,6 +20,9 @@ from pathlib import Path
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
+from triton_xe.runtime.emulator.kernel_info import kernel_info
+from triton_xe.runtime.emulator.listing import source_lines
+from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
 from triton_xe.runtime.ocloc import (
     INSTALL_HINT as INSTALL_HINT,
@@ -44,7 +47,8 @@ from triton_xe.runtime.ocloc import (
 from triton_xe.runtime.ocloc import (
     toolchain_root as toolchain_root,
 )
-from triton_xe.tools.listings.undefined_registers import undefined_reads
+from triton_xe.tools.native_figures import KernelFigures, figures
+from triton_xe.tools.undefined_registers import payload, undefined_reads
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class CompiledKernel:
     asm: Mapping[str, str] = field(repr=False)
     """Assembly listing per kernel; empty without `dump_asm`."""
     log: str = field(repr=False, default="")
+    _programs: dict[str, Program] = field(repr=False, compare=False, default_factory=dict)
 
     @property
     def facts(self) -> KernelFacts:
@@ -64,6 +69,24 @@ class CompiledKernel:
         if len(self.kernels) != 1:
             raise DeviceError(f"the module has {len(self.kernels)} kernels; name one of them")
         return next(iter(self.kernels.values()))
+
+    @property
+    def program(self) -> Program:
+        """The machine code of the only kernel."""
+        return self.program_of(self.facts.name)
+
+    @property
+    def figures(self) -> KernelFigures:
+        """Figures of the only kernel."""
+        return figures(self.program, self.facts)
+
+    def program_of(self, kernel: str) -> Program:
+        """The machine code of a kernel, with source lines if its listing has them."""
+        if kernel not in self._programs:
+            made = Program.from_zebin(self.device, self.binary, kernel)
+            made.lines = source_lines(self.asm.get(kernel, ""), made.instructions)
+            self._programs[kernel] = made
+        return self._programs[kernel]
 
 
 @dataclass(frozen=True)
@@ -113,8 +136,8 @@ def compile_spirv(
     """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
 
     Raise `IntelCompilerError` if the compiler refuses or crashes.  Raise it also if the code calls
-    an undefined function, or (with `dump_asm`) if its listing reads unwritten registers: the
-    compiler accepts these, but running them is undefined.
+    an undefined function, or (with `dump_asm`) if it reads unwritten registers: the compiler
+    accepts these, but running them is undefined.
     """
     with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:
         folder = Path(name)
@@ -127,12 +150,19 @@ def compile_spirv(
         raise IntelCompilerError(
             f"the module calls functions that nothing defines: {', '.join(missing)}", log
         )
-    for name, listing in asm.items():
-        if lost := undefined_reads(listing):
-            raise IntelCompilerError(
-                f"Intel's compiler lost a value of kernel {name} for {device} without a word: "
-                f"its code {lost[0]}", log)
-    return CompiledKernel(device, binary, facts, asm, log)
+    made = CompiledKernel(device, binary, facts, asm, log)
+    for name in asm:
+        _check_registers(made, name)
+    return made
+
+
+def _check_registers(made: CompiledKernel, kernel: str) -> None:
+    program = made.program_of(kernel)
+    inputs = payload(kernel_info(made.binary, kernel), program.grf_bytes)
+    if lost := undefined_reads(program, inputs):
+        raise IntelCompilerError(
+            f"Intel's compiler lost a value of kernel {kernel} for {made.device} without a word: "
+            f"its code {lost[0]}", made.log)
 
 
 def spirv_val(binary: bytes, *options: str) -> str | None:

@@ -22,7 +22,7 @@ from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
+from triton_xe.tools.native_figures import common_path
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -90,8 +90,7 @@ def test_every_example_compiles(name: str, device: str) -> None:
 @pytest.mark.parametrize("name", MATMULS)
 def test_k_loop_is_as_good_as_hand_written(name: str, device: str, bar: float) -> None:
     kernel = built(name, device)
-    (listing,) = kernel.asm.values()
-    figures = assembly.read(listing)
+    figures = kernel.figures
     loop = figures.hot_loop
     assert kernel.facts.grf_count == 256
     assert figures.spill_size == 0
@@ -126,8 +125,7 @@ def built_attention(device: str, depth: int, rows: int) -> intel.CompiledKernel:
 def test_attention_shares_the_exchanges_between_lanes(
     device: str, depth: int, rows: int, bar: int
 ) -> None:
-    (listing,) = built_attention(device, depth, rows).asm.values()
-    figures = assembly.read(listing)
+    figures = built_attention(device, depth, rows).figures
     assert figures.spill_size == 0  # in the version with gathers neither
     loop = figures.hot_loop
     assert loop.dpas == depth * rows // 16
@@ -149,8 +147,7 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
     """And better per DPAS on Xe2 where two steps share a pass."""
     issued = {}
     for name in ("pointers", "gluon", "gluon-2"):
-        (listing,) = built(name, device).asm.values()
-        loop = assembly.read(listing).hot_loop
+        loop = built(name, device).figures.hot_loop
         issued[name] = loop.issued / loop.dpas
     assert issued["gluon"] <= issued["pointers"]
     if device == "bmg":
@@ -161,7 +158,7 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
     ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60),
     ("cross entropy", "bmg", 230), ("softmax fp32", "bmg", 226), ("MoE", "bmg", 94)])
 def test_loops_stay_short(name: str, device: str, bar: int) -> None:
-    figures = loops.figures(name, device)
+    figures = loops.native(name, device).figures
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)
 
 
@@ -173,7 +170,7 @@ def test_loops_stay_short(name: str, device: str, bar: int) -> None:
 def test_what_surrounds_a_k_loop_stays_short(
     name: str, device: str, inside: int, outside: int
 ) -> None:
-    figures = loops.figures(name, device)
+    figures = loops.native(name, device).figures
     issued = figures.hot_loop.issued
     assert (issued <= inside, figures.whole.issued - issued <= outside) == (True, True)
 
@@ -182,7 +179,7 @@ def test_what_surrounds_a_k_loop_stays_short(
     ("add", "bmg", 60), ("add", "pvc", 70), ("descriptor copy", "bmg", 45),
     ("descriptor copy fp16", "pvc", 50), ("descriptor transpose", "pvc", 90)])
 def test_what_runs_of_kernels_without_loops_stays_short(name: str, device: str, bar: int) -> None:
-    path = assembly.common_path(loops.listing_of(name, device))
+    path = common_path(loops.native(name, device).program)
     assert path is not None
     assert path.issued <= bar
 
@@ -194,7 +191,7 @@ def test_a_split_barrier_costs_few_instructions(device: str, more: int) -> None:
     for together in (False, True):
         kernel = loops.compiled(name, device, split_barriers=together)
         native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
-        found[together] = assembly.read(next(iter(native.asm.values()))).hot_loop
+        found[together] = native.figures.hot_loop
     assert found[True].barriers == 1
     assert found[True].fences == 0
     assert found[True].instructions <= found[False].instructions + more

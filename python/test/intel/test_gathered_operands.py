@@ -17,7 +17,6 @@ from triton.compiler import ASTSource
 
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -71,7 +70,7 @@ def test_dpas_reads_what_lanes_loaded(kernel: object, hidden: bool, device: str)
     read = {int(r) for r in re.findall(r"dpas\.\S+ \(16\|M0\)\s+\S+\s+\S+\s+r(\d+):bf", text)}
     assert read
     assert read <= loaded
-    assert assembly.read(text).spill_size == 0
+    assert native.facts.spill_size == 0
 
 
 def in_two_pieces(text: str) -> str:

@@ -73,4 +73,4 @@ def test_a_product_of_any_surface_does_not_spill(
     ("swiglu gradient", "pvc"),
 ])
 def test_crowded_loops_do_not_spill(row: str, device: str) -> None:
-    assert loops.figures(row, device).spill_size == 0
+    assert loops.native(row, device).facts.spill_size == 0

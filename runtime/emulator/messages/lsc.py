@@ -48,6 +48,8 @@ DATA_BYTES: Mapping[int, tuple[int, int, int]] = {
 }  # fmt: skip
 """Data size -> bytes in memory, bytes in a register, bits that values are shifted up (d16u32h)."""
 VECTORS = (1, 2, 3, 4, 8, 16, 32, 64)
+UNITS = ("ugm", "ugml", "slm")
+"""Units that LSC messages go to."""
 SURFACES = ("flat", "bss", "ss", "bti")
 STATELESS = (253, 255)
 """Binding table indices of stateless memory; 32-bit addresses count from general state base."""

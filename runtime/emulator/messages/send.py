@@ -15,7 +15,7 @@ from triton_xe.runtime.emulator.messages.atomics import atomic
 from triton_xe.runtime.emulator.messages.block_2d import block_2d
 from triton_xe.runtime.emulator.messages.gateway import gateway
 from triton_xe.runtime.emulator.messages.hdc import hdc
-from triton_xe.runtime.emulator.messages.lsc import Lsc, access, lsc
+from triton_xe.runtime.emulator.messages.lsc import UNITS, Lsc, access, lsc
 from triton_xe.runtime.emulator.registers import (
     SCALARS,
     STAGING,
@@ -40,7 +40,7 @@ def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
         return gateway(instruction, number, grf_bytes)
     if instruction.subop == "dc0":
         return hdc(instruction, number, grf_bytes)
-    if instruction.subop not in ("ugm", "ugml", "slm"):
+    if instruction.subop not in UNITS:
         raise UnsupportedError(
             f"message send.{instruction.subop} {number:#x} has no definition here")
     if instruction.sources[0].file == "s":

@@ -14,13 +14,14 @@ from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target as find_target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import Prediction, predict
+from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.estimate.launch_work import DEFAULT_REGISTERS, Kernel, sampled, work_of
 from triton_xe.runtime.estimate.lines import Cost, line_costs
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel
-from triton_xe.tools.exact import exact_issue, listing
-from triton_xe.tools.listings import assembly
+from triton_xe.tools.exact import exact_issue, native
+from triton_xe.tools.native_figures import KernelFigures
 from triton_xe.tools.report.native_lines import with_lines
 from triton_xe.tools.report.stages import Stage, stage
 
@@ -60,7 +61,7 @@ class Report:
     texts: Mapping[str, str] = field(repr=False)
     """Texts of stages that have layouts."""
     timed: Timed | None = None
-    native: assembly.KernelFigures | None = None
+    native: KernelFigures | None = None
     why_not_native: str = ""
     findings: Sequence[str] = field(default=())
     """Findings of the sanitizer, if it was run."""
@@ -92,22 +93,24 @@ def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
     return source, Kernel.of(source, registers or DEFAULT_REGISTERS)
 
 
-def timed(kernel: Any, device: str, file: str, launch: Launch, native: str = "") -> Timed:
-    """Predict a launch; with the listing of its native code, from the instructions in it."""
+def timed(
+    kernel: Any, device: str, file: str, launch: Launch, native: Program | None = None
+) -> Timed:
+    """Predict a launch; with its native code, from the instructions in it."""
     source, model = described(kernel, device)
     walk = sampled(model, launch.arguments, launch.grid)
     work, is_known = work_of(model, walk)
-    if native:
+    if native is not None:
         work = replace(work, issue=exact_issue(native, model, walk, work.issue))
     prediction = predict(work, PRODUCTS[source.target.product])
     costs = line_costs(source.module, model, walk, prediction)
-    return Timed(launch, prediction, is_known, bool(native),
+    return Timed(launch, prediction, is_known, native is not None,
                  {line: cost for (name, line), cost in costs.items() if name == file})
 
 
-def listing_of(kernel: Any, device: str, module: bytes = b"") -> str:
-    """The assembly of a kernel by Intel's compiler, or of another module of it."""
-    return listing(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
+def native_of(kernel: Any, device: str, module: bytes = b"") -> intel.CompiledKernel:
+    """A kernel as built by Intel's compiler, or another module of it."""
+    return native(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
 def source_file(function: Any) -> str:
@@ -138,16 +141,17 @@ def gathered(
     missing = intel.available() or ""
     if exact and missing:
         raise DeviceError(f"--exact counts instructions of native code: {missing}")
-    native = "" if missing else listing_of(kernel, device)
+    built = None if missing else native_of(kernel, device)
     texts = {name: kernel.asm[name] for name in STAGES}
-    if native:
+    if built is not None:
         name = entry_name(kernel.asm["spv"], kernel.metadata.name)
         lined = with_lines(kernel.asm["spv"], name, file)
-        texts["asm"] = listing_of(kernel, device, lined)
+        (texts["asm"],) = native_of(kernel, device, lined).asm.values()
     stages = [stage(name, text, file) for name, text in texts.items()]
     return Report(
         kernel.metadata.name, device, find_target(device).product, file,
         source_lines(function, stages), stages, kernel.metadata._asdict(),
         {name: kernel.asm[name] for name in ("ttgir", "xetile")},
-        None if launch is None else timed(kernel, device, file, launch, native if exact else ""),
-        assembly.read(native) if native else None, missing, findings, was_sanitized)
+        None if launch is None else timed(
+            kernel, device, file, launch, built.program if built and exact else None),
+        built.figures if built else None, missing, findings, was_sanitized)

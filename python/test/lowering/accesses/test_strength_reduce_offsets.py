@@ -11,7 +11,6 @@ from triton.backends.compiler import GPUTarget
 
 from benchmarks import loop_kernels, loops
 from triton_xe.tools import intel
-from triton_xe.tools.listings import assembly
 
 ALIGNED, ODD_ROWS, ODD_DEPTH = (128, 64, 64), (100, 33, 64), (70, 129, 35)
 
@@ -95,7 +94,6 @@ def test_all_versions_fit_into_the_registers(device, blocks):
     made = triton.compile(row.source(), target=GPUTarget("xpu", device, 16),
                           options={"num_warps": 8, "num_stages": 3})
     native = intel.compile_spirv(made.asm["spv"], device, made.metadata.build_flags)
-    (listing,) = native.asm.values()
-    found = assembly.read(listing)
+    found = native.figures
     assert found.spill_size == 0
     assert found.whole.instructions < 7000

@@ -9,7 +9,7 @@ from triton_xe.intrinsics.definitions.conversions import bf16_to_float
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools import intel
 from triton_xe.tools.commands.run import made_array, run_program
-from triton_xe.tools.listings import assembly
+from triton_xe.tools.native_figures import loops
 
 SOURCE = (Path(__file__).parents[4] / "examples" / "xetile_gemm.mlir").read_text()
 INT8 = (
@@ -67,13 +67,13 @@ def test_the_k_loop_is_as_short_as_hand_tuned_code(kind, target):
         pytest.skip(reason)
     program = compile_text(source_for(kind), target)
     built = intel.compile_spirv(program.spirv, target, program.metadata["build_flags"])
-    loop = fast_loop(built.asm["gemm"])
+    loop = fast_loop(built.program)
     assert loop.dpas == 32
     assert (loop.block_loads, loop.prefetches, loop.gathers) == (3, 2, 0)
     assert loop.instructions <= LOOP_LIMIT[target]
     assert built.facts.spill_size == 0
 
 
-def fast_loop(listing):
+def fast_loop(program):
     """The loop with block loads, of the versions of the K loop."""
-    return next(loop for loop in assembly.loops(listing) if loop.dpas and loop.block_loads)
+    return next(loop for loop in loops(program) if loop.dpas and loop.block_loads)

@@ -1,1 +1,0 @@
-"""Readers of the assembly listings of Intel's graphics compiler."""

@@ -1,0 +1,236 @@
+"""Figures of a kernel's machine code, as Intel's disassembler reads it.
+
+The counted part is the hot loop: the innermost loop with most DPAS instructions.  Of several
+versions it is the shortest, which is the one that runs.  Without DPAS it is the deepest, then
+longest, loop; without loops it is the whole kernel.  A loop is the range from a label to the last
+branch back to it.  The operation in a message's descriptor says what it counts as.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from triton_xe.runtime.emulator.branches import BRANCHES
+from triton_xe.runtime.emulator.dpas import multiplies_itself
+from triton_xe.runtime.emulator.instruction import Instruction
+from triton_xe.runtime.emulator.messages.hdc import is_scratch as is_hdc_scratch
+from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, field
+from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.emulator.registers import FLOATS
+from triton_xe.runtime.level_zero.zebin import KernelFacts
+
+_DPAS = frozenset(("dpas", "dpasw", "bdpas"))
+_MOVES = frozenset(("mov", "movi", "smov"))
+_KINDS = {
+    "load": "gathers", "load_quad": "gathers", "store": "scatters", "store_quad": "scatters",
+    "load_block2d": "block_loads", "store_block2d": "block_stores", "fence": "fences",
+}  # fmt: skip
+"""Operation of a message to global memory -> the figure that counts it; others are atomics."""
+
+
+@dataclass(frozen=True)
+class LoopFigures:
+    """Counts of instructions; `slm` counts SLM loads, stores and atomics."""
+
+    instructions: int = 0
+    issued: int = 0
+    dpas: int = 0
+    block_loads: int = 0
+    block_stores: int = 0
+    prefetches: int = 0
+    gathers: int = 0
+    scatters: int = 0
+    atomics: int = 0
+    slm: int = 0
+    barriers: int = 0
+    fences: int = 0
+    spills: int = 0
+    fills: int = 0
+    moves: int = 0
+    branches: int = 0
+
+    @property
+    def other_per_dpas(self) -> float | None:
+        """Issued instructions other than DPAS, prefetches included, per DPAS."""
+        return (self.issued - self.dpas) / self.dpas if self.dpas else None
+
+
+_COUNTED = frozenset(f.name for f in fields(LoopFigures))
+
+
+@dataclass(frozen=True)
+class KernelFigures:
+    """One kernel's machine code; `hot_loop` and `whole` count the same quantities."""
+
+    grf_count: int
+    spill_size: int
+    loops: int
+    hot_loop: LoopFigures
+    whole: LoopFigures
+
+
+def figures(program: Program, facts: KernelFacts) -> KernelFigures:
+    ranges = _loops(program)
+    hot = _count(_part(program, _hot(program, ranges)))
+    return KernelFigures(
+        facts.grf_count, facts.spill_size, len(ranges), hot, _count(program.instructions))
+
+
+def loops(program: Program) -> list[LoopFigures]:
+    """Figures of each loop, in the order of their starts."""
+    return [_count(_part(program, each)) for each in _loops(program)]
+
+
+def common_path(program: Program) -> LoopFigures | None:
+    """Figures of the path to the end with most messages, in the fewest instructions.
+
+    This path runs if a kernel has an unmasked version for blocks inside all bounds, and a masked
+    one for the edges.  None for a kernel with a loop.
+    """
+    code = program.instructions
+    if _loops(program):
+        return None
+    best, after = {len(code): (0, 0)}, {}
+    for number in reversed(range(len(code))):
+        after[number] = max(following(program, number) or [len(code)], key=best.__getitem__)
+        messages, saved = best[after[number]]
+        best[number] = (messages + (pipe(code[number]) == "messages"),
+                        saved - is_issued(code[number]))
+    path = [0]
+    while after[path[-1]] < len(code):
+        path.append(after[path[-1]])
+    return _count([code[number] for number in path])
+
+
+def hot_and_rest(program: Program) -> tuple[Sequence[Instruction], Sequence[Instruction]]:
+    """The instructions of the hot loop, and all others; without a loop the first part is empty."""
+    ranges, code = _loops(program), program.instructions
+    if not ranges:
+        return (), code
+    first, last = _hot(program, ranges)
+    return code[first : last + 1], code[:first] + code[last + 1 :]
+
+
+# -- control flow ---------------------------------------------------------------------------------
+
+
+def following(program: Program, number: int) -> list[int]:
+    """Positions of the possible successors of an instruction."""
+    instruction = program.instructions[number]
+    if instruction.is_end or number + 1 == len(program.instructions):
+        return []
+    targets = _targets(program, instruction)
+    always = instruction.op == "jmpi" and instruction.predicate is None
+    return targets if always and targets else [number + 1, *targets]
+
+
+def _targets(program: Program, instruction: Instruction) -> list[int]:
+    places = (program.labels.get(each.target, -1) for each in instruction.sources)
+    return [program.index[pc] for pc in places if pc in program.index]
+
+
+def _loops(program: Program) -> list[tuple[int, int]]:
+    """Ranges of positions (first, last) from each branch target to the last branch back to it."""
+    return sorted({target: number for number, instruction in enumerate(program.instructions)
+                   for target in _targets(program, instruction) if target <= number}.items())
+
+
+def _part(program: Program, ends: tuple[int, int]) -> Sequence[Instruction]:
+    return program.instructions[ends[0] : ends[1] + 1]
+
+
+def _hot(program: Program, ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    if not ranges:
+        return 0, len(program.instructions) - 1
+    dpas = {each: sum(map(is_product, _part(program, each))) for each in ranges}
+    with_dpas = [each for each in ranges if dpas[each]]
+    if with_dpas:
+        inner = [one for one in with_dpas if not any(_inside(two, one) for two in with_dpas)]
+        return max(inner, key=lambda each: (dpas[each], each[0] - each[1]))
+    depth = {one: sum(_inside(one, two) for two in ranges) for one in ranges}
+    return max(ranges, key=lambda each: (depth[each], each[1] - each[0]))
+
+
+def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+# -- single instructions --------------------------------------------------------------------------
+
+
+def is_product(instruction: Instruction) -> bool:
+    """True for a DPAS that multiplies, unlike the dummy before a chain on Xe-HPG."""
+    return instruction.op in _DPAS and not multiplies_itself(instruction)
+
+
+def is_issued(instruction: Instruction) -> bool:
+    """True if it takes an issue slot; synchronisation marks and padding do not."""
+    return instruction.op not in ("sync", "nop") or instruction.subop == "bar"
+
+
+def is_message(instruction: Instruction) -> bool:
+    return instruction.op.startswith("send")
+
+
+def pipe(instruction: Instruction) -> str:
+    """The pipe of the time model that it occupies; empty if it costs nothing."""
+    if is_product(instruction):
+        return "dpas"
+    if not is_issued(instruction) or (is_message(instruction) and instruction.subop == "gtwy"):
+        return ""
+    if is_message(instruction):
+        return "messages"
+    if instruction.op == "math":
+        return "maths"
+    target = instruction.destination
+    return "fp" if target is not None and target.type in FLOATS else "integer"
+
+
+def is_scratch(instruction: Instruction) -> bool:
+    """True for a message to the scratch memory of the thread, where registers are spilled."""
+    if not is_message(instruction):
+        return False
+    return instruction.sources[0].surface == "ss" or (
+        instruction.subop == "dc0" and is_hdc_scratch(_descriptor(instruction)))
+
+
+def _descriptor(instruction: Instruction) -> int:
+    """The descriptor of a message; 0 if a register has it."""
+    return int(instruction.sources[-1].value or "0", 0)
+
+
+def _count(instructions: Sequence[Instruction]) -> LoopFigures:
+    counts = Counter(map(_kind, instructions))
+    counts["instructions"] = len(instructions)
+    counts["issued"] = sum(map(is_issued, instructions))
+    return LoopFigures(**{name: n for name, n in counts.items() if name in _COUNTED})
+
+
+def _kind(instruction: Instruction) -> str:
+    """The figure that counts an instruction; empty for plain arithmetic."""
+    if is_product(instruction):
+        return "dpas"
+    if instruction.op in BRANCHES:
+        return "branches"
+    if instruction.op in _MOVES:
+        return "moves"
+    return _message_kind(instruction) if is_message(instruction) else ""
+
+
+def _message_kind(instruction: Instruction) -> str:
+    if instruction.subop == "gtwy":
+        return "" if instruction.is_end else "barriers"
+    target = instruction.destination
+    has_result = target is not None and not target.is_null
+    if is_scratch(instruction):
+        return "fills" if has_result else "spills"
+    if instruction.subop not in UNITS:
+        return ""
+    operation = OPERATIONS.get(field(_descriptor(instruction), "op"), "")
+    if instruction.subop == "slm" and operation != "fence":
+        return "slm"
+    if operation.startswith("load") and not has_result:
+        return "prefetches"
+    return _KINDS.get(operation, "atomics")

@@ -1,0 +1,135 @@
+"""Find registers that native code reads although no instruction wrote them.
+
+Intel's compiler does not report when it loses a value.  Version 2.40 loses half a column if two
+predicated loads that a shuffle joins feed a DPAS.  The register may even contain the right value
+for a while, left by another thread.  A read is reported if no path to it has written the bytes,
+whatever the predicates; so it does not depend on launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from triton_xe.runtime.emulator.dpas import multiplies_itself
+from triton_xe.runtime.emulator.footprints import footprint
+from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.kernel_info import KernelInfo
+from triton_xe.runtime.emulator.messages.lsc import UNITS
+from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.emulator.registers import FLOATS, GENERAL_BYTES
+from triton_xe.tools.native_figures import following, is_message, is_scratch
+
+
+@dataclass(frozen=True)
+class UndefinedRead:
+    """One instruction, and the registers with unwritten bytes that it reads."""
+
+    instruction: Instruction
+    registers: tuple[int, ...]
+    location: str = ""
+    """`file:line` in the kernel's source, if the program has lines."""
+
+    def __str__(self) -> str:
+        names = ", ".join(f"r{register}" for register in self.registers)
+        where = f" ({self.location})" if self.location else ""
+        return (f"reads {names}, which nothing wrote: {self.instruction.name} at "
+                f"{self.instruction.pc:#x}{where}")
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """Bytes of the register file, one bit for each."""
+
+    writes: int
+    reads: int
+    copies: bool
+    """True if it only moves bytes: undefined bytes may be moved, and their copies are undefined."""
+
+    def after(self, written: int) -> int:
+        """The defined bytes after it."""
+        if self.copies and self.reads and not self.reads & written:
+            return written & ~self.writes
+        return written | self.writes
+
+    def missing(self, written: int) -> int:
+        return 0 if self.copies else self.reads & ~written
+
+
+def payload(info: KernelInfo, grf_bytes: int) -> int:
+    """The bytes that hardware fills in: r0, local ids and inline data."""
+    ids = 3 * max(1, info.simd * 2 // grf_bytes) if info.per_thread else 0
+    return (1 << (1 + ids) * grf_bytes + info.inline_bytes) - 1
+
+
+def undefined_reads(program: Program, inputs: int) -> list[UndefinedRead]:
+    """Reads of registers that neither `inputs` (`payload`) nor an instruction wrote, in order.
+
+    Messages of Xe3P (`sendg`) do not say how many registers they return, so none is found there.
+    """
+    if any(instruction.op == "sendg" for instruction in program.instructions):
+        return []
+    effects = [_effect(each, program.grf_bytes) for each in program.instructions]
+    return list(_undefined(program, effects, _written(program, effects, inputs)))
+
+
+def _written(program: Program, effects: Sequence[_Effect], inputs: int) -> Mapping[int, int]:
+    """Position -> bytes that may have been written before it."""
+    found, is_stable = {0: inputs}, False
+    while not is_stable:
+        is_stable = True
+        for number, effect in enumerate(effects):
+            if number not in found:
+                continue
+            after = effect.after(found[number])
+            for later in following(program, number):
+                is_new = later not in found or after & ~found[later] != 0
+                found[later] = found.get(later, 0) | after
+                is_stable = is_stable and not (is_new and later <= number)
+    return found
+
+
+def _undefined(
+    program: Program, effects: Sequence[_Effect], written: Mapping[int, int]
+) -> Iterator[UndefinedRead]:
+    for number, before in sorted(written.items()):
+        if missing := effects[number].missing(before):
+            instruction = program.instructions[number]
+            yield UndefinedRead(instruction, tuple(_registers(missing, program.grf_bytes)),
+                                program.line_of(instruction.pc))
+
+
+def _registers(mask: int, size: int) -> Iterator[int]:
+    for register in range(-(-mask.bit_length() // size)):
+        if mask >> register * size & (1 << size) - 1:
+            yield register
+
+
+def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
+    touched, target = footprint(instruction, grf_bytes), instruction.destination
+    is_anywhere = target is not None and target.kind == "indirect"
+    writes = (1 << GENERAL_BYTES) - 1 if is_anywhere else touched.writes
+    reads = 0 if _is_independent(instruction) else touched.reads
+    return _Effect(writes, reads, instruction.op == "mov" or is_scratch(instruction))
+
+
+def _is_independent(instruction: Instruction) -> bool:
+    """True if the values of the sources do not matter.
+
+    The compiler pads with operations on their result alone, and compares integers with themselves
+    to learn which channels are active.  The gateway uses a part of a register.
+    """
+    if is_message(instruction):
+        return instruction.subop not in UNITS
+    if instruction.op == "dpas":
+        return multiplies_itself(instruction)
+    places = {_place(each) for each in instruction.sources}
+    if len(instruction.sources) < 2 or len(places) > 1:
+        return False
+    if instruction.op == "cmp":
+        return instruction.sources[0].type not in FLOATS
+    return instruction.destination is not None and _place(instruction.destination) in places
+
+
+def _place(operand: Operand) -> tuple[str, str, int, int]:
+    return operand.kind, operand.file, operand.number, operand.sub
