@@ -56,8 +56,8 @@ for memory in (x, y):
     ctypes.memmove(memory.pointer, numbers.ctypes.data, numbers.nbytes)
 added[(4,)](Tensor(x, "fp32", 64), Tensor(y, "fp32"), Tensor(x, "fp32", 8192), 900, BLOCK=256)
 halves = [Tensor(x, "fp16"), Tensor(y, "fp16"), Tensor(out, "fp32")]
-product[(1,)](*halves, 64, 64, 64, B=64)
-product[(1,)](*halves, 50, 60, 41, B=64)
+product[(1,)](*halves, 64, 64, 64, B=32)
+product[(1,)](*halves, 50, 60, 41, B=32)
 '''
 REPLAY = """
 import sys
@@ -109,11 +109,11 @@ def test_what_the_driver_is_given_runs_anywhere(tmp_path: Path, records: Any) ->
     assert Replay(paths[2]).run().finding is None
 
     copied[(4,)](numbers[3:], np.zeros(1000, np.float32), 1000, BLOCK=256)
-    printed = on_driver(
-        tmp_path, REPLAY, str(tmp_path / "driver"), "--compare --repeat 2", str(records.path), "",
-        str(paths[0]), "--sanitize")
-    assert printed.count("replayed on Intel(R) Graphics") == 4
+    printed = on_driver(  # a time of the device, which gives none here, takes the driver 5 s
+        tmp_path, REPLAY, str(paths[0]), "--compare", str(paths[2]), "--compare",
+        str(records.path), "", str(paths[0]), "--sanitize")
+    assert printed.count("replayed on Intel(R) Graphics") == 3
     assert printed.count("the general version") == 1
-    assert printed.count("the same as after the recorded launch, to the bit") == 3
+    assert printed.count("the same as after the recorded launch, to the bit") == 2
     assert "--sanitize is for simulated devices, and Intel(R) Graphics" in printed
-    assert "exit codes 0 0 1" in printed
+    assert "exit codes 0 0 0 1" in printed
