@@ -16,6 +16,7 @@ import torch
 import triton
 
 from examples import attention, matmul, matmul_descriptor, softmax, vector_add
+from python.test.gemm.pairwise import settings
 from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.versions import entry_name, versions_of
@@ -82,12 +83,11 @@ EXAMPLES: dict[str, tuple[ModuleType, Callable[[], Any]]] = {
 }
 
 
-@pytest.fixture(params=["bmg", "pvc", "dg2"])
-def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Device xpu:0 is another one; what was compiled for it is forgotten afterwards."""
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What was compiled for another device is forgotten."""
     _forget()
-    monkeypatch.setattr(devices, "devices", lambda: (SimulatedDevice(request.param),))
-    yield request.param
+    yield
     _forget()
 
 
@@ -129,8 +129,13 @@ def translated(
     return begin
 
 
-@pytest.mark.parametrize("name", list(EXAMPLES))
-def test_translated_back(name: str, target: str, translated: Callable[[], list[str]]) -> None:
+@pytest.mark.parametrize(*settings(
+    name=list(EXAMPLES), device=["bmg", "pvc", "dg2"], strength=1))
+def test_translated_back(
+    name: str, device: str, translated: Callable[[], list[str]], forgotten: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(devices, "devices", lambda: (SimulatedDevice(device),))
     example = EXAMPLES[name][1]
     want = example()
     names = translated()
@@ -139,7 +144,7 @@ def test_translated_back(name: str, target: str, translated: Callable[[], list[s
     torch.testing.assert_close(got, want, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("on", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize("on", ["bmg", "dg2", pytest.param("pvc", marks=pytest.mark.slow)])
 def test_xetile_translated_back(on: str, translated: Callable[[], list[str]]) -> None:
     text = (FOLDER / "xetile_gemm.mlir").read_text()
     a, b = made_array("shape:40x72:f16:seed=1"), made_array("shape:72x48:f16:seed=2")

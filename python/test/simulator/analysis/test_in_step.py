@@ -92,13 +92,19 @@ def masked_rows(x_ptr, y_ptr, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(y_ptr + place, x * scale[:, None], mask=inside)
 
 
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of compiled code for each form, whose kernels are the same otherwise."""
+    return {form: tmp_path_factory.mktemp("cache") for form in ("written out", "loops")}
+
+
 @pytest.fixture(autouse=True, params=["written out", "loops"])
 def form(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caches: dict[str, Path]
 ) -> str:
     """Each subgroup for itself, or loops over all, whatever would be faster."""
     monkeypatch.setattr(in_step, "MOST", 1 << 30 if request.param == "written out" else -1)
-    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TRITON_XE_CACHE", str(caches[request.param]))
     # tensors of checked tests that are still alive keep launches from running so
     monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
     for kernel in (norm, chunks, rows, convert, turned, masked_rows):
@@ -223,12 +229,13 @@ def test_layouts_change_between_types_in_step(
         np.testing.assert_array_equal(y, x.astype(to))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
-@pytest.mark.parametrize(
-    ("M", "N", "BM", "BN"), [(32, 64, 32, 32), (30, 61, 32, 16), (8, 128, 8, 64)])
+@pytest.mark.parametrize(*settings(
+    dtype=(np.float32, np.float16, np.int8),
+    sizes=((32, 64, 32, 32), (30, 61, 32, 16), (8, 128, 8, 64)), strength=1))
 def test_blocks_are_turned_in_step(
-    monkeypatch: pytest.MonkeyPatch, dtype: Any, M: int, N: int, BM: int, BN: int
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, sizes: tuple[int, ...]
 ) -> None:
+    M, N, BM, BN = sizes
     x = np.random.default_rng(M).integers(-9, 9, (M, N)).astype(dtype)
     y = np.empty((N, M), dtype)
     both(monkeypatch, lambda y: turned[(triton.cdiv(N, BN),)](x, y, M, N, BM=BM, BN=BN), y)

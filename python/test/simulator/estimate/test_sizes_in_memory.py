@@ -14,7 +14,7 @@ from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
 @pytest.mark.parametrize("device", ["bmg", "dg2"])
 def test_products_of_several_sizes_are_a_guess(device):
-    row = replace(ROWS["grouped"], constants={"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32})
+    row = replace(ROWS["grouped"], constants={"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32})
     kernel = compile(row.source(), target=GPUTarget("xpu", device, 16), options={"num_warps": 4})
     source = KernelSource(kernel.asm["llir"], kernel.metadata.name, target(device))
     work, certain = launch_work(Kernel.of(source, 128), row.arguments, row.grid)

@@ -70,7 +70,7 @@ def rows(x, y, N, STRIDE, IN_PLACE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.c
 
 @pytest.mark.parametrize(*settings(
     dtype=(torch.int8, torch.float16, torch.float32, torch.int64), in_place=(False, True),
-    size=((333, 4), (501, 2), (77, 1), (510, 8))))
+    size=((333, 4), (501, 2), (77, 1), (510, 8)), strength=1))
 def test_rows_that_take_several_accesses_of_each_lane(
     dtype: torch.dtype, in_place: bool, size: tuple[int, int], monkeypatch: Any
 ) -> None:
@@ -109,8 +109,9 @@ def stepping(x, out, start, low, high, STEP: tl.constexpr, STORES: tl.constexpr,
         tl.store(out + i, v)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
-@pytest.mark.parametrize("stores", [False, True])
+@pytest.mark.parametrize(*settings(
+    dtype=(torch.int8, torch.float16, torch.float32, torch.int64), stores=(False, True),
+    strength=1))
 def test_lanes_that_are_masked_off_may_be_anywhere(
     dtype: torch.dtype, stores: bool, monkeypatch: Any
 ) -> None:
