@@ -22,6 +22,8 @@ from store_programs import Barrier, Index, Load, Place, Program, Store  # noqa: 
 
 @pytest.mark.parametrize("what", [
     ["--count", "10"], ["--count", "2", "--chains"], ["--count", "200", "--texts"],
+    *(pytest.param(more, marks=pytest.mark.slow)
+      for more in (["--count", "40"], ["--count", "10", "--chains"])),
 ])
 def test_random_programs_compile_or_are_refused(what, tmp_path):
     done = subprocess.run(
