@@ -16,7 +16,7 @@ from triton_xe.intrinsics.definitions.conversions import unpack
 from triton_xe.intrinsics.definitions.dpas import add_once
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
-from triton_xe.runtime.emulator.numbers import bf16_to_float, convert
+from triton_xe.runtime.emulator.numbers import DROPPED, TIE, bf16_to_float, convert
 from triton_xe.runtime.emulator.registers import (
     DTYPES,
     SIZES,
@@ -163,8 +163,6 @@ def _integers(c: Array, a: Array, b: Array) -> Array:
 _NEAR_ZERO = 2.0**-50
 """Inputs of at least this size have products and sums far from fp32's denormals."""
 _NEAR_ZERO_SUM = 2.0**-102
-_DROPPED, _TIE = np.int64((1 << 29) - 1), np.int64(1 << 28)
-"""Bits of fp64 that fp32 lacks, and their value halfway between two fp32 numbers."""
 
 
 def chain(c: Array, a: Array, b: Array) -> Array:
@@ -187,7 +185,7 @@ def chain(c: Array, a: Array, b: Array) -> Array:
 def _rounded_sum(product: Array, total: Array) -> Array:
     exact = product + total
     result: Array = exact.astype(np.float32)
-    ties = np.flatnonzero((exact.view(np.int64) & _DROPPED) == _TIE)
+    ties = np.flatnonzero((exact.view(np.int64) & DROPPED) == TIE)
     if ties.size:
         result.reshape(-1)[ties] = add_once(
             product.reshape(-1)[ties], total.reshape(-1)[ties].astype(np.float64))

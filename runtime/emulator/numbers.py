@@ -86,6 +86,25 @@ def fused_to_odd(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
     return to_odd(*sum_with_error(x * y, z))
 
 
+DROPPED, TIE = np.int64((1 << 29) - 1), np.int64(1 << 28)
+"""Bits of fp64 that fp32 lacks, and their value halfway between two fp32 numbers."""
+_SMALL = 2.0**-125
+"""Above it fp32 numbers have the same bits as fp64 ones, up to those of `DROPPED`."""
+
+
+def fused_to_single(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
+    """x * y + z of fp32 numbers in fp64, so that rounding it to nearest fp32 rounds once.
+
+    Products are exact.  A rounded fp64 sum is on the right side of each number halfway between two
+    fp32 numbers, unless it is one.
+    """
+    product = x * y
+    total = np.ascontiguousarray(product + z)
+    doubtful = (total.view(np.int64) & DROPPED) == TIE
+    doubtful |= (np.abs(total) < _SMALL) & (total != 0)
+    return to_odd(*sum_with_error(product, z)) if doubtful.any() else total
+
+
 Scaled = tuple[Doubles, NDArray[Any]]
 """A mantissa below 1 and an exponent, which has no limits (`numpy.frexp`)."""
 _FAR = 130

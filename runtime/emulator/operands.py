@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,9 @@ def source(operand: Operand, channels: int, grf_bytes: int) -> Source:
     return Source(read, kind, operand.modifiers)
 
 
+@cache
 def elements(region: Region, channels: int) -> NDArray[np.intp]:
-    """Element of each channel in a region, counted from its first.
+    """Element of each channel in a region, counted from its first; not to be changed.
 
     >>> elements((8, 4, 2), 8).tolist()
     [0, 2, 4, 6, 8, 10, 12, 14]
@@ -148,14 +150,25 @@ def _element_offset(operand: Operand, grf_bytes: int) -> int:
 
 def positions(operand: Operand, channels: int, grf_bytes: int) -> Positions:
     """Positions of a direct source's elements in the view of its type: a slice if possible."""
-    first = _element_offset(operand, grf_bytes)
-    inside = elements(operand.region or (0, 1, 0), channels)
+    first, region = _element_offset(operand, grf_bytes), operand.region or (0, 1, 0)
+    step, last = _progression(region, channels)
+    if step:
+        return slice(first, first + last + 1, step)
+    return elements(region, channels) + first
+
+
+@cache
+def _progression(region: Region, channels: int) -> tuple[int, int]:
+    """Step and last element of a region with equal steps; the step is 0 for others.
+
+    >>> _progression((0, 1, 0), 16), _progression((16, 8, 2), 16), _progression((4, 1, 0), 2)
+    ((1, 0), (2, 30), (4, 4))
+    """
+    inside = elements(region, channels)
     if not inside.any():
-        return slice(first, first + 1)
+        return 1, 0
     step = int(inside[1] - inside[0])
-    if step > 0 and (np.diff(inside) == step).all():
-        return slice(first, first + int(inside[-1]) + 1, step)
-    return inside + first
+    return (step, int(inside[-1])) if step > 0 and (np.diff(inside) == step).all() else (0, 0)
 
 
 def _read_direct(operand: Operand, channels: int, grf_bytes: int) -> Read:

@@ -222,7 +222,9 @@ def _multiply_add(operation: Operation) -> Compute:
     if _compute_type(operation) == "df":
         return lambda threads: numbers.scaled_doubles(
             *numbers.fused(*(np.frexp(read(threads)) for read in (x, y, z))), threads)
-    return lambda threads: numbers.fused_to_odd(x(threads), y(threads), z(threads))
+    exact = numbers.fused_to_single if operation.type == "f" else numbers.fused_to_odd
+    return lambda threads: (exact if threads.rounding is None else numbers.fused_to_odd)(
+        x(threads), y(threads), z(threads))
 
 
 def _logic(function: Callable[..., Array]) -> Definition:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from python.test.emulator.assembled import register, run
-from triton_xe.runtime.emulator import AddressSpace
+from triton_xe.runtime.emulator import AddressSpace, Fault
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -80,3 +80,11 @@ def test_sums_of_floats_are_in_order():
     for value in x:
         total += value
     assert space.get(a, np.float32, 1)[0] == total
+
+
+def test_an_address_between_two_elements_is_refused():
+    space = AddressSpace()
+    a = space.put(np.zeros(2, np.uint32))
+    with pytest.raises(Fault, match="an atomic message accesses 4 bytes"):
+        run("bmg", f"send.ugm (1|M0) null r4 r8:1 0x0 0x{12 | 3 << 7 | 2 << 9 | 1 << 25:08X}",
+            {4: np.full(1, a + 2, np.uint64)}, space=space)

@@ -119,6 +119,21 @@ def test_multiply_add_rounds_once(kind, mode, seed):
 
 
 @pytest.mark.parametrize("mode", range(4))
+def test_multiply_add_just_beside_halfway_between_two_numbers(mode):
+    """The sum differs from the halfway number by less than fp64 has bits for."""
+    z = np.array([1 + 2.0**-23, 1, -1 - 2.0**-23, -1, 1, 1 + 2.0**-23, 0, 2.0**-126], np.float32)
+    x = np.float32([1 + 2.0**-23] * 6 + [2.0**-75, 2.0**-75 * (1 + 2.0**-23)])
+    y = np.float32([1 - 2.0**-23, 1 - 2.0**-23, -1 + 2.0**-23, -1 + 2.0**-23] + [1 + 2.0**-23] * 2
+                   + [2.0**-75, 2.0**-75 * (1 - 2.0**-23)])
+    x[:6] *= np.float32(2.0**-12)
+    y[:6] *= np.float32(2.0**-12)
+    text = control(mode) + "mad (8|M0) r20.0<1>:f r4.0<1;0>:f r6.0<1;0>:f r8.0<1>:f"
+    found = result("bmg", text, {4: z, 6: x, 8: y}, np.float32, 8)
+    check(found, [c + a * b for c, a, b in zip(exactly(z), exactly(x), exactly(y), strict=True)],
+          "f", mode)
+
+
+@pytest.mark.parametrize("mode", range(4))
 def test_multiply_add_of_every_exponent(mode):
     """Products that overflow or underflow, and sums that bring them back or are denormal."""
     rng = np.random.default_rng(3)

@@ -1,14 +1,18 @@
 """`triton-xe doctor --gpu`: its checks on the simulator, on an erring device, and on the driver."""
 
 import json
+import os
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
 
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.tools import cli, gpu_checks, intel
-from triton_xe.tools.gpu_checks.bench import BUILT, FAILED, NOT_RUN, PASSED, SKIPPED, WRONG
+from triton_xe.tools.gpu_checks import isolation
+from triton_xe.tools.gpu_checks.bench import BUILT, FAILED, NOT_RUN, PASSED, SKIPPED, WRONG, Wrong
 
 QUICK = ("vector-add", "grid", "masks", "block-store", "dpas", "dpas-rounding", "atomics",
          "ordering", "conversions", "arithmetic", "functions", "integers", "fp64")
@@ -78,30 +82,57 @@ def test_without_a_gpu(monkeypatch, capsys, tmp_path):
 
 
 def test_with_a_gpu(monkeypatch, capsys, tmp_path):
-    """Each check in a process of its own: one ends by a signal, one in time, one is wrong."""
     from triton_xe.tools.commands import doctor
 
     gpu = {"name": "card", "target": "bmg"}
     monkeypatch.setattr(doctor, "_machine", lambda: {"devices": [gpu]})
-    monkeypatch.setattr(gpu_checks, "checks", lambda: tuple(
-        gpu_checks.Check(name, name, print) for name in ("fine", "wrong", "dies", "hangs")))
-
-    def run(command, **more):
-        name = command[-1]
-        if name == "hangs":
-            raise subprocess.TimeoutExpired(command, 1)
-        if name == "dies":
-            return subprocess.CompletedProcess(command, -11, "", "a fault\n")
-        state = PASSED if name == "fine" else WRONG
-        line = json.dumps(gpu_checks.Result(name, state, "why").to_json())
-        return subprocess.CompletedProcess(command, 0, f"noise\n{line}\n", "")
-
-    monkeypatch.setattr(gpu_checks.subprocess, "run", run)
+    results = [gpu_checks.Result("fine", PASSED), gpu_checks.Result("wrong", WRONG, "why")]
+    monkeypatch.setattr(gpu_checks, "isolated", lambda: iter(results))
     assert cli.main(["doctor", "--gpu", "--report", str(tmp_path / "out.json")]) == 1
-    assert "1 of 4 hold; please attach" in capsys.readouterr().out
-    states = {each["check"]: (each["state"], each["detail"])
-              for each in json.loads((tmp_path / "out.json").read_text())["checks"]}
-    assert states == {
-        "fine": (PASSED, "why"), "wrong": (WRONG, "why"),
-        "dies": (FAILED, "its process ended with -11: a fault"),
-        "hangs": (FAILED, "did not end within 300 s")}
+    assert "1 of 2 hold; please attach" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out.json").read_text())["checks"]
+    assert found == [each.to_json() for each in results]
+
+
+def test_each_check_has_a_process_of_its_own():
+    """One ends by a signal, one does not end, one cannot open its device, one prints."""
+    def dies(bench):
+        os.write(2, b"a fault\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def wrong(bench):
+        raise Wrong("why")
+
+    runs = {"fine": lambda bench: os.write(1, b"noise"), "wrong": wrong, "dies": dies,
+            "hangs": lambda bench: time.sleep(60), "fine again": lambda bench: None}
+    checks = [gpu_checks.Check(name, name, run) for name, run in runs.items()]
+    found = isolation.each(checks, lambda: SimulatedDevice("bmg"), 0.5)
+    assert {each.check: (each.state, each.detail) for each in found} == {
+        "fine": (PASSED, ""), "wrong": (WRONG, "why"),
+        "dies": (FAILED, "its process ended with -9: a fault"),
+        "hangs": (FAILED, "did not end within 0.5 s"), "fine again": (PASSED, "")}
+    (closed,) = isolation.each(checks[:1], lambda: SimulatedDevice("none"), 10)
+    assert (closed.check, closed.state) == ("fine", FAILED)
+    assert closed.detail.startswith("its process ended with 1: triton_xe.errors.")
+
+
+def test_two_processes_share_the_checks_of_an_emulated_gpu(monkeypatch):
+    """Results come in the order of the checks; a process that is gone is a finding."""
+    worker = """
+import json, sys
+from triton_xe.tools.gpu_checks.bench import Result
+for name in sys.argv[1:]:
+    if name == "gone": sys.exit(7)
+    print(json.dumps(Result(name, "passed").to_json()), flush=True)
+"""
+    names = ("a", "b", "c", "gone", "d")
+    monkeypatch.setattr(gpu_checks.knobs, "emulated", lambda: True)
+    monkeypatch.setattr(gpu_checks, "checks", lambda: tuple(
+        gpu_checks.Check(name, name, print) for name in names))
+    popen = subprocess.Popen
+    monkeypatch.setattr(gpu_checks.subprocess, "Popen", lambda command, **more: popen(
+        [command[0], "-c", worker, *command[4:]], **more))
+    found = [(each.check, each.state, each.detail) for each in gpu_checks.isolated()]
+    assert found == [
+        ("a", PASSED, ""), ("b", PASSED, ""), ("c", PASSED, ""),
+        ("gone", FAILED, "the process that runs the checks ended with 7"), ("d", PASSED, "")]

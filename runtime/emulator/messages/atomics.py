@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from triton_xe.runtime.emulator.channels import Running, execution_mask
-from triton_xe.runtime.emulator.memory import Memories, Place
+from triton_xe.runtime.emulator.memory import Memories, Place, fault
 from triton_xe.runtime.emulator.messages.lsc import (
     Lsc,
     addresses_of,
@@ -86,26 +86,27 @@ def _in_order(
     update: Callable[[Array, Array, Array], Array],
 ) -> Array:
     """Apply the updates; those of one address in their order.  Returns the old values."""
+    if (misaligned := addresses[addresses % x.itemsize != 0]).size:
+        raise fault("misaligned", f"an atomic message accesses {x.itemsize} bytes at "
+                                  f"{int(misaligned[0]):#x}, which is not aligned to its size")
+    keys = addresses if place.owner is None else addresses | place.owner << 32
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    here = place if place.owner is None else Place(place.bank, place.owner[first])
+    values = memories.read(here, addresses[first], None, x.dtype)
     old = np.zeros(len(addresses), x.dtype)
-    for turn in _turns(addresses, place):
-        at = addresses[turn]
-        here = place if place.owner is None else Place(place.bank, place.owner[turn])
-        before = memories.read(here, at, None, x.dtype)
-        old[turn] = before
-        after = update(before, x[turn], y[turn]).astype(x.dtype, copy=False)
-        memories.write(here, at, None, after)
+    for turn in _turns(which):
+        chosen = which[turn]
+        old[turn] = values[chosen]
+        values[chosen] = update(old[turn], x[turn], y[turn])
+    memories.write(here, addresses[first], None, values)
+    memories.bytes_moved[memories.pc] += 2 * x.itemsize * (len(addresses) - len(first))
     return old
 
 
-def _turns(addresses: Array, place: Place) -> Iterator[Array]:
+def _turns(which: Array) -> Iterator[Array]:
     """Positions in rounds: the n-th round has the n-th access of each address."""
-    if not len(addresses):
-        return
-    keys = addresses if place.owner is None else addresses | place.owner << 32
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    lengths = np.diff(np.r_[starts, len(ordered)])
-    rank = np.arange(len(ordered)) - np.repeat(starts, lengths)
-    for turn in range(int(rank.max()) + 1):
-        yield order[rank == turn]
+    order = np.argsort(which, kind="stable")
+    counts = np.bincount(which)
+    starts = np.cumsum(counts) - counts
+    for turn in range(int(counts.max(initial=0))):
+        yield order[starts[counts > turn] + turn]

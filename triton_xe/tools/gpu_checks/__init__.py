@@ -1,8 +1,8 @@
 """Checks of the facts about hardware that compiler and simulator rely on and only a GPU can
 confirm.
 
-`triton-xe doctor --gpu` runs the checks, each in a separate process, because a failing check may
-make the device unusable.  `python -m triton_xe.tools.gpu_checks NAME` runs one.
+`triton-xe doctor --gpu` runs the checks, each in a separate process (`isolation`).
+`python -m triton_xe.tools.gpu_checks NAME` runs one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from triton_xe import knobs
 from triton_xe.runtime.device import Device
@@ -28,8 +28,6 @@ from triton_xe.tools.gpu_checks.bench import (
     perform,
 )
 
-TIME_LIMIT = 300
-"""Seconds for one check; the driver resets a hanging GPU earlier."""
 OK = (PASSED, SKIPPED, BUILT, NOT_DECIDED)
 
 
@@ -50,26 +48,20 @@ def on(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
 
 
 def isolated() -> Iterator[Result]:
-    """Run each check on the first GPU, in a new process; two at once on an emulated one."""
-    with ThreadPoolExecutor(2 if knobs.emulated() else 1) as pool:
-        yield from pool.map(_in_process, checks())
+    """Run each check on the first GPU, in its own process; two at once on an emulated one."""
+    names = [check.name for check in checks()]
+    count = 2 if knobs.emulated() else 1
+    with ExitStack() as stack:
+        workers = [stack.enter_context(subprocess.Popen(
+            [sys.executable, "-m", __name__, "--isolated", *names[k::count]],
+            stdout=subprocess.PIPE, text=True)) for k in range(count)]
+        for number, name in enumerate(names):
+            worker = workers[number % count]
+            assert worker.stdout is not None
+            line = worker.stdout.readline()
+            yield Result(**json.loads(line)) if line else Result(
+                name, FAILED, f"the process that runs the checks ended with {worker.wait()}")
 
 
 def not_run(why: str) -> list[Result]:
     return [Result(check.name, NOT_RUN, why) for check in checks()]
-
-
-def _in_process(check: Check) -> Result:
-    command = [sys.executable, "-m", __name__, check.name]
-    limit = TIME_LIMIT * (4 if knobs.emulated() else 1)
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=limit,
-            check=False)
-    except subprocess.TimeoutExpired:
-        return Result(check.name, FAILED, f"did not end within {limit} s")
-    try:
-        return Result(**json.loads(done.stdout.splitlines()[-1]))
-    except (IndexError, ValueError, TypeError):
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return Result(check.name, FAILED, f"its process ended with {done.returncode}: {last}")
