@@ -171,7 +171,7 @@ _RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 _INDEXED = operands_of(
     *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp)
 _BOUNDED = operands_of(*_MOVED, arith.AndIOp)
-_NEVER_WRAPS = operands_of(*_MOVED, *_RING, SplatOp)
+_NEVER_WRAPS = operands_of(*_MOVED, *_RING, SplatOp, SelectOp)
 _ENDLESS: Any = (-inf, inf)
 NOT_NEGATIVE = "offsets are not negative"
 Formula = TypeVar("Formula")

@@ -79,6 +79,14 @@ def test_a_clamped_position_is_itself_inside_the_bound(compare, expected):
     assert index(body) == expected
 
 
+def test_a_choice_is_exact_where_the_chosen_position_does_not_wrap_around():
+    body = f"""{SPLATS}%far = arith.addi %r, %vm : tensor<16xi32, #rows>
+    %below = arith.cmpi slt, %r, %vn : tensor<16xi32, #rows>
+    %t = arith.select %below, %far, %c8 : tensor<16xi1, #rows>, tensor<16xi32, #rows>"""
+    found = Affine().exact(named(module_of(body, ARGUMENTS), "t"))
+    assert text(found) == "m | 1 | n >= 16 | 2147483647 >= 15 + m"
+
+
 def test_dimensions_come_and_go():
     assert index(PLANE, "at") == "0 | n, 1"
     swapped = "%t = tt.trans %at {order = array<i32: 1, 0>} : " \
