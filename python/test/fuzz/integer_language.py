@@ -418,8 +418,12 @@ def _range(*bounds):
     """The values of a loop's variable: bounds are converted and compared as `scf.for` does.
 
     Triton extends a bound by the sign of the loop's type, and compares signed integers always.
+    It turns a loop with a negative constant as step around: the loop counts from `last` to `first`.
     """
     first, last, step = (*((0, bounds[0]) if len(bounds) == 1 else bounds), 1)[:3]
+    turned = isinstance(step, int) and step < 0
+    if turned:
+        first, last, step = last, first, -step
     blocks = [_block(x) for x in (first, last, step)]
     dtype = promoted(promoted(blocks[0].dtype, blocks[1].dtype), blocks[2].dtype)
     kind = np.dtype(f"int{bits(dtype)}")
@@ -431,7 +435,7 @@ def _range(*bounds):
     if last + step > np.iinfo(kind).max or (last - first) // step > 100:
         raise Undefined("a loop that is too long")
     for value in builtins.range(first, last, step):
-        yield Block(np.array(value, kind).astype(dtype))
+        yield Block(np.array(last - value + first if turned else value, kind).astype(dtype))
 
 
 LANGUAGE = types.SimpleNamespace(**{n: v for n, v in globals().items() if not n.startswith("_")})

@@ -56,6 +56,14 @@ def test_types_and_numbers_are_those_of_triton(result, dtype, values):
     assert (result.dtype.name, result.values.tolist()) == (dtype, values)
 
 
+@pytest.mark.parametrize(("bounds", "values"), [
+    ((3,), [0, 1, 2]), ((5, -4, -3), [5, 2, -1]), ((0, Block(np.array(96, "uint64")), -32), []),
+    ((Block(np.array(9, "uint64")), 3, -4), [9, 5]), ((0, 7, 3), [0, 3, 6]),
+])
+def test_loops_count_as_those_of_triton(bounds, values):
+    assert [index.values.item() for index in tl.LANGUAGE.range(*bounds)] == values
+
+
 @pytest.mark.parametrize("text", [
     "a // 0", "a % (a - a)", "a.to(tl.int8) // -1", "a << 32", "a << -1", "a + 2**32",
     "a.to(tl.uint8) + -1", "a.to(tl.uint8) // a", "tl.load(p + 4)", "tl.load(p - 1)",
