@@ -4,6 +4,9 @@ M = repeat count (1..8), N = execution size (16, or 8 on Xe-HPG), K = 8 * operat
 IGC encodes wrong combinations silently, so `check_dpas` is the gate: what it refuses must never be
 emitted.  Source: IGC's DPAS tables and the vISA documentation, probed with ocloc 26.27; for Xe3P
 IGC's `visa/G4_Verifier.cpp` and oneDNN's `ngen_core.hpp` (fp4 on `cri` alone).
+
+The scaled DPAS (`bdpas`) multiplies each row of A and each column of B by a power of 2 first: one
+E8M0 byte for 32 elements of K, or for the whole K of an instruction that sums over fewer.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ ELEMENT_BITS: Mapping[str, int] = {
     "u8": 8, "u4": 4, "u2": 2, "s8": 8, "s4": 4, "s2": 2, "bf8": 8, "hf8": 8, "tf32": 32,
     "bf16": 16, "f16": 16, "e2m1": 4,
 }  # fmt: skip
+SCALE_GROUP = 32
+"""Elements along K that share a scale; an instruction with a smaller K takes one scale."""
 ACCUMULATOR_LLVM: Mapping[str, str] = {"f32": "float", "i32": "i32", "f16": "half", "bf16": "i16"}
 
 _INTEGER = frozenset(("u8", "s8", "u4", "s4", "u2", "s2"))
@@ -144,6 +149,11 @@ class Dpas:
         return PRECISION[self.a], PRECISION[self.b]
 
     @property
+    def scales(self) -> int:
+        """Scales of a row of A, or of a column of B, if the instruction is the scaled one."""
+        return max(1, self.k // SCALE_GROUP)
+
+    @property
     def a_bytes(self) -> int:
         """Bytes of operand A: one row of K elements after the other."""
         return self.repeat_count * self.k * ELEMENT_BITS[self.a] // 8
@@ -246,6 +256,26 @@ def check_dpas(
     if lanes != target.dpas_execution_size:
         return f"DPAS on {target.name} needs subgroups of {target.dpas_execution_size}, not {lanes}"
     return None
+
+
+def check_scaled_dpas(
+    a: str, b: str, accumulator: str, target: Target, *, subgroup_size: int | None = None
+) -> str | None:
+    """Why `target` has no scaled DPAS of these types; None if it has.
+
+    The instruction always has eight rows.
+
+    >>> from triton_xe.hardware.target import target
+    >>> check_scaled_dpas("e2m1", "e2m1", "f32", target("nvl-p"))
+    'nvl-p has no fp4 DPAS; convert to fp8 first'
+    """
+    if not target.has_scaled_dpas:
+        return f"{target.name} has no scaled DPAS; multiply by the scales first"
+    if a in _INTEGER or a == "tf32":
+        return f"the scaled DPAS multiplies floats of 4 to 16 bits, not {a}"
+    if a == b == "e2m1" and not target.has_fp4_dpas:
+        return f"{target.name} has no fp4 DPAS; convert to fp8 first"
+    return check_dpas(a, b, accumulator, target, subgroup_size=subgroup_size)
 
 
 def _combination_reason(a: str, b: str, accumulator: str) -> str | None:

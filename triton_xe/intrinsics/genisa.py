@@ -106,6 +106,13 @@ DPAS = _genisa(
     Family.DPAS, overloads="T T A B", effects=Effect.CONVERGENT, uniformity=Uniformity.LANE,
     definition=dpas.dpas, available=attrgetter("has_dpas"))
 
+SCALED_DPAS = _genisa(
+    "sub.group.bdpas",
+    "T (accumulator: T, a: A, b: B, scale_a: S, scale_b: U, =precision_a: i32, "
+    "=precision_b: i32)",
+    Family.DPAS, overloads="T T A B S U", effects=Effect.CONVERGENT, uniformity=Uniformity.LANE,
+    definition=dpas.scaled_dpas, available=attrgetter("has_scaled_dpas"))
+
 # --- lanes -----------------------------------------------------------------------------------
 
 _LANES = Effect.CONVERGENT

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.runtime.simulator.ir import (
     F16,
     F32,
+    F64,
+    I8,
     I16,
     I32,
     I64,
@@ -30,17 +33,21 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 WIDE = 'nounwind "prefer-vector-width"="512"'
 _TWO_POINTERS: tuple[Parameter, ...] = (("d", PTR, "noalias"), ("s", PTR, "noalias"))
-_FLOAT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "bf8": 8, "hf8": 8}
+_FLOAT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "bf8": 8, "hf8": 8,
+               "e2m1": 4}
 
 
 def to_float(words: Value, kind: str) -> Value:
-    """Convert 8-, 16- or 32-bit patterns to fp32."""
+    """Convert 4-, 8-, 16- or 32-bit patterns to fp32."""
     if kind == "f16":
         return words.as_bits(F16).to(F32)
     if kind == "bf8":
         return (words.to(I16) << 8).as_bits(F16).to(F32)
     if kind == "hf8":
         return _from_e4m3(words.to(I16))
+    if kind == "e2m1":
+        words = words.to(I16)
+        return ((words & 8) << 12 | (words & 7) << 9).as_bits(F16).to(F32) * 2.0**14
     return (words.to(I32) << 16 if kind == "bf16" else words & -8192).as_bits(F32)
 
 
@@ -198,6 +205,54 @@ def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
         w.call(f"{name}.rows", *given, *ahead)
     w.ret()
     return w.function
+
+
+def scaled_dpas(
+    host: HostCpu, accumulator: str, k: int, columns: int, scales: int
+) -> list[Function]:
+    """`d = c + A * B` with scales of rows and columns, in double: each product is exact there.
+
+    A and B are prepared; `left` and `right` are the register images of the scales.
+    """
+    names = ("d", "c", "a", "b", "left", "right")
+    name = symbol("scaled_dpas", accumulator, k, columns, scales)
+    w = Writer(Routine(name, VOID, tuple((n, PTR, "noalias") for n in names)), WIDE)
+    shape = _Shape(MAX_REPEAT_COUNT, k, columns, accumulator)
+    row_bytes = columns * shape.size
+    with w.range(0, MAX_REPEAT_COUNT) as row:
+        total = w.load(shape.stored_row, w["c"] + row * row_bytes, align=row_bytes)
+        if shape.size == 2:
+            total = to_float(total, "f16" if accumulator == "half" else "bf16")
+        for group in range(scales):
+            left = _power_of_2(w.load(I8, w["left"] + (row + group * columns)))
+            right = _power_of_2(w.load(vector(columns, I8), w["right"] + group * columns, align=8))
+            factor = w.spread(left, columns) * right
+            for at in range(group * k // scales, (group + 1) * k // scales):
+                x = w.load(F32, w["a"] + (row * k + at) * 4, align=4).to(F64)
+                y = w.load(vector(columns, F32), w["b"] + at * columns * 4, align=64).to(F64)
+                total = _add_once(w.spread(x, columns) * y * factor, total.to(F64))
+        rounded = total if shape.size == 4 else _rounded(total, accumulator)
+        w.store(rounded, w["d"] + row * row_bytes, align=row_bytes)
+    return w.finish()
+
+
+def _power_of_2(byte: Value) -> Value:
+    """The number of an E8M0 byte, NaN for 255."""
+    powers = (byte.to(I64) + (1023 - 127)) << 52
+    return byte.w.select(byte == 255, 0x7FF8 << 48, powers).as_bits(F64)
+
+
+def _add_once(x: Value, y: Value) -> Value:
+    """x + y in fp32, rounded once: the double sum is rounded to odd first."""
+    total = x + y
+    t = total - x
+    error = (x - (total - t)) + (y - t)
+    bits = total.as_bits(I64)
+    is_finite = (bits & 0x7FF << 52) != 0x7FF << 52
+    inexact = is_finite & error.compare("une", 0.0) & ((bits & 1) == 0)
+    away = (error > 0.0) == (total > 0.0)
+    odd = x.w.select(inexact, bits + x.w.select(away, 1, -1), bits)
+    return odd.as_bits(F64).to(F32)
 
 
 _MultiplyAdd = Callable[[Value, Value, Value], Value]

@@ -56,6 +56,7 @@ _FAMILIES: dict[str, Callable[..., list[Function]]] = {
     "prepare_a": dpas.prepare_a,
     "prepare_b": dpas.prepare_b,
     "dpas": dpas.dpas,
+    "scaled_dpas": dpas.scaled_dpas,
     "math": maths.function,
     "san": sanitizer.function,
     "trace": trace.function,

@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis import sources
@@ -492,6 +493,10 @@ class _Shadows(Values):
             return self.same(i, [self._slm_shadow(o[0])])
         if known is genisa.DPAS:
             return self.same(i, [*(self.shadow(x) for x in o[:3]), *o[3:]], callee=DPAS)
+        if known is genisa.SCALED_DPAS:
+            rows = ir.constant(ir.I32, MAX_REPEAT_COUNT)
+            factors = [*(self.shadow(x) for x in o[:3]), *o[5:], rows, rows]
+            return self.either(i, self.same(i, factors, callee=DPAS), *o[3:5])
         if known.family is Family.SHUFFLE:
             at = known.positions["value"]
             rest = o[:at] + o[at + 1:]

@@ -38,7 +38,7 @@ from triton_xe.runtime.simulator.widen.lane_helpers import (
     result_fields,
 )
 from triton_xe.runtime.simulator.widen.maths import CONVERSION_RULES, math_call
-from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas
+from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas, scaled_dpas
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
 from triton_xe.runtime.simulator.widen.turns import suspend
 from triton_xe.runtime.simulator.widen.values import Aggregate, Tabled, Uniform, Value, Wide
@@ -293,6 +293,7 @@ _RULES: dict[Callable[..., object] | None, Rule] = {
     block_1d.block_read: block_read_1d,
     block_1d.block_write: block_write_1d,
     definitions.dpas.dpas: dpas,
+    definitions.dpas.scaled_dpas: scaled_dpas,
     definitions.memory.masked_load: predicated_load,
     definitions.memory.masked_store: predicated_store,
     definitions.memory.atomic_load: atomic_load,

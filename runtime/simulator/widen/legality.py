@@ -5,6 +5,7 @@ from __future__ import annotations
 from triton_xe.errors import LegalityError
 from triton_xe.hardware import block_2d, dpas
 from triton_xe.hardware.target import Target
+from triton_xe.intrinsics import find
 from triton_xe.intrinsics.genisa import DPAS
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Instruction
@@ -46,11 +47,14 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
 
 
 def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
-    """The instruction that a call of `sub.group.dpas` names; `LegalityError` if there is none."""
+    """The instruction that a call of `sub.group.dpas` or `bdpas` names; `LegalityError` if there is none."""
     code_a, code_b = (argument(i, f"precision_{x}").integer_value() or 0 for x in "ab")
     if code_a not in _TYPES or code_b not in _TYPES:
         raise LegalityError(f"DPAS precision codes {code_a}, {code_b} are not known")
-    rows = argument(i, "repeat_count").integer_value() or 0
+    known = find(i.callee)
+    rows = dpas.MAX_REPEAT_COUNT
+    if known.has("repeat_count"):
+        rows = argument(i, "repeat_count").integer_value() or 0
     accumulator = _ACCUMULATORS.get(i.type.scalar.name, i.type.scalar.name)
     return dpas.Dpas(
         _TYPES[code_a], _TYPES[code_b], accumulator, rows, target.dpas_execution_size or 8)
@@ -73,8 +77,33 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
     )
     if reason is not None:
         w.refuse(i, f"illegal DPAS: {reason}")
-    if shape.a == "e2m1":
-        w.refuse(i, f"DPAS of {shape.a} by {shape.b} is not simulated")
+    _check_sizes(w, i, shape)
+    return shape
+
+
+def check_scaled_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
+    """A scaled DPAS must be one of the device, with operands and scales of the right size."""
+    if any(argument(i, name).integer_value() is None for name in ("precision_a", "precision_b")):
+        w.refuse(i, "a DPAS whose types are not constants")
+    try:
+        shape = dpas_of(i, w.context.target)
+    except LegalityError as error:
+        w.refuse(i, f"illegal DPAS: {error}")
+    reason = dpas.check_scaled_dpas(
+        shape.a, shape.b, shape.accumulator, w.context.target, subgroup_size=w.lanes)
+    if reason is not None:
+        w.refuse(i, f"illegal DPAS: {reason}")
+    _check_sizes(w, i, shape)
+    for name in ("scale_a", "scale_b"):
+        found = argument(i, name).type.size
+        if found != shape.scales:
+            w.refuse(i, f"{name} of a DPAS of {shape.a} by {shape.b} has {shape.scales} bytes in "
+                        f"each lane, its type has {found}")
+    return shape
+
+
+def _check_sizes(w: Widener, i: Instruction, shape: dpas.Dpas) -> None:
+    """Refuse operands of another size than the instruction's."""
     expected = (shape.repeat_count * shape.execution_size * i.type.scalar.size,
                 shape.a_bytes, shape.b_bytes)
     for name, operand, want in zip(
@@ -84,4 +113,3 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
         if found != want and not (name == "A" and shape.repeat_count == 1 and found > want):
             w.refuse(i, f"operand {name} of a DPAS with {shape.repeat_count} rows holds {want} "
                         f"bytes, its type has {found}")
-    return shape

@@ -26,7 +26,12 @@ from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
 from triton_xe.runtime.simulator.widen.direct import stored_at_once
 from triton_xe.runtime.simulator.widen.dpas_groups import note_dpas, note_read, note_tile
-from triton_xe.runtime.simulator.widen.legality import check_block, check_dpas, dpas_of
+from triton_xe.runtime.simulator.widen.legality import (
+    check_block,
+    check_dpas,
+    check_scaled_dpas,
+    dpas_of,
+)
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Dpas
 from triton_xe.runtime.simulator.widen.values import Slot, Uniform, Value
 from triton_xe.runtime.simulator.widen.widener import ERROR, TILES, Rule, Widener
@@ -94,6 +99,17 @@ def dpas(w: Widener, i: Instruction) -> None:
     b = _prepared(w, i.operands[2], roles[1])
     note_dpas(w, Dpas(shape, i.type.scalar.name, slot, a, b))
     w.define(i, Slot(slot, i.type))
+
+
+def scaled_dpas(w: Widener, i: Instruction) -> None:
+    """A DPAS with scales, which are applied in double: it is not merged with its neighbours."""
+    shape = check_scaled_dpas(w, i)
+    accumulator, a, b, left, right = (w.to_memory(w.value(o)) for o in i.operands[:5])
+    a, b = (_prepare(w, x, role) for x, role in zip((a, b), preparations(shape), strict=True))
+    result = w.temporary(i.type.size * w.lanes)
+    name = symbol("scaled_dpas", i.type.scalar.name, shape.k, shape.execution_size, shape.scales)
+    w.b.call(name, VOID, [result, accumulator, a, b, left, right])
+    w.define(i, Slot(result, i.type))
 
 
 def _prepared(w: Widener, operand: Operand, role: Preparation) -> Operand:

@@ -40,6 +40,23 @@ def e4m3_to_float(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.where(raw & 0x7F == 0x7F, np.float32(np.nan), numbers)
 
 
+def e2m1_to_float(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The numbers of pairs of e2m1, low bits first: as fp16 with exponents 14 higher.
+
+    >>> e2m1_to_float(np.array([0x21, 0xF7], np.uint8)).tolist()
+    [0.5, 1.0, 6.0, -6.0]
+    """
+    word = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1).astype(np.uint16)
+    half = ((word & 8) << 12 | (word & 7) << 9).view(np.float16)
+    return half.astype(np.float32) * np.float32(2**14)
+
+
+def e8m0_to_double(raw: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The scales of E8M0 bytes: 2^(byte - 127), NaN for 255."""
+    powers = np.exp2(raw.astype(np.float64) - 127)
+    return np.where(raw == 255, np.float64(np.nan), powers)
+
+
 def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[np.int32]:
     """Elements of a raw operand as fp32 or i32, lowest bits first."""
     if kind == "f16":
@@ -52,6 +69,8 @@ def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[n
         return (raw.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
     if kind == "hf8":
         return e4m3_to_float(raw)
+    if kind == "e2m1":
+        return e2m1_to_float(raw)
     if kind in ("u8", "s8"):
         return raw.view(np.uint8 if kind == "u8" else np.int8).astype(np.int32)
     bits = int(kind[1:])

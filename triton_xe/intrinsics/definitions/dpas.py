@@ -3,6 +3,10 @@
 A is row-major; each dword of B contains consecutive k of one column (VNNI).  In order of ascending
 k, each product is added to the fp32 (or wrapping i32) accumulator and rounded once (fused). fp16
 and bf16 accumulators are widened, and rounded once at the end.
+
+The scaled DPAS multiplies each product by the scales of its row and column, which is exact, before
+it is added.  How the hardware rounds sums within an instruction is not published; this is the order
+of the plain DPAS.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from numpy.typing import NDArray
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas
 from triton_xe.intrinsics.definitions.conversions import (
     bf16_to_float,
+    e8m0_to_double,
     float_to_bf16,
     unpack,
 )
@@ -36,14 +41,39 @@ def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
         total = accumulator.view(np.int32).reshape(size).astype(np.int64)
         total += rows.astype(np.int64) @ columns.astype(np.int64)
         return total.astype(np.int32).reshape(-1).view(np.uint8)
+    with np.errstate(invalid="ignore"):
+        return _sums(accumulator, rows.astype(np.float64), columns.astype(np.float64), kind)
+
+
+def scaled_dpas(
+    accumulator: Bytes, a: Bytes, b: Bytes, scale_a: Bytes, scale_b: Bytes, shape: Dpas
+) -> Bytes:
+    """Register image of the result.
+
+    A lane's scales are those of column `lane` of B, and of row `lane` of A in the first lanes.
+    """
+    with np.errstate(invalid="ignore"):
+        rows = unpack(a, shape.a).astype(np.float64).reshape(shape.repeat_count, shape.k)
+        columns = unpack_b(b, shape).astype(np.float64)
+    times = shape.k // shape.scales
+    left, right = (e8m0_to_double(each).reshape(shape.scales, shape.execution_size)
+                   for each in (scale_a, scale_b))
+    rows *= left.T[: shape.repeat_count].repeat(times, axis=1)
+    columns *= right.repeat(times, axis=0)
+    return _sums(accumulator, rows, columns, shape.accumulator)
+
+
+def _sums(
+    accumulator: Bytes, rows: NDArray[np.float64], columns: NDArray[np.float64], kind: str
+) -> Bytes:
+    """Register image of accumulators of a type, to which the products are added."""
     if kind == "f32":
         c = accumulator.view(np.float32)
     elif kind == "f16":
         c = accumulator.view(np.float16).astype(np.float32)
     else:
         c = bf16_to_float(accumulator.view(np.uint16))
-    result = _accumulate(c.reshape(size), rows.astype(np.float32), columns.astype(np.float32))
-    flat = result.reshape(-1)
+    flat = _accumulate(c.reshape(rows.shape[0], columns.shape[1]), rows, columns).reshape(-1)
     if kind == "f32":
         return flat.view(np.uint8)
     with np.errstate(over="ignore"):
@@ -52,13 +82,12 @@ def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
 
 
 def _accumulate(
-    c: NDArray[np.float32], a: NDArray[np.float32], b: NDArray[np.float32]
+    c: NDArray[np.float32], a: NDArray[np.float64], b: NDArray[np.float64]
 ) -> NDArray[np.float32]:
     """One fused multiply-add per k; the product is exact in double, the sum rounded to odd."""
     with np.errstate(all="ignore"):
         for k in range(a.shape[1]):
-            product = a[:, k : k + 1].astype(np.float64) * b[k : k + 1].astype(np.float64)
-            c = add_once(product, c.astype(np.float64))
+            c = add_once(a[:, k : k + 1] * b[k : k + 1], c.astype(np.float64))
     return c
 
 
