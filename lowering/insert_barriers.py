@@ -52,6 +52,7 @@ from triton_xe.dialects.xe import (
     BlockLoadOp,
     BlockStoreOp,
     CursorOp,
+    ScaledDotOp,
 )
 from triton_xe.lowering.facts.analysis import proven_range
 from triton_xe.lowering.facts.values import constant_of
@@ -126,7 +127,7 @@ def _is_shared(op: Operation) -> bool:
     """True if warps load elements that other warps store: dot operands, transposed tensors."""
     if type(op) is BlockLoadOp:
         return op.transposed is not None
-    return type(op) is ops.DotOp and isinstance(op.d.type.encoding, DpasAttr)
+    return isinstance(op, ops.DotOp | ScaledDotOp) and isinstance(op.d.type.encoding, DpasAttr)
 
 
 def _concerns(order: Order, function: Operation) -> bool:

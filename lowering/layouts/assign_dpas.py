@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import ScaledDotOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
@@ -39,6 +40,7 @@ from triton_xe.lowering.layouts.dpas_choice import (
     clusters_explained,
     instruction_of,
     operand_encoding,
+    scales_encoding,
 )
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.narrow_products import narrow_products
@@ -56,6 +58,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 SWAPPED = "xe.swapped"
 """Attribute of a dot whose columns are gathered rows."""
 _CHAINED = ("arith", "math")
+_Dot = TypeVar("_Dot", bound=DotOp | ScaledDotOp)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class AssignDpasPass(TargetedPass):
 
 
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:
-    dots = {op: instruction_of(op, target) for op in all_of(function, DotOp)}
+    found: list[DotOp | ScaledDotOp] = all_of(function, DotOp, ScaledDotOp)
+    dots = {op: instruction_of(op, target) for op in found}
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     if made:
         narrow_products(function)
@@ -86,7 +90,10 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         if isinstance(dpas, Dpas):
             parent = parents[dot]
             remark(dot, f"{dpas}{clusters_explained(parent, dpas, target)}")
-            _assign(dot, dpas, parent)
+            if isinstance(dot, ScaledDotOp):
+                _assign_scaled(dot, dpas, parent)
+            else:
+                _assign(dot, dpas, parent)
         else:
             remark(dot, f"multiplied by FMA: {dpas}")
     if made:
@@ -100,8 +107,8 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
 
 
 def shares(
-    dots: Mapping[DotOp, Dpas], num_warps: int, target: Target
-) -> dict[DotOp, DpasEncoding]:
+    dots: Mapping[_Dot, Dpas], num_warps: int, target: Target
+) -> dict[_Dot, DpasEncoding]:
     """Return how warps share the result of each dot."""
     first = _shared_first(list(dots))
     return {dot: batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""),
@@ -109,14 +116,14 @@ def shares(
             for dot, dpas in dots.items()}
 
 
-def _shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
+def _shared_first(dots: list[Any]) -> dict[Any, str]:
     """Return the dimension that warps share first, for each dot that has one.
 
     The result of a dot that is an operand of another stays in its warp.  Weights that are unpacked
     are shared by columns, so that only one warp unpacks each.  Gathered rows are shared so that
     only one warp loads each.
     """
-    first: dict[DotOp, str] = {
+    first: dict[Any, str] = {
         dot: "columns" for dot in dots
         if SWAPPED in dot.attributes or is_unpacked(before_conversions(dot.b))}
     for dot in dots:
@@ -128,7 +135,7 @@ def _shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
     return first
 
 
-def _limiting_row(dot: DotOp, target: Target) -> int:
+def _limiting_row(dot: DotOp | ScaledDotOp, target: Target) -> int:
     """Elements of a row of A if whole rows limit the height of a warp's share, otherwise 0.
 
     They do if weights are unpacked and all rows come by block loads before they are used.  Gathered
@@ -138,7 +145,7 @@ def _limiting_row(dot: DotOp, target: Target) -> int:
     return shape_of(dot.a)[-1] if whole and is_unpacked(before_conversions(dot.b)) else 0
 
 
-def _reached(dot: DotOp) -> list[tuple[DotOp, int]]:
+def _reached(dot: DotOp | ScaledDotOp) -> list[tuple[DotOp | ScaledDotOp, int]]:
     """(dot, operand) pairs that the result of a dot reaches through element-wise operations."""
     found = []
     work, seen = list(dot.results), set[SSAValue]()
@@ -149,7 +156,7 @@ def _reached(dot: DotOp) -> list[tuple[DotOp, int]]:
         seen.add(value)
         for use in value.uses:
             user = use.operation
-            if isinstance(user, DotOp) and use.index < 2:
+            if isinstance(user, DotOp | ScaledDotOp) and use.index < 2:
                 found.append((user, use.index))
             elif type(user) in (*CASTS, ConvertLayoutOp) or user.dialect_name() in _CHAINED:
                 work += user.results
@@ -182,6 +189,27 @@ def _assign(dot: DotOp, dpas: Dpas, parent: DpasEncoding) -> None:
     Rewriter.replace_op(dot, back)
 
 
+def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
+    """Give a scaled dot, its operands and scales the layouts of the instruction."""
+    at, before, given = InsertPoint.before(dot), dot.prev_op, []
+    for index, operand in enumerate((dot.a, dot.b)):
+        source = before_conversions(operand)
+        encoding = layout_attr(operand_encoding(index, parent, dpas))
+        given.append(converted(source, encoding, _as_early(source, dot)))
+    given.append(converted(before_conversions(dot.c), layout_attr(parent), at))
+    for index, (operand, scale) in enumerate(((dot.a, dot.a_scale), (dot.b, dot.b_scale))):
+        source = before_conversions(scale)
+        encoding = layout_attr(scales_encoding(
+            index, parent, dpas, shape_of(operand), shape_of(scale)[1]))
+        given.append(converted(source, encoding, _as_early(source, dot)))
+    made = ScaledDotOp.create(operands=given, result_types=[given[2].type],
+                              attributes=dict(dot.attributes))
+    Rewriter.insert_op(made, at)
+    back = ConvertLayoutOp(operands=[made.d], result_types=[dot.d.type])
+    locate_since(before, dot)
+    Rewriter.replace_op(dot, back)
+
+
 def _multiplied(
     dot: DotOp, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
 ) -> SSAValue:
@@ -195,7 +223,7 @@ def _multiplied(
     return copy.d
 
 
-def _as_early(value: SSAValue, dot: DotOp) -> InsertPoint:
+def _as_early(value: SSAValue, dot: DotOp | ScaledDotOp) -> InsertPoint:
     """Earliest point for computing an operand of a dot: outside of loops that do not change it."""
     op = value.owner
     if isinstance(op, Operation):

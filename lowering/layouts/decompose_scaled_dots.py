@@ -1,4 +1,8 @@
-"""Pass decompose-scaled-dots: rewrite tt.dot_scaled to conversions, products and a tt.dot.
+"""Pass decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
+
+The scaled DPAS takes e4m3, e5m2 and, on some devices, pairs of e2m1, with a scale for 32 elements
+along K.  Such dots become `xe.scaled_dot`; other fp4 factors of them become e4m3, which is exact.
+All other dots become conversions, products and a tt.dot:
 
     a, scales (one per 16 or 32 values of K)  ->  bf16(a) * broadcast(scale)      both operands
     tt.dot of the products
@@ -17,12 +21,15 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float8E4M3FNType,
+    Float32Type,
     IntegerType,
     ModuleOp,
     StringAttr,
     TensorType,
     bf16,
     f16,
+    i8,
     i16,
     i32,
 )
@@ -43,7 +50,10 @@ from triton_xe.dialects.tt.ops import (
     TransOp,
 )
 from triton_xe.dialects.ttg import Fp4ToFpOp
+from triton_xe.dialects.xe import ScaledDotOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SCALE_GROUP
+from triton_xe.hardware.target import Target
 from triton_xe.layout import (
     DotOperandEncoding,
     LinearEncoding,
@@ -53,34 +63,90 @@ from triton_xe.layout import (
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import loaded_as
+from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     converted,
     layout_of,
 )
+from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import all_of, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0
 """bf16 bits of 2^-127, which e8m0 encodes as 0, and of NaN."""
+ONE = 127
+"""The e8m0 byte of 1."""
 
 
 @dataclass(frozen=True)
 class DecomposeScaledDotsPass(TargetedPass):
-    """`tt.dot_scaled` -> `tt.dot` of scaled operands."""
+    """`tt.dot_scaled` -> `xe.scaled_dot`, or `tt.dot` of scaled operands."""
 
     name: ClassVar = "decompose-scaled-dots"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
         for function in functions(op):
             for dot in all_of(function, DotScaledOp):
+                reason = refusal(dot, target)
+                if reason is None and target is not None:
+                    _Decomposition(dot).keep(target)
+                    continue
+                if target is not None and target.has_scaled_dpas:
+                    remark(dot, f"scales are multiplied before the product: {reason}")
                 _Decomposition(dot).run()
+
+
+def refusal(dot: DotScaledOp, target: Target | None) -> str | None:
+    """Reason why a dot is no scaled DPAS; None if it is one."""
+    if target is None or not target.has_scaled_dpas:
+        return "the device has no scaled DPAS for these subgroups"
+    m, n = shape_of(dot.c)[-2:]
+    k = 2 * shape_of(dot.a)[-1] if _format(dot, 0) == "e2m1" and _packs_k(dot, 0) else (
+        shape_of(dot.a)[-1])
+    if len(shape_of(dot.c)) != 2:
+        return "it is a batch of matrices"
+    for index, scale in enumerate((dot.a_scale, dot.b_scale)):
+        kind = _format(dot, index)
+        if kind not in ("e4m3", "e5m2", "e2m1"):
+            return f"an operand is {kind}, not of 4 or 8 bits"
+        if kind == "e2m1" and not _packs_k(dot, index):
+            return "pairs of e2m1 are packed along M or N, not K"
+        if scale is None:
+            continue
+        if element_type(scale.type) != i8:
+            return f"its scales are {element_type(scale.type)}, not E8M0"
+        if k != SCALE_GROUP * shape_of(scale)[-1]:
+            return f"a scale is for {k // shape_of(scale)[-1]} elements, not {SCALE_GROUP}"
+    if not isinstance(element_type(dot.c.type), Float32Type):
+        return f"it accumulates in {element_type(dot.c.type)}, not f32"
+    least = SCALED_BYTES.k * (2 if _multiplies_fp4(dot, target) else 1)
+    if m < MAX_REPEAT_COUNT or n < SCALED_BYTES.execution_size or k < least:
+        return f"the block {m}x{n}x{k} is smaller than one instruction"
+    return None
+
+
+def _multiplies_fp4(dot: DotScaledOp, target: Target) -> bool:
+    """True if the device multiplies pairs of e2m1 as they are."""
+    return target.has_fp4_dpas and _format(dot, 0) == _format(dot, 1) == "e2m1"
+
+
+def _format(dot: DotScaledOp, index: int) -> str:
+    held = (dot.a_elem_type, dot.b_elem_type)[index]
+    return str(held.data)  # type: ignore[attr-defined]
+
+
+def _packs_k(dot: DotScaledOp, index: int) -> bool:
+    """True if neighbours along K share a byte."""
+    packs_k = (dot.lhs_k_pack, dot.rhs_k_pack)[index]
+    return _format(dot, index) == "e2m1" and (packs_k is None or bool(packs_k.value.data))
 
 
 class _Decomposition:
     def __init__(self, op: DotScaledOp) -> None:
         self.op = op
-        self.formats = [str(held.data) for held in (op.a_elem_type, op.b_elem_type)]  # type: ignore[attr-defined]
+        self.formats = [_format(op, index) for index in (0, 1)]
         self.kind: Attribute = f16 if "fp16" in self.formats else bf16
         self.at = InsertPoint.before(op)
         if {"bf16", "fp16"} <= set(self.formats):
@@ -106,6 +172,38 @@ class _Decomposition:
         )
         Rewriter.replace_op(op, dot)
 
+    def keep(self, target: Target) -> None:
+        """Replace the dot by `xe.scaled_dot`, with fp4 as fp8 unless the device takes both."""
+        op, operands = self.op, []
+        parent = encoding_of(op.c.type)
+        assert isinstance(parent, DistributedEncoding)
+        for index, value in enumerate((op.a, op.b)):
+            held = before_conversions(value)
+            if self.formats[index] == "e2m1" and not _multiplies_fp4(op, target):
+                held = self._as_fp8(held, index)
+            encoding = layout_attr(DotOperandEncoding(index, parent, 0))
+            operands.append(converted(held, encoding, self.at))
+        groups = shape_of(operands[0])[1] // SCALE_GROUP
+        if _multiplies_fp4(op, target):
+            groups *= 2
+        scales = [self._ones(index, groups) if scale is None else before_conversions(scale)
+                  for index, scale in enumerate((op.a_scale, op.b_scale))]
+        dot = ScaledDotOp.create(operands=[*operands, op.c, *scales], result_types=[op.c.type])
+        Rewriter.replace_op(op, dot)
+
+    def _as_fp8(self, value: SSAValue, index: int) -> SSAValue:
+        """Convert pairs of e2m1 to e4m3, by way of f16."""
+        self.kind = f16
+        wide = self._unpacked(value, index)
+        kind = with_element_type(wide.type, Float8E4M3FNType())
+        return self._insert(FpToFpOp(src=wide, rounding="rtne", result_type=kind))
+
+    def _ones(self, index: int, groups: int) -> SSAValue:
+        """Scales of 1 for an operand without scales."""
+        kind = TensorType(i8, [shape_of(self.op.c)[index], groups], self.op.c.type.encoding)  # type: ignore[attr-defined]
+        return self._insert(
+            arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [ONE]), kind))
+
     def _insert(self, op: Operation) -> SSAValue:
         Rewriter.insert_op(op, self.at)
         return op.results[0]
@@ -126,19 +224,14 @@ class _Decomposition:
         """Unpack pairs of 4-bit floats, neighbours along K unless packed along the other
         dimension.
         """
-        axis = self.batches + (1 - index if self._packs_k(index) else index)
+        axis = self.batches + (1 - index if _packs_k(self.op, index) else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
         return self._insert(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
 
     def _wants_pairs(self, value: SSAValue) -> bool:
         """True if an operand B, loaded for this dot alone, should be loaded in pairs along K."""
-        return self.batches == 0 and value.has_one_use() and not self._packs_k(1)
-
-    def _packs_k(self, index: int) -> bool:
-        """True if neighbours along K share a byte."""
-        packs_k = (self.op.lhs_k_pack, self.op.rhs_k_pack)[index]
-        return self.formats[index] == "e2m1" and (packs_k is None or bool(packs_k.value.data))
+        return self.batches == 0 and value.has_one_use() and not _packs_k(self.op, 1)
 
     def _scaled(self, value: SSAValue, scale: SSAValue, index: int) -> SSAValue:
         numbers = self._scale_values(scale)

@@ -14,11 +14,18 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.xe import ScaledDotOp
 from triton_xe.hardware.block_2d import MAX_HEIGHT, MAX_ROW_BYTES
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
 from triton_xe.hardware.register_file import LARGE
 from triton_xe.hardware.target import Target
-from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.layout import (
+    DotOperandEncoding,
+    DpasEncoding,
+    LinearEncoding,
+    LinearLayout,
+    to_linear_layout,
+)
 from triton_xe.lowering.facts.values import shape_of
 
 _F32: dict[str, str] = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
@@ -52,8 +59,14 @@ def accumulator_type(element: Attribute) -> str:
     return {"f16": "f16", "bf16": "bf16"}.get(str(element), str(element))
 
 
-def instruction_of(dot: DotOp, target: Target) -> Dpas | str:
+SCALED_BYTES = Dpas("hf8", "hf8", "f32")
+"""The instruction of a scaled dot as layouts see it: pairs of e2m1 are arranged as bytes."""
+
+
+def instruction_of(dot: DotOp | ScaledDotOp, target: Target) -> Dpas | str:
     """The DPAS instruction for a dot, or the reason why there is none."""
+    if isinstance(dot, ScaledDotOp):
+        return SCALED_BYTES
     left, right, result = (get_element_type_or_self(v.type) for v in (dot.a, dot.b, dot.c))
     a, b = (operand_type(kind, dot.precision, target) for kind in (left, right))
     if a is None or b is None:
@@ -157,3 +170,25 @@ def clusters_explained(made: DpasEncoding, dpas: Dpas, target: Target) -> str:
 def operand_encoding(index: int, parent: DpasEncoding, dpas: Dpas) -> DotOperandEncoding:
     """The layout of operand A (0) or B (1)."""
     return DotOperandEncoding(index, parent, dpas.fragment("ab"[index]).packed)
+
+
+def scales_encoding(
+    index: int, parent: DpasEncoding, dpas: Dpas, operand: tuple[int, ...], groups: int
+) -> LinearEncoding:
+    """The layout of the scales of A (0) or B (1): lanes along the rows or columns that they scale.
+
+    `operand` is the shape of the matrix; its scales are rows or columns x groups along K.  The
+    scales of A are in the first eight lanes, with copies in the others.
+    """
+    held = to_linear_layout(operand_encoding(index, parent, dpas), operand)
+    along = {name: [basis[index] for basis in bases] for name, bases in held.bases.items()}
+    inside = sorted({at for name in ("register", "lane") for at in along[name] if at})
+    count = (dpas.repeat_count if index == 0 else dpas.execution_size).bit_length() - 1
+    lanes = [*inside[:count], *[0] * (dpas.execution_size.bit_length() - 1 - count)]
+    registers = [(0, 1 << bit) for bit in range(groups.bit_length() - 1)]
+    return LinearEncoding(LinearLayout({
+        "register": [*registers, *((at, 0) for at in inside[count:])],
+        "lane": [(at, 0) for at in lanes],
+        "warp": [(at, 0) for at in along["warp"]],
+        "block": [(0, 0) for _ in held.bases.get("block", ())],
+    }, {"dim0": operand[index], "dim1": groups}))

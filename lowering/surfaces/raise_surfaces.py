@@ -147,7 +147,8 @@ class RaiseSurfacesPass(TargetedPass):
 
 
 def _by_dpas(op: Operation | Block, target: Target) -> bool:
-    return isinstance(op, DotOp) and not isinstance(instruction_of(op, target), str)
+    return isinstance(op, DotOp | xe.ScaledDotOp) and not isinstance(
+        instruction_of(op, target), str)
 
 
 def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
@@ -155,7 +156,8 @@ def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[
 
     The latter are stored with it, or become an operand of another dot, element by element.
     """
-    dots = [op for op in all_of(function, DotOp) if _by_dpas(op, target)]
+    found: list[DotOp | xe.ScaledDotOp] = all_of(function, DotOp, xe.ScaledDotOp)
+    dots = [op for op in found if _by_dpas(op, target)]
     operands = [value for dot in dots for value in (dot.a, dot.b)]
     sources = [op for op in map(_source, operands) if isinstance(op, LoadOp)]
     met = []
@@ -473,7 +475,7 @@ def _combined(stored: SSAValue) -> Iterator[Operation]:
         if type(op) is scf.ForOp:
             index = op.results.index(value)
             work += [last_of(op.body.block).operands[index], op.iter_args[index]]
-        elif type(op) is DotOp:
+        elif isinstance(op, DotOp | xe.ScaledDotOp):
             work.append(op.c)
         elif type(op) in (FpToFpOp, ConvertLayoutOp) or op.dialect_name() in ("arith", "math"):
             work += op.operands

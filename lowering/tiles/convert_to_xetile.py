@@ -125,6 +125,8 @@ class _Conversion:
             assert isinstance(kind, TensorType)
             if isinstance(kind.encoding, DpasAttr) and len(kind.get_shape()) == 2:
                 self._dot(dot)
+        for scaled in all_of(self.function, xe.ScaledDotOp):
+            self._scaled_dot(scaled)
         for view in all_of(self.function, xe.ToTileOp):
             if isinstance(view.tensor, BlockArgument):
                 self._carry_tile(view.tensor, view.tile.type)
@@ -349,6 +351,15 @@ class _Conversion:
         views = [_tile_view(v) for v in (dot.a, dot.b, dot.c)]
         a, b, acc = (v.tile for v in views)
         made = xetile.TileMmaOp(a=a, b=b, acc=acc)
+        locate(dot, *views, made)
+        back = xe.FromTileOp(tile=made.result, tensor_type=dot.d.type)
+        Rewriter.replace_op(dot, [*views, made, back])
+
+    def _scaled_dot(self, dot: xe.ScaledDotOp) -> None:
+        views = [_tile_view(v) for v in dot.operands]
+        made = xetile.TileMmaMxOp(**dict(zip(
+            ("a", "b", "acc", "scale_a", "scale_b"), (v.tile for v in views), strict=True)),
+            result_type=views[2].tile.type)
         locate(dot, *views, made)
         back = xe.FromTileOp(tile=made.result, tensor_type=dot.d.type)
         Rewriter.replace_op(dot, [*views, made, back])

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, vector
 from xdsl.dialects.builtin import (
@@ -31,6 +32,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     UnitAttr,
     VectorType,
+    i8,
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -67,7 +69,7 @@ from triton_xe.lowering.tiles.tile_descriptors import (
     mark_valid,
     sink_gathers,
 )
-from triton_xe.lowering.tiles.tile_operands import Cut, dpas_of, places
+from triton_xe.lowering.tiles.tile_operands import Cut, dpas_of, places, scaled_dpas_of
 from triton_xe.plan import BlockPlan
 
 
@@ -122,7 +124,8 @@ class _Conversion:
             scf.ForOp: self._for, xetile.InitTileOp: self._init, xetile.InitCoopTileOp: self._coop,
             xetile.UpdateTileOffsetOp: self._update, xetile.LoadTileOp: self._load,
             xetile.StoreTileOp: self._store, xetile.PrefetchTileOp: self._prefetch,
-            xetile.TileMmaOp: self._mma, xe.ToTileOp: self._to_tile, xe.FromTileOp: self._from_tile,
+            xetile.TileMmaOp: self._mma, xetile.TileMmaMxOp: self._mma_mx,
+            xe.ToTileOp: self._to_tile, xe.FromTileOp: self._from_tile,
             arith.ConstantOp: self._constant, vector.BroadcastOp: self._elementwise,
             ShapeCastOp: self._cast,
         }
@@ -394,6 +397,43 @@ class _Conversion:
                         sg_maps=maps,  # type: ignore[arg-type]
                     ))
         self.fragments[op.result] = [v for v in result.values() if v is not None]
+
+    def _mma_mx(self, op: xetile.TileMmaMxOp) -> None:
+        a, b = self.fragments[op.a], self.fragments[op.b]
+        tile_a, tile_b, tile_c = (self.operands[v] for v in (op.a, op.b, op.result))
+        count = scaled_dpas_of(op).scales
+        result = list(self.fragments[op.acc])
+        (rows, depth), columns = tile_a.grid, tile_b.grid[1]
+        for k in range(depth):
+            right = [self._scales(op, op.scale_b, n * tile_b.unit[1], k, count)
+                     for n in range(columns)]
+            left = [self._scales(op, op.scale_a, m * tile_a.unit[0], k, count)
+                    for m in range(rows)]
+            for n in range(columns):
+                for m in range(rows):
+                    at = tile_c.index(m, n)
+                    result[at] = self._insert(op, xegpu.DpasMxOp(
+                        a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
+                        scale_a=left[m], scale_b=right[n],
+                        result_type=self._fragment_type(op.result, at)))
+        self.fragments[op.result] = result
+
+    def _scales(
+        self, op: Operation, scales: SSAValue, first: int, k: int, count: int
+    ) -> SSAValue:
+        """The scales of step `k` of rows of A, or columns of B, from `first` on."""
+        tile = self.operands[scales]
+        fragment = tile.fragment_at(0)
+        places = tile.layout.apply_numpy({
+            "register": np.arange(tile.layout.in_dims["register"]), "lane": 0}).values()
+        number = {place: r for r, place in enumerate(zip(*map(np.ravel, places), strict=True))}
+        registers = [number[first, k * count + i] for i in range(count)]
+        used = list(dict.fromkeys(r // fragment.registers for r in registers))
+        flat = [x for r in registers
+                for x in (used.index(r // fragment.registers),
+                          *divmod(r % fragment.registers, fragment.packed))]
+        return self._fragment(op, [self.fragments[scales][f] for f in used], flat,
+                              vector_type(i8, (count, 1)))
 
     def _fragment_type(self, value: SSAValue, number: int) -> VectorType[Any]:
         """The type of one operand of a tile: [vector elements, values packed in each]."""

@@ -18,6 +18,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES
 from triton_xe.lowering.rewriting import all_of, below, last_of
 from triton_xe.lowering.tiles.tile_descriptors import (
     Kind,
@@ -60,6 +61,7 @@ class TileAnalysis:
         self.needs: dict[SSAValue, Needs] = {}
         self.rectangles: dict[Operation, list[Rectangle]] = {}
         self.plans: list[dict[str, Any]] = []
+        self.scaled: set[SSAValue] = set()
         self._find_operands(function)
         accesses: list[Access | xetile.PrefetchTileOp] = all_of(
             function, xetile.LoadTileOp, xetile.StoreTileOp, xetile.PrefetchTileOp)
@@ -77,6 +79,10 @@ class TileAnalysis:
             for value, name in zip((*product.operands, product.result), _names(product),
                                    strict=True):
                 self._note(value, operand_of(name, dpas, value.type))
+        for scaled in all_of(function, xetile.TileMmaMxOp):
+            self.scaled |= {scaled.a, scaled.b}
+            for value, name in zip((*scaled.operands[:3], scaled.result), "abcc", strict=True):
+                self._note(value, operand_of(name, SCALED_BYTES, value.type))
         tensors: list[xe.ToTileOp | xe.FromTileOp] = all_of(function, xe.ToTileOp, xe.FromTileOp)
         for tensor in tensors:
             if tensor.tile not in self.operands:
@@ -153,8 +159,11 @@ class TileAnalysis:
         steps = operand.grid[0]
         if operand.operand == "b" and loads and self._is_crowded(op.value):
             steps = max(1, steps // 2)
+        most_columns = operand.grid[1]
+        if op.value in self.scaled:  # IGC 2.40 copies parts of a message that bdpas takes
+            steps = most_columns = 1
         for rows in spans(operand.row_cuts, steps):
-            for columns in spans(operand.column_cuts):
+            for columns in spans(operand.column_cuts, most_columns):
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
                             fragment=fragment_for(operand, rows.first, bits),

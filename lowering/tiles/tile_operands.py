@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from triton_xe.dialects import xe, xetile
-from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
+from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name, scaled_name
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
@@ -241,6 +241,12 @@ def dpas_of(op: xetile.TileMmaOp, target: Target) -> Dpas:
         raise UnsupportedError(
             f"xetile.tile_mma of {elements[0]} by {elements[1]} to {elements[2]}: {error}"
         ) from error
+
+
+def scaled_dpas_of(op: xetile.TileMmaMxOp) -> Dpas:
+    """The instruction for a tile_mma_mx."""
+    a, b, result = (v.type.element_type for v in (op.a, op.b, op.result))  # type: ignore[attr-defined]
+    return Dpas(scaled_name(a), scaled_name(b), accumulator_name(result))
 
 
 def places(tile: TileOperand, kind: Attribute, lanes: int) -> list[int]:

@@ -46,7 +46,8 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import DpasAttr
-from triton_xe.dialects.text.assembly import FieldOp, ops_of
+from triton_xe.dialects.text.assembly import TENSOR, FieldOp, ops_of
+from triton_xe.dialects.xegpu.dpas import scaled_reason
 
 
 @irdl_attr_definition
@@ -362,6 +363,38 @@ class RoundTf32Op(FieldOp):
     rounded = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
+
+
+@irdl_op_definition
+class ScaledDotOp(FieldOp):
+    """d = scale(a) @ scale(b) + c by the scaled DPAS; elements of i8 are pairs of e2m1 along K.
+
+    A scale is an E8M0 byte for 32 elements of a row of A, or of a column of B: `a_scale` is
+    M x K/32, `b_scale` N x K/32.
+    """
+
+    name = "xe.scaled_dot"
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    c = operand_def(TENSOR)
+    a_scale = operand_def(TensorType)
+    b_scale = operand_def(TensorType)
+    d = result_def(TENSOR)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$a `,` $b `,` $c `scales` $a_scale `,` $b_scale attr-dict `:` type($a) `*` type($b)"
+        " `,` type($a_scale) `,` type($b_scale) `->` type($d)"
+    )
+
+    def verify_(self) -> None:
+        reason = scaled_reason(*(v.type for v in self.operands))
+        if reason:
+            raise VerifyException(f"{self.name}: {reason}")
+
+    @property
+    def precision(self) -> str:
+        """The input precision of `tt.dot`: products are exact."""
+        return "ieee"
 
 
 @irdl_op_definition

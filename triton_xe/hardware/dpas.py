@@ -5,8 +5,8 @@ IGC encodes wrong combinations silently, so `check_dpas` is the gate: what it re
 emitted.  Source: IGC's DPAS tables and the vISA documentation, probed with ocloc 26.27; for Xe3P
 IGC's `visa/G4_Verifier.cpp` and oneDNN's `ngen_core.hpp` (fp4 on `cri` alone).
 
-The scaled DPAS (`bdpas`) multiplies each row of A and each column of B by a power of 2 first: one
-E8M0 byte for 32 elements of K, or for the whole K of an instruction that sums over fewer.
+The scaled DPAS (`bdpas`) multiplies rows of A and columns of B by powers of 2 first.  An E8M0 byte
+is the scale of 32 elements along K, or of the whole K of an instruction that sums over fewer.
 """
 
 from __future__ import annotations

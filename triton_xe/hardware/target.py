@@ -6,8 +6,9 @@ ids are in NEO's `shared/source/dll/devices/devices_base.inl`.
 
 Xe3P (`cri`, `nvl-p`): register files and threads by IGC's `visa/G4_Kernel.cpp` and the `ze_info` of
 ocloc's binaries; shared memory by NEO's `hw_info_cri.cpp` and `hw_info_nvlp.cpp`; matrix types by
-oneDNN's `ngen_core.hpp`, scaled ones by `nativeBDPAS` in its `problem.hpp`.  No such card was sold when this was written: cores, clocks and memory of
-the example machines are assumed (`triton_xe.model.rates` marks them).
+oneDNN's `ngen_core.hpp`, scaled ones by `nativeBDPAS` in its `problem.hpp`.  No such card was sold
+when this was written: cores, clocks and memory of the example machines are assumed
+(`triton_xe.model.rates` marks them).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import VectorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects.xegpu.dpas import DpasOp, lanes_reason
+from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp, lanes_reason
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
 from triton_xe.errors import LegalityError, UnsupportedError
@@ -256,7 +256,8 @@ def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
     factor = vnni_factor(kind.element_type) if kind.element_bits >= 8 else 1
     if kind.lane_map is not None:
         return factor > 1 and kind.lane_map.data[0] == factor
-    uses = [isinstance(use.operation, DpasOp) and use.index == 1 for use in op.value.uses]
+    uses = [isinstance(use.operation, DpasOp | DpasMxOp) and use.index == 1
+            for use in op.value.uses]
     return bool(uses) and all(uses)
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects import arith_ext, xe
-from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -29,7 +29,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import has_offsets
-from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
+from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas, check_scaled_dpas
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -449,7 +449,7 @@ def _serves_raw(value: SSAValue) -> bool:
     """True if all uses read a fragment as integers: factors of DPAS, stores, tensors."""
     return all(
         isinstance(use.operation, StoreNdOp | xe.FromFragmentsOp | xe.FragmentOp)
-        or (isinstance(use.operation, DpasOp) and use.index < 2)
+        or (isinstance(use.operation, DpasOp | DpasMxOp) and use.index < 2)
         for use in value.uses
     )
 
@@ -616,6 +616,23 @@ def lower_dpas(em: Emitter, op: Any) -> None:
     kept = FragmentValue(value) if fragments else Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value)
     em.bind(op.result, kept)
+
+
+@lowers(DpasMxOp)
+def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
+    made = op.instruction
+    reason = check_scaled_dpas(
+        made.a, made.b, made.accumulator, em.target, subgroup_size=em.state.lanes)
+    if reason is not None:
+        raise LegalityError(f"{op.name}: {reason}")
+    if not in_fragments(em):
+        raise UnsupportedError(f"{op.name} outside of a kernel of fragments; use tl.dot_scaled")
+    a, b, left, right = (as_integers(em, em.get(v).value)
+                         for v in (op.a, op.b, op.scale_a, op.scale_b))
+    em.state.dpas += 1
+    precision = [I32(n) for n in made.precision]
+    em.bind(op.result, FragmentValue(em.call(
+        genisa.SCALED_DPAS, [em.get(op.acc).value, a, b, left, right, *precision])))
 
 
 def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:

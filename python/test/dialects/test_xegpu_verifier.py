@@ -499,6 +499,30 @@ def test_dpas_is_refused(types: str, op: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def scales(*types: str) -> tuple[str, str]:
+    *operands, result = (f"vector<{shape}>" for shape in types)
+    names = ", ".join(f"%v#{i}" for i in range(len(operands)))
+    return " ; ".join(operands), f"%r = xegpu.dpas_mx {names} : {', '.join(operands)} -> {result}"
+
+
+HF8, HF8_B, SUMS = "8x2xf8E4M3FN", "8x4xf8E4M3FN", "8x1xf32"
+SCALED = [
+    (*scales(HF8, HF8_B, SUMS, "1x1xi8", "1x1xi8", "8x1xf16"), "have the same type"),
+    (*scales(HF8, "8x4xi8", SUMS, "1x1xi8", "1x1xi8", SUMS), "cannot multiply hf8 by e2m1"),
+    (*scales("4x2xf8E4M3FN", HF8_B, SUMS, "1x1xi8", "1x1xi8", SUMS), "a is vector<8x2xf8E4M3FN>"),
+    (*scales(HF8, HF8_B, SUMS, "2x1xi8", "1x1xi8", SUMS), "scale_a is vector<1x1xi8>"),
+    (*scales("8x2xi8", "8x4xi8", SUMS, "2x1xi8", "1x1xi8", SUMS), "scale_b is vector<2x1xi8>"),
+    (*scales(HF8, HF8_B, SUMS, "1x1xi8", "1x1xf8E4M3FN", SUMS), "scale_b is vector<1x1xi8>"),
+]
+
+
+@pytest.mark.parametrize(("types", "op", "message"), SCALED)
+def test_scaled_dpas_is_refused(types: str, op: str, message: str) -> None:
+    with pytest.raises((ParseError, VerifyException)) as error:
+        verify(types, op)
+    assert message in str(error.value)
+
+
 SYNC = [
     ("f32", "xegpu.alloc_nbarrier %v#0 : f32", "is i8, ui8, i32 or index, not f32"),
     (

@@ -141,3 +141,17 @@ def test_tile_op_is_refused(types: str, op: str, message: str) -> None:
     with pytest.raises((ParseError, VerifyException)) as error:
         verify(types, op)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("types", "message"), [
+    (("32x64xf8E5M2", "32x48xf8E5M2", "32x48xf32", "32x2xi8", "48x2xi8"), "MxK, KxN and MxN"),
+    (("32x64xi8", "64x48xf8E5M2", "32x48xf32", "32x4xi8", "48x4xi8"), "of one width"),
+    (("32x64xf8E5M2", "64x48xf8E5M2", "32x48xf32", "32x4xi8", "48x2xi8"), "32x2 of them"),
+    (("32x64xi8", "64x48xi8", "32x48xf32", "32x4xi8", "48x4xf8E4M3FN"), "scales are i8"),
+])
+def test_scaled_product_is_refused(types: tuple[str, ...], message: str) -> None:
+    operands = [f"vector<{shape}>" for shape in types]
+    names = ", ".join(f"%v#{i}" for i in range(len(operands)))
+    op = f"%r = xetile.tile_mma_mx {names} : {', '.join(operands)} -> {operands[2]}"
+    with pytest.raises(VerifyException, match=message):
+        verify(" ; ".join(operands), op)

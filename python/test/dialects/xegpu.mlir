@@ -128,3 +128,11 @@ func.func @scalars(%base: ui64, %offset: ui64, %mask: i1, %v: f32) {
   xegpu.store_scalar %x, %base, %offset, %mask : f32, ui64, ui64, i1
   func.return
 }
+
+// CUSTOM-LABEL: func.func @scaled
+func.func @scaled(%a: vector<8x2xi8>, %b: vector<8x4xi8>, %c: vector<8x1xf32>, %s: vector<2x1xi8>) {
+  // CUSTOM: %d = xegpu.dpas_mx %a, %b, %c, %s, %s : vector<8x2xi8>, vector<8x4xi8>, vector<8x1xf32>, vector<2x1xi8>, vector<2x1xi8> -> vector<8x1xf32>
+  // GENERIC: "xegpu.dpas_mx"(%a, %b, %c, %s, %s)
+  %d = xegpu.dpas_mx %a, %b, %c, %s, %s : vector<8x2xi8>, vector<8x4xi8>, vector<8x1xf32>, vector<2x1xi8>, vector<2x1xi8> -> vector<8x1xf32>
+  func.return
+}

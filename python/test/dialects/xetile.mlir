@@ -43,3 +43,11 @@ func.func @multiply(%a: vector<64x32xf16>, %b: vector<32x48xf16>, %c: vector<64x
   %1 = xetile.tile_mma %a4, %b4 : vector<8x4x8x8xbf16>, vector<4x8x8x16xbf16> -> vector<8x8x8x16xf32>
   func.return
 }
+
+// CUSTOM-LABEL: func.func @multiply_scaled
+func.func @multiply_scaled(%a: vector<32x32xi8>, %b: vector<32x48xi8>, %c: vector<32x48xf32>, %s: vector<32x2xi8>, %t: vector<48x2xi8>) {
+  // CUSTOM: xetile.tile_mma_mx %a, %b, %c, %s, %t : vector<32x32xi8>, vector<32x48xi8>, vector<32x48xf32>, vector<32x2xi8>, vector<48x2xi8> -> vector<32x48xf32>
+  // GENERIC: "xetile.tile_mma_mx"(%a, %b, %c, %s, %t)
+  %0 = xetile.tile_mma_mx %a, %b, %c, %s, %t : vector<32x32xi8>, vector<32x48xi8>, vector<32x48xf32>, vector<32x2xi8>, vector<48x2xi8> -> vector<32x48xf32>
+  func.return
+}

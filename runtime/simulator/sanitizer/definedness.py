@@ -495,7 +495,8 @@ class _Shadows(Values):
             return self.same(i, [*(self.shadow(x) for x in o[:3]), *o[3:]], callee=DPAS)
         if known is genisa.SCALED_DPAS:
             rows = ir.constant(ir.I32, MAX_REPEAT_COUNT)
-            factors = [*(self.shadow(x) for x in o[:3]), *o[5:], rows, rows]
+            factors: list[Value | Operand] = [self.shadow(x) for x in o[:3]]
+            factors += [*o[5:], rows, rows]
             return self.either(i, self.same(i, factors, callee=DPAS), *o[3:5])
         if known.family is Family.SHUFFLE:
             at = known.positions["value"]

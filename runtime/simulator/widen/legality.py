@@ -47,7 +47,7 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
 
 
 def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
-    """The instruction that a call of `sub.group.dpas` or `bdpas` names; `LegalityError` if there is none."""
+    """The instruction that a call names, scaled or not; `LegalityError` if there is none."""
     code_a, code_b = (argument(i, f"precision_{x}").integer_value() or 0 for x in "ab")
     if code_a not in _TYPES or code_b not in _TYPES:
         raise LegalityError(f"DPAS precision codes {code_a}, {code_b} are not known")

@@ -80,7 +80,7 @@ from triton_xe.dialects.access_attributes import (
 )
 from triton_xe.dialects.text.assembly import ops_of
 from triton_xe.dialects.xegpu import dpas, nd, scalar, scattered, sync
-from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -111,6 +111,7 @@ __all__ = [
     "AtomicRmwOp",
     "CreateNdTdescOp",
     "CreateTdescOp",
+    "DpasMxOp",
     "DpasOp",
     "FenceOp",
     "InitNbarrierOp",

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType
+from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType, i8
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -22,12 +22,19 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.access_attributes import SgMapAttr, sg_map
 from triton_xe.dialects.xegpu.syntax import TileOp, show_vector, with_result_of_acc
 from triton_xe.dialects.xegpu.types import bit_width, vnni_factor
 from triton_xe.errors import LegalityError
-from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, operations_per_channel
+from triton_xe.hardware.dpas import (
+    ELEMENT_BITS,
+    SCALE_GROUP,
+    SYSTOLIC_DEPTH,
+    Dpas,
+    operations_per_channel,
+)
 from triton_xe.hardware.target import Target
 
 _FLOATS: Mapping[str, str] = {
@@ -276,3 +283,66 @@ class DpasOp(TileOp):
                 f"C and the result have the same type, not {self.acc.type} and {self.result.type}"
             )
         _ = self.instruction
+
+
+@irdl_op_definition
+class DpasMxOp(TileOp):
+    """D = C + scale(A) * scale(B), one instruction on the fragments of a work-item.
+
+    Fragments are [vector elements, values in each].  Values of i8 in A and B are pairs of e2m1, low
+    bits first.  The scales are E8M0 bytes, one for 32 elements along K: lane n has those of column
+    n of B, and of row n of A if n < 8.
+
+        %d = xegpu.dpas_mx %a, %b, %c, %s, %t : vector<8x2xf8E4M3FN>, vector<8x4xf8E5M2>,
+             vector<8x1xf32>, vector<1x1xi8>, vector<1x1xi8> -> vector<8x1xf32>
+    """
+
+    name = "xegpu.dpas_mx"
+    a = operand_def(VectorType)
+    b = operand_def(VectorType)
+    acc = operand_def(VectorType)
+    scale_a = operand_def(VectorType)
+    scale_b = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    @property
+    def instruction(self) -> Dpas:
+        """The hardware instruction; `VerifyException` if there is none."""
+        a, b, result = (get_element_type_or_self(v.type) for v in (self.a, self.b, self.result))
+        try:
+            return Dpas(scaled_name(a), scaled_name(b), accumulator_name(result))
+        except LegalityError as error:
+            raise VerifyException(f"{self.name}: {error}") from error
+
+    def verify_(self) -> None:
+        if self.acc.type != self.result.type:
+            self.refuse(
+                f"C and the result have the same type, not {self.acc.type} and {self.result.type}")
+        made = self.instruction
+        bits = bit_width(self.a.type.element_type)  # type: ignore[attr-defined]
+        wanted = {"a": (8, 16 // bits), "b": (8, 32 // bits), "acc": (8, 1),
+                  "scale_a": (made.scales, 1), "scale_b": (made.scales, 1)}
+        for name, value in zip(wanted, self.operands, strict=True):
+            kind = value.type
+            assert isinstance(kind, VectorType)
+            element = i8 if name.startswith("scale") else kind.element_type
+            self.verify_vector(name, kind, [wanted[name]], element)
+
+
+def scaled_name(element: Attribute) -> str:
+    """The name of a scaled factor's element type in `hardware.dpas`; i8 is a pair of e2m1."""
+    return "e2m1" if element == i8 else precision_name(element)
+
+
+def scaled_reason(*kinds: Any) -> str | None:
+    """Reason why A, B, C and scales of these types are no scaled product; None if they are."""
+    a, b, *_ = (kind.element_type for kind in kinds)
+    (m, k), (depth, n), result, left, right = (tuple(kind.get_shape()) for kind in kinds)
+    groups = k * (2 if a == i8 else 1) // SCALE_GROUP
+    if depth != k or result != (m, n) or (a == i8) != (b == i8):
+        return f"A, B and C are MxK, KxN and MxN of one width, not {', '.join(map(str, kinds[:3]))}"
+    for kind, shape, wanted in ((kinds[3], left, (m, groups)), (kinds[4], right, (n, groups))):
+        if shape != wanted or kind.element_type != i8:
+            return f"scales are i8, {wanted[0]}x{wanted[1]} of them, not {kind}"
+    return None

@@ -35,6 +35,7 @@ from triton_xe.dialects.xetile.ops import (
     LoadTileOp,
     PrefetchTileOp,
     StoreTileOp,
+    TileMmaMxOp,
     TileMmaOp,
     UpdateTileOffsetOp,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "LoadTileOp",
     "PrefetchTileOp",
     "StoreTileOp",
+    "TileMmaMxOp",
     "TileMmaOp",
     "TileType",
     "UpdateTileOffsetOp",
@@ -57,7 +59,7 @@ __all__ = [
 XeTile = Dialect(
     "xetile",
     [
-        InitTileOp, InitCoopTileOp, LoadTileOp, StoreTileOp, PrefetchTileOp, TileMmaOp,
+        InitTileOp, InitCoopTileOp, LoadTileOp, StoreTileOp, PrefetchTileOp, TileMmaMxOp, TileMmaOp,
         UpdateTileOffsetOp,
     ],
     [TileType],

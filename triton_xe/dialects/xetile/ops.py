@@ -30,6 +30,7 @@ from xdsl.parser import Parser
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from triton_xe.dialects.access_attributes import LOAD_HINTS, STORE_HINTS
+from triton_xe.dialects.xegpu.dpas import scaled_reason
 from triton_xe.dialects.xegpu.syntax import (
     HintedOp,
     Index,
@@ -290,6 +291,33 @@ class PrefetchTileOp(HintedOp, OnTileOp):
 
 
 # Matrix multiplication
+
+@irdl_op_definition
+class TileMmaMxOp(TileOp):
+    """D = C + scale(A) * scale(B) on tiles in registers; elements of i8 are pairs of e2m1.
+
+    Scales are E8M0 bytes for 32 elements along K: `scale_a` is M x K/32, `scale_b` N x K/32.
+    """
+
+    name = "xetile.tile_mma_mx"
+    a = operand_def(VectorType)
+    b = operand_def(VectorType)
+    acc = operand_def(VectorType)
+    scale_a = operand_def(VectorType)
+    scale_b = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.acc.type != self.result.type:
+            self.refuse(
+                f"C and the result have the same type, not {self.acc.type} and {self.result.type}")
+        if any(len(v.type.get_shape()) != 2 for v in self.operands):  # type: ignore[attr-defined]
+            self.refuse("matrices and scales are 2D vectors")
+        reason = scaled_reason(*(v.type for v in self.operands))
+        if reason:
+            self.refuse(reason)
+
 
 @irdl_op_definition
 class TileMmaOp(TileOp):

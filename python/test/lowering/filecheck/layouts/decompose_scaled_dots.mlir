@@ -31,3 +31,36 @@ tt.func public @f(%x: tensor<32x64xbf16, #blocked>, %y: tensor<64x32xf8E4M3FN, #
   %d = tt.dot_scaled %x, %y scale %s, %z lhs = bf16 rhs = e4m3 {fastMath = false} : tensor<32x64xbf16, #blocked> * tensor<64x32xf8E4M3FN, #blocked>, tensor<32x2xi8, #blocked> -> tensor<32x32xf32, #blocked>
   tt.return %d : tensor<32x32xf32, #blocked>
 }
+
+// -----
+// Crescent Island multiplies pairs of e2m1 by E8M0 scales; an operand without scales gets ones.
+// TARGET: cri
+// CHECK: [[ONE:%.*]] = arith.constant dense<127> : tensor<32x2xi8, #blocked>
+// CHECK: xe.scaled_dot {{.*}}, %z scales %s, [[ONE]] : tensor<32x32xi8{{.*}} * tensor<32x32xi8
+// CHECK-NOT: tt.dot
+tt.func public @f(%x: tensor<32x32xi8, #blocked>, %s: tensor<32x2xi8, #blocked>, %y: tensor<32x32xi8, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot_scaled %x scale %s, %y, %z lhs = e2m1 rhs = e2m1 {fastMath = false} : tensor<32x32xi8, #blocked>, tensor<32x2xi8, #blocked> * tensor<32x32xi8, #blocked> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// Nova Lake P has no fp4 DPAS: e2m1 becomes e4m3.
+// TARGET: nvl-p
+// CHECK: ttg.fp4_to_fp {{.*}} -> tensor<32x64xf16
+// CHECK: tt.fp_to_fp {{.*}} -> tensor<32x64xf8E4M3FN
+// CHECK: xe.scaled_dot {{.*}} : tensor<32x64xf8E4M3FN{{.*}} * tensor<64x32xf8E5M2
+tt.func public @f(%x: tensor<32x32xi8, #blocked>, %s: tensor<32x2xi8, #blocked>, %y: tensor<64x32xf8E5M2, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot_scaled %x scale %s, %y, %z lhs = e2m1 rhs = e5m2 {fastMath = false} : tensor<32x32xi8, #blocked>, tensor<32x2xi8, #blocked> * tensor<64x32xf8E5M2, #blocked> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// A scale for 16 elements is multiplied before the product.
+// TARGET: cri
+// CHECK: arith.mulf
+// CHECK: tt.dot
+// CHECK-NOT: xe.scaled_dot
+tt.func public @f(%x: tensor<32x64xf8E5M2, #blocked>, %s: tensor<32x4xi8, #blocked>, %y: tensor<64x32xf8E5M2, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot_scaled %x scale %s, %y, %z lhs = e5m2 rhs = e5m2 {fastMath = false} : tensor<32x64xf8E5M2, #blocked>, tensor<32x4xi8, #blocked> * tensor<64x32xf8E5M2, #blocked> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
