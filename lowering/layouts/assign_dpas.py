@@ -30,6 +30,7 @@ from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import (
     is_unpacked,
+    loaded_as,
     load_rows_in_pairs,
     rebuild_pointers,
 )
@@ -201,6 +202,8 @@ def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
         source = before_conversions(scale)
         encoding = layout_attr(scales_encoding(
             index, parent, dpas, shape_of(operand), shape_of(scale)[1]))
+        if source.has_one_use():
+            source = loaded_as(source, encoding)
         given.append(converted(source, encoding, _as_early(source, dot)))
     made = ScaledDotOp.create(operands=given, result_types=[given[2].type],
                               attributes=dict(dot.attributes))
