@@ -51,7 +51,7 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "rows"), ("i32",)) | {
+_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "rows", "scales"), ("i32",)) | {
     "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
@@ -61,6 +61,9 @@ _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 _SPREAD = "mov (M1_NM, 16) T({into},0)<2> W({r},{word})<4;1,0>"
 """A word of each lane's four, one in a dword: of more IGC spreads bytes by one instruction each."""
 _BYTE = "mov (M1_NM, 32) D({into},{start})<1> B({r},{byte})<4;1,0>"
+_OF_FOUR = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
+.decl B v_type=G type=UB num_elts=256 alias=<$1,0>
+"""
 FILL = "fill_"
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": "<16 x i8>",
           "i64": "<2 x i64>"}
@@ -88,6 +91,10 @@ def body_of(name: str) -> str:
         apart = [_BYTE.format(into=row // 2, start=row % 2 * 32, r=row // 2 * 2, byte=row % 2)
                  for row in range(8)]
         return _APART_IN_BYTES + "".join(f"{line}\n" for line in (*spread, *apart))
+    if name == "scales":
+        return _OF_FOUR + "".join(
+            f"{_BYTE.format(into=byte, start=16 * r, r=r, byte=byte)}\n"
+            for byte in range(4) for r in (0, 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name in _BY_ONE:

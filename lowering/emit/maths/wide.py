@@ -220,6 +220,17 @@ def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
     return _called(em, "bytes", [pair], small, body)
 
 
+def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
+    """The first bytes of four words, then the second ones, and so on."""
+    small = vector_of(I8, 16)
+
+    def body(inner: Writer) -> ir.Value:
+        each = inner.b.bitcast(inner.function.args[0], small)
+        return inner.shuffle(each, each, [4 * e + byte for byte in range(4) for e in range(4)])
+
+    return _called(em, "scales", [four], small, body)
+
+
 def constant(em: Writer, value: ir.Value) -> ir.Value:
     """A vector, by a function where it is a constant of four times the same 32 bits."""
     if not suits(em.state) or getattr(value.type, "count", 0) != AT_ONCE:

@@ -37,7 +37,15 @@ from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
-from triton_xe.lowering.emit.types import I8, I32, bits_of, element, scalar_type, vector_of
+from triton_xe.lowering.emit.types import (
+    I8,
+    I32,
+    bits_of,
+    element,
+    scalar_of,
+    scalar_type,
+    vector_of,
+)
 from triton_xe.lowering.emit.xegpu.blocks import (
     Block,
     access_of,
@@ -354,8 +362,35 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     if pieces := _pieces(em, op):
         em.bind(op.value, FragmentPieces(pieces))
         return
-    made = LazyFragment(em, lambda: _fragment(em, op))
+    made = LazyFragment(em, lambda: _scales(em, op) if _are_scales(op.value) else _fragment(em, op))
     em.bind(op.value, made if used_here(op) else FragmentValue(made.value))
+
+
+def _are_scales(value: SSAValue) -> bool:
+    """True if all uses read a fragment as the scales of a product."""
+    return all(isinstance(use.operation, DpasMxOp) and use.index > 2 for use in value.uses)
+
+
+def _scales(em: Emitter, op: xe.FragmentOp) -> ir.Value:
+    """Bytes of words; those of four words are separated together."""
+    sources = triples(op)
+    loads = [em.get(v) for v in op.loads]
+    words = [as_integers(em, held.value) for held in loads]
+    if any(bits_of(scalar_of(word.type)) != 32 for word in words):
+        return _assemble(em, loads, sources, len(sources), 1, 8)
+    return em.pack(I8, [_scale(em, words[load], element, part) for load, element, part in sources])
+
+
+def _scale(em: Emitter, words: ir.Value, element: int, part: int) -> ir.Value:
+    count = getattr(words.type, "count", 1)
+    if count % wide.AT_ONCE or isinstance(words, ir.Constant):
+        flat = em.remember((words, "bytes"), lambda: em.b.bitcast(words, vector_of(I8, 4 * count)))
+        return em.b.extract_element(flat, I32(4 * element + part))
+    first = element // wide.AT_ONCE * wide.AT_ONCE
+    four = range(first, first + wide.AT_ONCE)
+    flat = em.remember((words, first), lambda: wide.bytes_of_words(
+        em, words if count == wide.AT_ONCE else em.shuffle(words, words, list(four))))
+    return em.b.extract_element(flat, I32(wide.AT_ONCE * part + element - first))
 
 
 def used_here(op: Operation) -> bool:

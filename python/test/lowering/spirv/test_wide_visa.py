@@ -250,3 +250,9 @@ def test_results_are_those_of_one_register_at_a_time(
     assert torch.equal(*found)
     e = torch.exp(x.double() - x.double().amax(1, keepdim=True))
     torch.testing.assert_close(found[0].double(), torch.exp2(e - 1) / e.sum(1, keepdim=True))
+
+
+def test_bytes_of_four_words_are_separated() -> None:
+    each = np.random.default_rng(9).integers(0, 256, (4, 16, 4)).astype(np.uint8)
+    made = run(body_of("scales"), each.reshape(-1))
+    assert np.array_equal(made.reshape(4, 4, 16), each.transpose(2, 0, 1))
