@@ -126,16 +126,21 @@ class ShapeAnalysis:
         return WIDE if shape is None else shape
 
     def _solve(self) -> None:
+        """Solve each function until no call changes what another one is given or returns."""
         functions = [f for f in self.module.functions.values() if not is_lane_helper(f.name)]
-        changed = True
-        while changed:
-            changed = False
+        before = None
+        while before != (now := self._between(functions)):
+            before = now
             for function in functions:
-                if any(a is None for a in self.arguments[function.name]):
-                    continue
-                changed |= self._solve_function(function)
+                if all(a is not None for a in self.arguments[function.name]):
+                    self._solve_function(function)
 
-    def _solve_function(self, function: Function) -> bool:
+    def _between(self, functions: Sequence[Function]) -> list[list[Shape | None]]:
+        """What functions are given by calls and return to them."""
+        return [[*self.arguments[f.name], self.returns[f.name]]
+                for f in functions if not f.is_kernel]
+
+    def _solve_function(self, function: Function) -> None:
         """Visit every instruction once, then only those whose operands changed."""
         values = self.values[function.name]
         for (name, _), shape in zip(
@@ -148,7 +153,7 @@ class ShapeAnalysis:
         for position, instruction in enumerate(instructions):
             for name in instruction.locals():
                 users.setdefault(name, []).append(position)
-        any_change, visits = False, 0
+        visits = 0
         waiting = set(range(len(instructions)))
         while waiting:
             visits += 1
@@ -162,12 +167,10 @@ class ShapeAnalysis:
                 old = values.get(instruction.result)
                 if old is None or not old.same(new):
                     values[instruction.result] = new
-                    any_change = True
                     done = position
                     waiting.update(
                         u for u in users.get(instruction.result, ()) if visits > 1 or u <= done
                     )
-        return any_change
 
     def _instruction(
         self, function: Function, i: Instruction, values: dict[str, Shape], visits: int
