@@ -46,25 +46,25 @@ class StrengthReduceDivisionsPass(TargetedPass):
         if not text:
             return
         table = Table.read(text)
-        facts = Facts(table)
+        bounds = StepBounds(table)
         for function in functions(op):
             for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
-                if division.result.type == i32 and (how := _how(division, facts)):
+                if division.result.type == i32 and (how := _how(division, bounds)):
                     division.attributes[QUICK] = StringAttr(how)
-                elif division.result.type == i64 and _fits_words(division, facts):
+                elif division.result.type == i64 and _fits_words(division, bounds):
                     _divide_words(division)
         op.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
 
-class Facts:
-    """Facts about the steps of a table that follow from all of its conditions.
+class StepBounds:
+    """Bounds of the steps of a table that follow from all of its conditions.
 
         >>> table = Table()
         >>> size, tile = table.step("argument", 1, 0, 32), table.step("program", 0)
         >>> group = table.step("divide", tile, size, 32)
         >>> table.require("at_least", size, table.constant(7), what="long enough")
-        >>> facts = Facts(table)
-        >>> facts.least(size), facts.least(group), facts.program_of(group) == tile
+        >>> bounds = StepBounds(table)
+        >>> bounds.least(size), bounds.least(group), bounds.program_of(group) == tile
         (7, 0, True)
     """
 
@@ -131,34 +131,34 @@ class Facts:
         return any(step in self.table.steps for step in made)
 
 
-def _steps(op: Operation, facts: Facts) -> tuple[int, int] | None:
+def _steps(op: Operation, bounds: StepBounds) -> tuple[int, int] | None:
     """The steps of a division's operands, if the first one is not negative."""
-    length = len(facts.table.steps)
+    length = len(bounds.table.steps)
     try:
-        a, b = (value_of(v, facts.table) for v in op.operands)
+        a, b = (value_of(v, bounds.table) for v in op.operands)
     except Unknown:
         return None
     finally:
-        facts.table.shorten(length)
-    return None if max(a, b) >= facts.count or facts.least(a) < 0 else (a, b)
+        bounds.table.shorten(length)
+    return None if max(a, b) >= bounds.count or bounds.least(a) < 0 else (a, b)
 
 
-def _few_programs(facts: Facts, program: int) -> None:
+def _few_programs(bounds: StepBounds, program: int) -> None:
     """Add the condition that program ids are small."""
-    most = facts.table.constant(MOST_DIVIDED - 1)
-    facts.table.require("at_least", most, program, what="there are few enough programs")
+    most = bounds.table.constant(MOST_DIVIDED - 1)
+    bounds.table.require("at_least", most, program, what="there are few enough programs")
 
 
-def _fits_words(op: Operation, facts: Facts) -> bool:
+def _fits_words(op: Operation, bounds: StepBounds) -> bool:
     """True if the operands of a 64-bit division are not negative and fit 32 bits."""
-    found = _steps(op, facts)
-    if found is None or not facts.divides(*found, 64):
+    found = _steps(op, bounds)
+    if found is None or not bounds.divides(*found, 64):
         return False
-    divisor, multiple = facts.table.steps[found[1]], facts.multiple_of_program(found[0])
+    divisor, multiple = bounds.table.steps[found[1]], bounds.multiple_of_program(found[0])
     if (divisor.op, divisor.bits) != ("argument", 32) or multiple is None or (
             not 0 < multiple[1] <= (1 << 31) // MOST_DIVIDED):
         return False
-    _few_programs(facts, multiple[0])
+    _few_programs(bounds, multiple[0])
     return True
 
 
@@ -172,19 +172,19 @@ def _divide_words(op: Operation) -> None:
     Rewriter.replace_op(op, [left, right, made, wide])
 
 
-def _how(op: Operation, facts: Facts) -> str:
+def _how(op: Operation, bounds: StepBounds) -> str:
     """Form of a division: "small", "unsigned", or "" for none."""
-    found = _steps(op, facts)
+    found = _steps(op, bounds)
     if found is None:
         return ""
     a, b = found
-    divisor = facts.table.steps[b]
+    divisor = bounds.table.steps[b]
     if divisor.op == "constant":
         return "unsigned" if divisor.a > 0 else ""
-    if not facts.divides(a, b):
+    if not bounds.divides(a, b):
         return ""
-    program = facts.program_of(a)
+    program = bounds.program_of(a)
     if program is None:
         return "unsigned"
-    _few_programs(facts, program)
+    _few_programs(bounds, program)
     return "small"
