@@ -30,8 +30,8 @@ from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import (
     is_unpacked,
-    loaded_as,
     load_rows_in_pairs,
+    loaded_as,
     rebuild_pointers,
 )
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
