@@ -1,0 +1,139 @@
+"""What our tables refuse, beside what Intel's compiler does with it: it accepts most of it.
+
+The behaviour is that of IGC 2.40; a row that fails with another version is to be updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.block_2d import cache_code, cache_codes
+from triton_xe.hardware.dpas import ELEMENT_BITS, PRECISION, check_dpas, check_scaled_dpas
+from triton_xe.hardware.target import target
+from triton_xe.intrinsics import genisa
+from triton_xe.lowering.spirv.emit_spirv import emit_spirv
+from triton_xe.tools import intel, sample_kernel
+
+pytestmark = pytest.mark.intel_compiler
+P = "ptr addrspace(1)"
+SUM = "<8 x float>"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product on a device, our verdict and Intel's."""
+
+    device: str
+    a: str
+    b: str
+    ours: str
+    """Part of our reason; empty if the device has the instruction."""
+    intel: str
+    """accepts, refuses (with a message) or crashes."""
+    scales: str = ""
+    """Type of the scales of a scaled product."""
+
+    def __str__(self) -> str:
+        return f"{self.device} {self.a} x {self.b} {self.scales}".strip()
+
+    def reason(self) -> str:
+        """Our table's reason; empty if it has none."""
+        check: Callable[..., str | None] = check_scaled_dpas if self.scales else check_dpas
+        kind = "i32" if self.a[0] in "su" else "f32"
+        return check(self.a, self.b, kind, target(self.device)) or ""
+
+    def module(self) -> str:
+        """A kernel with the product of what it loads."""
+        total = "<8 x i32>" if self.a[0] in "su" else SUM
+        wide = max(ELEMENT_BITS[self.a], ELEMENT_BITS[self.b])
+        kinds = {"c": total, "a": f"<8 x i{16 * ELEMENT_BITS[self.a] // wide}>",
+                 "b": f"<{8 * ELEMENT_BITS[self.b] // wide} x i32>"}
+        if self.scales:
+            kinds |= {"x": self.scales, "y": self.scales}
+        codes = [PRECISION[self.a], PRECISION[self.b], *(() if self.scales else (8, 8))]
+        row = genisa.SCALED_DPAS if self.scales else genisa.DPAS
+        symbol = row.symbol(total, [*kinds.values(), *["i32"] * len(codes)])
+        given = [f"{kind} %{n}" for n, kind in kinds.items()] + [f"i32 {c}" for c in codes]
+        given += [] if self.scales else ["i1 false"]
+        lines = [f"%{n} = load {kind}, {P} %p{n}, align 64" for n, kind in kinds.items()]
+        lines += [f"%d = call {total} @{symbol}({', '.join(given)})",
+                  f"store {total} %d, {P} %pd, align 64", "ret void"]
+        types = ", ".join(g.rpartition(" ")[0] for g in given)
+        return (f"define spir_kernel void @k({', '.join(f'{P} %p{n}' for n in (*kinds, 'd'))}) "
+                "!intel_reqd_sub_group_size !0 {\n" + "\n".join(lines)
+                + f"\n}}\ndeclare {total} @{symbol}({types})\n!0 = !{{i32 16}}\n")
+
+
+CASES = [
+    Case("cri", "hf8", "bf8", "", "accepts"),
+    Case("cri", "e2m1", "e2m1", "", "accepts"),
+    Case("nvl-p", "hf8", "hf8", "", "accepts"),
+    Case("ptl", "s8", "s4", "", "accepts"),
+    Case("cri", "s8", "s4", "extend the narrow ones", "accepts"),
+    Case("cri", "u2", "u2", "extend the narrow ones", "accepts"),
+    Case("nvl-p", "u8", "s2", "extend the narrow ones", "accepts"),
+    Case("nvl-p", "e2m1", "e2m1", "no fp4 DPAS", "accepts"),
+    Case("ptl", "e2m1", "e2m1", "no fp4 DPAS", "refuses"),
+    Case("ptl", "hf8", "hf8", "no fp8 DPAS", "accepts"),
+    Case("bmg", "bf8", "hf8", "no fp8 DPAS", "accepts"),
+    Case("cri", "hf8", "bf8", "", "accepts", "i8"),
+    Case("cri", "e2m1", "e2m1", "", "accepts", "<2 x i8>"),
+    Case("nvl-p", "e2m1", "e2m1", "no fp4 DPAS", "accepts", "<2 x i8>"),
+    Case("cri", "hf8", "f16", "cannot multiply", "accepts", "i8"),
+    Case("cri", "s8", "s8", "multiplies floats", "accepts", "i8"),
+    Case("ptl", "hf8", "hf8", "no scaled DPAS", "crashes", "i8"),
+    Case("bmg", "hf8", "hf8", "no scaled DPAS", "crashes", "i8"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_products(case: Case) -> None:
+    reason = case.reason()
+    assert case.ours in reason
+    assert bool(case.ours) == bool(reason)
+    assert behaviour(case.module(), case.device) == case.intel
+
+
+def prefetch(code: int) -> str:
+    """A kernel with one prefetch of a block, with a cache code."""
+    types = ["i64", *["i32"] * 9, "i1", "i1", "i32"]
+    symbol = genisa.LSC_2D_BLOCK_PREFETCH.symbol("void", types)
+    given = ("i64 %base, i32 511, i32 63, i32 511, i32 0, i32 0, i32 8, i32 32, i32 8, i32 1, "
+             f"i1 false, i1 false, i32 {code}")
+    return (f"define spir_kernel void @k({P} %p) !intel_reqd_sub_group_size !0 {{\n"
+            f"%base = ptrtoint {P} %p to i64\ncall void @{symbol}({given})\nret void\n}}\n"
+            f"declare void @{symbol}({', '.join(types)})\n!0 = !{{i32 16}}\n")
+
+
+@pytest.mark.parametrize(("device", "code", "ours", "intel"), [
+    ("ptl", 7, True, "accepts"), ("cri", 7, False, "crashes"), ("nvl-p", 7, False, "crashes"),
+    ("cri", 10, True, "accepts"), ("ptl", 10, False, "accepts"),
+])
+def test_cache_codes(device: str, code: int, ours: bool, intel: str) -> None:
+    known = {cache_code(policy, target(device)) for policy in cache_codes(target(device))}
+    assert (code in known) == ours
+    assert behaviour(prefetch(code), device) == intel
+
+
+@pytest.mark.parametrize(("device", "registers", "intel"), [
+    ("cri", 512, "accepts"), ("cri", 320, "crashes"), ("nvl-p", 320, "accepts"),
+    ("ptl", 512, "crashes"), ("ptl", 192, "accepts"),
+])
+def test_register_files(device: str, registers: int, intel: str) -> None:
+    assert (registers in target(device).grf_modes) == (intel == "accepts")
+    flags = f"-ze-exp-register-file-size={registers}"
+    assert behaviour(sample_kernel.vector_add(), device, flags) == intel
+
+
+def behaviour(text: str, device: str, options: str = "") -> str:
+    """What Intel's compiler does: accepts, refuses, crashes, or accepts without a kernel."""
+    try:
+        built = intel.compile_spirv(emit_spirv(text), device, options, dump_asm=False)
+    except DeviceError as error:
+        crashed = any(word in str(error) for word in ("signal", "Internal Compiler Error"))
+        return "crashes" if crashed else "refuses"
+    return "accepts" if built.kernels else "makes no kernel"
