@@ -298,14 +298,25 @@ class SimulatedDevice:
         general: General | None = None,
     ) -> SimulatedKernel:
         """Load a kernel of a SPIR-V module that contains its LLVM IR (or of plain LLVM IR)."""
-        made = self._compile(KernelSource.of(binary, kernel_name, self.target), Part.COMMON)
+        return self._load(binary, kernel_name, build_flags, general, Part.COMMON)
+
+    def _load(
+        self, binary: bytes, kernel_name: str, build_flags: str, general: General | None,
+        part: Part,
+    ) -> SimulatedKernel:
+        """Load a kernel; the version for launches that fail a condition with its fallbacks.
+
+        Such a launch most likely needs them, and without them would compile the kernel twice.
+        """
+        made = self._compile(KernelSource.of(binary, kernel_name, self.target), part)
         made.check()
         made.module, made.build_flags = binary, build_flags
         made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
         if is_spirv(binary):
             made.versions = versions_of(
                 binary, kernel_name,
-                lambda module, flags: self.load(module, kernel_name, build_flags=flags), general,
+                lambda module, flags: self._load(module, kernel_name, flags, None, Part.WHOLE),
+                general,
             )
         made.launch_state = self._native_state(made)
         return made
@@ -494,7 +505,8 @@ class SimulatedDevice:
         from triton_xe.runtime.simulator.sanitizer import shadow
 
         with shadow.lock:
-            is_whole = work.programs is not None or self._needs_fallback(kernel, work)
+            is_whole = (kernel.part is Part.WHOLE or work.programs is not None
+                        or self._needs_fallback(kernel, work))
             part = Part.WHOLE if is_whole else Part.KNOWN
             shuffled = bool(knobs.shuffle()) and not plan.trace
             key = (plan.key, shuffled), part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from benchmarks.compile_time import OPTIONS, tutorial_source
+from triton_xe.backend.general_version import general_version
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.host_kernel import Part
@@ -141,6 +143,16 @@ def test_the_compiler_says_which_version_is_the_fallback(device: SimulatedDevice
     options = {**OPTIONS, "guards": "kernel"}
     compiled = triton.compile(tutorial_source(), target=target, options=options)
     assert not device.load(compiled.asm["spv"], compiled.name).host.is_whole
+
+
+def test_the_version_for_other_launches_has_its_fallbacks(device: SimulatedDevice) -> None:
+    compiled = triton.compile(
+        tutorial_source(), target=GPUTarget("xpu", "bmg", 16), options=OPTIONS)
+    binary = compiled.asm["spv"]
+    kernel = device.load(binary, compiled.name, general=partial(general_version, binary))
+    assert not device.load(general_version(binary, "")[0], compiled.name).host.is_whole
+    assert kernel.versions is not None
+    assert kernel.versions.general("a condition").host.is_whole
 
 
 CHECKED = [
