@@ -12,7 +12,10 @@ def gemm(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     EPILOGUE: tl.constexpr = "", CONVERT: tl.constexpr = "", SPLIT_K: tl.constexpr = 1,
 ):
-    """One tile of C; operands may be converted, and C may be added to a matrix or to memory."""
+    """One tile of C; operands may be converted, and C may be added to a matrix or to memory.
+
+    With `EPILOGUE="halves"` it is stored half by half, as Triton's persistent tutorial does.
+    """
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = tl.program_id(2) * BLOCK_K + tl.arange(0, BLOCK_K)
@@ -35,9 +38,23 @@ def gemm(
     if EPILOGUE == "atomic":
         tl.atomic_add(c_ptr + at, acc, mask=inside)
         return
+    if EPILOGUE == "halves":
+        low, high = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
+        columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N // 2)
+        store_columns(low, c_ptr, rows, columns, M, N, stride_cm)
+        store_columns(high, c_ptr, rows, columns + BLOCK_N // 2, M, N, stride_cm)
+        return
     if EPILOGUE == "add":
         acc = acc + tl.load(add_ptr + at, mask=inside).to(acc_type)
     tl.store(c_ptr + at, acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def store_columns(x, c_ptr, rows, columns, M, N, stride):
+    """Store some columns of a tile."""
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    at = rows[:, None] * stride + columns[None, :]
+    tl.store(c_ptr + at, x.to(c_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -68,10 +85,10 @@ def packed_gemm(
 @triton.jit
 def packed_pairs_gemm(
     a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_bn,
-    stride_zk, stride_zn, stride_sk, stride_sn, stride_cm,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+    stride_zk, stride_zn, stride_sk, stride_sn, stride_cm, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """4-bit weights, two to a byte along K, with a scale and a zero point per group of K."""
+    """4-bit weights, two to a byte along K, with a scale and a zero point per `group` of K."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
@@ -81,7 +98,7 @@ def packed_pairs_gemm(
     for step in range(tl.cdiv(K, BLOCK_K)):
         a = tl.load(a_ptrs, mask=rows[:, None] < M, other=0.0)
         b = (tl.load(b_ptrs) >> ((k[:, None] % 2) * 4)) & 15
-        at = (k[:, None] + BLOCK_K * step) // GROUP
+        at = (k[:, None] + BLOCK_K * step) // group
         zeros = tl.load(zeros_ptr + at * stride_zk + columns[None, :] // 2 * stride_zn)
         zeros = (zeros >> ((columns[None, :] % 2) * 4)) & 15
         scales = tl.load(scales_ptr + at * stride_sk + columns[None, :] * stride_sn)

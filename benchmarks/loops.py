@@ -99,6 +99,14 @@ def _packed(m: int, n: int, k: int, warps: int) -> Row:
                types={"b_ptr": "i32"}, grid=_tiles(m, n), sizes={"group": 128})
 
 
+def _packed_pairs(group: dict[str, int]) -> Row:
+    """A product with a group size that is a constant, or 128 at launch."""
+    return Row(
+        kernels.packed_pairs_gemm, {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64} | group, 4,
+        types={"b_ptr": "u8", "zeros_ptr": "u8"}, ones=("stride_bk", "stride_zk", "stride_sk"),
+        grid=_tiles(16, 128), sizes={} if group else {"group": 128})
+
+
 def _attention(
     m: int, n: int, depth: int, pointer: str = "fp16", warps: int = 8, causal: bool = False
 ) -> Row:
@@ -158,14 +166,13 @@ ROWS: dict[str, Row] = {
     "gemm fp8e4nv": _gemm(256, 256, 32, 32, "fp8e4nv", c="fp16"),
     "gemm split-K": _gemm(256, 256, 32, 32, c="fp32", EPILOGUE="atomic", SPLIT_K=4),
     "gemm add bf16": _gemm(256, 256, 32, 32, "bf16", c="fp32", EPILOGUE="add"),
+    "gemm halves": _gemm(256, 256, 32, 32, EPILOGUE="halves"),
     "gemm add int8": _gemm(256, 256, 64, 32, "i8", c="i32", EPILOGUE="add"),
     "packed 16x128x64": _packed(16, 128, 64, 4),
     "packed 64x128x64": _packed(64, 128, 64, 8),
     "packed 128x128x32": _packed(128, 128, 32, 8),
-    "packed pairs 16x128x64": Row(
-        kernels.packed_pairs_gemm, {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 128}, 4,
-        types={"b_ptr": "u8", "zeros_ptr": "u8"}, ones=("stride_bk", "stride_zk", "stride_sk"),
-        grid=_tiles(16, 128)),
+    "packed pairs 16x128x64": _packed_pairs({"group": 128}),
+    "packed pairs, group given": _packed_pairs({}),
     "block-scaled fp8e4nv": Row(
         kernels.block_scaled_gemm, {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP": 128},
         8, "fp8e4nv", {"sa_ptr": "fp32", "sb_ptr": "fp32", "c_ptr": "fp16"},
