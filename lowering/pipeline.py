@@ -25,7 +25,6 @@ from triton_xe.lowering.accesses.assume_blocks_in_bounds import AssumeBlocksInBo
 from triton_xe.lowering.accesses.assume_full_rows import AssumeFullRowsPass
 from triton_xe.lowering.accesses.fuse_range_checks import FuseRangeChecksPass
 from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
-from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
 from triton_xe.lowering.accesses.strength_reduce_offsets import StrengthReduceOffsetsPass
 from triton_xe.lowering.accesses.transpose_products import TransposeProductsPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
@@ -94,7 +93,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SplitInsidePass,
         AssumeBlocksInBoundsPass,
         AssumeFullRowsPass,
-        SplitAddressesPass,
         FuseRangeChecksPass,
         AssignDpasPass,
         GatherOperandsPass,
@@ -121,7 +119,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
     SwapPairsPass, ShortenRowsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
-    FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass, SplitAddressesPass,
+    FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass,
     GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
     RematerializeRowLoadsPass,
 )
