@@ -13,7 +13,7 @@ def add_kernel(x, out, old, size: tl.constexpr, targets: tl.constexpr):
     i = tl.arange(0, size)
     v = tl.load(x + i)
     before = tl.atomic_add(out + i % targets, v, mask=i % 3 != 0)
-    tl.store(old + i, before.to(tl.float32))
+    tl.store(old + i, before.to(tl.float32), mask=i % 3 != 0)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -1,7 +1,7 @@
 """Track undefined bits of a kernel's values in shadow values that the kernel computes.
 
 A load whose mask is false in a lane, and that has no value for such lanes, leaves the lane's
-register undefined.  `instrument` gives every value that may have such bits a *shadow*: an integer
+register undefined, and so does an atomic whose mask is false.  `instrument` gives every value that may have such bits a *shadow*: an integer
 of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit if that is
 cheap; otherwise an undefined operand makes the whole result undefined.  The result of a select or a
 logical operation is defined again if the other operand decides it.  That includes a branch in a
@@ -158,6 +158,8 @@ class _Shadows(Values):
             return Why.PART
         if i.unfilled or i.defines:
             return _CONDITIONS.get(i.defines, Why.MASKED)
+        if is_masked_atomic(i):
+            return Why.ATOMIC
         if i.opcode in _DIVISIONS:
             alone = i.operands[1].local is None or i.operands[1].local in self.uniform
             return None if alone else Why.DIVISION
@@ -489,6 +491,9 @@ class _Shadows(Values):
             return self._part(i)
         if i.unfilled or known is _LOAD:
             return self._masked_load(i)
+        if is_masked_atomic(i):
+            self._note(ORIGIN, [o[0], o[-1]], self.numbers[id(i)])
+            return self.select(Value(self, o[-1]), 0, -1, t)
         if known is genisa.SIMD_BLOCK_READ:
             return self.same(i, [self._slm_shadow(o[0])])
         if known is genisa.DPAS:
@@ -668,6 +673,13 @@ def loads_global(i: Instruction) -> bool:
         reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or is_block(i)
         return reads and i.operands[0].type.space != 3
     return i.opcode == "load" and i.operands[0].type.space == 1 and not i.orderings
+
+
+def is_masked_atomic(i: Instruction) -> bool:
+    """True for an atomic of the lanes whose last operand is true, with a result."""
+    return (i.opcode == "call" and i.result is not None and find(i.callee).family is Family.HELPER
+            and find(i.callee).has("address") and i.operands[-1].type == ir.I1
+            and i.operands[-1].local is not None)
 
 
 _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,

@@ -24,6 +24,7 @@ class Why(Enum):
     """Reason why a result is undefined: the kind of finding, and words about the instruction."""
 
     MASKED = "undefined", "is masked off and has no `other`"
+    ATOMIC = "undefined", "is masked off, and returns nothing"
     UNWRITTEN = "unwritten", "reads what was never written"
     DIVISION = "arithmetic", "divides an integer by 0"
     PROMISE = "promise", (
@@ -37,7 +38,7 @@ class Why(Enum):
 
     @property
     def is_load(self) -> bool:
-        return self in (Why.MASKED, Why.UNWRITTEN, Why.PART)
+        return self in (Why.MASKED, Why.ATOMIC, Why.UNWRITTEN, Why.PART)
 
 
 class Origin(NamedTuple):

@@ -174,7 +174,8 @@ class _Report:
                 f"{use.what}, of what was read at address {self.address:#x}")
         origin, found = self._origin()
         location = self.locations.get(origin.line, f"line {origin.line}")
-        subject = "load" if origin.why.is_load else "operation"
+        subject = ("atomic" if origin.why is Why.ATOMIC else
+                   "load" if origin.why.is_load else "operation")
         what = f"{use.what} a value that is undefined here: the {subject} at {location}"
         if not origin.why.is_load:
             if found is not None and found > 1 and origin.entry >= 0:

@@ -43,7 +43,7 @@ from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
-from triton_xe.runtime.simulator.sanitizer.definedness import instrument
+from triton_xe.runtime.simulator.sanitizer.definedness import instrument, is_masked_atomic
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
@@ -249,7 +249,8 @@ def _with_joined(function: Function, seen: dict[str, int], every: int) -> dict[s
 
 def _begins(i: ir.Instruction) -> bool:
     """True if an instruction may produce undefined values."""
-    return i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
+    return (i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
+            or is_masked_atomic(i))
 
 
 def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Function]:

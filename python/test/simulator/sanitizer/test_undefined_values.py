@@ -25,7 +25,9 @@ def xpu(*shape: int, dtype: Any = torch.float32) -> Any:
     return torch.ones(shape, device="xpu", dtype=dtype)
 
 
-def found(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> str:
+def found(
+    kernel: Any, grid: tuple[int, ...], *arguments: Any, of: str = "load", **options: Any
+) -> str:
     """The report of a launch, which must name the kernel, this file, a program, warp and lane."""
     with pytest.raises(SimulatorTrap) as caught:
         kernel[grid](*arguments, **options)
@@ -33,7 +35,7 @@ def found(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -
     assert f"kernel {kernel.fn.__name__}, " in text
     assert re.search(r"test_undefined_values\.py:\d+:\d+, program \(\d+, \d+, \d+\), warp \d+, "
                      r"lane \d+: ", text)
-    assert re.search(r"the load at \S*test_undefined_values\.py:\d+:\d+ is masked off", text)
+    assert re.search(rf"the {of} at \S*test_undefined_values\.py:\d+:\d+ is masked off", text)
     return text
 
 
@@ -355,3 +357,70 @@ def test_rows_of_whole_vectors_whose_weights_are_masked(monkeypatch: pytest.Monk
     y, w = x.to("xpu"), weight.to("xpu")
     scaled_rows[(2,)](y, w, w, 2048, 2048, num_warps=8)
     assert (y.cpu().double() - wanted).abs().max() < 0.1
+
+
+@triton.jit
+def claimed(counter, out, n, KIND: tl.constexpr, USE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    if KIND == "add":
+        old = tl.atomic_add(counter + i, 1, mask=i < n)
+    elif KIND == "max":
+        old = tl.atomic_max(counter + i, 7, mask=i < n)
+    else:
+        old = tl.atomic_xchg(counter + i, 3, mask=i < n)
+    if USE == "store":
+        tl.store(out + i, old)
+    elif USE == "sum":
+        tl.store(out, tl.sum(old, 0))
+    elif USE == "address":
+        tl.store(out + old, 1)
+    elif USE == "mask":
+        tl.store(out + i, 1, mask=old == 0)
+    elif USE == "masked":
+        tl.store(out + i, old, mask=i < n)
+    else:
+        tl.store(out + i, tl.where(i < n, old, -1))
+
+
+@pytest.mark.parametrize(("kind", "use", "warps"), [
+    ("add", "store", 1), ("max", "store", 4), ("xchg", "sum", 4), ("add", "address", 1),
+    ("xchg", "mask", 4), ("max", "sum", 16),
+])
+def test_an_atomic_that_is_masked_off_returns_nothing(kind: str, use: str, warps: int) -> None:
+    text = found(claimed, (1,), xpu(64, dtype=torch.int32), xpu(64, dtype=torch.int32), 50, kind,
+                 use, 64, num_warps=warps, of="atomic")
+    assert "is masked off, and returns nothing" in text
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "xchg"])
+@pytest.mark.parametrize("use", ["masked", "where"])
+def test_results_of_atomics_that_took_place_are_defined(kind: str, use: str) -> None:
+    for warps in (1, 16):
+        counter, out = (xpu(64, dtype=torch.int32) for _ in range(2))
+        claimed[(1,)](counter, out, 50, kind, use, 64, num_warps=warps)
+        assert out[:50].eq(1).all()
+
+
+@triton.jit
+def first_of(counter, out, n, USE: tl.constexpr):
+    p = tl.program_id(0)
+    old = tl.atomic_add(counter, 1, mask=p < n)
+    if USE == "branch":
+        if old == 1:
+            tl.store(out + p, 1)
+    elif USE == "loop":
+        for k in range(old):
+            tl.store(out + p, k)
+    elif p < n:
+        tl.store(out + p, old)
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_scalar_atomic_that_is_masked_off_returns_nothing(warps: int) -> None:
+    for use in ("branch", "loop"):
+        text = found(first_of, (6,), xpu(1, dtype=torch.int32), xpu(6, dtype=torch.int32), 3, use,
+                     num_warps=warps, of="atomic")
+        assert "program (3, 0, 0)" in text
+    out = xpu(6, dtype=torch.int32)
+    first_of[(6,)](xpu(1, dtype=torch.int32), out, 3, "guarded", num_warps=warps)
+    assert sorted(out.tolist()) == [1, 1, 1, 1, 2, 3]
