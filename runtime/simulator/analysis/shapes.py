@@ -136,7 +136,7 @@ class ShapeAnalysis:
                     self._solve_function(function)
 
     def _between(self, functions: Sequence[Function]) -> list[list[Shape | None]]:
-        """What functions are given by calls and return to them."""
+        """Shapes that calls pass to functions, and that these return."""
         return [[*self.arguments[f.name], self.returns[f.name]]
                 for f in functions if not f.is_kernel]
 

@@ -1,12 +1,13 @@
 """Track undefined bits of a kernel's values in shadow values that the kernel computes.
 
 A load whose mask is false in a lane, and that has no value for such lanes, leaves the lane's
-register undefined, and so does an atomic whose mask is false.  `instrument` gives every value that may have such bits a *shadow*: an integer
-of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit if that is
-cheap; otherwise an undefined operand makes the whole result undefined.  The result of a select or a
-logical operation is defined again if the other operand decides it.  That includes a branch in a
-function that combines values (`inline_helpers`).  Undefined bits are *used* by a store that is not
-masked off, an address, a mask, a branch, an atomic: there the sanitizer reports them.
+register undefined, and so does an atomic whose mask is false. `instrument` gives every value that
+may have such bits a *shadow*: an integer of the same shape whose set bits are undefined. Shadows
+follow arithmetic bit by bit if that is cheap; otherwise an undefined operand makes the whole result
+undefined. The result of a select or a logical operation is defined again if the other operand
+decides it. That includes a branch in a function that combines values (`inline_helpers`). Undefined
+bits are *used* by a store that is not masked off, an address, a mask, a branch, an atomic: there
+the sanitizer reports them.
 
 Some kernels take the exclusive or of two such values, as sorts do to exchange elements.  There the
 shadow of an undefined element is a tag, some bits that distinguish it from others: the tag of `x ^
