@@ -7,12 +7,14 @@ involved.  Memory is that of the simulated device: GPU addresses are host addres
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
@@ -23,7 +25,7 @@ from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
 from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
 from triton_xe.runtime.emulator.launch import Launch
-from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, fault
+from triton_xe.runtime.emulator.memory import Addresses, AddressSpace
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel, Work
@@ -32,6 +34,8 @@ from triton_xe.runtime.simulator.run.launch import pack_arguments
 
 MOST_THREADS = 8192
 """Threads that run at once: more than the largest of these devices holds (4,096 on pvc)."""
+MOST_LAUNCHES = 64
+Counts = NDArray[np.int64]
 
 
 class EmulatedDevice(SimulatedDevice):
@@ -69,7 +73,8 @@ class EmulatedDevice(SimulatedDevice):
         arguments = [int(x) if kind == "ptr" else packed[8 * k : 8 * k + 8]
                      for k, (kind, x) in enumerate(zip(
                          kernel.argument_types, work.args, strict=True))]
-        native.run(self._space(kernel, work), work.grid, arguments)
+        count = native.run(self._space(kernel, work), work.grid, arguments)
+        native.note(work.grid, work.args, count)
         self.executed[kernel.name] = native
 
     def _native(self, kernel: SimulatedKernel) -> NativeKernel:
@@ -107,6 +112,7 @@ class NativeKernel:
         self.binary = ocloc.native_binary(module, device, flags)
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""
+        self._launches: dict[Any, Counts] = {}
 
     @once
     def program(self) -> Program:
@@ -116,22 +122,29 @@ class NativeKernel:
     def info(self) -> KernelInfo:
         return kernel_info(self.binary, self.entry)
 
-    def run(self, space: AddressSpace, grid: Grid, arguments: list[int | bytes]) -> None:
-        """Execute a launch to its end, as many work-groups at once as a device may hold."""
+    def run(self, space: AddressSpace, grid: Grid, arguments: list[int | bytes]) -> Counts:
+        """Execute a launch to its end, as many work-groups at once as a device may hold.
+
+        Returns how often a thread executed each instruction, by position in the program.
+        """
         whole = of_zebin(self.info, self.binary, space, grid, arguments)
+        found: Counts = np.zeros_like(self.executed)
         for part in parts(whole, max(1, MOST_THREADS // whole.threads)):
-            launch = Launch(self.program, space, part).check_waits().run()
-            self.executed += launch.counters.executed
-        refuse_missing_waits(self.program)
+            found += Launch(self.program, space, part).check_waits().run().counters.executed
+        self.executed += found
+        self.program.refuse_missing_waits()
+        return found
 
+    def note(self, grid: Grid, arguments: Sequence[Any], count: Counts) -> None:
+        """Keep the counts of a launch, of the last `MOST_LAUNCHES` ones."""
+        self._launches.pop((grid, *arguments), None)
+        self._launches[grid, *arguments] = count
+        if len(self._launches) > MOST_LAUNCHES:
+            del self._launches[next(iter(self._launches))]
 
-def refuse_missing_waits(program: Program) -> None:
-    """Raise an error that names the first missing wait of the launches so far."""
-    if missing := program.missing_waits:
-        raise fault("scoreboard", (
-            f"{missing[0]}: hardware may read or overwrite the register too early, so that results "
-            f"differ from run to run ({len(missing)} such places).  This is a fault of Intel's "
-            "compiler; report it with the kernel's code"))
+    def counts_of(self, grid: Grid, arguments: Sequence[Any]) -> Counts | None:
+        """Counts of the last launch with this grid and these arguments; None if there is none."""
+        return self._launches.get((grid, *arguments))
 
 
 def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:

@@ -1,9 +1,10 @@
-"""Which bytes of the general registers an instruction reads and writes.
+"""Which bytes of the registers an instruction reads and writes.
 
-Sets are integers with one bit for each byte of the register file.  Registers that an address
-register selects are not in them, nor what a move without destination reads: IGC writes such moves
-on pvc only to end the suppression of repeated reads.  Sizes of messages come from their
-descriptors, those of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp (`getDPASSrcDepUpBound`).
+Sets are integers with one bit for each byte of the general registers and accumulators.  Registers
+that an address register selects are not in them, nor what a move without destination reads: IGC
+writes such moves on pvc only to end the suppression of repeated reads.  Sizes of messages come from
+their descriptors, those of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp
+(`getDPASSrcDepUpBound`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from triton_xe.runtime.emulator.dpas import bits_of
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, Lsc, field, lsc
 from triton_xe.runtime.emulator.operands import elements
-from triton_xe.runtime.emulator.registers import SIZES
+from triton_xe.runtime.emulator.registers import (
+    GENERAL_BYTES,
+    SIZES,
+    byte_offset,
+)
 
 _LONGEST_NAMED = 31
 """The response length in the descriptor of a 2D block of 31 or 32 registers."""
 _BLOCK_HEADER_BYTES = 32
+GENERAL = (1 << GENERAL_BYTES) - 1
+"""The bytes of the general registers."""
+_FILES = ("r", "acc")
 
 
 @dataclass(frozen=True)
@@ -42,30 +50,42 @@ def footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
         reads |= _region(source, instruction.width, grf_bytes)
     writes = 0 if target is None else _region(
         replace(target, region=target.region or (1, 1, 0)), instruction.width, grf_bytes)
+    implied = _bytes(GENERAL_BYTES, 4 * instruction.width)
+    if instruction.op in _READ_ACCUMULATOR:
+        reads |= implied
+    if instruction.op in _WRITE_ACCUMULATOR or instruction.writes_accumulator:
+        writes |= implied
     return Footprint(reads, writes)
 
 
-def _is_general(operand: Operand | None) -> bool:
-    return operand is not None and operand.file == "r" and operand.kind != "indirect"
+_READ_ACCUMULATOR, _WRITE_ACCUMULATOR = ("mach", "macl"), ("mach", "addc", "subb")
+"""Instructions that use acc0 without naming it."""
+
+
+def _bytes(first: int, count: int) -> int:
+    return ((1 << count) - 1) << first
+
+
+def _is_tracked(operand: Operand | None) -> bool:
+    return operand is not None and operand.file in _FILES and operand.kind != "indirect"
 
 
 def _region(operand: Operand, width: int, grf_bytes: int) -> int:
-    if not _is_general(operand):
+    if not _is_tracked(operand):
         return 0
     size = SIZES.get(operand.type, 1)
     region = (1, 1, 0) if operand.kind == "macro" else operand.region or (0, 1, 0)
-    first, found = operand.number * grf_bytes + operand.sub * size, 0
+    first, found = byte_offset(operand, grf_bytes), 0
     for element in set(elements(region, width).tolist()):
-        found |= ((1 << size) - 1) << first + element * size
+        found |= _bytes(first + element * size, size)
     return found
 
 
 def _range(operand: Operand | None, size: int, grf_bytes: int) -> int:
     """`size` bytes from the beginning of an operand."""
-    if operand is None or not _is_general(operand):
+    if operand is None or operand.file != "r":
         return 0
-    return ((1 << size) - 1) << operand.number * grf_bytes + operand.sub * SIZES.get(
-        operand.type, 1)
+    return _bytes(operand.number * grf_bytes + operand.sub * SIZES.get(operand.type, 1), size)
 
 
 def _of_message(instruction: Instruction, grf_bytes: int) -> Footprint:

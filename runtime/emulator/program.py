@@ -24,7 +24,7 @@ from triton_xe.runtime.emulator.channels import Running
 from triton_xe.runtime.emulator.dpas import dpas, resets_reads
 from triton_xe.runtime.emulator.instruction import Instruction, instruction_of
 from triton_xe.runtime.emulator.macros import MACROS, is_macro
-from triton_xe.runtime.emulator.memory import AddressSpace, Fault
+from triton_xe.runtime.emulator.memory import AddressSpace, Fault, fault
 from triton_xe.runtime.emulator.messages.gateway import barrier_of
 from triton_xe.runtime.emulator.messages.send import send
 from triton_xe.runtime.emulator.operands import source
@@ -111,6 +111,14 @@ class Program:
         """Each missing wait that `scoreboard` found, with its source location."""
         return tuple(f"{self.place_of(pc)} {sentence}"
                      for pc, sentence in sorted(self.scoreboard.findings))
+
+    def refuse_missing_waits(self) -> None:
+        """Raise an error that names the first missing wait of the launches so far."""
+        if missing := self.missing_waits:
+            raise fault("scoreboard", (
+                f"{missing[0]}: hardware may read or overwrite the register too early, so that "
+                f"results differ from run to run ({len(missing)} such places).  This is a fault of "
+                "the compiler that wrote the code; report it with the kernel's code"))
 
     def place_of(self, pc: int) -> str:
         """The kernel, the instruction, its program counter and its source location."""

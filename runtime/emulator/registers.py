@@ -136,3 +136,13 @@ def byte_offset(operand: Operand, grf_bytes: int) -> int:
     if inside >= limit:
         raise UnsupportedError(f"register {file}{number}.{operand.sub} has no definition here")
     return GENERAL_BYTES + start + inside
+
+
+def register_name(position: int, grf_bytes: int) -> str:
+    """The general register or accumulator that a byte belongs to.
+
+    >>> register_name(130, 64), register_name(GENERAL_BYTES + 70, 64)
+    ('r2', 'acc1')
+    """
+    is_general = position < GENERAL_BYTES
+    return f"{'r' if is_general else 'acc'}{position % GENERAL_BYTES // grf_bytes}"

@@ -1,9 +1,10 @@
 """The software scoreboard: waits in the machine code against the dependences that are executed.
 
 Hardware does not wait for registers.  Each instruction encodes its waits.  A distance `I@2` waits
-for the second last instruction of a pipe that ends in order.  A token `$3.dst` waits for the
-message or dpas that set it, and `$3.src` for its reads.  `Scoreboard` follows the instructions of a
-thread, and finds those that touch a register before the wait that they need.
+for the second last instruction of a pipe that ends in order (`A@2`: of each of these pipes).  A
+token `$3.dst` waits for the message or dpas that set it, and `$3.src` for its reads.  `Scoreboard`
+follows the instructions of a thread, and finds those that touch a register before the wait that
+they need.
 
 Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
 
@@ -11,12 +12,17 @@ Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
   pipes; within a pipe these happen in order.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
 - Messages to one unit read their registers in order, so that a wait for one is a wait for the
-  reads of those before it.  dpas are complete in order.
+  reads of those before it.
+- dpas are complete in order.  One that adds to another's result begins when that one has read its
+  registers.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.
 - Hardware waits before a token is set again, except if dpas set it one after another.
 
-Only general registers are tracked: flags, accumulators and address registers are not, nor
-dependences between dpas.  Intel's compiler leaves out no wait that these rules require.
+- Accumulators need waits between pipes only.
+
+Flags and address registers are not tracked: Intel's compiler writes no waits for them, between
+pipes neither, so that hardware has to.  Nor are dependences between dpas.  Intel's compiler leaves
+out no wait that these rules require.
 """
 
 from __future__ import annotations
@@ -30,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.runtime.emulator.branches import BRANCHES
-from triton_xe.runtime.emulator.footprints import Footprint, footprint
+from triton_xe.runtime.emulator.footprints import GENERAL, Footprint, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
-from triton_xe.runtime.emulator.registers import FLOATS, SIZES, Bools
+from triton_xe.runtime.emulator.registers import FLOATS, SIZES, Bools, register_name
 
 _LATENCY: Mapping[str, int] = {"F": 10, "I": 10, "L": 14, "M": 17, "S": 10}
 """Pipe (float, integer, long, math, scalar) -> instructions after which one is complete."""
@@ -152,8 +158,8 @@ class State:
     def _is_set_by_dpas(self, number: int) -> bool:
         return any(n == number and pending.unit == "dpas" for n, pending in self.tokens)
 
-    def issued(self, position: int, step: Action) -> State:
-        """The state with an instruction on its way."""
+    def issued(self, position: int, step: Action, ended: tuple[int, ...] = ()) -> State:
+        """The state with an instruction on its way, which takes results of dpas that `ended`."""
         if step.pipe in _LATENCY:
             most = _LATENCY[step.pipe] - 1
             return replace(self, pipes=tuple(
@@ -168,9 +174,11 @@ class State:
         before = dict(self.tokens).get(number, Pending(()))
         chain = self.chain if step.pipe == "dpas" else ()
         added = (*chain, position)
-        pending = Pending(
-            tuple(dict.fromkeys((*before.positions, *added))), step.unit,
-            tuple(each for each in before.read if each not in added))
+        positions = (*(each for each in before.positions if each not in added), *added)
+        read = tuple(each for each in before.read if each not in added)
+        if step.pipe == "dpas":
+            read = tuple(dict.fromkeys((*read, *ended)))
+        pending = Pending(positions, step.unit, read)
         return replace(self, tokens=(*others, (number, pending)), chain=() if chain else self.chain)
 
 
@@ -238,7 +246,14 @@ class Scoreboard:
         state = state.waited(step)
         for earlier, sentence in self._missing(state, step):
             self.findings.setdefault((self.instructions[position].pc, sentence), earlier)
-        return state.issued(position, step)
+        return state.issued(position, step, tuple(self._results(state, step)))
+
+    def _results(self, state: State, step: Action) -> Iterator[int]:
+        """Positions of unfinished dpas whose results a dpas takes."""
+        for _, pending in state.tokens if step.pipe == "dpas" else ():
+            for each in pending.positions if pending.unit == "dpas" else ():
+                if self._action(each).touches.writes & step.touches.reads:
+                    yield each
 
     def _action(self, position: int) -> Action:
         if position not in self._actions:
@@ -267,7 +282,8 @@ class Scoreboard:
         before = self._action(earlier)
         if before.pipe == step.pipe == "dpas":
             return
-        reads = 0 if earlier in pending.read or before.unit == step.unit else before.touches.reads
+        is_read = earlier in pending.read or before.unit == step.unit
+        reads = 0 if is_read else before.touches.reads
         wait = "a token" if number == _NO_TOKEN else f"${number}"
         yield from self._conflicts(
             earlier, Footprint(reads, before.touches.writes), step.touches, wait, False)
@@ -276,7 +292,8 @@ class Scoreboard:
         self, earlier: int, before: Footprint, touches: Footprint, wait: str, same_pipe: bool
     ) -> Iterator[tuple[int, str]]:
         end = ".dst" if wait[0] == "$" else ""
-        if both := before.writes & touches.reads:
+        ordered = GENERAL if same_pipe else -1
+        if both := before.writes & touches.reads & ordered:
             yield earlier, self._sentence("reads", both, "writes", earlier, wait + end)
         if same_pipe:
             return
@@ -287,7 +304,7 @@ class Scoreboard:
                                           wait + (".src" if end else ""))
 
     def _sentence(self, what: str, both: int, did: str, earlier: int, wait: str) -> str:
-        register = ((both & -both).bit_length() - 1) // self.grf_bytes
+        register = register_name((both & -both).bit_length() - 1, self.grf_bytes)
         instruction = self.instructions[earlier]
-        return (f"{what} r{register}, which {instruction.name} at {instruction.pc:#x} {did}, "
+        return (f"{what} {register}, which {instruction.name} at {instruction.pc:#x} {did}, "
                 f"without a wait for it ({wait})")

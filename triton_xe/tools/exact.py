@@ -8,11 +8,12 @@ hot loop.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton_xe.model.work import Issue
 from triton_xe.runtime.emulator.instruction import Instruction
@@ -22,14 +23,25 @@ from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.tools import intel
 from triton_xe.tools.native_figures import hot_and_rest, pipe
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from triton_xe.runtime.emulator.device import NativeKernel
+
 ISSUED = ("fp", "integer", "maths", "messages")
 
 
 def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
     """Instructions of a subgroup according to the native code of a simulated device's kernel.
 
-    If Intel's compiler refuses the kernel, warn, and return `estimated`.
+    Those that an emulated device executed in this launch, if it ran.  If Intel's compiler refuses
+    the kernel, warn, and return `estimated`.
     """
+    executed: NativeKernel | None = vars(loaded).get("native")
+    counts = None if executed is None else executed.counts_of(walk.grid, walk.arguments)
+    if executed is not None and counts is not None:
+        threads = math.prod(walk.grid) * kernel.subgroups
+        return executed_issue(executed.program, counts / threads, kernel.lanes, estimated)
     try:
         program = native(loaded.module, loaded.source.target.name, loaded.build_flags).program
     except intel.IntelCompilerError as error:
@@ -37,6 +49,12 @@ def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> I
                       RuntimeWarning, stacklevel=2)
         return estimated
     return exact_issue(program, kernel, walk, estimated)
+
+
+def executed_issue(program: Program, counts: NDArray[Any], lanes: int, estimated: Issue) -> Issue:
+    """Instructions of a subgroup that ran each of a program's so often; waits as in `estimated`."""
+    return replace(estimated, **_costs(zip(program.instructions, counts.tolist(), strict=True),
+                                       lanes))
 
 
 @cache
@@ -87,11 +105,16 @@ def _all(issue: Issue) -> float:
 
 
 def _counted(instructions: Iterable[Instruction], lanes: int) -> Issue:
+    return Issue(**_costs(((each, 1.0) for each in instructions), lanes))
+
+
+def _costs(executed: Iterable[tuple[Instruction, float]], lanes: int) -> dict[str, float]:
+    """Pipe -> issues of instructions that run so often."""
     counts = dict.fromkeys((*ISSUED, "dpas"), 0.0)
-    for each in instructions:
+    for each, times in executed:
         if name := pipe(each):
-            counts[name] += _cost(each, name, lanes)
-    return Issue(**counts)
+            counts[name] += times * _cost(each, name, lanes)
+    return counts
 
 
 def _cost(instruction: Instruction, pipe: str, lanes: int) -> float:

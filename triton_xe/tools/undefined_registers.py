@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_xe.runtime.emulator.dpas import multiplies_itself
-from triton_xe.runtime.emulator.footprints import footprint
+from triton_xe.runtime.emulator.footprints import GENERAL, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
 from triton_xe.runtime.emulator.messages.lsc import UNITS
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.emulator.registers import FLOATS, GENERAL_BYTES
+from triton_xe.runtime.emulator.registers import FLOATS
 from triton_xe.tools.native_figures import following, is_message, is_scratch
 
 
@@ -108,8 +108,8 @@ def _registers(mask: int, size: int) -> Iterator[int]:
 def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
     touched, target = footprint(instruction, grf_bytes), instruction.destination
     is_anywhere = target is not None and target.kind == "indirect"
-    writes = (1 << GENERAL_BYTES) - 1 if is_anywhere else touched.writes
-    reads = 0 if _is_independent(instruction) else touched.reads
+    writes = GENERAL if is_anywhere else touched.writes & GENERAL
+    reads = 0 if _is_independent(instruction) else touched.reads & GENERAL
     return _Effect(writes, reads, instruction.op == "mov" or is_scratch(instruction))
 
 

@@ -205,6 +205,48 @@ def test_random_stores_leave_the_same_as_native_code(
     assert f"{3 * kernels} draws right" in done.stdout, done.stdout + done.stderr
 
 
+COUNTED = """
+import torch, triton, triton.language as tl
+from triton_xe.backend.devices import device
+from triton_xe.model.work import Issue
+from triton_xe.tools import exact
+
+@triton.jit
+def kernel(o, n):
+    total = 0
+    for k in range(n):
+        total = (total ^ k) * 5
+    tl.store(o, total)
+
+o = torch.zeros(1, dtype=torch.int32, device="xpu")
+found, executed = {}, exact.executed_issue
+exact.executed_issue = lambda *given: found.setdefault(n, executed(*given))
+torch.xpu.Event(enable_timing=True).record()
+device(0).clock.now_ms()
+for n in (10, 1000):
+    kernel[(3,)](o, n, num_warps=2)
+    device(0).clock.now_ms()
+print(found[1000].integer - found[10].integer, found[10].messages)
+"""
+
+
+@pytest.mark.intel_compiler
+def test_the_exact_clock_counts_executed_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The length of the loop depends on an argument; one store and the loads of arguments."""
+    monkeypatch.setenv("TRITON_XE_DEVICE", "emu:bmg")
+    monkeypatch.setenv("TRITON_XE_CLOCK", "exact")
+    path = tmp_path / "program.py"
+    path.write_text(COUNTED)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    more, messages = map(float, done.stdout.split())
+    assert more >= 990
+    assert more % 990 == 0
+    assert 0.5 <= messages <= 3
+
+
 @pytest.mark.intel_compiler
 def test_a_device_opens_by_name() -> None:
     device = open_device("emu:bmg")

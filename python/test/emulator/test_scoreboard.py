@@ -13,7 +13,6 @@ import pytest
 from python.test.emulator import rows
 from python.test.emulator.assembled import program
 from triton_xe.runtime.emulator import Fault, Program, iga
-from triton_xe.runtime.emulator.device import refuse_missing_waits
 from triton_xe.runtime.emulator.footprints import footprint
 
 pytestmark = pytest.mark.intel_compiler
@@ -65,6 +64,13 @@ KINDS = {
                        "writes r67, which dpas.8x8 at 0x0 reads"),
     "to dpas": (lines(LOAD.replace("r20", "r80") % "$1", DPAS % "$1.dst"), "$1.dst",
                 "dpas.8x8 at 0x10: reads r80"),
+    "accumulator to another pipe": (
+        lines("mul (16|M0) acc0.0<1>:d r10.0<1;1,0>:d r11.0<0;1,0>:uw",
+              "mov (16|M0) r20.0<1>:f acc0.0<1;1,0>:f {I@1}"), "I@1",
+        "reads acc0, which mul at 0x0 writes"),
+    "carry to another pipe": (
+        lines("addc (16|M0) r20.0<1>:ud r10.0<1;1,0>:ud r11.0<1;1,0>:ud",
+              "mov (16|M0) r22.0<1>:f acc0.0<1;1,0>:f {I@1}"), "I@1", "reads acc0, which addc"),
     "chain of dpas": (lines(DPAS.replace("r40:f", "r30:f") % "Atomic", DPAS % "$2",
                             FLOATS % (22, 30, "$2.dst")), "$2.dst", "reads r30"),
 }
@@ -103,6 +109,23 @@ def test_old_instructions_are_complete(count):
     assert bool(followed(text)) == (count == 10)
 
 
+def test_accumulators_and_flags_need_no_wait_within_a_pipe():
+    """Nor flags and address registers between pipes."""
+    assert followed(lines(
+        "mul (16|M0) acc0.0<1>:d r10.0<1;1,0>:d r11.0<0;1,0>:uw",
+        "macl (16|M0) r20.0<1>:d r10.0<1;1,0>:d r11.0<1;1,0>:d",
+        "cmp (16|M0) (gt)f0.0 null<1>:d r10.0<1;1,0>:d 1:w",
+        "(f0.0) sel (16|M0) r22.0<1>:f r10.0<1;1,0>:f r11.0<1;1,0>:f",
+        "(W) mov (1|M0) a0.2<1>:ud 0x40:ud",
+        "(W) send.ugm (1|M0) r30 r4 null:0 a0.2 0x4210D500 {$0}")) == ()
+
+
+@pytest.mark.parametrize(("added", "finds"), [("null", True), ("r40", False)])
+def test_a_dpas_that_takes_a_result_begins_when_that_is_ready(added, finds):
+    later = DPAS.replace("r60", "r100").replace("r80", "r150").replace("null", added)
+    assert bool(followed(lines(DPAS % "$2", later % "$2", FLOATS % (67, 11, "")))) == finds
+
+
 def test_other_bytes_of_a_register_need_no_wait():
     assert followed("(W) mov (1|M0) r20.0<1>:d 1:w\n"
                     "(W) mov (1|M0) r21.0<1>:d r20.1<0;1,0>:d") == ()
@@ -112,11 +135,11 @@ def test_a_launch_with_a_missing_wait_is_refused():
     made = Program("bmg", program("bmg", KINDS["integer to float"][0].replace("I@1", "")
                                   .replace(" {}", "")).code)
     made.lines = {16: "kernel.py:7"}
-    refuse_missing_waits(made)
+    made.refuse_missing_waits()
     followed(made)
     with pytest.raises(Fault, match=r"kernel kernel, add at 0x10 \(kernel.py:7\): reads r20, which "
                        r"add at 0x0 writes, without a wait for it \(I@1\).*1 such places"):
-        refuse_missing_waits(made)
+        made.refuse_missing_waits()
 
 
 def test_footprints():

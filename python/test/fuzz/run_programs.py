@@ -6,6 +6,8 @@ With `TRITON_XE_SANITIZE=1` they run under the checks, which may find nothing.  
 Intel's compiler builds every kernel too, whose code may not read registers that nothing wrote.
 With `--in-step` the simulator runs all subgroups of a program in step at once, as it does else with
 kernels that ran for long.
+With `--compare` and `TRITON_XE_DEVICE=emu:bmg`, each launch on native code also runs on the
+simulator, and has to leave the same memory.
 Programs that were not right are kept in `--keep`; run one with
 `PYTHONPATH=python/test/fuzz python FILE`.
 """
@@ -20,9 +22,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
 
-from programs import KINDS, program
+from programs import KINDS, program  # noqa: E402
+
+from python.test.emulator.differential import compare_launches  # noqa: E402
 
 SECONDS = 120
 """What a program may take, of processor time."""
@@ -113,6 +117,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--native", action="store_true")
     parser.add_argument("--in-step", action="store_true")
+    parser.add_argument("--compare", action="store_true")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "xe-programs")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
@@ -123,6 +128,8 @@ def main() -> int:
         build_native_code()
     if given.in_step:
         run_in_step()
+    if given.compare:
+        compare_launches()
     wrong, begin = 0, time.time()
     paths = []
     for i in range(given.count):

@@ -44,7 +44,8 @@ class Dispatcher:
         descriptor = words[-21:-13]
         address = bases.get("instruction", 0) + (descriptor[0] & ~63)
         program = self._program(space, address & _ADDRESS_MASK)
-        launch = Launch(program, space, dispatch_of(words, space, bases)).run()
+        launch = Launch(program, space, dispatch_of(words, space, bases)).check_waits().run()
+        program.refuse_missing_waits()
         self.launches += 1
         self.instructions += launch.instructions
 
