@@ -30,7 +30,8 @@ SIZES: Mapping[str, int] = {name: np.dtype(dtype).itemsize for name, dtype in DT
 FLOATS = frozenset(("hf", "f", "df", "bf", "tf32"))
 UNSIGNED: Mapping[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 CHANNELS = 32
-WIDE_ELEMENTS = 64
+WIDE_ELEMENTS = 256
+"""Of 4 bytes, in all accumulators."""
 
 GENERAL_REGISTERS = 256
 GENERAL_BYTES = GENERAL_REGISTERS * 64

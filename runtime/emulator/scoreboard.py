@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,10 @@ class Action:
     """"dst" or "src" if it waits for all tokens."""
     tokens: int
     """Set of bits of the tokens that `every_token` is about."""
+
+    @cached_property
+    def everything(self) -> int:
+        return self.touches.reads | self.touches.writes
 
 
 def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
@@ -264,16 +269,21 @@ class Scoreboard:
     def _missing(self, state: State, step: Action) -> Iterator[tuple[int, str]]:
         for name, positions in state.pipes:
             for age, earlier in enumerate(positions, 1):
-                before = self._action(earlier).touches
-                wait = f"{name}@{min(age, 7)}"
-                yield from self._conflicts(
-                    earlier, before, step.touches, wait, name == step.pipe)
+                if self._meets(earlier, step):
+                    yield from self._conflicts(
+                        earlier, self._actions[earlier].touches, step.touches,
+                        f"{name}@{min(age, 7)}", name == step.pipe)
         for number, pending in state.tokens:
             for earlier in pending.positions:
-                yield from self._unfinished(number, pending, earlier, step)
-        if step.pipe != "dpas":
-            for earlier in state.chain:
+                if self._meets(earlier, step):
+                    yield from self._unfinished(number, pending, earlier, step)
+        for earlier in state.chain:
+            if step.pipe != "dpas" and self._meets(earlier, step):
                 yield from self._unfinished(_NO_TOKEN, Pending(()), earlier, step)
+
+    def _meets(self, earlier: int, step: Action) -> bool:
+        """True if an instruction touches a byte that an earlier one touched too."""
+        return bool(self._actions[earlier].everything & step.everything)
 
     def _unfinished(
         self, number: int, pending: Pending, earlier: int, step: Action

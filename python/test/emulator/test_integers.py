@@ -333,3 +333,12 @@ def test_conditions_of_results():
     found = int(result("bmg", text, {4: a, 6: b}, np.uint16, 1)[0])
     with np.errstate(over="ignore"):
         assert found == sum(int(v == 0) << i for i, v in enumerate(a + b))
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_product_in_any_accumulator(number):
+    x, y = np.arange(16, dtype=np.int32) - 7, np.arange(16, dtype=np.uint16) * 4000
+    found = result("bmg", f"mul (16|M0) acc{number}.0<1>:d r4.0<1;1,0>:d r6.0<1;1,0>:uw\n"
+                          f"add (16|M0) r20.0<1>:d acc{number}.0<1;1,0>:d 5:w",
+                   {4: x, 6: y}, np.int32)
+    np.testing.assert_array_equal(found, x * y.astype(np.int32) + 5)
