@@ -99,7 +99,7 @@ kernel[(8,)](a, o, 1 << 20, 128, num_warps=2)
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize("device", ["bmg", "dg2"])
 def test_a_program_with_torch_runs_native_code(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def kernel(a, o, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(o + at, tl.load(a + at).to(o.dtype.element_ty))
 
-for n in (16, 32, 64):
+for n in (32, 64):
     for kind in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64):
         for source, target in ((torch.float64, kind), (kind, torch.float64)):
             given, o = torch.arange(n).to(source), torch.zeros(n, dtype=target, device="xpu")
@@ -130,19 +130,6 @@ for n in (16, 32, 64):
             if not torch.equal(o.cpu(), given.to(target)):
                 print(n, source, target, o.cpu())
 """
-
-
-@pytest.mark.intel_compiler
-@pytest.mark.parametrize("device", ["bmg", "pvc"])
-def test_doubles_of_a_lane_are_converted_each(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Intel's compiler takes the second of two from a wrong register, unless it is told not to."""
-    monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
-    path = tmp_path / "program.py"
-    path.write_text(DOUBLES)
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 LANES = """
@@ -154,7 +141,7 @@ def kernel(a, o, p, R: tl.constexpr, C: tl.constexpr):
     tl.store(o + tl.arange(0, C), tl.sum(x, 0))
     tl.store(p + tl.arange(0, R), tl.argmax(x, 1))
 
-for rows, columns, warps in ((4, 64, 1), (4, 32, 4), (1, 512, 4), (64, 16, 4)):
+for rows, columns, warps in ((4, 64, 1), (4, 32, 4), (64, 16, 4)):
     a = torch.randperm(rows * columns).to(torch.int32).view(rows, columns)
     for lanes in (16, 32):
         o, p = (torch.zeros(n, dtype=torch.int32, device="xpu") for n in (columns, rows))
@@ -166,14 +153,18 @@ for rows, columns, warps in ((4, 64, 1), (4, 32, 4), (1, 512, 4), (64, 16, 4)):
 
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
-def test_values_move_between_both_halves_of_32_lanes(
+def test_code_that_intels_compiler_must_not_be_left_to_choose(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Intel's compiler writes no instruction for `simdShuffleXor` by 16 lanes."""
+    """It takes the second of two doubles of a lane from a wrong register, unless it is told not
+    to, and writes no instruction for `simdShuffleXor` by 16 lanes.
+    """
     monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
-    path = tmp_path / "program.py"
-    path.write_text(LANES)
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    (tmp_path / "doubles.py").write_text(DOUBLES)
+    (tmp_path / "lanes.py").write_text(LANES)
+    both = "import runpy; [runpy.run_path(f'{name}.py') for name in ('doubles', 'lanes')]"
+    done = subprocess.run([sys.executable, "-c", both], cwd=tmp_path, capture_output=True,
+                          text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
@@ -191,7 +182,7 @@ def test_checks_are_left_to_the_simulator(
 
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(("device", "kernels"), [
-    ("bmg", 6), ("pvc", 4), ("dg2", 4),
+    ("bmg", 4), ("pvc", 2), ("dg2", 2),
     *(pytest.param(*more, marks=pytest.mark.slow)
       for more in (("bmg", 20), ("pvc", 12), ("dg2", 12))),
 ])

@@ -1,12 +1,12 @@
 """Runs tests of the language with kernels that Intel's driver builds and launches.
 
-    python language_on_driver.py FOLDER PART PARTS
+    python language_on_driver.py FOLDER PART PARTS STEP
 
 The tests run on torch's simulated device, but what it is asked to load and to launch goes to the
 driver's simulated command stream, which executes nothing: the results of the tests say nothing and
 are dropped.  Printed is a JSON object: how many tests reached the driver, the number of kernels and
-launches, and everything that the driver refused.  The first case of every PARTS-th test function is
-run, from the PART-th on.
+launches, and everything that the driver refused.  Of every PARTS-th file, from the PART-th on, the
+first case of every STEP-th test function is run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import contextlib
 import io
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +31,8 @@ BYTES = 1 << 20
 class Driver:
     """Stands in for the simulator; notes what happens."""
 
-    def __init__(self, part: int, parts: int) -> None:
-        self.part, self.parts = part, parts
+    def __init__(self, step: int) -> None:
+        self.step = step
         self.device: LevelZeroDevice = open_devices()[0]
         self.memory = self.device.allocate(BYTES)
         self.test = ""
@@ -64,19 +65,20 @@ class Driver:
         first: dict[tuple[str, str], pytest.Item] = {}
         for item in items:
             first.setdefault((str(item.path), item.name.partition("[")[0]), item)
-        items[:] = list(first.values())[self.part :: self.parts]
+        items[:] = list(first.values())[:: self.step]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.test = item.name
 
 
-def main(folder: str, part: str, parts: str) -> None:
-    driver = Driver(int(part), int(parts))
+def main(folder: str, part: str, parts: str, step: str) -> None:
+    driver = Driver(int(step))
+    files = sorted(str(path) for path in Path(folder).rglob("test_*.py"))[int(part) :: int(parts)]
     native_cache.read = lambda key: None  # every kernel is built
     SimulatedDevice.load = lambda *a, **k: driver.load(*a, **k)  # type: ignore[method-assign]
     SimulatedDevice.launch = lambda *a, **k: driver.launch(*a, **k)  # type: ignore[method-assign]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main([folder, "-q", "-p", "no:cacheprovider", "--no-header"], plugins=[driver])
+        pytest.main([*files, "-q", "-p", "no:cacheprovider", "--no-header"], plugins=[driver])
     driver.device.synchronize()
     found = {
         "tests": len(driver.reached), "kernels": driver.kernels, "launches": driver.launches,

@@ -17,7 +17,14 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("README.md", "docs/first-kernel.md", "docs/reading.md", "docs/debugging.md",
          "docs/recording.md", "docs/tuning.md", "docs/gluon.md", "docs/ahead-of-time.md",
          "docs/options.md", "docs/internals/first-pass.md", "docs/reports/findings.md")
-MARK = "---- end of block ----"
+MARK, END_OF_PAGE = "---- end of block ----", "---- end of page ----"
+ONE_AFTER_ANOTHER = f"""
+import runpy, sys
+for number, script in enumerate(sys.argv[1:]):
+    if number:
+        print({END_OF_PAGE!r})
+    runpy.run_path(script, run_name="__main__")
+"""
 
 
 def blocks_of(page):
@@ -62,7 +69,7 @@ def agrees(actual, expected):
     return actual == expected
 
 
-def check_lines(actual, expected):
+def check_lines(actual, expected, page="README.md"):
     """Lines agree in order; a line `...` in `expected` stands for any lines."""
     rest = iter(actual)
     skipping = False
@@ -71,19 +78,21 @@ def check_lines(actual, expected):
             skipping = True
             continue
         found = next((x for x in rest if agrees(x, line)), None) if skipping else next(rest, "")
-        assert found is not None, f"missing: {line}"
-        assert agrees(found, line), f"printed {found!r}, the page says {line!r}"
+        assert found is not None, f"{page}: missing: {line}"
+        assert agrees(found, line), f"{page} says {line!r}, printed {found!r}"
         skipping = False
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_programs(page, tmp_path):
-    blocks = expected_after(page, "python")
-    script = tmp_path / "page.py"
-    script.write_text(f"\nprint('{MARK}')\n".join(text for text, _ in blocks))
-    outputs = run(str(script)).split(MARK)
-    for output, (_, expected) in zip(outputs, blocks, strict=True):
-        check_lines(normal(output), normal(expected))
+def test_the_programs(tmp_path):
+    """All pages in one process, each with names of its own."""
+    pages = {page: expected_after(page, "python") for page in PAGES}
+    scripts = [tmp_path / f"{number}.py" for number in range(len(pages))]
+    for script, blocks in zip(scripts, pages.values(), strict=True):
+        script.write_text(f"\nprint('{MARK}')\n".join(text for text, _ in blocks))
+    outputs = run("-c", ONE_AFTER_ANOTHER, *map(str, scripts)).split(END_OF_PAGE)
+    for output, (page, blocks) in zip(outputs, pages.items(), strict=True):
+        for found, (_, expected) in zip(output.split(MARK), blocks, strict=True):
+            check_lines(normal(found), normal(expected), page)
 
 
 def test_the_demo_prints_what_is_shown():

@@ -50,8 +50,9 @@ def test_the_names_are_all_there():
 @pytest.mark.intel_driver
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_intels_driver_takes_every_step(target, tmp_path):
-    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording", "timer",
-             "launch-cost", "bandwidth")
+    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording")
+    if target == "bmg":  # where there is no time of an event, the driver waits 5 s for it
+        names += ("timer", "launch-cost", "bandwidth")
     program = (
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"

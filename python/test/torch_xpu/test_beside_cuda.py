@@ -82,7 +82,7 @@ def run(stand_in: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, stand_in, *words], text=True, capture_output=True,
-        env=environment | {"TRITON_XE_DEVICE": "sim"})
+        env=environment | {"TRITON_XE_DEVICE": "sim", "TORCHINDUCTOR_COMPILE_THREADS": "1"})
 
 
 def test_the_simulated_device_is_the_accelerator(stand_in: str) -> None:

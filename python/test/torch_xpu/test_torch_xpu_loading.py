@@ -125,8 +125,6 @@ def test_the_first_use_says_why_there_is_no_device() -> None:
             print(error)
         """
     assert "did you mean bmg (Arc B580)?" in output(program, TRITON_XE_DEVICE="sim:b580")
-    assert "install torch's XPU build" in output(program, TRITON_XE_DEVICE="gpu")
-    assert "/dev/null/x" in output(program, TRITON_XE_CACHE="/dev/null/x", TRITON_XE_DEVICE="sim")
     assert "/dev/null/x" in output(program, TRITON_XE_CACHE="/dev/null/x")
 
 
@@ -366,7 +364,8 @@ def test_first_use_may_be_late(xpu: None, tmp_path: Path) -> None:
         assert (x.grad.cpu() - 3 * torch.tensor(1.0).cos()).abs().max() < 1e-5
         print(torch.accelerator.current_accelerator(), has_triton())
         print(torch.compile(lambda x: x * 2)(x.detach()).tolist())
-        """), TRITON_XE_CACHE=str(tmp_path), BUILT=str(_library_of_this_process()))
+        """), TRITON_XE_CACHE=str(tmp_path), BUILT=str(_library_of_this_process()),
+        TORCHINDUCTOR_COMPILE_THREADS="1")
     assert text == "built\nxpu True\n[2.0, 2.0]"
 
 

@@ -13,7 +13,7 @@ LACKING = {"dg2": {"block-load", "block-store", "block-prefetch", "fp64"}}
 QUICK = {
     "bmg": ("vector-add", "identity", "memory", "cached-code", "graph", "recording", "timer",
             "masks", "dpas", "dpas-rounding", "ordering", "launch-cost"),
-    "ptl": ("dpas", "block-prefetch"), "pvc": ("dpas", "block-prefetch"), "dg2": ("dpas", "masks"),
+    "pvc": ("dpas", "block-prefetch"), "dg2": ("dpas", "masks"),
 }
 """Those that take least; --full runs all."""
 
