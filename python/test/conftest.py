@@ -14,7 +14,7 @@ from triton_xe.tools import intel
 def pytest_addoption(parser):
     parser.addoption(
         "--full", action="store_true",
-        help="every combination of settings instead of all pairs, and the tests marked slow",
+        help="every combination of settings instead of a selection, and the tests marked slow",
     )
 
 

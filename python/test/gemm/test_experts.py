@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
+
 EXPERTS, TOKENS, TOP = 4, 40, 2
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
 
@@ -83,12 +85,12 @@ def launched(n, k, apart, dtype=torch.float16, weighted=False, warps=2):
     return kernel, c.cpu().float(), torch.where(chosen.flatten()[:, None] < 0, 0.0, wanted)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("n", "k", "apart"), [
-    (64, 64, 0), (64, 64, 8), (64, 64, 1), (96, 40, 32), (50, 40, 0), (33, 35, 0), (16, 96, 8)])
-def test_products_with_all_experts(n, k, apart, dtype, weighted):
-    _, made, wanted = launched(n, k, apart, dtype, weighted)
+@pytest.mark.parametrize(*settings(
+    sizes=((64, 64, 0), (64, 64, 8), (64, 64, 1), (96, 40, 32), (50, 40, 0), (33, 35, 0),
+           (16, 96, 8)),
+    dtype=(torch.float16, torch.bfloat16), weighted=(False, True), strength=1))
+def test_products_with_all_experts(sizes, dtype, weighted):
+    _, made, wanted = launched(*sizes, dtype, weighted)
     torch.testing.assert_close(made, wanted, rtol=1e-2 if dtype == torch.bfloat16 else 1e-3, atol=0)
 
 

@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
+
 
 @triton.jit
 def product(a_ptr, b_ptr, c_ptr, m, n, k, sa, sb, sc, HOW: tl.constexpr,
@@ -50,10 +52,10 @@ def expected(a, b, how, step):
     return total + total.max(1, keepdims=True) if how == "rows added" else total
 
 
-@pytest.mark.parametrize("kinds", [("float16", "float16"), ("bfloat16", "float32")])
-@pytest.mark.parametrize(
-    "how", ["plain", "rows added", "begins with rows", "also untransposed", "scaled"])
-@pytest.mark.parametrize("tile", [(64, 64, 32, 4), (16, 32, 64, 1)])
+@pytest.mark.parametrize(*settings(
+    kinds=(("float16", "float16"), ("bfloat16", "float32")),
+    how=("plain", "rows added", "begins with rows", "also untransposed", "scaled"),
+    tile=((64, 64, 32, 4), (16, 32, 64, 1))))
 def test_sums_of_transposed_factors(kinds, how, tile):
     into = getattr(torch, kinds[0])
     m_tile, n_tile, k_tile, warps = tile

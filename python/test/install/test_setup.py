@@ -25,6 +25,8 @@ ORDERS = {
     "torch updated": [("install", "torch==2.11.0+xpu"), ("install", XE), ("install", XPU)],
     "stock removed": [("install", XE), ("uninstall", "-y", "triton")],
 }
+QUICK = ("torch first", "both at once", "rival removed", "older torch", "stock removed")
+"""The others end as one of these, in another order, and run with --full."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,9 @@ def test_a_whole_installation_is_left_alone(environment):
         0, "nothing to do: triton 3.9.0 is whole and nothing stands in its way\n")
 
 
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("order", [
+    pytest.param(order, id=name, marks=() if name in QUICK else pytest.mark.slow)
+    for name, order in ORDERS.items()])
 def test_stock_triton_becomes_whole_in_each_order(environment, order):
     for words in order:
         environment.pip(*words)

@@ -105,7 +105,8 @@ class Environment:
         (ours / "triton_xe").symlink_to(ROOT / "triton_xe")
         self._variables = {
             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PYTHONPATH": str(ours),
-            "PIP_CONFIG_FILE": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1",
+            "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_COMPILE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
             "UV_CONFIG_FILE": str(folder / "uv.toml"), "UV_CACHE_DIR": str(folder / "cache"),
             "VIRTUAL_ENV": str(folder),
             "PATH": f"{Path(uv).parent}:/usr/bin:/bin" if uv else "/usr/bin:/bin",

@@ -9,14 +9,14 @@ import triton.language as tl
 
 from benchmarks import loop_kernels
 from examples.attention import launch, reference
+from python.test.gemm.pairwise import settings
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(
-    ("dtype", "depth", "blocks", "warps"),
-    [(torch.float16, 64, (64, 32), 4), (torch.bfloat16, 32, (32, 32), 2)],
-)
-def test_attention(causal, dtype, depth, blocks, warps):
+@pytest.mark.parametrize(*settings(
+    kernel=((torch.float16, 64, (64, 32), 4), (torch.bfloat16, 32, (32, 32), 2)),
+    causal=(True, False), strength=1))
+def test_attention(kernel, causal):
+    dtype, depth, blocks, warps = kernel
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 128, depth).to(dtype).to("xpu") for _ in range(3))
     out, kernel = launch(q, k, v, causal, blocks, num_warps=warps, num_stages=2)
@@ -49,8 +49,8 @@ def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
     assert {len(run) for run in runs[-8:]} == {8}
 
 
-@pytest.mark.parametrize("length", [64, 100, 93])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int8])
+@pytest.mark.parametrize(*settings(
+    length=(64, 100, 93), dtype=(torch.float16, torch.float32, torch.int8), strength=1))
 def test_a_bias_comes_by_blocks(length, dtype):
     """Where its pitch allows; where not, the loads of K and V stay block loads."""
     torch.manual_seed(length)

@@ -7,6 +7,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.gemm.pairwise import settings
+
 
 @triton.jit
 def dot_kernel(
@@ -97,11 +99,9 @@ def test_half_accumulators():
     assert kernel.metadata.n_dpas > 0
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 16, 16), (4, 32, 16), (16, 8, 16), (1, 1, 32)]
-)
-@pytest.mark.parametrize("warps", [1, 4])
-@pytest.mark.parametrize("name", ["fp16", "bf16", "tf32", "tf32x3", "bf16x3"])
+@pytest.mark.parametrize(*settings(
+    name=("fp16", "bf16", "tf32", "tf32x3", "bf16x3"), warps=(1, 4),
+    shape=((1, 16, 16), (4, 32, 16), (16, 8, 16), (1, 1, 32))))
 def test_small_blocks(name, shape, warps):
     dtype, precision, bound = FLOAT_CASES[name]
     off, _ = multiply(dtype, shape, precision, warps=warps)

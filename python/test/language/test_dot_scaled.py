@@ -253,9 +253,10 @@ def product_scaled_by_blocks(
 
 
 @pytest.mark.parametrize(("m", "n", "k", "warps", "block_m", "name", "transposed", "shared"), [
-    (128, 128, 256, 8, 128, "e4m3", True, True), (100, 160, 208, 8, 128, "e4m3", False, True),
+    pytest.param(128, 128, 256, 8, 128, "e4m3", True, True, marks=pytest.mark.slow),
+    (100, 160, 208, 8, 128, "e4m3", False, True),
     (64, 128, 160, 4, 64, "e5m2", True, True), (128, 128, 128, 16, 128, "e4m3", True, False),
-    (128, 72, 128, 8, 128, "e5m2", False, True)])
+    pytest.param(128, 72, 128, 8, 128, "e5m2", False, True, marks=pytest.mark.slow)])
 def test_products_scaled_by_blocks(m, n, k, warps, block_m, name, transposed, shared):
     torch.manual_seed(0)
     a, b = torch.randn(m, k).to(FP8[name]), torch.randn(k, n).to(FP8[name])

@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
+
 
 @triton.jit
 def product(
@@ -174,11 +176,12 @@ def test_groups(kernel, group, turned):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)
 
 
-@pytest.mark.parametrize("pad", [0, 1, 2, 8, 16])
-@pytest.mark.parametrize(("turned", "blocks", "warps"), [
-    (False, (16, 64, 64), 4), (False, (32, 128, 32), 8), (False, (16, 32, 128), 2),
-    (True, (16, 64, 64), 4), (True, (64, 64, 32), 4)])
-def test_rows_of_weights_in_memory(turned, blocks, warps, pad):
+@pytest.mark.parametrize(*settings(
+    kernel=((False, (16, 64, 64), 4), (False, (32, 128, 32), 8), (False, (16, 32, 128), 2),
+            (True, (16, 64, 64), 4), (True, (64, 64, 32), 4)),
+    pad=(0, 1, 2, 8, 16), strength=1))
+def test_rows_of_weights_in_memory(kernel, pad):
+    turned, blocks, warps = kernel
     _, found, wanted = product_in_groups(
         by_row, 13, 256, 128, 128, blocks, turned, warps, tl.int64, pad)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)

@@ -10,6 +10,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.gemm.pairwise import settings
+
 SHAPES = [(64, 1, 4), (16, 32, 1), (4, 128, 4), (128, 4, 2)]
 
 
@@ -124,9 +126,8 @@ def scan_kernel(x, y, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.c
 LONG_SHAPES = [(512, 2, 4), (256, 4, 1), (2, 512, 2), (1, 1024, 16)]
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, *LONG_SHAPES])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(*settings(
+    shape=(*SHAPES, *LONG_SHAPES), axis=(0, 1), reverse=(False, True)))
 def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
     rows, columns, warps = shape
     x, y = torch.randint(-1, 2, (2, rows, columns), dtype=torch.int32)

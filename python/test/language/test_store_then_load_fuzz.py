@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 
 CASES = 40
+QUICK = 16
+"""Cases of the ordinary run."""
 DTYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -124,7 +126,8 @@ def expected(kernel, dtype, size, permutation):
 
 
 @pytest.mark.since_triton(3, 8)
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", [
+    pytest.param(seed, marks=() if seed < QUICK else pytest.mark.slow) for seed in range(CASES)])
 def test_loads_see_what_any_warp_stored(seed):
     kernel, options, dtype, size, store, load = drawn(seed)
     permutation = np.random.default_rng(seed).permutation(size)
