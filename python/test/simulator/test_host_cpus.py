@@ -295,7 +295,8 @@ def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: in
 
 
 @pytest.mark.parametrize(("name", "checked"),
-                         [*itertools.product(KERNELS, [False]), ("rows", True)])
+                         [*itertools.product(KERNELS, [False]),
+                          pytest.param("rows", True, marks=pytest.mark.slow)])
 def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -> None:
     host = host_of(name, sanitizer=Instrumentation() if checked else None)
     runner = symbol("run", "barrier" if host.has_barrier else "plain")

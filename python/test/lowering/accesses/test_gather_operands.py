@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
+
 ROWS, COLUMNS, DEPTH = 90, 96, 64
 BLOCKS = {"M": 32, "N": 64, "BLOCK_K": 32}
 
@@ -60,8 +62,9 @@ def launched(kind, dtype, k=DEPTH, warps=4, **blocks):
     return kernel.asm["xetile"], c.cpu(), wanted, sums.cpu()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("kind", ["plain", "weighted", "all rows"])
+@pytest.mark.parametrize(*settings(
+    kind=("plain", "weighted", "all rows"),
+    dtype=(torch.float16, torch.bfloat16, torch.float32), strength=1))
 def test_each_lane_loads_the_rows_of_its_columns(kind, dtype):
     xetile, c, wanted, _ = launched(kind, dtype)
     assert torch.equal(c, wanted)

@@ -10,6 +10,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
 from benchmarks import loop_kernels, loops
+from python.test.gemm.pairwise import settings
 from triton_xe.tools import intel
 
 ALIGNED, ODD_ROWS, ODD_DEPTH = (128, 64, 64), (100, 33, 64), (70, 129, 35)
@@ -31,9 +32,9 @@ def addresses(tensors):
     return torch.tensor([t.data_ptr() for t in tensors], dtype=torch.int64, device="xpu")
 
 
-@pytest.mark.parametrize("sizes", [
-    (ODD_DEPTH,), (ODD_ROWS,), (ALIGNED, ODD_DEPTH, ODD_ROWS, (1, 1, 1))])
-@pytest.mark.parametrize("blocks", [(64, 64, 64, 4), (32, 64, 32, 2)])
+@pytest.mark.parametrize(*settings(
+    sizes=((ODD_DEPTH,), (ODD_ROWS,), (ALIGNED, ODD_DEPTH, ODD_ROWS, (1, 1, 1))),
+    blocks=((32, 64, 32, 2), (64, 64, 64, 4)), strength=1))
 def test_products_of_all_sizes(sizes, blocks):
     a, b, c = of_groups(*sizes)
     shapes = torch.tensor(sizes, dtype=torch.int32, device="xpu")
@@ -68,9 +69,11 @@ def rows_from(matrix, start, count):
     return found
 
 
-@pytest.mark.parametrize("row", [-70, -64, -5, 0, 41, 60, 70, 2**31 - 64])
-@pytest.mark.parametrize(("column", "first"), [(-9, 0), (0, -13), (30, 5)])
-def test_blocks_that_begin_before_a_matrix_or_end_behind_it(row, column, first):
+@pytest.mark.parametrize(*settings(
+    row=(-70, -64, -5, 0, 41, 60, 70, 2**31 - 64), others=((-9, 0), (0, -13), (30, 5)),
+    strength=1))
+def test_blocks_that_begin_before_a_matrix_or_end_behind_it(row, others):
+    column, first = others
     (a,), (b,), (c,) = of_groups((70, 40, 35))
     product_at[(1,)](addresses([a]), addresses([b]), addresses([c]), 70, 40, 35, row, column, first,
                      64, 32, 32, num_warps=2)
@@ -86,8 +89,9 @@ def test_blocks_that_begin_before_a_matrix_or_end_behind_it(row, column, first):
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize("device", ["bmg", "pvc", "ptl"])
-@pytest.mark.parametrize("blocks", [(128, 128, 64), (64, 128, 64), (128, 64, 32)])
+@pytest.mark.parametrize(*settings(
+    device=("bmg", "pvc", "ptl"), blocks=((128, 128, 64), (64, 128, 64), (128, 64, 32)),
+    strength=1))
 def test_all_versions_fit_into_the_registers(device, blocks):
     row = loops.ROWS["grouped"]
     row = dataclasses.replace(row, constants=dict(zip(row.constants, blocks, strict=True)))

@@ -77,7 +77,9 @@ for a, b in SMALL:
 NARROW = {"dg2", "arl-h"}
 
 
-@pytest.mark.parametrize("target", ["pvc", "bmg", "lnl", "ptl", "dg2", "arl-h"])
+@pytest.mark.parametrize("target", [
+    "pvc", "bmg", "ptl", "dg2",
+    *(pytest.param(other, marks=pytest.mark.slow) for other in ("lnl", "arl-h"))])
 def test_the_instructions_are_there(target):
     if (reason := intel.available()) is not None:
         pytest.skip(reason)

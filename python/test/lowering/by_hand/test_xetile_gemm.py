@@ -40,9 +40,9 @@ def numbers(array, kind):
     [
         (300, 264, 200, "f16", "bmg"),
         (257, 272, 64, "bf16", "pvc"),
-        (37, 41, 29, "bf16", "lnl"),
+        pytest.param(37, 41, 29, "bf16", "lnl", marks=pytest.mark.slow),
         (70, 80, 160, "i8", "bmg"),
-        (33, 50, 45, "i8", "ptl"),
+        pytest.param(33, 50, 45, "i8", "ptl", marks=pytest.mark.slow),
         (8, 32, 0, "f16", "bmg"),
         (37, 41, 29, "f16", "dg2"),
     ],
@@ -60,8 +60,9 @@ def test_gemm_of_any_size(m, n, k, kind, target):
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize("kind", ["f16", "bf16", "i8"])
-@pytest.mark.parametrize("target", ["bmg", "pvc"])
+@pytest.mark.parametrize(("kind", "target"), [
+    ("f16", "bmg"), ("bf16", "pvc"), *(pytest.param(*more, marks=pytest.mark.slow) for more in (
+        ("f16", "pvc"), ("bf16", "bmg"), ("i8", "bmg"), ("i8", "pvc")))])
 def test_the_k_loop_is_as_short_as_hand_tuned_code(kind, target):
     if (reason := intel.available()) is not None:
         pytest.skip(reason)

@@ -64,14 +64,14 @@ found = [wrong_planes(dtype, warps) for dtype in (np.int8, np.bool_) for warps i
 found += [wrong_rows(warps) for warps in (1, 2, 4)]
 print(found)
 '''
-LEVELS = [
-    "",
-    pytest.param("x86-64-v3", marks=pytest.mark.skipif(
-        not host_cpu().has("avx2"), reason="needs a CPU with AVX2"))]
+NARROW = pytest.mark.skipif(not host_cpu().has("avx2"), reason="needs a CPU with AVX2")
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize(("device", "level"), [
+    ("bmg", ""), ("dg2", ""), pytest.param("pvc", "x86-64-v3", marks=NARROW),
+    pytest.param("pvc", "", marks=pytest.mark.slow),
+    pytest.param("bmg", "x86-64-v3", marks=[NARROW, pytest.mark.slow]),
+    pytest.param("dg2", "x86-64-v3", marks=[NARROW, pytest.mark.slow])])
 def test_bytes_after_a_barrier_are_all_stored(
     device: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
