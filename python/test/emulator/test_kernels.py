@@ -24,11 +24,11 @@ BOUND = {np.dtype(kind): 2.0**-bits
 last place of fp16 and bf16, 8 of fp32."""
 QUICK = {
     "bmg": ("gemm 64x64x32", "gemm int8", "packed 16x128x64", "scaled e2m1", "attention 64",
-            "softmax fp16", "layer norm gradient fp16", "add, n odd", "descriptor transpose u8",
+            "softmax fp16", "add, n odd", "descriptor transpose u8",
             "argmax", "sort", "dropout"),
-    "pvc": ("gemm 64x64x32", "packed pairs 16x128x64", "layer norm", "rotary embedding",
-            "prefix sum", "inductor reduction"),
-    "ptl": ("gemm small (MoE)", "sort", "add"),
+    "pvc": ("gemm 64x64x32", "packed pairs 16x128x64", "layer norm", "prefix sum",
+            "inductor reduction"),
+    "ptl": ("gemm small (MoE)", "add"),
     "dg2": ("add", "softmax fp32", "layer norm"),
     "lnl": ("row sum",),
 }

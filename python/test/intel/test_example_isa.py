@@ -77,7 +77,8 @@ def built(name: str, device: str) -> intel.CompiledKernel:
     return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
-@pytest.mark.parametrize("device", ["bmg", "pvc", "lnl", "ptl"])
+@pytest.mark.parametrize("device", ["bmg", "pvc", *(
+    pytest.param(device, marks=pytest.mark.slow) for device in ("lnl", "ptl"))])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_compiles(name: str, device: str) -> None:
     facts = built(name, device).facts

@@ -21,7 +21,7 @@ from triton_xe.tools.commands.compile import compile_kernel
 
 pytestmark = pytest.mark.intel_driver
 ROOT = Path(__file__).parents[3]
-DEVICES = ["pvc", "bmg", "lnl", "ptl", "dg2"]
+DEVICES = ["pvc", "bmg", pytest.param("lnl", marks=pytest.mark.slow), "ptl", "dg2"]
 CHECKS = {
     "ZE_ENABLE_VALIDATION_LAYER": "1",
     "ZE_ENABLE_PARAMETER_VALIDATION": "1",

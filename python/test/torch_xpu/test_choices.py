@@ -104,6 +104,7 @@ def test_each_choice_is_compiled_once_here_or_by_another_process(
     assert utils.counters["inductor"]["select_algorithm_precompile"] == before + 1
 
 
+@pytest.mark.slow
 def test_a_product_is_tuned(xpu: None) -> None:
     from torch._dynamo.utils import counters
     from torch._inductor.utils import fresh_cache

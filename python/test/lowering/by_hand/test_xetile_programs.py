@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 from triton_xe.tools.commands.run import run_program
@@ -119,10 +120,11 @@ def test_transposed_tiles_are_gathered(kind, m, k, transposed, target):
     run_product(kind, m, 16, k, target, transposed, pad=1)
 
 
-@pytest.mark.parametrize("target", ["bmg", "dg2"])
-@pytest.mark.parametrize(("kind", "turned"), [("f16", False), ("i8", False), ("f16", True)])
-def test_tiles_in_shared_local_memory(kind, turned, target):
+@pytest.mark.parametrize(*settings(
+    kinds=(("f16", False), ("i8", False), ("f16", True)), target=("bmg", "dg2"), strength=1))
+def test_tiles_in_shared_local_memory(kinds, target):
     """Subgroups bring their parts of A into shared memory; all multiply it by B from there."""
+    kind, turned = kinds
     m, k, n, out = 32, 64, 16, TYPES[kind][1]
     form, b_tile = (" {transpose}", (n, k)) if turned else ("", (k, n))
     b_memory = f"memref<{b_tile[0]}x{b_tile[1]}x{kind}>"

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import loops
 from examples import matmul
+from python.test.gemm.pairwise import settings
 from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.spirv.quotients import BELOW_ONE
 
@@ -41,8 +42,9 @@ def test_every_reciprocal_within_two_units_gives_the_quotient(off):
         np.testing.assert_array_equal(found[1], a % b)
 
 
-@pytest.mark.parametrize("shape", [(1000, 777, 520), (64, 2048, 64), (2048, 64, 64), (130, 1, 64)])
-@pytest.mark.parametrize("group", [1, 3, 8])
+@pytest.mark.parametrize(*settings(
+    shape=((520, 391, 72), (64, 2048, 64), (2048, 64, 64), (130, 1, 64)), group=(3, 1, 8),
+    strength=1))
 def test_tiles_in_groups(shape, group):
     a, b = matmul.operands(*shape)
     c = matmul.matmul(a, b, blocks=(64, 64, 32), num_warps=4, group_m=group)

@@ -147,8 +147,7 @@ def test_rows_in_step(monkeypatch: pytest.MonkeyPatch, N: int, BLOCK: int, num_w
     np.testing.assert_allclose(y, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("num_warps", [4, 8])
-@pytest.mark.parametrize("M", [8, 7])
+@pytest.mark.parametrize(*settings(M=(8, 7), num_warps=(4, 8), strength=1))
 def test_full_masks_of_rows_in_step(
     monkeypatch: pytest.MonkeyPatch, M: int, num_warps: int
 ) -> None:
@@ -163,7 +162,8 @@ def test_full_masks_of_rows_in_step(
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("seen", [1000, 1024, 1500, 700, 0, -3])
+@pytest.mark.parametrize("seen", [
+    1000, 1500, 0, *(pytest.param(more, marks=pytest.mark.slow) for more in (1024, 700, -3))])
 def test_rows_of_other_lengths_than_the_one_seen(
     monkeypatch: pytest.MonkeyPatch, seen: int
 ) -> None:
