@@ -58,11 +58,14 @@ class _Use:
 
 @dataclass
 class _Shape:
-    """A function that computes pieces; `given` are the constants that are parameters."""
+    """A function that computes pieces."""
 
     name: str
     uses: list[_Use] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
+    """Numbers of the constants that are parameters."""
+    splats: set[int] = field(default_factory=set)
+    """Those of them that are splats in each use, and are passed as scalars."""
     is_short: bool = False
     """True if a piece is no longer than its call, so that it is inlined."""
 
@@ -87,6 +90,8 @@ class _Separated:
             first = shape.uses[0].constants
             shape.given = [k for k in range(len(first)) if any(
                 use.constants[k].text != first[k].text for use in shape.uses)]
+            shape.splats = {k for k in shape.given if all(
+                use.constants[k].is_splat for use in shape.uses)}
             shape.is_short = self._is_short(shape)
         self.offsets, nbytes = self._offsets(items)
         own = [self._function(shape) for shape in self.shapes.values()
@@ -270,7 +275,7 @@ class _Separated:
         """Argument for a constant: a scalar, or the address of a vector."""
         if x.type.kind != "vec":
             return x
-        if all(use.constants[k].is_splat for use in shape.uses):
+        if k in shape.splats:
             return _element(x)
         found = self.constants.get(x.type.text + x.text)
         if found is None:
@@ -304,7 +309,7 @@ class _Separated:
             x = use.constants[k]
             if x.type.kind != "vec":
                 constants[k] = parameter(x.type)
-            elif all(other.constants[k].is_splat for other in shape.uses):
+            elif k in shape.splats:
                 constants[k] = b.broadcast(parameter(x.type.scalar), x.type.count)
             else:
                 constants[k] = b.load(x.type, parameter(PTR), align=x.type.scalar.size)
