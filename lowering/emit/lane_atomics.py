@@ -3,7 +3,7 @@
 Their first parameter is the address, as an i64 or a pointer.  The last one is true if the lane
 takes part; otherwise its result is zero.  Accesses have no order: fences of LLVM's own, and atomic
 loads and stores, are lost on the way to the GPU.  Operations without an instruction (bytes, 16-bit
-types, sums of f16 and bf16, products) are loops of compare-and-swap.
+types, sums of bf16 and, on most devices, of f16, products) are loops of compare-and-swap.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rmw(
         return em.b.bitcast(old, held)
     shown = "bf16" if bf16 and kind != "exch" else str(held)
     where_ = f"_p{address.type.addrspace}" if isinstance(address.type, ir.PointerType) else ""
-    native = bits_of(held) >= 32 and kind in NATIVE
+    native = (bits_of(held) >= 32 and kind in NATIVE) or _adds_fp16(em, kind, address, held)
     within = SCOPES[scope][0] if scope else ""
 
     def write(w: Writer, at: ir.Value, given: ir.Value, takes_part: ir.Value) -> ir.Value | None:
@@ -83,6 +83,12 @@ def rmw(
 
     full = f"atomic_{name or kind}_{shown}{where_}{'_' + scope if scope else ''}"
     return call_lane(em, full, held, [address, value, active], write)
+
+
+def _adds_fp16(em: Writer, kind: str, address: ir.Value, held: ir.Type) -> bool:
+    """True for the sums of fp16 in global memory that the device has a message for."""
+    return (kind == "fadd" and isinstance(held, ir.HalfType) and address.type == I64
+            and em.state.target.has_fp16_atomics)
 
 
 def _pointer(w: Writer, at: ir.Value) -> ir.Value:

@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 EXTENSIONS = (
     "SPV_EXT_shader_atomic_float_add",
+    "SPV_EXT_shader_atomic_float16_add",
     "SPV_EXT_shader_atomic_float_min_max",
     "SPV_INTEL_subgroups",
     "SPV_INTEL_inline_assembly",

@@ -122,6 +122,22 @@ def test_scaled_products_are_native(
     assert (len(loop) - products) / products <= others
 
 
+@triton.jit
+def add(out, x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.atomic_add(out + i % 7, tl.load(x + i))
+
+
+@pytest.mark.parametrize(("device", "name"), [("cri", "fadd"), ("nvl-p", "fadd"), ("ptl", "icas")])
+def test_fp16_is_added_by_one_message(device: str, name: str) -> None:
+    kernel = triton.compile(ASTSource(add, {"out": "*fp16", "x": "*fp16", "N": "constexpr"},
+                                      {"N": 16}), target=GPUTarget("xpu", device, 16),
+                            options={"num_warps": 1})
+    built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+    (listing,) = built.asm.values()
+    assert f"atomic_{name}.ugm.d16u32" in listing
+
+
 @pytest.mark.parametrize("device", ["wcl", "nvl-s", "nvl-u", "bmg-g31"])
 def test_relatives_are_known_to_the_compiler(device: str) -> None:
     assert product("fp16", device).facts.spill_size == 0
