@@ -93,7 +93,7 @@ def without(c: Coordinates, axis: int) -> Coordinates:
 def lower_reduce(em: Emitter, op: ReduceOp) -> None:
     axis = int(op.axis.value.data)
     view, source = em.view(op.srcs[0]), em.layout(op.srcs[0].type)
-    _check_axis(view, axis)
+    check_axis(view, axis, op.name)
     combine = combiner(em, op)
     kept = list(dict.fromkeys(without(c, axis) for c in view.registers))
     values = _within_lane(em, op, combined_sources(em, op), view, axis, kept, combine)
@@ -111,12 +111,12 @@ def lower_reduce(em: Emitter, op: ReduceOp) -> None:
         em.bind(result, inside_warp(em, rows, plan.layout, em.layout(result.type)))
 
 
-def _check_axis(view: View, axis: int) -> None:
+def check_axis(view: View, axis: int, what: str) -> None:
     """Refuse layouts in which a lane or warp bit moves along the axis and elsewhere at once."""
     for base in (*view.lanes, *view.warps):
         if base[axis] and any(without(base, axis)):
             raise UnsupportedError(
-                f"tt.reduce: a swizzled layout, whose lanes move along dim {axis} and another one, "
+                f"{what}: a swizzled layout, whose lanes move along dim {axis} and another one, "
                 "cannot be reduced; convert it to a blocked layout first"
             )
 
@@ -208,6 +208,16 @@ _WAVE: dict[type[Operation], str] = {
 }
 
 
+def wave_operation(op: FoldOp) -> int | None:
+    """Number among `genisa.WAVE_OPERATIONS` of what combines two values, if it is one of them."""
+    block = op.combine.blocks[0]
+    first, *rest = block.ops
+    is_plain = len(rest) == 1 and set(first.operands) == set(block.args) and (
+        rest[0].operands[0] is first.results[0])
+    name = _WAVE.get(type(first))
+    return None if name is None or not is_plain else genisa.WAVE_OPERATIONS.index(name)
+
+
 def _whole_subgroup(
     em: Emitter, op: FoldOp, values: list[Values], steps: Sequence[LaneStep]
 ) -> Callable[[list[Values]], list[Values]] | None:
@@ -216,15 +226,11 @@ def _whole_subgroup(
     In Intel's compiler's own reduction, half of the lanes idle at each step; exchanges use all of
     them.
     """
-    lanes, (first, *rest) = em.state.lanes, op.combine.blocks[0].ops
-    name = _WAVE.get(type(first))
-    is_plain = len(rest) == 1 and set(first.operands) == set(op.combine.blocks[0].args) and (
-        rest[0].operands[0] is first.results[0])
-    if name is None or not is_plain or len(values) != 1 or any(s.transposes for s in steps):
+    number = wave_operation(op)
+    if number is None or len(values) != 1 or any(s.transposes for s in steps):
         return None
-    if 1 << len(steps) != lanes or any(v.type not in (FLOAT, I32) for v in values[0]):
+    if 1 << len(steps) != em.state.lanes or any(v.type not in (FLOAT, I32) for v in values[0]):
         return None
-    number = genisa.WAVE_OPERATIONS.index(name)
     return lambda found: [[em.call(genisa.WAVE_ALL, [v, I8(number), I1(1), I32(0)]) for v in row]
                           for row in found]
 

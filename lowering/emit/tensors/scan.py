@@ -7,40 +7,42 @@ one level.  At each level, the totals of the smaller blocks are known.  Each of 
 its prefix within the larger block, and the larger block gets its total:
 
 - a lane combines the totals in its registers in sequence;
-- lanes combine prefixes by one shuffle for each bit, and pass them to the next lane;
-- subgroups write their totals to shared local memory, and combine those of up to four in order.
+- lanes combine prefixes by one shuffle for each bit, or by one operation of the subgroup, and pass
+  them to the next lane;
+- subgroups write their totals to shared local memory, and each scans all of them, register bits
+  above included.
 
 The lowest register bits are no level: a lane combines them in sequence at the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
 
 from llvmlite import ir
 
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.coordinates import positions
-from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
+    check_axis,
     combined_sources,
     combiner,
     narrowed_results,
+    wave_operation,
 )
-from triton_xe.lowering.emit.tensors.registers import from_scalars
+from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
+from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import FLOAT, I1, I8, I32
 
-MOST_BITS_OF_WARPS = 2
-"""Largest number of warp bits of a level, because every subgroup reads all totals of it."""
+MOST_TOTALS = 16
+"""Largest number of totals that a lane reads for a row, because it keeps them in registers."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,21 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     axis = int(op.axis.value.data)
     reverse = op.reverse is not None and bool(op.reverse.value.data)
     view = em.view(op.srcs[0])
+    check_axis(view, axis, op.name)
     sources = combined_sources(em, op)
     values = {c: [s.register(em, r) for s in sources] for r, c in enumerate(view.registers)}
-    scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op))
+    scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op),
+                _wave(op, sources))
     scanned = scan.run(values)
     for index, result in enumerate(op.res):
         column = [scanned[c][index] for c in view.registers]
         scalars = narrowed_results(em, op, column, index)
         em.bind(result, from_scalars(em, scalars[0].type, scalars))
+
+
+def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
+    """Number of the operation of subgroups that the scan repeats, if there is one."""
+    return wave_operation(op) if all(s.kind in (FLOAT, I32) for s in sources) else None
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,8 @@ class Scan:
     bits: Bits
     reverse: bool
     combine: Combine
+    wave: int | None
+    """Number of the operation among `genisa.WAVE_OPERATIONS`, if it is one of them."""
 
     def run(self, values: Totals) -> Totals:
         """The scanned values of all registers."""
@@ -139,7 +150,7 @@ class Scan:
         count = self._run_from(first, last, self.bits.lane)
         if count:
             return count, self._across_lanes(totals, first, count)
-        count = min(self._run_from(first, last, self.bits.warp), MOST_BITS_OF_WARPS)
+        count = self._bits_across_warps(first, last)
         return count, self._across_warps(totals, first, count, ends=first + count == last)
 
     def _run_from(self, first: int, last: int, table: Mapping[int, int]) -> int:
@@ -184,7 +195,34 @@ class Scan:
     # -- lanes ---------------------------------------------------------------------------------
 
     def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
-        em, bits = self.em, range(first, first + count)
+        em = self.em
+        lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
+        if self.wave is not None and not self.reverse and (
+                lanes == list(range(em.state.lanes.bit_length() - 1))):
+            inclusive = {c: self._in_subgroup(held) for c, held in totals.items()}
+        else:
+            inclusive = self._inclusive(totals, range(first, first + count))
+        previous, known = self._previous_lane(first, count)
+        before = {c: Before([shuffle_index(em, x, previous) for x in held], known)
+                  for c, held in inclusive.items()}
+
+        def larger() -> dict[Coordinates, Values]:
+            field = I32(sum(1 << lane for lane in lanes))
+            lane, end = em.lane_id(), I32(0 if self.reverse else em.state.lanes - 1)
+            if field.constant != em.state.lanes - 1:
+                end = em.b.and_(lane, em.b.not_(field)) if self.reverse else em.b.or_(lane, field)
+            return {c: [shuffle_index(em, x, end) for x in held] for c, held in inclusive.items()}
+
+        return before, larger
+
+    def _in_subgroup(self, held: Values) -> Values:
+        """Scan the values of a subgroup by one operation of Intel's compiler."""
+        return [self.em.call(genisa.WAVE_PREFIX, [x, I8(self.wave), I1(1), I1(1), I32(0)])
+                for x in held]
+
+    def _inclusive(self, totals: Totals, bits: range) -> dict[Coordinates, Values]:
+        """Combine the values of lanes with all earlier ones of their block."""
+        em = self.em
         sources = [_source_lane(em, self.bits, bit, self.reverse) for bit in bits]
         takes = [self._takes(1 << self.bits.lane[bit]) for bit in bits]
         inclusive = {}
@@ -194,17 +232,7 @@ class Scan:
                 held = [em.b.select(take, x, y)
                         for x, y in zip(self.combine(moved, held), held, strict=True)]
             inclusive[c] = held
-        previous, known = self._previous_lane(first, count)
-        before = {c: Before([shuffle_index(em, x, previous) for x in held], known)
-                  for c, held in inclusive.items()}
-
-        def larger() -> dict[Coordinates, Values]:
-            field = I32(sum(1 << self.bits.lane[bit] for bit in bits))
-            lane = em.lane_id()
-            end = em.b.and_(lane, em.b.not_(field)) if self.reverse else em.b.or_(lane, field)
-            return {c: [shuffle_index(em, x, end) for x in held] for c, held in inclusive.items()}
-
-        return before, larger
+        return inclusive
 
     def _takes(self, lane_bit: int) -> ir.Value:
         """True if this lane is in the later of two blocks."""
@@ -236,34 +264,56 @@ class Scan:
 
     # -- subgroups -----------------------------------------------------------------------------
 
+    def _bits_across_warps(self, first: int, last: int) -> int:
+        """Bits from `first` on that one exchange covers: warps, and registers after them.
+
+        Lanes that read all totals alone leave registers to the next level.
+        """
+        sharing = len(self._sharing(first))
+        covered = self.bits.warp | (self.bits.register if sharing else {})
+        most = sharing + MOST_TOTALS.bit_length() - 1
+        return min(self._run_from(first, last, covered), most)
+
+    def _sharing(self, first: int) -> tuple[int, ...]:
+        """Lane bits that select equal totals of blocks of `1 << first` positions."""
+        along = {lane for bit, lane in self.bits.lane.items() if bit < first}
+        return tuple(i for i, c in enumerate(self.view.lanes) if i in along or not any(c))
+
+    def _cells(self, totals: Totals, first: int, count: int) -> Cells:
+        """The cells through which the totals are exchanged."""
+        warps = {self.bits.warp[first + i]: 1 << i for i in range(count)
+                 if first + i in self.bits.warp}
+        sharing, mine = self._sharing(first), (1 << count) - 1 - sum(warps.values())
+        rows = {c: i for i, c in enumerate(dict.fromkeys(
+            self._block(c, first + count) for c in sorted(totals)))}
+        registers = {c: rows[self._block(c, first + count)] << count
+                     | self._number(c, first, count) & mine for c in totals}
+        if len(totals) != len(rows) << count - len(warps):
+            raise UnsupportedError("tt.scan along a swizzled dimension")
+        return Cells(
+            self.em, count, len(rows), registers, warps, self.reverse, sharing,
+            tuple(i for i in range(len(self.view.lanes)) if i not in sharing),
+            tuple(i for i, c in enumerate(self.view.warps) if any(c) and i not in warps))
+
     def _across_warps(self, totals: Totals, first: int, count: int, *, ends: bool) -> Level:
-        em, mask, view = self.em, (1 << count) - 1, self.view
-        size, stride = prod(view.shape), prod(view.shape[self.axis + 1 :]) << first
-        registers = {c: view.index[c] for c in totals}
-        read = through_slm(em, [x.type for x in next(iter(totals.values()))], size,
-                           ((self._positions[registers[c]], x) for c, x in totals.items()))
-        own = self._own_number(self.bits.warp, em.warp_id(), len(view.warps), first, count)
-        number = em.b.xor(own, I32(mask)) if self.reverse else own
-        later = [em.b.icmp_unsigned(">", number, I32(j)) for j in range(mask)]
+        em, cells = self.em, self._cells(totals, first, count)
+        read = cells.exchanged(totals)
+        some = min(cells.rows, max(1, 1 << len(cells.sharing) >> count))
+        parts = [read.rows(row, some).scanned(self._nested) for row in range(0, cells.rows, some)]
+        later = em.b.icmp_unsigned("!=", cells.own, I32(0))
         before, whole = dict[Coordinates, Before](), dict[Coordinates, Values]()
-        for c, register in registers.items():
-            start = em.b.sub(self._positions[register], em.b.mul(own, I32(stride)))
-            taken = held = None
-            for j in range(mask if ends else mask + 1):
-                place = (j ^ mask if self.reverse else j) * stride
-                found = read(em.b.add(start, I32(place)))
-                taken = found if taken is None else self.combine(taken, found)
-                if j < mask:
-                    held = taken if held is None else [
-                        em.b.select(later[j], x, y) for x, y in zip(taken, held, strict=True)]
-            assert taken is not None
-            assert held is not None
-            before[c], whole[c] = Before(held, later[0]), taken
+        for c, cell in cells.registers.items():
+            part, at = divmod(cell, some << count)
+            known = None if cell & (1 << count) - 1 else later
+            before[c] = Before(parts[part].before_own(at), known)
+            if not ends and known is not None:
+                whole[self._block(c, first + count)] = parts[part].at(at + (1 << count) - 1)
         return before, lambda: whole
 
-    @cached_property
-    def _positions(self) -> list[ir.Value]:
-        return positions(self.em, self.view)
+    def _nested(self, view: View, values: Totals) -> Totals:
+        """Scan the rows of a tensor by the same operation; each subgroup has all of it."""
+        bits = bits_along(view, 1)
+        return Scan(self.em, view, 1, bits, False, self.combine, self.wave).run(values)
 
     # -- what is before ------------------------------------------------------------------------
 
@@ -290,13 +340,14 @@ class Scan:
 
 
 def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
-    set_mask = clear_mask = 0
-    for b, lane_bit in bits.lane.items():
-        if b < bit:
-            set_mask |= 0 if reverse else 1 << lane_bit
-            clear_mask |= 1 << lane_bit if reverse else 0
-        elif b == bit:
-            set_mask |= 1 << lane_bit if reverse else 0
-            clear_mask |= 0 if reverse else 1 << lane_bit
-    lane = em.b.or_(em.lane_id(), I32(set_mask)) if set_mask else em.lane_id()
-    return em.b.and_(lane, I32(~clear_mask & 0xFFFFFFFF)) if clear_mask else lane
+    """Lane with the total of the earlier block, for lanes in the later of two blocks.
+
+    The lane is a constant if the blocks are the halves of the subgroup, so that Intel's compiler
+    reads it at its use.
+    """
+    lower = sum(1 << lane_bit for b, lane_bit in bits.lane.items() if b < bit)
+    mine = 1 << bits.lane[bit]
+    if lower | mine == em.state.lanes - 1:
+        return I32(mine if reverse else lower)
+    lane = em.b.and_(em.lane_id(), I32(~(lower if reverse else mine) & 0xFFFFFFFF))
+    return em.b.or_(lane, I32(mine if reverse else lower)) if reverse or lower else lane

@@ -145,14 +145,27 @@ def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
     assert np.array_equal(np.moveaxis(out.cpu().numpy(), axis, 0), want)
 
 
-def test_each_total_is_exchanged_once():
-    """1024 rows on 16 lanes and 4 warps: lanes and warps take bits 0 to 2, registers the rest."""
+def messages_of_scan(rows, columns, axis, **options):
+    """Stores and loads of shared local memory, as vectors, in a scan of pairs."""
     source = ASTSource(scan_kernel, {"x": "*i32", "y": "*i32", "out": "*i32"},
-                       {"rows": 1024, "columns": 8, "axis": 0, "reverse": False})
-    text = triton.compile(source, target=GPUTarget("xpu", "bmg", 16)).asm["llir"]
+                       {"rows": rows, "columns": columns, "axis": axis, "reverse": False})
+    text = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options=options).asm["llir"]
+    return [len(re.findall(rf"{kind} .*addrspace\(3\)", text)) for kind in ("store", "= load")]
+
+
+def test_lanes_with_equal_totals_share_an_exchange():
+    """4096 elements on 8 warps: the 16 lanes of each have the same 32 totals of 16 elements.
+
+    Of each of two tensors, a lane writes 2 of them, and reads 16 of all 256 by vectors of 4.
+    """
+    assert messages_of_scan(1, 4096, 1, num_warps=8) == [2 * 2, 2 * 4]
+
+
+def test_each_total_is_exchanged_once():
+    """1024 rows of 8 columns on 4 warps: two lanes have a column's pair of totals."""
     registers = 1024 * 8 // 64
-    stores = len(re.findall(r"store i32 .* addrspace\(3\)", text))
-    assert stores == 2 * registers
+    stores, _ = messages_of_scan(1024, 8, 0)
+    assert stores == registers
 
 
 @triton.jit

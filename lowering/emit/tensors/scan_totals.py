@@ -1,0 +1,244 @@
+"""Totals of blocks in shared local memory, from which each subgroup scans all of them.
+
+Lanes that have equal totals share the work: each writes another register's total, and reads another
+part of a row of totals, which is stored side by side.  So an exchange takes few messages, and the
+rest is a scan of a few values per lane.  If no lanes share totals, the rows of a lane are stored
+side by side, so that messages take several of its registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
+from triton_xe.lowering.emit.tensors.reduce import Values
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
+from triton_xe.lowering.emit.tensors.view import Coordinates, View
+from triton_xe.lowering.emit.types import I32
+
+Scanner = Callable[[View, Mapping[Coordinates, Values]], Mapping[Coordinates, Values]]
+"""Scan the rows of a tensor."""
+MOST_BYTES = 16
+"""Largest part of a lane in a message to addresses that differ by lane: four dwords.
+
+Source: Xe LSC, vector sizes of messages that do not transpose.
+"""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of totals: cell `row << count | block` of the lanes and warps that have the same rows.
+
+    Blocks are numbered in the direction of the scan.
+    """
+
+    em: Emitter
+    count: int
+    rows: int
+    registers: Mapping[Coordinates, int]
+    """The part of the cell that the register determines."""
+    warps: Mapping[int, int]
+    """Bits of the block's number by the warp bit that determines them."""
+    reverse: bool
+    sharing: tuple[int, ...]
+    """Lane bits that select equal totals."""
+    lanes_apart: tuple[int, ...]
+    """Lane bits that select rows."""
+    warps_apart: tuple[int, ...]
+    """Warp bits that select rows."""
+
+    @property
+    def blocks(self) -> int:
+        return 1 << self.count
+
+    def place(self, cell: int) -> int:
+        """The address of a cell, in elements; linear in the bits of the cell."""
+        row, block = divmod(cell, self.blocks)
+        return cell if self.sharing else block * self.rows + row
+
+    @property
+    def own_numbers(self) -> list[int]:
+        """All values of `own`."""
+        found = [0]
+        for number in self.warps.values():
+            found += [n + number for n in found]
+        return found
+
+    @cached_property
+    def own(self) -> ir.Value:
+        """The part of a block's number that the warp determines."""
+        own = self.by_warp(self.warps)
+        return self.em.b.xor(own, I32(sum(self.warps.values()))) if self.reverse else own
+
+    @cached_property
+    def base(self) -> ir.Value:
+        """The first cell of this lane's rows."""
+        size, lanes = self.rows * self.blocks, len(self.lanes_apart)
+        return self.plus(
+            self.by_lane({bit: size << i for i, bit in enumerate(self.lanes_apart)}),
+            self.by_warp({bit: size << lanes + i for i, bit in enumerate(self.warps_apart)}))
+
+    def by_lane(self, parts: Mapping[int, int]) -> ir.Value:
+        """The sum of the parts of the bits that are set in the lane's number."""
+        return self.spread(self.em.lane_id(), self.em.state.lanes, parts)
+
+    def by_warp(self, parts: Mapping[int, int]) -> ir.Value:
+        """The sum of the parts of the bits that are set in the warp's number."""
+        return self.spread(self.em.warp_id(), self.em.state.num_warps, parts)
+
+    def spread(self, value: ir.Value, end: int, parts: Mapping[int, int]) -> ir.Value:
+        """The sum of the parts of the bits that are set in a value below `end`."""
+        bases = [parts.get(bit, 0) for bit in range(end.bit_length() - 1)]
+        found = self.em.bits_to_coordinate(value, bases, ("cells", value))
+        return I32(0) if found is None else found
+
+    def plus(self, *parts: ir.Value) -> ir.Value:
+        """The sum of numbers, without those that are known to be 0."""
+        total: ir.Value | None = None
+        for part in parts:
+            if not isinstance(part, ir.Constant) or part.constant:
+                total = part if total is None else self.em.b.add(total, part)
+        return I32(0) if total is None else total
+
+    def exchanged(self, totals: Mapping[Coordinates, Values]) -> Read:
+        """Write all totals and synchronise; return what reads them."""
+        kinds = [x.type for x in next(iter(totals.values()))]
+        size = self.rows * self.blocks << len(self.lanes_apart) + len(self.warps_apart)
+        offsets, nbytes = [], 0
+        for kind in kinds:
+            offsets.append(nbytes)
+            nbytes += element_bytes(kind) * size
+            nbytes += -nbytes % MOST_BYTES
+        exchange = Exchange(self.em, nbytes)
+        for place, values in self._writes(totals):
+            for value, offset in zip(values, offsets, strict=True):
+                exchange.write(place, value, offset)
+        exchange.meet()
+        return Read(self, exchange, kinds, offsets)
+
+    def _writes(self, totals: Mapping[Coordinates, Values]) -> list[tuple[ir.Value, Values]]:
+        """A cell of each lane and its total; lanes that share totals write different ones."""
+        order = sorted(totals, key=self.registers.__getitem__)
+        cells = [self.registers[c] for c in order]
+        lanes = self.sharing[: len(order).bit_length() - 1]
+        step = 1 << len(lanes)
+        own = self.em.b.mul(self.own, I32(self.place(1)))
+        first = self.plus(self.base, own,
+                          self.by_lane({b: cells[1 << i] for i, b in enumerate(lanes)}))
+        return [(self.plus(first, I32(self.place(cells[start]))),
+                 [self._of_lane(column, lanes)
+                  for column in zip(*(totals[c] for c in order[start : start + step]),
+                                    strict=True)])
+                for start in range(0, len(order), step)]
+
+    def _of_lane(self, values: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
+        """The value whose number is the lane's among `lanes`."""
+        for bit in lanes:
+            flag = self.em.b.and_(self.em.lane_id(), I32(1 << bit))
+            flag = self.em.b.icmp_unsigned("!=", flag, I32(0))
+            values = [self.em.b.select(flag, y, x)
+                      for x, y in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Totals that all subgroups have written."""
+
+    cells: Cells
+    exchange: Exchange
+    kinds: Sequence[ir.Type]
+    offsets: Sequence[int]
+
+    def rows(self, first: int, count: int) -> Rows:
+        """Some rows, shared among the lanes with equal totals."""
+        cells, number = self.cells, count * self.cells.blocks
+        lanes = cells.sharing[: number.bit_length() - 1]
+        each = number >> len(lanes)
+        place = cells.plus(
+            cells.base, cells.by_lane({b: each << i for i, b in enumerate(lanes)}),
+            I32(cells.place(first * cells.blocks)))
+        columns = [self._consecutive(place, kind, offset, each)
+                   for kind, offset in zip(self.kinds, self.offsets, strict=True)]
+        return Rows(cells, lanes, count, [list(v) for v in zip(*columns, strict=True)])
+
+    def _consecutive(self, place: ir.Value, kind: ir.Type, offset: int, count: int) -> Values:
+        """Totals of one operand in consecutive cells."""
+        em, size = self.cells.em, element_bytes(kind)
+        width = min(count, MOST_BYTES // size) if self.cells.sharing else 1
+        found = []
+        for start in range(0, count, width):
+            at = offset + self.cells.place(start) * size
+            pointer = self.exchange.pointer(place, size, at)
+            value = self.exchange.read_at(pointer, kind, width, width * size)
+            found += [value] if width == 1 else [
+                em.b.extract_element(value, I32(i)) for i in range(width)]
+        return found
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows' values: cell n is value `n % each` of lane `n / each` among `lanes`."""
+
+    cells: Cells
+    lanes: tuple[int, ...]
+    count: int
+    values: Sequence[Values]
+    picked: dict[int, Values] = field(default_factory=dict)
+    """Values that `_picked` has selected."""
+
+    def scanned(self, scan: Scanner) -> Rows:
+        """Scan each row."""
+        blocks, each = self.cells.blocks, len(self.values)
+        bases = {bit: divmod(each << i, blocks) for i, bit in enumerate(self.lanes)}
+        lanes = range(self.cells.em.state.lanes.bit_length() - 1)
+        view = View((self.count, blocks), tuple(divmod(i, blocks) for i in range(each)),
+                    tuple(bases.get(bit, (0, 0)) for bit in lanes), ())
+        found = scan(view, dict(zip(view.registers, self.values, strict=True)))
+        return Rows(self.cells, self.lanes, self.count, [found[c] for c in view.registers])
+
+    def at(self, cell: int) -> Values:
+        """The values of a cell."""
+        lane, value = divmod(cell, len(self.values))
+        return self._moved(self.values[value], I32(lane))
+
+    def before_own(self, cell: int) -> Values:
+        """The values of the cell before `cell` plus the subgroup's own number."""
+        em, each = self.cells.em, len(self.values)
+        start = (cell - 1) % each
+        if start not in self.picked:
+            self.picked[start] = self._picked(start)
+        lane = self.cells.plus(self.cells.own, I32(cell - 1))
+        if each > 1:
+            lane = em.b.ashr(lane, I32(each.bit_length() - 1))
+        return self._moved(self.picked[start], lane)
+
+    def _picked(self, start: int) -> Values:
+        """The lane's value `(start + own) % each`."""
+        em, each = self.cells.em, len(self.values)
+        first, *others = sorted({(start + n) % each for n in self.cells.own_numbers})
+        number = self.cells.plus(self.cells.own, I32(start))
+        held = self.values[first]
+        for i in others:
+            here = em.b.icmp_unsigned("==", em.b.and_(number, I32(each - 1)), I32(i))
+            held = [em.b.select(here, x, y) for x, y in zip(self.values[i], held, strict=True)]
+        return held
+
+    def _moved(self, values: Values, number: ir.Value) -> Values:
+        """The values of the lane whose bits `lanes` are the lowest bits of `number`."""
+        if not self.lanes:
+            return values
+        em, parts = self.cells.em, {i: 1 << bit for i, bit in enumerate(self.lanes)}
+        if isinstance(number, ir.Constant):
+            lane = I32(sum(part for i, part in parts.items() if number.constant >> i & 1))
+        else:
+            lane = self.cells.spread(number, 1 << 32, parts)
+        if 1 << len(self.cells.sharing) < em.state.lanes:
+            others = em.b.and_(em.lane_id(), I32(~sum(parts.values()) & 0xFFFFFFFF))
+            lane = em.b.or_(others, lane)
+        return [shuffle_index(em, x, lane) for x in values]
