@@ -17,7 +17,7 @@ from triton_xe.hardware.target import Target
 
 Module = Any
 """libtriton's `ir.module`, which has no Python types."""
-_ONE_BATCH = re.compile(r"tt\.dot .*-> tensor<1x\d+x\d+x[a-z]")
+_BATCHES = re.compile(r"tt\.dot .*-> tensor<(\d+)x\d+x\d+x[a-z]")
 LONG = 100
 """Number of accesses from which layouts are found here in linear time; libtriton's pass is
 cubic.
@@ -63,7 +63,7 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     _check_work_group(options, device)
     has = _operations(module)
     if has["tt.dot"] and triton_versions.installed() is triton_versions.NEWEST:
-        module = _without_unit_batches(module)
+        module = _without_batches(module, options.num_warps)
     pm = _pass_manager(module)
     passes.ttir.add_convert_to_ttgpuir(
         pm, target_text(options), options.num_warps, options.warp_size, options.num_ctas
@@ -166,14 +166,17 @@ def _coalesced(module: Module) -> Module:
     return _read(coalesced(str(module)), module.context)
 
 
-def _without_unit_batches(module: Module) -> Module:
-    """The module with products of matrices in place of products of one batch."""
-    if not _ONE_BATCH.search(module.str_nodebug()):
+def _without_batches(module: Module, warps: int) -> Module:
+    """The module with products of matrices in place of products of few batches."""
+    batches = set(_BATCHES.findall(module.str_nodebug()))
+    if not batches:
         return module
     from triton_xe.lowering.drop_unit_batches import without_unit_batches
+    from triton_xe.lowering.split_batches import without_batches
 
-    text = without_unit_batches(str(module))
-    return module if text is None else _read(text, module.context)
+    text = str(module)
+    made = without_unit_batches(text) if "1" in batches else without_batches(text, warps)
+    return module if made is None else _read(made, module.context)
 
 
 def _read(text: str, context: Any) -> Module:
