@@ -10,9 +10,10 @@ their descriptors, those of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from triton_xe.runtime.emulator.dpas import bits_of
-from triton_xe.runtime.emulator.instruction import Instruction, Operand
+from triton_xe.runtime.emulator.instruction import Instruction, Operand, Region
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, Lsc, field, lsc
 from triton_xe.runtime.emulator.operands import elements
 from triton_xe.runtime.emulator.registers import (
@@ -75,9 +76,15 @@ def _region(operand: Operand, width: int, grf_bytes: int) -> int:
         return 0
     size = SIZES.get(operand.type, 1)
     region = (1, 1, 0) if operand.kind == "macro" else operand.region or (0, 1, 0)
-    first, found = byte_offset(operand, grf_bytes), 0
+    return _elements(region, width, size) << byte_offset(operand, grf_bytes)
+
+
+@cache
+def _elements(region: Region, width: int, size: int) -> int:
+    """The bytes of a region's elements, counted from its first."""
+    found = 0
     for element in set(elements(region, width).tolist()):
-        found |= _bytes(first + element * size, size)
+        found |= _bytes(element * size, size)
     return found
 
 

@@ -146,6 +146,8 @@ class State:
 
     def waited(self, step: Action) -> State:
         """The state after an instruction has waited."""
+        if step.waits is None and step.token is None and not step.every_token:
+            return self
         pipes, tokens = self.pipes, self.tokens
         if step.waits is not None:
             name, distance = step.waits
