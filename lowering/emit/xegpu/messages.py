@@ -660,14 +660,18 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
         made.a, made.b, made.accumulator, em.target, subgroup_size=em.state.lanes)
     if reason is not None:
         raise LegalityError(f"{op.name}: {reason}")
-    if not in_fragments(em):
-        raise UnsupportedError(f"{op.name} outside of a kernel of fragments; use tl.dot_scaled")
-    a, b, left, right = (as_integers(em, em.get(v).value)
-                         for v in (op.a, op.b, op.scale_a, op.scale_b))
+    factors = (op.a, op.b, op.scale_a, op.scale_b)
+    if fragments := in_fragments(em):
+        acc = em.get(op.acc).value
+        given = [as_integers(em, em.get(v).value) for v in factors]
+    else:
+        acc = em.registers(op.acc).slice(em, 0, made.repeat_count)
+        given = [packed(em, held, bits, 0, held.count) for held, bits in zip(
+            map(em.registers, factors), (made.a_element_bits, 32, 8, 8), strict=True)]
     em.state.dpas += 1
-    precision = [I32(n) for n in made.precision]
-    em.bind(op.result, FragmentValue(em.call(
-        genisa.SCALED_DPAS, [em.get(op.acc).value, a, b, left, right, *precision])))
+    value = em.call(genisa.SCALED_DPAS, [acc, *given, *(I32(n) for n in made.precision)])
+    em.bind(op.result, FragmentValue(value) if fragments else Registers(
+        made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value))
 
 
 def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import Arith
 from triton_xe.dialects.vector_ext import ShapeCastOp
-from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.scattered import (
     AtomicRmwOp,
@@ -149,6 +149,8 @@ class Spreads:
             self._same([op.source, op.result], Fraction(_bits(op.source), _bits(op.result)))
         elif isinstance(op, DpasOp):
             self._dpas(op)
+        elif isinstance(op, DpasMxOp):
+            self._scaled_dpas(op)
         elif type(op) in _PER_LANE:
             self._access(op)
         else:
@@ -166,6 +168,13 @@ class Spreads:
         if ELEMENT_BITS[made.b] < 8:
             unit = 32 // ELEMENT_BITS[made.b]
         self._demand(op.b, own, unit, "B of xegpu.dpas")
+
+    def _scaled_dpas(self, op: DpasMxOp) -> None:
+        self._same([op.result, op.acc])
+        for name, value in zip("A B C scales scales".split(), op.operands, strict=True):
+            kind = value.type
+            assert isinstance(kind, VectorType)
+            self._demand(value, True, kind.get_shape()[1], f"{name} of {op.name}")
 
     def _access(self, op: Operation) -> None:
         values = (*op.operands, *op.results)
