@@ -1,10 +1,12 @@
 """Options of the whole suite, and tests that need a newer Triton than the installed one."""
 
+import gc
 import sys
 
 import pytest
 
 from triton_xe import triton_versions
+from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import target
 from triton_xe.runtime.surroundings import REASONS, Reason
 from triton_xe.runtime.versions import Versions
@@ -16,6 +18,15 @@ def pytest_addoption(parser):
         "--full", action="store_true",
         help="every combination of settings instead of a selection, and the tests marked slow",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Exempt modules and tests from garbage collection, because they stay to the end."""
+    with paused_collector():
+        collected = yield
+        gc.freeze()
+    return collected
 
 
 def pytest_collection_modifyitems(config, items):

@@ -47,12 +47,15 @@ def test_the_names_are_all_there():
     assert len(set(names)) == len(names) == 28
 
 
+TIMED = ("timer", "launch-cost", "bandwidth")
+"""Checks that ask for times of events, for each of which the driver waits 5 s here."""
+
+
 @pytest.mark.intel_driver
-@pytest.mark.parametrize("target", ["bmg", "dg2"])
-def test_intels_driver_takes_every_step(target, tmp_path):
-    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording")
-    if target == "bmg":  # where there is no time of an event, the driver waits 5 s for it
-        names += ("timer", "launch-cost", "bandwidth")
+@pytest.mark.parametrize(("target", "more"), [
+    ("bmg", ()), ("dg2", ()), pytest.param("bmg", TIMED, marks=pytest.mark.slow)])
+def test_intels_driver_takes_every_step(target, more, tmp_path):
+    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording", *more)
     program = (
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"

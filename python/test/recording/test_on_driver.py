@@ -110,10 +110,10 @@ def test_what_the_driver_is_given_runs_anywhere(tmp_path: Path, records: Any) ->
 
     copied[(4,)](numbers[3:], np.zeros(1000, np.float32), 1000, BLOCK=256)
     printed = on_driver(  # a time of the device, which gives none here, takes the driver 5 s
-        tmp_path, REPLAY, str(paths[0]), "--compare", str(paths[2]), "--compare",
-        str(records.path), "", str(paths[0]), "--sanitize")
-    assert printed.count("replayed on Intel(R) Graphics") == 3
+        tmp_path, REPLAY, str(paths[2]), "--compare", str(records.path), "", str(paths[0]),
+        "--sanitize")
+    assert printed.count("replayed on Intel(R) Graphics") == 2
     assert printed.count("the general version") == 1
-    assert printed.count("the same as after the recorded launch, to the bit") == 2
+    assert printed.count("the same as after the recorded launch, to the bit") == 1
     assert "--sanitize is for simulated devices, and Intel(R) Graphics" in printed
-    assert "exit codes 0 0 0 1" in printed
+    assert "exit codes 0 0 1" in printed

@@ -57,7 +57,8 @@ def test_the_gemm_suite_passes_with_it(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-@pytest.mark.parametrize(("device", "blocks"), [("bmg", True), ("pvc", True), ("dg2", False)])
+@pytest.mark.parametrize(("device", "blocks"), [
+    ("bmg", True), ("dg2", False), pytest.param("pvc", True, marks=pytest.mark.slow)])
 def test_devices_say_whether_they_load_blocks(device, blocks):
     done = subprocess.run(
         [sys.executable, "-c", "import torch; print(torch.xpu.has_2d_block_array())"],
