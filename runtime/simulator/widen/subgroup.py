@@ -77,19 +77,23 @@ def butterfly(w: Widener, i: Instruction, operand: Operand, op: str, steps: list
 
 
 def scan(w: Widener, i: Instruction, operand: Operand, op: str, inclusive: bool) -> None:
+    """Combine lanes in the order of Intel's compiler: halves of blocks of 2, 4, 8, ... lanes.
+
+    Lanes of the later half combine with the last lane of the earlier half; others keep their value.
+    """
     s = w.lanes
     parts = []
     for piece in w.parts(w.value(operand)):
-        neutral = splat(_identity(op, piece.type), s)
-
-        def shifted(x: Operand, step: int, neutral: Operand = neutral) -> Operand:
-            return w.b.shuffle(x, neutral, [s + k if k < step else k - step for k in range(s)])
-
         x, step = w.wide(piece), 1
         while step < s:
-            x = combine(w, op, shifted(x, step), x)
+            last = w.b.shuffle(x, None, [k & -2 * step | step - 1 for k in range(s)])
+            later = combine(w, op, last, x)
+            x = w.b.shuffle(later, x, [k if k & step else s + k for k in range(s)])
             step *= 2
-        parts.append(Wide(x if inclusive else shifted(x, 1), piece.type))
+        if not inclusive:
+            neutral = splat(_identity(op, piece.type), s)
+            x = w.b.shuffle(x, neutral, [k - 1 if k else s for k in range(s)])
+        parts.append(Wide(x, piece.type))
     w.define_parts(i, parts)
 
 

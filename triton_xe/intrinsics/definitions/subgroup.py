@@ -54,11 +54,17 @@ def interleaved(value: Lanes, combine: Combine, size: int) -> Lanes:
 
 
 def scan(value: Lanes, combine: Combine) -> Lanes:
-    """Inclusive prefix: lane l combines lanes 0..l."""
-    result = [value[..., 0]]
-    for lane in range(1, value.shape[-1]):
-        result.append(combine(result[-1], value[..., lane]))
-    return np.stack(result, axis=-1)
+    """Inclusive prefix: lane l combines lanes 0..l.
+
+    At each step, the later half of a block of 2, 4, 8, ... lanes combines with the last lane of the
+    earlier half, as in the code of IGC 2.40 for `WavePrefix`.
+    """
+    lane, step = np.arange(value.shape[-1]), 1
+    while step < len(lane):
+        last = value[..., lane & -2 * step | step - 1]
+        value = np.where(lane & step, combine(last, value), value)
+        step *= 2
+    return value
 
 
 def exclusive_scan(value: Lanes, combine: Combine, neutral: Any) -> Lanes:

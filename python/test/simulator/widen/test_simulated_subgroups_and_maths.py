@@ -115,7 +115,17 @@ def test_wave_reductions_and_scans(run: Run, kernel: Text, code: int, t: str, co
         kernel, t,
         f"  %r = call {t} @{G}WavePrefix.x({t} %x0, i8 {code}, i1 true, i1 true, i32 0)",
         f"declare {t} @{G}WavePrefix.x({t}, i8, i1, i1, i32)"), data, out)
-    np.testing.assert_allclose(out, subgroup.scan(data, combine), rtol=1e-5)
+    np.testing.assert_array_equal(out, subgroup.scan(data, combine))
+
+
+def test_scans_keep_a_first_value_that_is_no_number(run: Run, kernel: Text) -> None:
+    data, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    data[[0, 5]] = np.nan
+    run(map_text(
+        kernel, "float",
+        f"  %r = call float @{G}WavePrefix.x(float %x0, i8 12, i1 true, i1 true, i32 0)",
+        f"declare float @{G}WavePrefix.x(float, i8, i1, i1, i32)"), data, out)
+    np.testing.assert_array_equal(out, np.fmax.accumulate(data))
 
 
 def test_clustered_and_interleaved_reductions(run: Run, kernel: Text) -> None:
