@@ -31,7 +31,7 @@ FLOATS = frozenset(("hf", "f", "df", "bf", "tf32"))
 UNSIGNED: Mapping[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 CHANNELS = 32
 WIDE_ELEMENTS = 256
-"""Of 4 bytes, in all accumulators."""
+"""Elements of 4 bytes in all accumulators."""
 
 GENERAL_REGISTERS = 256
 GENERAL_BYTES = GENERAL_REGISTERS * 64
