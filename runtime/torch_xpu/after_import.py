@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 Adjust = Callable[[Any], None]
-Around = Callable[[], AbstractContextManager[None]]
 
 
-def adjust(adjustments: Mapping[str, Adjust], around: Mapping[str, Around] | None = None) -> None:
-    """Adjust modules: imported ones at once, the others after their import.
-
-    `around` has context managers for the execution of modules.
-    """
+def adjust(adjustments: Mapping[str, Adjust]) -> None:
+    """Adjust modules: imported ones at once, the others after their import."""
     for name, each in adjustments.items():
         if name in sys.modules:
             each(sys.modules[name])
     if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Adjuster(adjustments, around or {}))
+        sys.meta_path.insert(0, _Adjuster(adjustments))
 
 
 class _Adjuster(MetaPathFinder):
     """Import hook that finds the named modules as usual, and adjusts them after execution."""
 
-    def __init__(self, adjustments: Mapping[str, Adjust], around: Mapping[str, Around]) -> None:
+    def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
         self._adjustments = adjustments
-        self._around = around
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, like: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self._adjustments and fullname not in self._around:
+        if fullname not in self._adjustments:
             return None
         spec = PathFinder.find_spec(fullname, path, like)
         if spec is not None and spec.loader is not None:
@@ -47,9 +41,7 @@ class _Adjuster(MetaPathFinder):
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            with self._around.get(name, nullcontext)():
-                execute(module)
-            if name in self._adjustments:
-                self._adjustments[name](module)
+            execute(module)
+            self._adjustments[name](module)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]

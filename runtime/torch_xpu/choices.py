@@ -2,19 +2,13 @@
 
 The simulated device's clock does not model prefetch distance.  Choices that differ only in
 `num_stages` of two and more stay choices, but the first of them is compiled and timed for all.
-
-Torch compiles choices in threads if its compile workers have not started yet, and one after another
-on Python 3.11.0 to 3.11.8.  Here this process begins, and the workers join when ready.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,18 +30,9 @@ def adjust(module: Any, has_clock: Callable[[], bool]) -> None:
     def make_precompile_fn(
         self: Any, choices: list[Any], name: str, inputs_key: str, *given: Any, **named: Any
     ) -> Callable[[], dict[Any, float]]:
-        kernels = [each for each in alike(choices) if isinstance(each, module.TritonTemplateCaller)]
-        if not _can_share(module, kernels):
-            compiled: Callable[[], dict[Any, float]] = make(
-                self, choices, name, inputs_key, *given, **named)
-            return compiled
-        timed = self.lookup(choices, name, inputs_key, benchmark=None)
-        if timed and len(timed) == len(choices):
-            return dict
-        key = module.create_precompile_key(name, inputs_key, choices)
-        once: Callable[[], dict[Any, float]] = self.precompile_cache.setdefault(
-            key, functools.cache(functools.partial(_compile, kernels)))
-        return once
+        compiled: Callable[[], dict[Any, float]] = make(
+            self, list(alike(choices)), name, inputs_key, *given, **named)
+        return compiled
 
     @functools.wraps(time_all)
     def benchmark_choices(
@@ -91,41 +76,3 @@ def for_the_clock(code: str, kernel_name: str) -> str:
 
 def _code_of(choice: Any) -> str:
     return for_the_clock(Path(choice.bmreq.module_path).read_text(), choice.bmreq.kernel_name)
-
-
-def _can_share(module: Any, kernels: list[Any]) -> bool:
-    return _threads() > 1 and len(kernels) > 1 and not module.use_pipelined_autotuning() and all(
-        kernel.layout.device.type == "xpu" for kernel in kernels)
-
-
-def _threads() -> int:
-    threads: int = sys.modules["torch._inductor.async_compile"].get_compile_threads()
-    return threads
-
-
-def _compile(left: list[Any]) -> dict[Any, float]:
-    """Fill Triton's cache: this process starts at one end of the list, the workers at the other.
-
-    Errors are ignored here, because they recur and are reported when the kernel is timed.
-    """
-    workers = sys.modules["torch._inductor.async_compile"].AsyncCompile()
-    running: set[Future[Any]] = set()
-    while left:
-        if len(running) < _threads() - 1 and workers.use_process_pool():
-            request = left.pop().bmreq
-            running.add(workers.triton(
-                request.kernel_name, Path(request.module_path).read_text()).future)
-            continue
-        with suppress(Exception):
-            _compile_here(left.pop(0).bmreq)
-        running = {future for future in running if not future.done()}
-    wait(running)
-    sys.modules["torch._dynamo.utils"].counters["inductor"]["select_algorithm_precompile"] += 1
-    return {}
-
-
-def _compile_here(request: Any) -> None:
-    """Start as timing does, so that timing finds the kernel compiled, but do not load it."""
-    loaded = sys.modules["torch._inductor.codecache"].PyCodeCache.load_by_key_path(
-        request.module_cache_key, request.module_path, set_sys_modules=False)
-    getattr(loaded, request.kernel_name).precompile(warm_cache_only=True)

@@ -8,11 +8,7 @@ slow.
   those of sorts.
 - Configurations that the clock does not distinguish are timed once (see `choices`).
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
-- Digests of Triton and torch are cached (see `toolkit_keys`), and graphs are keyed by the compiler
-  of their kernels (see `graph_keys`).
-- Worker processes start when something has to be compiled (see `compile_workers`).  Importing the
-  compiler creates hardly any garbage, so that the collector is off meanwhile.
-- Templates of kernels are parsed when they are used (see `late_templates`).
+- Cached graphs are keyed by the compiler of their kernels (see `graph_keys`).
 - Torch 2.8 expects Triton 3.4.
 """
 
@@ -20,31 +16,25 @@ from __future__ import annotations
 
 import ast
 import copyreg
-import gc
 import importlib
 import logging
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import _lru_cache_wrapper, partial
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
-from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target, target
-from triton_xe.runtime import toolkit_keys
 from triton_xe.runtime.torch_xpu import (
     after_import,
     choices,
-    compile_workers,
     distributed,
     graph_keys,
-    late_templates,
     static_launcher,
 )
 
@@ -279,11 +269,6 @@ def _no_rule(*given: Any, **named: Any) -> Any:
     return NotImplemented
 
 
-def _adjust_keys(module: Any) -> None:
-    toolkit_keys.keep_torch_key(module)
-    graph_keys.adjust(module)
-
-
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -307,12 +292,7 @@ def _adjust_compiler(module: Any) -> None:
 
 
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
-    "triton.runtime.cache": toolkit_keys.keep_triton_key,
-    "torch._inductor.codecache": _adjust_keys,
-    "torch._inductor.codegen.common": late_templates.adjust,
-    "torch._inductor.async_compile": compile_workers.adjust,
-    "torch._functorch._aot_autograd.autograd_cache": compile_workers.start_for_new_graphs,
-    "torch._inductor.compile_fx": compile_workers.start_for_code,
+    graph_keys.CACHE: graph_keys.adjust,
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
     "torch._inductor.select_algorithm": _adjust_choices,
@@ -332,28 +312,13 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
 }
-LARGE = ("torch._dynamo", "torch._dynamo.repro.after_dynamo", "torch._inductor.compile_fx")
-"""Modules whose import creates a million objects that stay alive."""
-
-
-@contextmanager
-def _at_once() -> Iterator[None]:
-    """Import with the garbage collector off, in two thirds of the time.
-
-    The new objects count as old afterwards.
-    """
-    with paused_collector(), late_templates.put_off():
-        yield
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
 
 
 def adjust_when_imported() -> None:
     """Adjust modules: imported ones at once, the others after their import."""
     logging.getLogger("torch.utils.cpp_extension").addFilter(
         lambda record: "SYCL_HOME" not in str(record.msg))  # no compiler of SYCL is needed
-    after_import.adjust(ADJUSTMENTS, dict.fromkeys(LARGE, _at_once))
+    after_import.adjust(ADJUSTMENTS)
 
 
 def forget_what_was_asked() -> None:

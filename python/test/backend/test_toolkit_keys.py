@@ -1,4 +1,4 @@
-"""Digests of Triton and torch are kept, and made again when a file of theirs differs."""
+"""The digest of Triton is kept, and made again when one of its files differs."""
 
 from __future__ import annotations
 
@@ -56,13 +56,9 @@ def test_a_key_is_made_once_until_a_source_changes(
     assert len(made) == 3
 
 
-def test_the_keys_are_those_of_triton_and_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_that_of_triton() -> None:
     toolkit_keys.keep_triton_key(cache)
     kept = cache.triton_key
     assert kept() == kept.__wrapped__()
     toolkit_keys.keep_triton_key(cache)
     assert cache.triton_key is kept
-    codecache = pytest.importorskip("torch._inductor.codecache")
-    monkeypatch.setattr(codecache, "torch_key", codecache.torch_key)
-    toolkit_keys.keep_torch_key(codecache)
-    assert codecache.torch_key() == codecache.torch_key.__wrapped__()
