@@ -86,8 +86,9 @@ def check_lines(actual, expected, page="README.md"):
 def test_the_programs(tmp_path):
     """All pages in one process, each with names of its own."""
     pages = {page: expected_after(page, "python") for page in PAGES}
-    scripts = [tmp_path / f"{number}.py" for number in range(len(pages))]
+    scripts = [tmp_path / str(number) / "page.py" for number in range(len(pages))]
     for script, blocks in zip(scripts, pages.values(), strict=True):
+        script.parent.mkdir()
         script.write_text(f"\nprint('{MARK}')\n".join(text for text, _ in blocks))
     outputs = run("-c", ONE_AFTER_ANOTHER, *map(str, scripts)).split(END_OF_PAGE)
     for output, (page, blocks) in zip(outputs, pages.items(), strict=True):
