@@ -47,7 +47,8 @@ def test_rewrite(passes, shared, part, tmp_path):
 
 def wrapped(shared, part):
     """The module of a section."""
-    target = "dg2" if "// TARGET: dg2" in part else "bmg"
+    named = re.search(r"^// TARGET: (.*)$", part, re.MULTILINE)
+    target = named[1] if named else "bmg"
     attributes = ATTRIBUTES.format(target=target, lanes=8 if target == "dg2" else 16)
     if "func.func" not in part:
         attributes += f', "ttg.num-warps" = {1 if "WARPS: 1" in part else 4} : i32'
