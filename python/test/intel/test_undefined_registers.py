@@ -37,7 +37,7 @@ def message(
 SPILL = message("store", "d32", "null r0 r25:1", 1, "a0.2", 2 << 29, address=2, vector=16,
                 transposed=True)
 ADD_FLOATS = 19 - 4
-"""What makes an atomic of a store's descriptor."""
+"""Bits that make the descriptor of a store one of an atomic."""
 
 
 @pytest.mark.parametrize("text", [

@@ -1,4 +1,4 @@
-"""What our tables refuse, beside what Intel's compiler does with it: it accepts most of it.
+"""Code that our tables refuse, given to Intel's compiler, which accepts most of it.
 
 The behaviour is that of IGC 2.40; a row that fails with another version is to be updated.
 """
@@ -130,7 +130,7 @@ def test_register_files(device: str, registers: int, intel: str) -> None:
 
 
 def behaviour(text: str, device: str, options: str = "") -> str:
-    """What Intel's compiler does: accepts, refuses, crashes, or accepts without a kernel."""
+    """Outcome of Intel's compiler: accepts, refuses, crashes, or accepts without a kernel."""
     try:
         built = intel.compile_spirv(emit_spirv(text), device, options, dump_asm=False)
     except DeviceError as error:

@@ -85,7 +85,7 @@ EXAMPLES: dict[str, tuple[ModuleType, Callable[[], Any]]] = {
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    """What was compiled for another device is forgotten."""
+    """Forget the code compiled for another device."""
     _forget()
     yield
     _forget()
