@@ -32,7 +32,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.rewriting import all_of, functions, locate, retype
+from triton_xe.lowering.rewriting import all_of, functions, locate, retype, values_below
 
 _RETYPED = (
     AddPtrOp, AtomicCASOp, AtomicRMWOp, BitcastOp, BroadcastOp, DotOp, LoadOp, SplatOp, StoreOp,
@@ -52,7 +52,7 @@ def without_unit_batches(ttir: str) -> str | None:
 
 def drop_unit_batches(function: Operation) -> bool:
     """Drop the batches of a function; False, and nothing changed, if that is not possible."""
-    batches = [v for v in _values(function) if _is_batch(v)]
+    batches = [v for v in values_below(function) if _is_batch(v)]
     dots = all_of(function, DotOp)
     if not any(_is_batch(dot.d) for dot in dots) or not all(map(_is_known, _users(batches))):
         return False
@@ -65,14 +65,6 @@ def drop_unit_batches(function: Operation) -> bool:
     for op in moved:
         _move(op)
     return True
-
-
-def _values(function: Operation) -> Iterator[SSAValue]:
-    for op in function.walk():
-        yield from op.results
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.args
 
 
 def _is_batch(value: SSAValue) -> bool:

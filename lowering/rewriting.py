@@ -458,6 +458,15 @@ def below(root: Operation) -> list[Operation]:
     return found
 
 
+def values_below(root: Operation) -> Iterator[SSAValue]:
+    """Results and block arguments of `root` and the operations in it."""
+    for op in below(root):
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
 def if_else(condition: SSAValue, results: Sequence[Attribute]) -> scf.IfOp:
     """An scf.if with two empty blocks."""
     return scf.IfOp(condition, results, Region(Block()), Region(Block()))

@@ -11,7 +11,7 @@ here, or if a matrix is too small for all warps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
@@ -39,7 +39,7 @@ from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.rewriting import all_of, functions, locate, put
+from triton_xe.lowering.rewriting import all_of, functions, locate, put, values_below
 
 MOST_BATCHES = 8
 """Largest number of batches to split, because code grows with it."""
@@ -109,7 +109,7 @@ class _Values:
 
     def found(self, function: Operation) -> bool:
         """Find the tensors; False if one of their operations is not known."""
-        for value in _values(function):
+        for value in values_below(function):
             if len(shape_of(value)) >= 3:
                 self._add(value)
         while self._waiting:
@@ -162,14 +162,6 @@ class _Values:
                     return False
                 self._add(*needed, *op.results)
         return True
-
-
-def _values(function: Operation) -> Iterator[SSAValue]:
-    for op in function.walk():
-        yield from op.results
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.args
 
 
 def _has_scalar_form(op: Operation) -> bool:

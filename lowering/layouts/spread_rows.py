@@ -40,7 +40,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     layout_of,
     rematerialize,
 )
-from triton_xe.lowering.rewriting import all_of, below, functions, retyped
+from triton_xe.lowering.rewriting import all_of, below, functions, retyped, values_below
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 
@@ -102,7 +102,7 @@ def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
 
     Index arithmetic does not change; it is recomputed in the new layout where needed.
     """
-    found = [v for v in _values(function) if _has(v, old) and not is_cheap(v)]
+    found = [v for v in values_below(function) if _has(v, old) and not is_cheap(v)]
     spread: set[SSAValue] = set()
     for value in found:
         op = value.owner
@@ -129,14 +129,6 @@ def _keeps(owner: object, function: Operation) -> bool:
 def takes_any_layout(op: Operation) -> bool:
     """True if an operation is correct in every layout, as long as all its tensors share it."""
     return type(op) in (*_ANY_LAYOUT, *_CONTROL) or is_elementwise(op)
-
-
-def _values(function: Operation) -> Iterator[SSAValue]:
-    for op in below(function):
-        yield from op.results
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.args
 
 
 def _has(value: SSAValue, encoding: Attribute) -> bool:
