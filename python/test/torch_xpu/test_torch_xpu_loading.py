@@ -125,7 +125,8 @@ def test_the_first_use_says_why_there_is_no_device() -> None:
             print(error)
         """
     assert "did you mean bmg (Arc B580)?" in output(program, TRITON_XE_DEVICE="sim:b580")
-    assert "/dev/null/x" in output(program, TRITON_XE_CACHE="/dev/null/x")
+    assert "/dev/null/x" in output(
+        program, TRITON_XE_CACHE="/dev/null/x", TRITON_XE_DEVICE="sim:bmg")
 
 
 def test_no_compiler_is_a_warning_when_asked_for(

@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `script` in a fresh Python with these variables set."""
-    inherited = {k: v for k, v in os.environ.items() if k != "TRITON_XE_DEVICE"}
+    """Run `script` on a simulated device in a fresh Python with these variables set."""
+    inherited = os.environ | {"TRITON_XE_DEVICE": "sim:bmg"}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], env=inherited | environment,
         capture_output=True, text=True, check=False, timeout=120)

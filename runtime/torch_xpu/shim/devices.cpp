@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <mutex>
 #include <new>
+#include <string>
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <torch/csrc/autograd/engine.h>
@@ -51,7 +53,7 @@ c10::DeviceIndex checked_device(c10::DeviceIndex index) {
   }
   TORCH_CHECK(
       index >= 0 && index < device_count(),
-      "xpu:", static_cast<int>(index), " does not exist: there ",
+      "xpu:", std::to_string(index), " does not exist: there ",
       device_count() == 1 ? "is 1 simulated device" : "are ",
       device_count() == 1 ? "" : std::to_string(device_count()) + " simulated devices",
       "; TRITON_XE_DEVICE=sim:<name>,<name> makes several.");
@@ -107,6 +109,13 @@ std::int64_t timestamp() {
 }
 
 namespace {
+
+// Number formatting by std::ostringstream crashes beside a libtorch with its own libstdc++.
+std::string hexadecimal(const void* pointer) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%p", pointer);
+  return text.data();
+}
 
 struct Guard final : compat::Guard {
   c10::DeviceType type() const override { return kXPU; }
@@ -210,7 +219,7 @@ struct XPUHooks final : compat::Hooks {
     Block block;
     TORCH_CHECK(
         find_block(reinterpret_cast<std::uintptr_t>(pointer), &block),
-        "The pointer ", pointer, " is not memory of a simulated xpu device.");
+        "The pointer ", hexadecimal(pointer), " is not memory of a simulated xpu device.");
     return {kXPU, block.device};
   }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }

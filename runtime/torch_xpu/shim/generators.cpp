@@ -6,6 +6,7 @@
 #include <ATen/EmptyTensor.h>
 
 #include <cstring>
+#include <string>
 
 namespace triton_xe {
 namespace {
@@ -69,7 +70,7 @@ class XeGenerator final : public c10::GeneratorImpl {
   std::uint64_t get_offset() const override { return offset_; }
   void set_state(const c10::TensorImpl& state) override {
     TORCH_CHECK(state.numel() == kStateBytes && state.dtype() == caffe2::TypeMeta::Make<std::uint8_t>(),
-                "the state of an XPU generator is ", kStateBytes, " bytes, its seed and its offset.");
+                "the state of an XPU generator is ", std::to_string(kStateBytes), " bytes, its seed and its offset.");
     std::uint64_t parts[2];
     std::memcpy(parts, state.data(), sizeof(parts));
     seed_ = parts[0];

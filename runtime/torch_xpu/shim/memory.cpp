@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -91,12 +92,25 @@ std::size_t used(const Stats& stats) {
   return static_cast<std::size_t>(stats.allocated_bytes[all].current);
 }
 
+// As c10::CachingAllocator::format_size, whose stream crashes beside a libtorch with its own
+// libstdc++.
+std::string format_size(std::size_t size) {
+  static constexpr std::array<const char*, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
+  auto value = static_cast<double>(size);
+  std::size_t unit = 0;
+  for (; unit + 1 < kUnits.size() && value > 1024; ++unit) {
+    value /= 1024;
+  }
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.*f %s", unit == 0 ? 0 : 2, value, kUnits[unit]);
+  return text.data();
+}
+
 [[noreturn]] void out_of_memory(c10::DeviceIndex index, std::size_t size, std::size_t in_use,
                                 std::size_t limit, const char* why) {
-  using c10::CachingAllocator::format_size;
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "XPU out of memory. Tried to allocate ", format_size(size),
-      ". Simulated device ", static_cast<int>(index), " has a total capacity of ",
+      ". Simulated device ", std::to_string(index), " has a total capacity of ",
       format_size(limit), " of which ", format_size(limit > in_use ? limit - in_use : 0),
       " is free", why, ".");
 }
@@ -407,7 +421,7 @@ struct PinnedAllocator final : at::HostAllocator {
       return {nullptr, nullptr, &free_pinned, cpu};
     }
     auto* data = std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign);
-    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "cannot pin ", size, " bytes.");
+    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "cannot pin ", std::to_string(size), " bytes.");
     std::lock_guard<std::mutex> lock(heap().mutex);
     heap().pinned[reinterpret_cast<std::uintptr_t>(data)] = size;
     return {data, data, &free_pinned, cpu};
