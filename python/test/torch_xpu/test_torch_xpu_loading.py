@@ -14,12 +14,15 @@ import pytest
 
 from python.test.counting import calls_of
 from triton_xe.errors import DeviceError
-from triton_xe.runtime import checked_files, torch_xpu
+from triton_xe.runtime import checked_files, selection, torch_xpu
 from triton_xe.runtime.torch_xpu import activation, compilation
 from triton_xe.runtime.torch_xpu.autograd_threads import wait_until_idle
 
 torch = pytest.importorskip("torch")
 
+SIMULATED_BY_DEFAULT = pytest.mark.skipif(
+    selection.decide("", selection.look(Path("/"))).kind != "sim",
+    reason="on a machine with a GPU the simulator is used only when it is asked for")
 NEEDS_COMPILER = r"needs a C\+\+ compiler once, and g\+\+, clang\+\+ and c\+\+ are all missing"
 
 
@@ -140,6 +143,7 @@ def test_no_compiler_is_a_warning_when_asked_for(
     assert "\n" not in str(seen[0].message)
 
 
+@SIMULATED_BY_DEFAULT
 def test_no_compiler_is_silent_by_default(
     xpu: None, empty_cache: Path, unloaded: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +329,7 @@ assert not torch.xpu.is_available()
 """
 
 
+@SIMULATED_BY_DEFAULT
 def test_first_use_builds(xpu: None, tmp_path: Path) -> None:
     text = output(FIRST_USE + textwrap.dedent("""
         assert torch.ones(2).sum().item() == 2.0
@@ -343,7 +348,7 @@ def test_program_may_end_right_after_backward(xpu: None) -> None:
         x = torch.ones(2, device="xpu", requires_grad=True)
         (x * 2).sum().backward()
         print(x.grad.tolist())
-        """) == "[2.0, 2.0]"
+        """, TRITON_XE_DEVICE="sim:bmg") == "[2.0, 2.0]"
 
 
 def test_autograd_threads_rest_after_backward(xpu: None) -> None:
@@ -352,6 +357,7 @@ def test_autograd_threads_rest_after_backward(xpu: None) -> None:
     assert wait_until_idle()
 
 
+@SIMULATED_BY_DEFAULT
 def test_first_use_may_be_late(xpu: None, tmp_path: Path) -> None:
     """After torch was asked for accelerators, ran a backward pass, and compiled for the CPU."""
     text = output(FIRST_USE + textwrap.dedent("""
