@@ -8,6 +8,7 @@ It needs triton, numpy and pytest, and prints which registers of AVX-512 its cod
 import ctypes
 import re
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,15 +28,15 @@ assembly: list[str] = []
 
 def keep_assembly() -> None:
     """From here on this process keeps the assembly of all that it compiles for this CPU."""
-    optimise = jit._optimise
 
-    def noted(module, machine):
-        optimise(module, machine)
+    def noted(passes, module, machine):
+        passes(module, machine)
         copy = module.clone()
         copy.triple, copy.data_layout = module.triple, module.data_layout
         assembly.append(machine.emit_assembly(copy))
 
-    jit._optimise = noted
+    jit._optimise = partial(noted, jit._optimise)
+    jit._lower = partial(noted, jit._lower)
 
 
 class Tensor:

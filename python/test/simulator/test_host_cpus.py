@@ -104,7 +104,7 @@ def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
     machine = llvm.Target.from_triple(haswell.triple).create_target_machine(
         cpu=haswell.name, features=haswell.features, opt=2)
     module = llvm.parse_assembly(sources.source(form, haswell).text)
-    jit._optimise(module, machine)
+    jit._lower(module, machine)
     text = machine.emit_assembly(module)
     assert "vfmadd" in text
     assert not re.search(r"vmov[au]p?[sd]?\S* .*\(%rsp\)|\(%rsp\), %ymm", text)
@@ -124,7 +124,7 @@ def test_products_with_avx512_take_operand_a_from_memory(
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     module = llvm.parse_assembly(sources.source(form, host).text)
-    jit._optimise(module, machine)
+    jit._lower(module, machine)
     text = machine.emit_assembly(module)
     assert len(re.findall(r"v(?:fmadd|pdpwssd|pmaddwd)", text)) == 2 * 16 * 16
     broadcast = r"v(?:fmadd231ps|pdpwssd)\s+-?\d*\(%\w+\)\{1to16\}"

@@ -136,6 +136,8 @@ def _read_mask(line: Line, i: Instruction) -> None:
 
 @lru_cache(maxsize=4096)
 def _mask(indices: tuple[int, ...]) -> str:
+    if not any(indices):
+        return f", <{len(indices)} x i32> zeroinitializer"
     items = ", ".join(["i32 poison" if k < 0 else f"i32 {k}" for k in indices])
     return f", <{len(indices)} x i32> <{items}>"
 

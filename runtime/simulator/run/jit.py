@@ -78,7 +78,9 @@ def object_key(text: str, kind: str) -> str:
 
 
 def compile_object(text: str, kind: str) -> bytes:
-    """The object code of a host module; `kind` is kernel or coroutine (in pieces), library, checks.
+    """The object code of a host module.
+
+    `kind` is kernel or coroutine (in pieces), or library (as written).
     """
     return _kept_object(text, kind, lambda: text)
 
@@ -103,7 +105,7 @@ def _compile(text: str, kind: str) -> bytes:
             module.verify()
         except RuntimeError as error:
             raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
-        (_lower if kind == CHECKS or kind.endswith(IN_PIECES) else _optimise)(module, machine)
+        (_lower if kind == AS_WRITTEN or kind.endswith(IN_PIECES) else _optimise)(module, machine)
         text = str(module)
         whole = with_whole_bytes(text)
         return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
@@ -139,8 +141,10 @@ def _with_bytes(load: re.Match[str]) -> str:
 
 IN_PIECES = " in pieces"
 """Suffix of the kind of kernels whose vector work is in functions of its own: see `pieces`."""
-CHECKS = "checks"
-"""The kind of the sanitizer's library functions."""
+AS_WRITTEN = "library as written"
+"""The kind of library functions that LLVM's passes do not improve."""
+_WRITTEN_WELL = frozenset({"san", "dpas"})
+"""Families of such functions: the checks, and DPAS, which have no branches."""
 
 
 def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
@@ -229,7 +233,7 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
 
 
 def _helper_object(name: str, on: HostCpu) -> bytes:
-    kind = CHECKS if parts(name)[0] == "san" else "library"
+    kind = AS_WRITTEN if parts(name)[0] in _WRITTEN_WELL else "library"
     return _kept_object(f"{name} {on}", kind, lambda: _source(name, on))
 
 

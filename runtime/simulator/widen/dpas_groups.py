@@ -42,6 +42,11 @@ class _Call:
     pointers: tuple[Operand, ...]
 
     @property
+    def function(self) -> tuple[str, int]:
+        """What distinguishes its function from those of other calls of the run."""
+        return self.form, self.steps
+
+    @property
     def passes(self) -> int:
         """Number of passes, each of which can prefetch some rows."""
         return dpas_passes(self.like.shape, self.steps)
@@ -142,19 +147,25 @@ def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
+    """Write the calls of a run.  Those of the same function as the first prefetch.
+
+    Each function that prefetches is compiled in addition to the one that does not.
+    """
     if not run:
         return
     calls = list(_calls(run))
-    passes = min(c.passes for c in calls)
+    able = [k for k, c in enumerate(calls) if c.function == calls[0].function]
     for rows in _ROWS_PER_PASS:
-        pieces = list(_pieces(ahead, rows * passes))
-        if len(pieces) <= len(calls):
+        pieces = list(_pieces(ahead, rows * calls[0].passes))
+        if len(pieces) <= len(able):
             break
+    given = {able[k]: pieces[k * len(pieces) // len(able)] for k in range(len(able))
+             if k * len(pieces) // len(able) < (k + 1) * len(pieces) // len(able)}
     for k, call in enumerate(calls):
-        due = pieces[k * len(pieces) // len(calls) : (k + 1) * len(pieces) // len(calls)]
-        for start, pitch, row in due[:1]:
+        if k in given:
+            start, pitch, row = given[k]
             _call(w, call, rows, w.b.add(start, w.b.mul(pitch, row)), pitch)
-        if not due:
+        else:
             _call(w, call)
 
 
