@@ -60,13 +60,14 @@ def use_visa(module: Any) -> bool:
     divisions = [name for name in names if name.startswith(QUOTIENT)]
     if divisions:
         header += quotients.declared(divisions)
-    module.link_in(llvm.parse_assembly(header + "\n".join(map(_in_visa, names))))
+    module.link_in(llvm.parse_assembly(header + "\n".join(map(definition, names))))
     for name in names:
         module.get_function(name).linkage = "internal"
     return True
 
 
-def _in_visa(symbol: str) -> str:
+def definition(symbol: str) -> str:
+    """The other definition of a function that has one (`has_visa`)."""
     if symbol.startswith(QUOTIENT):
         return quotients.definition(symbol)
     made = halves_visa if symbol.startswith(HALVES) else wide_visa

@@ -1,4 +1,4 @@
-"""The vISA of functions that turn bytes into fp16, executed on all bytes; and where it is used."""
+"""Functions that convert bytes to fp16 in vISA: native code on all bytes, and their uses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from llvmlite import ir
 from xdsl.dialects.builtin import ModuleOp
 
-from python.test.lowering.visa_interpreter import REGISTER, run
+from python.test.lowering.native_functions import functions
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.spirv.emit_spirv import use_visa
-from triton_xe.lowering.spirv.halves_visa import body_of
 from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.spirv import HALVES
 
 LANES = 16
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float16)
@@ -31,17 +31,26 @@ def expected(name: str, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.array([kind.value(int(b)) for b in given], np.float16)
 
 
-@pytest.mark.parametrize("name", ["s8", "u8", "f8E5M2", "f8E4M3FN", "e2m1_low", "e2m1_high"])
-@pytest.mark.parametrize("form", ["rows", "pairs"])
-@pytest.mark.parametrize("source", ["bytes", "dwords", "words"])
+NAMES = ("s8", "u8", "f8E5M2", "f8E4M3FN", "e2m1_low", "e2m1_high")
+FORMS = ("rows", "pairs")
+FIRST = {"bytes": (0, 8), "dwords": (0, 8), "words": (0, 0)}
+"""The first element of each half of 16; two words have 8."""
+SYMBOLS = {(name, form, source, first): f"{HALVES}{name}.{form}_of_{source}.{first}"
+           for name in NAMES for form in FORMS for source in FIRST for first in FIRST[source]}
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("source", list(FIRST))
 def test_all_bytes(name: str, form: str, source: str) -> None:
     given = np.arange(256, dtype=np.uint8)
     lanes = np.arange(LANES)
     halves = []
-    for first in (0, 8):
-        mine = given[16 * first :] if source == "words" else given
-        body = body_of(name, form, source, 0 if source == "words" else first)
-        image = run(body, mine, mine[REGISTER:]).view(np.float16)
+    for half, first in enumerate(FIRST[source]):
+        parts = given.reshape(2, 2, 64)[half] if source == "words" else [given]
+        symbol = SYMBOLS[name, form, source, first]
+        image = functions(*SYMBOLS.values())(symbol, *parts).view(np.float16)
         for element in range(8):
             row, k = divmod(element, 2)
             at = 32 * row + (LANES * k + lanes if form == "rows" else 2 * lanes + k)

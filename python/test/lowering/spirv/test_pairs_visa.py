@@ -1,4 +1,4 @@
-"""The vISA of functions that compute fp16 in pairs, executed on random numbers."""
+"""Functions that compute fp16 in pairs, in vISA: native code on random numbers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from python.test.lowering.visa_interpreter import run
-from triton_xe.lowering.spirv.pairs_visa import arguments_of, body_of
+from python.test.lowering.native_functions import functions
+from triton_xe.lowering.spirv.pairs_visa import arguments_of
+from triton_xe.spirv import HALVES
 
+pytestmark = pytest.mark.intel_compiler
 LANES = 16
+ARITHMETIC, PAIRS_OR_ONE = ("add", "sub", "mul"), ("by_pairs", "by_one")
+FUSED = ("plus", "less", "from")
+FACTORS = ("pairs_pairs", "one_pairs", "pairs_one", "one_one")
+BITS, KINDS = (1, 2, 4, 8), ("bits", "rows")
+NAMES = (*(f"{name}.{how}" for name in ARITHMETIC for how in PAIRS_OR_ONE),
+         *(f"{name}.by_{how}" for name in FUSED for how in FACTORS),
+         *(f"{kind}.{bits}" for kind in KINDS for bits in BITS),
+         "plus.e408", "in_order.4", "in_turns.4", "nibbles")
 
 
 def image(name: str, *given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What a function makes, as element, lane."""
-    made = run(body_of(name), *(np.ascontiguousarray(g).view(np.uint8).reshape(-1) for g in given))
+    made = functions(*(HALVES + each for each in NAMES))(HALVES + name, *given)
     return made.view(np.float16).reshape(4, LANES, 2).transpose(0, 2, 1).reshape(8, LANES)
 
 
@@ -28,8 +38,8 @@ def elements(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return words.transpose(0, 2, 1).reshape(-1, LANES)
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul"])
-@pytest.mark.parametrize("how", ["by_pairs", "by_one"])
+@pytest.mark.parametrize("name", ARITHMETIC)
+@pytest.mark.parametrize("how", PAIRS_OR_ONE)
 def test_arithmetic(name: str, how: str) -> None:
     a, b = halves(1), halves(2, 1 if how == "by_one" else 4)
     assert len(arguments_of(f"{name}.{how}")) == 2
@@ -38,8 +48,8 @@ def test_arithmetic(name: str, how: str) -> None:
     assert np.array_equal(image(f"{name}.{how}", a, b), elements(made))
 
 
-@pytest.mark.parametrize("name", ["plus", "less", "from"])
-@pytest.mark.parametrize("how", ["pairs_pairs", "one_pairs", "pairs_one", "one_one"])
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("how", FACTORS)
 def test_fused(name: str, how: str) -> None:
     given = [halves(1), *(halves(n + 2, 1 if h == "one" else 4)
                           for n, h in enumerate(how.split("_")))]
@@ -54,8 +64,8 @@ def test_plus_a_number() -> None:
     assert np.array_equal(image("plus.e408", a), elements(a - np.float16(1032)))
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
-@pytest.mark.parametrize("kind", ["bits", "rows"])
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_bits(kind: str, bits: int) -> None:
     rng = np.random.default_rng(bits)
     words = rng.integers(0, 1 << 32, (8, LANES), dtype=np.uint32)

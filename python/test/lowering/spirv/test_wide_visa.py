@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks.loop_kernels import descriptor_copy
-from python.test.lowering.visa_interpreter import run
+from python.test.lowering.native_functions import functions
 from triton_xe.lowering.spirv.emit_spirv import use_visa
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.spirv.wide_visa import LOG2_E, body_of, definition
@@ -61,28 +61,43 @@ def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> N
     assert written == [line.format(r=r) for line in lines for r in (0, 2)]
 
 
+RESULTS = {"low": "float", "high": "float", "pack": "i32", "bf16_low": "float",
+           "bf16_high": "float", "bf16": "float", "rows": "i16", "bytes": "i8", "scales": "i8",
+           "less": "float", "times": "float"}
+"""Function -> type of its elements."""
+
+
+def native(name: str, *given: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """What a function's native code returns, in registers."""
+    symbols = {each: f"{WIDE}{each}.{kind}" for each, kind in RESULTS.items()}
+    return functions(*symbols.values())(symbols[name], *given)
+
+
+@pytest.mark.intel_compiler
 def test_conversions_of_neighbours() -> None:
     rng = np.random.default_rng(5)
     pairs = rng.standard_normal((4, 16, 2)).astype(np.float16)
-    found = [run(body_of(name), pairs.view(np.uint8).reshape(-1)).view(np.float32)
+    found = [native(name, pairs).view(np.float32)
              for name in ("low", "high")]
     for half, made in enumerate(found):
         assert np.array_equal(made.reshape(4, 16), pairs[:, :, half].astype(np.float32))
-    packed = run(body_of("pack"), *(made.view(np.uint8) for made in found))
+    packed = native("pack", *found)
     assert np.array_equal(packed.view(np.float16), pairs.reshape(-1))
 
 
+@pytest.mark.intel_compiler
 def test_bf16_of_words_becomes_fp32() -> None:
     words = np.random.default_rng(8).integers(0, 1 << 16, (64, 2)).astype(np.uint16)
     for half, name in enumerate(("bf16_low", "bf16_high")):
-        made = run(body_of(name), words.view(np.uint8).reshape(-1)).view(np.uint32)
+        made = native(name, words).view(np.uint32)
         assert np.array_equal(made, words[:, half].astype(np.uint32) << 16)
 
 
+@pytest.mark.intel_compiler
 def test_a_number_rounded_to_bf16_comes_back_in_fp32() -> None:
     x = np.random.default_rng(9).standard_normal(64).astype(np.float32)
     x[:3] = 1 + np.float32([2, 3, 6]) * 2.0**-9
-    made = run(body_of("bf16"), x.view(np.uint8)).view(np.uint32)
+    made = native("bf16", x).view(np.uint32)
     assert not (made & 0xFFFF).any()
     error = abs(made.view(np.float32).astype(np.float64) - x)
     assert (error <= abs(x) * 2.0**-8).all()
@@ -114,9 +129,10 @@ def test_bf16_is_rounded_once_for_what_is_computed_next() -> None:
     assert all(len(re.findall(re.escape(name) + r"(?!\w)", text)) > 1 for name in used)
 
 
+@pytest.mark.intel_compiler
 def test_words_of_two_registers_are_taken_apart_into_rows() -> None:
     words = np.random.default_rng(7).integers(0, 1 << 16, (2, 32, 2)).astype(np.uint16)
-    made = run(body_of("rows"), words.view(np.uint8).reshape(-1)).view(np.uint16)
+    made = native("rows", words).view(np.uint16)
     assert np.array_equal(made.reshape(2, 2, 32), words.transpose(0, 2, 1))
 
 
@@ -134,9 +150,10 @@ def test_halves_that_are_transposed_are_stored_by_full_registers(
     assert (f'@"{WIDE}rows.i16"' in kernel.asm["llir"]) == apart
 
 
+@pytest.mark.intel_compiler
 def test_values_of_eight_bytes_are_taken_apart_into_rows() -> None:
     each = np.random.default_rng(8).integers(0, 256, (2, 16, 8)).astype(np.uint8)
-    made = run(body_of("bytes"), each.reshape(-1))
+    made = native("bytes", each)
     assert np.array_equal(made.reshape(8, 2, 16), each.transpose(2, 0, 1))
 
 
@@ -154,11 +171,12 @@ def test_bytes_that_are_transposed_are_stored_by_rows_of_32(
     assert (f'@"{WIDE}bytes.i8"' in kernel.asm["llir"]) == (block != (32, 32))
 
 
+@pytest.mark.intel_compiler
 @pytest.mark.parametrize(("name", "computed"), [("less", np.subtract), ("times", np.multiply)])
 def test_one_number_for_all_lanes(name: str, computed: Any) -> None:
     x = np.random.default_rng(7).standard_normal(64).astype(np.float32)
     one = np.float32([0.3])
-    made = run(body_of(name), x.view(np.uint8), one.view(np.uint8)).view(np.float32)
+    made = native(name, x, one).view(np.float32)
     assert np.array_equal(made, computed(x, one))
     assert '"=rw,rw,rw.u"' in definition(f"{WIDE}{name}.float")
 
@@ -252,7 +270,8 @@ def test_results_are_those_of_one_register_at_a_time(
     torch.testing.assert_close(found[0].double(), torch.exp2(e - 1) / e.sum(1, keepdim=True))
 
 
+@pytest.mark.intel_compiler
 def test_bytes_of_four_words_are_separated() -> None:
     each = np.random.default_rng(9).integers(0, 256, (4, 16, 4)).astype(np.uint8)
-    made = run(body_of("scales"), each.reshape(-1))
+    made = native("scales", each)
     assert np.array_equal(made.reshape(4, 4, 16), each.transpose(2, 0, 1))
