@@ -6,18 +6,17 @@ token `$3.dst` waits for the message or dpas that set it, and `$3.src` for its r
 follows the instructions of a thread, and finds those that touch a register before the wait that
 they need.
 
-Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.
+Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp; what a token that is set
+again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
 
 - A read waits for the write before it.  A write waits for writes and reads before it in other
   pipes; within a pipe these happen in order.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
 - Messages to one unit read their registers in order, so that a wait for one is a wait for the
   reads of those before it.
-- dpas are complete in order.  One that adds to another's result begins when that one has read its
-  registers.
+- dpas are complete in order.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.
-- Hardware waits before a token is set again, except if dpas set it one after another.
-
+- Hardware waits before a token is set again.
 - Accumulators need waits between pipes only.
 
 Flags and address registers are not tracked: Intel's compiler writes no waits for them, between
@@ -156,17 +155,11 @@ class State:
             tokens = _settled(tokens, step.tokens, step.every_token)
         if step.token is not None:
             number, kind = step.token
-            if kind or step.pipe not in _OUT_OF_ORDER:
-                tokens = _settled(tokens, 1 << number, kind.lstrip(".") or "dst")
-            elif step.pipe != "dpas" or not self._is_set_by_dpas(number):
-                tokens = _settled(tokens, 1 << number, "dst")
+            tokens = _settled(tokens, 1 << number, kind.lstrip(".") or "dst")
         return replace(self, pipes=pipes, tokens=tokens)
 
-    def _is_set_by_dpas(self, number: int) -> bool:
-        return any(n == number and pending.unit == "dpas" for n, pending in self.tokens)
-
-    def issued(self, position: int, step: Action, ended: tuple[int, ...] = ()) -> State:
-        """The state with an instruction on its way, which takes results of dpas that `ended`."""
+    def issued(self, position: int, step: Action) -> State:
+        """The state with an instruction on its way."""
         if step.pipe in _LATENCY:
             most = _LATENCY[step.pipe] - 1
             return replace(self, pipes=tuple(
@@ -183,8 +176,6 @@ class State:
         added = (*chain, position)
         positions = (*(each for each in before.positions if each not in added), *added)
         read = tuple(each for each in before.read if each not in added)
-        if step.pipe == "dpas":
-            read = tuple(dict.fromkeys((*read, *ended)))
         pending = Pending(positions, step.unit, read)
         return replace(self, tokens=(*others, (number, pending)), chain=() if chain else self.chain)
 
@@ -253,14 +244,7 @@ class Scoreboard:
         state = state.waited(step)
         for earlier, sentence in self._missing(state, step):
             self.findings.setdefault((self.instructions[position].pc, sentence), earlier)
-        return state.issued(position, step, tuple(self._results(state, step)))
-
-    def _results(self, state: State, step: Action) -> Iterator[int]:
-        """Positions of unfinished dpas whose results a dpas takes."""
-        for _, pending in state.tokens if step.pipe == "dpas" else ():
-            for each in pending.positions if pending.unit == "dpas" else ():
-                if self._action(each).touches.writes & step.touches.reads:
-                    yield each
+        return state.issued(position, step)
 
     def _action(self, position: int) -> Action:
         if position not in self._actions:

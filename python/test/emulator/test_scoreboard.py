@@ -120,10 +120,19 @@ def test_accumulators_and_flags_need_no_wait_within_a_pipe():
         "(W) send.ugm (1|M0) r30 r4 null:0 a0.2 0x4210D500 {$0}")) == ()
 
 
-@pytest.mark.parametrize(("added", "finds"), [("null", True), ("r40", False)])
-def test_a_dpas_that_takes_a_result_begins_when_that_is_ready(added, finds):
-    later = DPAS.replace("r60", "r100").replace("r80", "r150").replace("null", added)
-    assert bool(followed(lines(DPAS % "$2", later % "$2", FLOATS % (67, 11, "")))) == finds
+OTHER_DPAS = DPAS.replace("r40", "r30").replace("r60", "r100").replace("r80", "r150")
+
+
+@pytest.mark.parametrize(("token", "finds"), [("$3", True), ("$2", False)])
+@pytest.mark.parametrize("register", [67, 47])
+def test_a_token_that_is_set_again_waits_for_what_set_it_before(token, finds, register):
+    text = lines(DPAS % "$2", OTHER_DPAS % token, FLOATS % (register, 11, ""))
+    assert bool(followed(text)) == finds
+
+
+def test_the_first_dpas_of_a_chain_waits_for_no_token_that_its_last_sets():
+    text = lines(DPAS % "$2", OTHER_DPAS % "Atomic", FLOATS % (67, 11, ""), OTHER_DPAS % "$2")
+    assert followed(text)
 
 
 def test_other_bytes_of_a_register_need_no_wait():
