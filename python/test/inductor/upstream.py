@@ -46,7 +46,7 @@ def provide_former_names() -> None:
     from torch.testing._internal import common_device_type, common_methods_invocations
 
     def skip_operators(case: str, test: str, to_skip: Any) -> Any:
-        return common_device_type.skipOps(to_skip)
+        return common_device_type.skipOps(to_skip)  # type: ignore[no-untyped-call]
 
     def gone(*args: Any) -> Any:
         raise NotImplementedError("this release of torch no longer has the function")
@@ -86,7 +86,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def reason(text: str) -> str:
     """The last error of a failure, without addresses, numbers and paths."""
-    errors = re.findall(r"^E +(\S*(?:Error|Exception|Failed)\b.*)$", text, re.MULTILINE)
+    errors = re.findall(r"^E +(\S*(?:Error|Exception|Failed|Fault)\b.*)$", text, re.MULTILINE)
     line = [*(text.strip().splitlines() or ["no message"])[-1:], *errors][-1]
     line = re.sub(r"(/[\w.+-]+){2,}", "…", line)
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", "N", line)[:150]
