@@ -6,8 +6,8 @@ token `$3.dst` waits for the message or dpas that set it, and `$3.src` for its r
 follows the instructions of a thread, and finds those that touch a register before the wait that
 they need.
 
-Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp; what a token that is set
-again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
+Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.  What a token that is
+set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
 
 - A read waits for the write before it.  A write waits for writes and reads before it in other
   pipes; within a pipe these happen in order.
