@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import CmpiOp
@@ -94,6 +94,7 @@ class Facts:
             waiting += fresh
         made = Facts(trusting=self.trusting, ideal=True)
         made._known = {v: fact for v, fact in self._known.items() if v not in reached}
+        made._sources = {v: self._sources[v] for v in made._known}
         return made
 
     def _users(self, values: Iterable[SSAValue]) -> dict[SSAValue, list[SSAValue]]:
@@ -106,24 +107,26 @@ class Facts:
     def solve(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Solve values at once; returns those that had no facts, each after its sources."""
         order = self.unsolved(values)
-        users = self._users(order)
-        found: dict[SSAValue, Fact] = {}
+        for value in order:
+            self._known[value] = self._evaluated(value)
+        self._settle(order)
+        return order
+
+    def _settle(self, order: Sequence[SSAValue]) -> None:
+        """Weaken facts until those of loop-carried values hold in each iteration."""
+        waiting = deque(value for value in order if carried(value) is not None)
+        users = self._users(order) if waiting else {}
         changes: dict[SSAValue, int] = {}
-        waiting = deque(order)
         while waiting:
             at = waiting.popleft()
-            new, old = self._evaluated(at, found), found.get(at)
-            if old is not None:
-                if new == old:
-                    continue
-                changes[at] = changes.get(at, 0) + 1
-                new = _weakened(at, old, new, changes[at])
-                if new == old:
-                    continue
-            found[at] = new
-            waiting += [user for user in users.get(at, ()) if user in found]
-        self._known |= found
-        return order
+            new, old = self._evaluated(at), self._known[at]
+            if new == old:
+                continue
+            changes[at] = changes.get(at, 0) + 1
+            new = _weakened(at, old, new, changes[at])
+            if new != old:
+                self._known[at] = new
+                waiting += users.get(at, ())
 
     def unsolved(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Values without facts that some values depend on, each after its sources.
@@ -131,27 +134,24 @@ class Facts:
         A loop-carried value comes after its initial value, and before the value that the loop
         yields for it.
         """
-        order: dict[SSAValue, None] = {}
-        entered: set[SSAValue] = set()
+        order: list[SSAValue] = []
         handed_back = deque(values)
         while handed_back:
             waiting = [(handed_back.popleft(), False)]
             while waiting:
                 at, is_ready = waiting.pop()
                 if is_ready:
-                    order[at] = None
-                elif at not in self._known and at not in entered:
-                    entered.add(at)
+                    order.append(at)
+                elif at not in self._sources:
                     first, later = _ordered_sources(at)
                     self._sources[at] = (*first, *later)
                     handed_back += later
                     waiting.append((at, True))
                     waiting += [(v, False) for v in first]
-        return list(order)
+        return order
 
-    def _evaluated(self, value: SSAValue, found: dict[SSAValue, Fact]) -> Fact:
-        given = [fact for source in self._sources[value]
-                 if (fact := found.get(source) or self._known.get(source)) is not None]
+    def _evaluated(self, value: SSAValue) -> Fact:
+        given = [self._known[source] for source in self._sources[value] if source in self._known]
         return self._stated(value, rounded(self._computed(value, given)))
 
     def _computed(self, value: SSAValue, given: Sequence[Fact]) -> Fact:
@@ -172,10 +172,10 @@ class Facts:
         """The fact with what the program states of the value."""
         if not self.trusting:
             return fact
-        op = value.owner
-        if isinstance(op, Operation) and op.attributes and states_facts(op):
+        op: Any = value.owner
+        if type(value) is not BlockArgument and op.attributes and states_facts(op):
             fact = _hinted(op, fact)
-        return fact if shape_of(value) else _assumed(value, fact)
+        return fact if type(value.type) is TensorType else _assumed(value, fact)
 
 
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
@@ -50,7 +49,8 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def element_of(value: SSAValue) -> Attribute:
     """The type of a tensor's elements, or of a scalar."""
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+    kind = value.type
+    return kind.element_type if type(kind) is TensorType else kind
 
 
 def constant_of(value: SSAValue) -> int | None:
@@ -154,7 +154,7 @@ def pointee_bytes_or_1(value: SSAValue) -> int:
 
 def bits_of(value: SSAValue) -> int:
     """Bits of an integer, an index or a pointer, or of each element; 0 of others."""
-    kind = get_element_type_or_self(value.type)
-    if isinstance(kind, IntegerType):
+    kind = element_of(value)
+    if type(kind) is IntegerType:
         return kind.width.data
-    return 64 if isinstance(kind, IndexType | PointerType) else 0
+    return 64 if type(kind) in (IndexType, PointerType) else 0
