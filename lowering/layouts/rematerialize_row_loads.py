@@ -42,7 +42,7 @@ from triton_xe.lowering.layouts.rematerialize import (
 )
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions, retyped
 from triton_xe.lowering.targeted_pass import TargetedPass
-from triton_xe.plan.conversion import plan_conversion
+from triton_xe.plan.conversion import is_through_shared
 
 MOST_MESSAGES = 4
 """Messages of a row for each warp, up to which loading it again is cheaper than the exchange."""
@@ -95,7 +95,7 @@ def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
     """True if a layout changes through shared local memory."""
     old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
     bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
-    return old != new and plan_conversion(old, new, bits, target).shared is not None
+    return old != new and is_through_shared(old, new, bits, target)
 
 
 def _messages(load: LoadOp, op: ConvertLayoutOp, facts: Facts) -> int:

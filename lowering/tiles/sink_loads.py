@@ -16,7 +16,7 @@ results, they are loaded again in the loop.  The products of such a loop are gro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -58,7 +58,7 @@ from triton_xe.lowering.rewriting import (
     orders_memory,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
-from triton_xe.plan.conversion import plan_conversion
+from triton_xe.plan.conversion import is_through_shared
 
 HELD = 128
 """Registers that the loads of one block may fill, half of the larger register file."""
@@ -230,7 +230,7 @@ def _is_made_at_use(fragment: SSAValue) -> bool:
 
 def _products_made(body: Block) -> list[xe.FromFragmentsOp]:
     """The products of a loop that it does not carry."""
-    return [op for op in body.ops if isinstance(op, xe.FromFragmentsOp)
+    return [op for op in body.ops if type(op) is xe.FromFragmentsOp
             and all(use.operation is not body.last_op for use in op.tensor.uses)]
 
 
@@ -249,8 +249,8 @@ def _read_again(body: Block) -> None:
 def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
     """The messages before a loop that only load operands of products in it."""
     found = dict.fromkeys(
-        value.owner.loads[0].owner for op in loop.body.block.ops if isinstance(op, xegpu.DpasOp)
-        for value in op.operands if isinstance(value.owner, xe.FragmentOp))
+        value.owner.loads[0].owner for op in loop.body.block.ops if type(op) is xegpu.DpasOp
+        for value in op.operands if type(value.owner) is xe.FragmentOp)
     return [op for op in found if isinstance(op, xegpu.LoadNdOp) and op.parent is loop.parent
             and all(_is_piece(use.operation) for use in op.value.uses)]
 
@@ -279,7 +279,7 @@ def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
 def _bytes(value: SSAValue, target: Target) -> int:
     """Bytes of a value in one subgroup."""
     kind: Any = value.type
-    if isinstance(kind, TensorType):
+    if type(kind) is TensorType:
         count = len(view_of(layout_of(kind)).registers)
     elif isinstance(kind, VectorType):
         count = prod(kind.get_shape())
@@ -307,7 +307,7 @@ def _multiply_by_message(block: Block, target: Target, least: int) -> None:
     """
     rank = {op: number for number, op in enumerate(block.ops)}
     filled = _filled(block, target)
-    for load in [op for op in rank if isinstance(op, xegpu.LoadNdOp)]:
+    for load in [op for op in rank if type(op) is xegpu.LoadNdOp]:
         if 2 * filled[_tile(load)] >= least * target.grf_bytes:
             _gather_products(load, block, rank)
 
@@ -316,7 +316,7 @@ def _filled(block: Block, target: Target) -> Counter[SSAValue]:
     """Bytes that the messages of each tile fill, by its descriptor."""
     filled = Counter[SSAValue]()
     for op in block.ops:
-        if isinstance(op, xegpu.LoadNdOp):
+        if type(op) is xegpu.LoadNdOp:
             filled[_tile(op)] += _bytes(op.value, target)
     return filled
 
@@ -431,14 +431,11 @@ def _multiply_at_use(block: Block, target: Target) -> None:
     products = [op for op in block.ops if type(op) is xegpu.DpasOp]
     chains = {op: _chain(op) for op in products if not _continues(op)}
     factors = {value for op in products for value in (op.a, op.b)}
-    again = target.has_block_2d and all(_is_read_again(value, target) for value in factors)
     room = HELD * target.grf_bytes
     made = sum(_bytes(op.results[0], target) for op in chains)
-    if again:
-        fits = made + _carried(block, target) <= FULL_OF_SEVERAL * target.grf_bytes
-    else:
-        fits = made <= room or sum(_bytes(value, target) for value in factors) > room
-    if fits:
+    fits = made <= room or sum(_bytes(value, target) for value in factors) > room
+    fits_again = made + _carried(block, target) <= FULL_OF_SEVERAL * target.grf_bytes
+    if fits_again if fits != fits_again and _are_read_again(factors, target) else fits:
         return
     ends = {op for op in chains if all(use.operation is not block.last_op
                                        for use in op.results[0].uses)}
@@ -448,13 +445,17 @@ def _multiply_at_use(block: Block, target: Target) -> None:
                 part.at_use = UnitAttr()
 
 
-def _is_read_again(value: SSAValue, target: Target) -> bool:
-    """True if an operand of products is loaded from shared local memory where these are
-    computed.
-    """
-    op = value.owner
-    return isinstance(op, xe.ToFragmentsOp) and isinstance(
-        op.tensor.owner, Operation) and _changes_in_shared_memory(op.tensor.owner, target)
+def _are_read_again(factors: Iterable[SSAValue], target: Target) -> bool:
+    """True if operands of products are loaded from shared local memory where these are computed."""
+    sources = {_tensor_source(value.owner) for value in factors}
+    return target.has_block_2d and all(
+        op is not None and _changes_in_shared_memory(op, target) for op in sources)
+
+
+def _tensor_source(op: Operation | Block) -> Operation | None:
+    """The operation whose tensor becomes fragments; None if there is none."""
+    source = op.tensor.owner if isinstance(op, xe.ToFragmentsOp) else None
+    return source if isinstance(source, Operation) else None
 
 
 def _combine_by_message(block: Block, target: Target) -> None:
@@ -552,7 +553,7 @@ def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
     if old == new:
         return False
     bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
-    return plan_conversion(old, new, bits, target).shared is not None
+    return is_through_shared(old, new, bits, target)
 
 
 def _move(op: Operation, users: set[Operation]) -> None:

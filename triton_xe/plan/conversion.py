@@ -117,6 +117,15 @@ def plan_conversion(
     return _through_shared(source, result, element_bits, target, why)
 
 
+def is_through_shared(
+    source: LinearLayout, result: LinearLayout, element_bits: int, target: Target
+) -> bool:
+    """True if `plan_conversion` takes the way through shared memory."""
+    if find_route(source, result) is None:
+        return True
+    return plan_conversion(source, result, element_bits, target).shared is not None
+
+
 def _inside_warp(shuffle: LaneShuffle, element_bits: int) -> Conversion:
     if shuffle.is_identity:
         kind, why = ConversionKind.NOTHING, "every element already is where it is wanted"
