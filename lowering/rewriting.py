@@ -256,7 +256,7 @@ def retype(value: SSAValue, kind: TensorType[Any]) -> None:
 
 def is_pure(op: Operation) -> bool:
     """True if an unused operation can be erased: it has no effect but reading memory."""
-    if isinstance(op, ExternElementwiseOp):
+    if type(op) is ExternElementwiseOp:
         return bool(op.pure.value.data)
     return _only_reads(type(op)) and not op.regions
 

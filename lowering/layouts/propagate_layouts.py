@@ -86,7 +86,7 @@ def same_layout(left: Attribute, right: Attribute) -> bool:
 
 def is_dpas(kind: Attribute) -> bool:
     """True if a tensor has the layout of a DPAS result, or of a slice of one."""
-    if not isinstance(kind, TensorType):
+    if type(kind) is not TensorType:
         return False
     encoding = encoding_of(kind)
     while isinstance(encoding, SliceEncoding):

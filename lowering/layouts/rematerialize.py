@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
@@ -100,7 +100,7 @@ def is_cheap(value: SSAValue) -> bool:
     """True if a tensor is index arithmetic on scalars, without loads and loop-carried tensors."""
     level = {value}
     for _ in range(DEPTH):
-        level = {v for v in level if isinstance(v.type, TensorType)}
+        level = {v for v in level if type(v.type) is TensorType}
         if not all(map(_is_cheap_step, level)):
             return False
         level = {v for made in level for v in made.owner.operands}  # type: ignore[union-attr]
@@ -108,14 +108,13 @@ def is_cheap(value: SSAValue) -> bool:
 
 
 def _is_cheap_step(value: SSAValue) -> bool:
-    op = value.owner
-    if not isinstance(op, Operation):
+    op: Any = value.owner
+    kind = type(op)
+    if kind is Block or (kind is ReshapeOp and not adds_unit_dim(op)):
         return False
-    if isinstance(op, ReshapeOp) and not adds_unit_dim(op):
-        return False
-    if isinstance(op, arith.ConstantOp):
+    if kind is arith.ConstantOp:
         return isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat()
-    return type(op) in _CHEAP or op.dialect_name() == "arith"
+    return kind in _CHEAP or op.dialect_name() == "arith"
 
 
 def adds_unit_dim(op: ReshapeOp) -> bool:

@@ -104,6 +104,6 @@ def layout_attr(encoding: Encoding | str) -> LayoutAttr:
 
 def encoding_of(type_: Attribute) -> Encoding:
     """Return the encoding of a tensor type; raise `LayoutError` if the type has none."""
-    if isinstance(type_, TensorType) and isinstance(type_.encoding, LayoutAttr):
+    if type(type_) is TensorType and isinstance(type_.encoding, LayoutAttr):
         return type_.encoding.encoding
     raise LayoutError(f"{type_} has no layout")
