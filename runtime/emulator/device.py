@@ -130,7 +130,9 @@ class NativeKernel:
         whole = of_zebin(self.info, self.binary, space, grid, arguments)
         found: Counts = np.zeros_like(self.executed)
         for part in parts(whole, max(1, MOST_THREADS // whole.threads)):
-            found += Launch(self.program, space, part).check_waits().run().counters.executed
+            launch = Launch(self.program, space, part).check_waits().run()
+            launch.refuse_findings()
+            found += launch.counters.executed
         self.executed += found
         self.program.refuse_missing_waits()
         return found

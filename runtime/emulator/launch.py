@@ -10,7 +10,14 @@ import numpy as np
 
 from triton_xe.runtime.emulator.dispatch import Dispatch, Triple, of_zebin
 from triton_xe.runtime.emulator.kernel_info import kernel_info
-from triton_xe.runtime.emulator.memory import AddressSpace, Banked, Lines, Memories, Undefined
+from triton_xe.runtime.emulator.memory import (
+    AddressSpace,
+    Banked,
+    Lines,
+    Memories,
+    Undefined,
+    fault,
+)
 from triton_xe.runtime.emulator.messages.gateway import Barriers
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import Threads
@@ -122,6 +129,13 @@ class Launch:
     def findings(self) -> Counter[tuple[int, str]]:
         """Program counter and what a 2D block message does that no hardware table allows."""
         return self.threads.memories.findings
+
+    def refuse_findings(self) -> None:
+        """Raise an error that names the first 2D block message in `findings`."""
+        for pc, sentence in sorted(self.findings):
+            raise fault("block 2D", (
+                f"{self.program.place_of(pc)} breaks a rule of 2D block messages: {sentence}.  "
+                "Hardware may ignore that or return other elements; report it with the kernel"))
 
     @property
     def misaligned(self) -> Counter[str]:

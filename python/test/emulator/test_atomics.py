@@ -86,5 +86,17 @@ def test_an_address_between_two_elements_is_refused():
     space = AddressSpace()
     a = space.put(np.zeros(2, np.uint32))
     with pytest.raises(Fault, match="an atomic message accesses 4 bytes"):
-        run("bmg", f"send.ugm (1|M0) null r4 r8:1 0x0 0x{12 | 3 << 7 | 2 << 9 | 1 << 25:08X}",
+        run("bmg", f"send.ugm (1|M0) null r4 r8:1 0x0 0x{12 | 3 << 7 | 2 << 9 | 2 << 25:08X}",
             {4: np.full(1, a + 2, np.uint64)}, space=space)
+
+
+@pytest.mark.parametrize(("name", "data", "sentence"), [
+    ("iadd", "null:0", "atomic_iadd has 0 registers of data, but takes 1"),
+    ("icas", "r8:1", "atomic_icas has 1 registers of data, but takes 2"),
+    ("iinc", "r8:1", "atomic_iinc has 1 registers of data, but takes 0"),
+])
+def test_a_wrong_number_of_operands_is_a_fault(name, data, sentence):
+    descriptor = CODES[name] | 3 << 7 | 2 << 9 | 1 << 20 | 2 << 25
+    with pytest.raises(Fault, match=sentence):
+        run("bmg", f"send.ugm (16|M0) r20 r4 {data} 0x0 0x{descriptor:08X}",
+            {4: np.zeros(16, np.uint64)})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from python.test.emulator import rows
 from python.test.emulator.assembled import launch, register, run
-from triton_xe.runtime.emulator import AddressSpace, Fault, LocalIds
+from triton_xe.runtime.emulator import AddressSpace, Fault, LocalIds, Program, iga
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -51,6 +54,21 @@ def test_a_barrier_orders_threads(order):
 def test_orders_show_a_missing_barrier(order):
     found = exchanged(EXCHANGE.format(barrier=""), order)
     assert (found != 100 + (np.arange(8) + 1) % 8).any()
+
+
+def test_orders_show_a_barrier_taken_out_of_a_kernel():
+    """Lockstep does not show it: there each thread stores before another one loads."""
+    kernel = rows.compiled("prefix sum", "bmg")
+    given, text = rows.arguments(kernel), iga.disassemble("bmg", kernel.program.code)
+    assert text.count("sync.bar") == 1
+    without = Program("bmg", iga.assemble("bmg", re.sub("sync.bar .*", "sync.nop null", text)),
+                      kernel.program.name)
+    expected = rows.run_simulated(kernel, given)
+    for order in (None, "reversed", "shuffled:1"):
+        for program in (kernel.program, without):
+            found, _ = rows.run_native(kernel, given, order, program)
+            is_right = all(map(np.array_equal, found, expected))
+            assert is_right == (program is not without or order is None)
 
 
 def test_a_split_barrier():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,15 @@ UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 def descriptor(operation, shape):
     return ({"load": 3, "store": 7}[operation] | shape.vnni << 7 | SIZES[shape.element_bits] << 9
             | shape.transpose << 15 | 1 << 25)
+
+
+def registers(shape):
+    return -(-shape.result_bytes // 64)
+
+
+def load(shape):
+    """The descriptor of a load with a result."""
+    return descriptor("load", shape) | min(registers(shape), 31) << 20
 
 
 def payload(base, shape, x, y):
@@ -70,7 +81,7 @@ def test_loads(device, kind):
         places = [(0, 0), (2 * unit, 5), (-unit, -3), (WIDTH // shape.element_bytes - unit, 37),
                   (WIDTH // shape.element_bytes + 64, 0)]
         payloads = np.array([payload(base, shape, *place) for place in places])
-        text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+        text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{load(shape):08X}"
         done = run(device, text, {4: payloads}, threads=len(places), space=space)
         found = register(done, 20, np.uint8, shape.result_bytes)
         for row, place in zip(found, places, strict=True):
@@ -82,7 +93,7 @@ def test_immediate_offsets():
     base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
     extended = (-16 & 0x3FF) << 12 | (9 & 0x3FF) << 22
     text = (f"send.ugm (1|M0) r20 r4 null:0 0x{extended:X} "
-            f"0x{descriptor('load', shape) | 1 << 20:08X}")
+            f"0x{load(shape):08X}")
     done = run("bmg", text, {4: payload(base, shape, 32, 2)}, space=space)
     np.testing.assert_array_equal(register(done, 20, np.uint8, shape.result_bytes)[0],
                                   expected(shape, 16, 11))
@@ -98,7 +109,8 @@ def test_stores(device):
         unit = max(1, 4 // size)
         x, y = WIDTH // size - unit - shape.width // 2 * (shape.width > unit), HEIGHT - 1
         data = np.random.default_rng(1).integers(0, 256, shape.result_bytes).astype(np.uint8)
-        text = f"send.ugm (1|M0) null r4 r8:8 0x0 0x{descriptor('store', shape):08X}"
+        text = (f"send.ugm (1|M0) null r4 r8:{registers(shape)} 0x0 "
+                f"0x{descriptor('store', shape):08X}")
         run(device, text, {4: payload(base, shape, x, y), 8: data}, space=space)
         changed = SURFACE.copy()
         padded = 1 << (shape.width - 1).bit_length()
@@ -128,7 +140,7 @@ def test_broken_rules_are_faults(word, value, sentence):
     base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
     words = payload(base, shape, 0, 0)
     words[word] = words[word] + 4 if value is None else value
-    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{load(shape):08X}"
     with pytest.raises(Fault, match=sentence):
         run("bmg", text, {4: words}, space=space)
 
@@ -138,7 +150,7 @@ def test_a_message_of_a_thread_that_is_off_does_nothing():
     shape = BlockShape(16, 16, 8)
     text = ("(W) mov (1|M0) f0.0<1>:ud 0x0:ud\n"
             f"(f0.0) send.ugm (1|M0) r20 r4 null:0 0x0 "
-            f"0x{descriptor('load', shape) | 1 << 20:08X}")
+            f"0x{load(shape):08X}")
     done = run("bmg", text, {4: payload(3, shape, 0, 0)}, space=space)
     assert not register(done, 20, np.uint8, 256).any()
 
@@ -156,9 +168,12 @@ def test_what_the_hardware_table_does_not_allow_is_found(words, shape, sentence)
     payload_words = payload(space.put(SURFACE), shape, 0, 0)
     for number, value in words.items():
         payload_words[number] = value
-    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    text = f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{load(shape):08X}"
     done = run("bmg", text, {4: payload_words}, space=space)
     assert dict(done.findings) == ({} if sentence is None else {(0, sentence): 1})
+    with nullcontext() if sentence is None else pytest.raises(
+            Fault, match=f"kernel kernel, send.ugm at 0x0: breaks a rule .*: {sentence}"):
+        done.refuse_findings()
 
 
 @pytest.mark.parametrize(("ahead", "share"), [(0, 0.0), (32, 1.0), (4, 0.5)])
@@ -168,7 +183,7 @@ def test_prefetches_that_no_load_follows(ahead, share):
     base, shape = space.put(SURFACE), BlockShape(16, 16, 8)
     code = descriptor("load", shape)
     text = (f"send.ugm (1|M0) null r5 null:0 0x0 0x{code:08X}\n"
-            f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{code | 1 << 20:08X}")
+            f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{load(shape):08X}")
     done = launch("bmg", text, {4: payload(base, shape, 0, 0), 5: payload(base, shape, 0, ahead)},
                   space=space).watch_prefetches().run()
     assert done.unused_prefetches() == {0: share}
@@ -177,6 +192,20 @@ def test_prefetches_that_no_load_follows(ahead, share):
 def test_a_block_behind_the_last_register_is_a_fault():
     space = AddressSpace()
     shape = BlockShape(16, 16, 32)
-    text = f"send.ugm (1|M0) r250 r4 null:0 0x0 0x{descriptor('load', shape) | 1 << 20:08X}"
+    text = f"send.ugm (1|M0) r250 r4 null:0 0x0 0x{load(shape):08X}"
     with pytest.raises(Fault, match="1024 bytes does not fit into the registers from r250"):
         run("bmg", text, {4: payload(space.put(SURFACE), shape, 0, 0)}, space=space)
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    (f"send.ugm (1|M0) r20 r4 null:0 0x0 0x{descriptor('load', BlockShape(16, 16, 8)) | 3 << 20:X}",
+     "load_block2d has 3 registers, but its block takes 4"),
+    (f"send.ugm (1|M0) null r4 r8:2 0x0 0x{descriptor('store', BlockShape(16, 16, 8)):X}",
+     "store_block2d has 2 registers, but its block takes 4"),
+])
+def test_a_wrong_number_of_registers_is_a_fault(text, sentence):
+    space = AddressSpace()
+    words = payload(space.put(SURFACE), BlockShape(16, 16, 8), 0, 0)
+    with pytest.raises(Fault, match=sentence) as caught:
+        run("bmg", text, {4: words}, space=space)
+    assert caught.value.what == "payload"

@@ -103,18 +103,18 @@ def test_components_of_a_quad(mask):
                                       expected("d32", at + 4 * component, 16))
 
 
-def test_upper_bits_are_undefined_before_xe2():
+@pytest.mark.parametrize(("device", "differ"), [("pvc", True), ("dg2", True), ("bmg", False)])
+def test_upper_bits_are_undefined_before_xe2(device, differ):
     space = AddressSpace()
     a = space.put(BYTES)
-    load = descriptor("load", "d8u32", addresses=2)
-    text = f"send.ugm (16|M0) r20 r4 null:0 0x0 0x{load:08X}"
-    found = [register(launch(device, text, {4: np.arange(a, a + 16)}, space=space,
-                             undefined=seed).run(), 20, np.uint32)[0]
-             for device in ("pvc", "bmg") for seed in (0, 1)]
-    assert (found[0] != found[1]).any()
+    lanes = 8 if device == "dg2" else 16
+    text = (f"send.ugm ({lanes}|M0) r20 r4 null:0 0x0 "
+            f"0x{descriptor('load', 'd8u32', addresses=2):08X}")
+    found = [register(launch(device, text, {4: np.arange(a, a + lanes)}, space=space, simd=lanes,
+                             undefined=seed).run(), 20, np.uint32, lanes)[0] for seed in (0, 1)]
+    assert (found[0] != found[1]).any() == differ
     for values in found:
-        np.testing.assert_array_equal(values & 255, BYTES[:16])
-    np.testing.assert_array_equal(found[2], BYTES[:16])
+        np.testing.assert_array_equal(values & (255 if differ else 0xFFFFFFFF), BYTES[:lanes])
 
 
 def test_immediate_offsets():
@@ -212,6 +212,8 @@ def test_scratch_blocks_of_the_old_data_port():
     data = np.arange(2 * 32, dtype=np.uint32).reshape(2, 32)
     done = run("pvc", text, {6: data}, threads=2, scratch_bytes=1024)
     np.testing.assert_array_equal(register(done, 20, np.uint32, 32), data)
+    with pytest.raises(Fault, match="outside of the 200 bytes of scratch memory"):
+        run("pvc", text, {6: data}, threads=2, scratch_bytes=200)
 
 
 def test_stateless_addresses_of_32_bits_count_from_the_general_state():

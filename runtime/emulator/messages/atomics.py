@@ -15,6 +15,7 @@ from triton_xe.runtime.emulator.memory import Memories, Place, fault
 from triton_xe.runtime.emulator.messages.lsc import (
     Lsc,
     addresses_of,
+    check_lengths,
     chosen_channels,
     register_part,
     target_of,
@@ -38,11 +39,14 @@ _UPDATES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
     "xor": lambda old, x, y: old ^ x,
 }  # fmt: skip
 """Operation -> new value from the old one and the operands (compare, then swap, of cas)."""
+_OPERANDS: Mapping[str, int] = {"iinc": 0, "idec": 0, "load": 0, "icas": 2, "fcas": 2}
+"""Operands of a channel, if they are not one."""
 
 
 def atomic(message: Lsc) -> Step:
     """The function that executes an atomic message; the old values go to the destination."""
     name = message.operation.removeprefix("atomic_")
+    check_lengths(message, _OPERANDS.get(name, 1))
     update, width, size = _UPDATES[name], message.instruction.width, message.memory_bytes
     dtype = (_FLOAT if name[0] == "f" else _SIGNED if name in ("smin", "smax") else UNSIGNED)[size]
     mask, addresses = execution_mask(message.instruction), addresses_of(message, width)
@@ -72,7 +76,7 @@ def _operands(message: Lsc, size: int, dtype: Any) -> tuple[Callable[[Threads], 
     present = message.instruction.sources[1].registers * message.grf_bytes
 
     def operand(first: int) -> Callable[[Threads], Array]:
-        if message.data_at is None or (present and first >= present):
+        if message.data_at is None or first >= present:
             return lambda threads: np.zeros((threads.count, width), dtype)
         part = register_part(message.data_at + first, message.register_bytes, width)
         return lambda threads: np.ascontiguousarray(

@@ -38,6 +38,8 @@ _BASE_ALIGNMENT = 64
 _GLOBAL = Place()
 
 
+_MOST_REGISTERS = 31
+"""Largest number in the field of response lengths; it also means 32."""
 _PREFETCH_PITCH_MULTIPLE = 4
 """oneDNN's kernels for Xe-HPC prefetch from surfaces of any multiple of 4 bytes."""
 
@@ -142,6 +144,11 @@ def _check_registers(message: Lsc, block: Block) -> None:
     if position + size > GENERAL_REGISTERS * message.grf_bytes:
         raise fault("payload", f"a 2D block of {size} bytes does not fit into the registers from "
                                f"r{position // message.grf_bytes} on")
+    data = message.instruction.sources[1].registers
+    given = field(message.descriptor, "response") if message.data_at is None else data
+    if min(given, _MOST_REGISTERS) != min(size // message.grf_bytes, _MOST_REGISTERS):
+        raise fault("payload", f"{message.operation} has {given} registers, but its block takes "
+                               f"{size // message.grf_bytes}")
 
 
 def _findings(message: Lsc, surface: Surface, block: Block) -> Iterator[str]:

@@ -171,14 +171,17 @@ def _position(operand: Operand | None, grf_bytes: int) -> int | None:
     return operand.number * grf_bytes
 
 
-def check_lengths(message: Lsc) -> None:
+def check_lengths(message: Lsc, operands: int) -> None:
     """Refuse a message whose registers are fewer or more than its payload takes.
 
-    A response of 31 registers may be one of 32, which the field cannot say.
+    `operands` are those that it sends for each channel.  A response of 31 registers may be one of
+    32, which the field cannot say.
     """
-    lengths = {"addresses": (field(message.descriptor, "length"), message.address_registers)}
-    if message.data_at is not None:
-        lengths["data"] = (message.instruction.sources[1].registers, message.data_registers)
+    if message.instruction.sources[0].number * message.grf_bytes >= STAGING:
+        return
+    data = 0 if message.data_at is None else message.instruction.sources[1].registers
+    lengths = {"addresses": (field(message.descriptor, "length"), message.address_registers),
+               "data": (data, operands * message.data_registers)}
     if message.result_at is not None:
         lengths["results"] = (min(field(message.descriptor, "response"), 31),
                               min(message.data_registers, 31))
@@ -273,8 +276,7 @@ def chosen_channels(
 
 def access(message: Lsc) -> Step:
     """Loads and stores; components of a channel follow each other in memory."""
-    if message.instruction.sources[0].number * message.grf_bytes < STAGING:
-        check_lengths(message)
+    check_lengths(message, int(message.operation.startswith("store")))
     if message.is_transposed:
         return _transposed(message)
     width, components = message.instruction.width, message.components
