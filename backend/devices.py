@@ -38,6 +38,13 @@ def devices() -> tuple[Device, ...]:
     from triton_xe.runtime.opening import simulated
 
     made = simulated(chosen)
+    if chosen.is_emulated and knobs.lines():
+        from triton_xe.runtime.emulator.device import EmulatedDevice
+        from triton_xe.tools.report.native_lines import keep_lines
+
+        for emulated in made:
+            assert isinstance(emulated, EmulatedDevice)
+            keep_lines(emulated)
     if knobs.exact_clock():
         from triton_xe.tools.exact import native_issue
 

@@ -21,7 +21,8 @@
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
 | `TRITON_XE_CLOCK` | `host`: a simulated device's time is the host's, not the predicted one; \
 `exact`: predicted by the instructions that Intel's compiler writes |
-| `TRITON_XE_LINES` | 1: instructions of compiled kernels keep the lines of their source |
+| `TRITON_XE_LINES` | 1: instructions of kernels keep the lines of their source; emulated \
+devices report them |
 | `TRITON_XE_TRACE` | file for the simulator's trace |
 | `TRITON_XE_RECORD` | folder for launches to replay (`triton-xe replay`); set it before the first |
 | `TRITON_XE_RECORD_FILTER` | `name` or `name:nth` of launches to record, `,` between several |

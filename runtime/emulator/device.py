@@ -7,9 +7,9 @@ involved.  Memory is that of the simulated device: GPU addresses are host addres
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -25,7 +25,7 @@ from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
 from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
 from triton_xe.runtime.emulator.launch import Launch
-from triton_xe.runtime.emulator.memory import Addresses, AddressSpace
+from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, Fault
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel, Work
@@ -51,6 +51,8 @@ class EmulatedDevice(SimulatedDevice):
         self.name = f"{self.target.product or target_name} (emulated)"
         self.module_of: Callable[[SimulatedKernel], bytes] = lambda kernel: kernel.module
         """The SPIR-V that Intel's compiler gets for a kernel."""
+        self.lines_of: Callable[[NativeKernel], Mapping[int, str]] = lambda native: {}
+        """Program counter -> source location of a kernel's native code."""
         self.executed: dict[str, NativeKernel] = {}
         """The native code that ran, with counts of its instructions, by name of the kernel."""
         say_once()
@@ -73,16 +75,22 @@ class EmulatedDevice(SimulatedDevice):
         arguments = [int(x) if kind == "ptr" else packed[8 * k : 8 * k + 8]
                      for k, (kind, x) in enumerate(zip(
                          kernel.argument_types, work.args, strict=True))]
-        count = native.run(self._space(kernel, work), work.grid, arguments)
+        try:
+            count = native.run(self._space(kernel, work), work.grid, arguments)
+        except Fault as error:
+            if not knobs.lines():
+                error.add_note("TRITON_XE_LINES=1 adds source lines to reports of emulated devices")
+            raise
         native.note(work.grid, work.args, count)
         self.executed[kernel.name] = native
 
     def _native(self, kernel: SimulatedKernel) -> NativeKernel:
         if "native" not in kernel.__dict__:
             with progress(f"building native code of kernel {kernel.name!r}"):
-                kernel.__dict__["native"] = NativeKernel(
-                    self.target.name, kernel.source.name, self.module_of(kernel),
-                    kernel.build_flags)
+                made = NativeKernel(self.target.name, kernel.source.name,
+                                    self.module_of(kernel), kernel.build_flags)
+                made.program.find_lines = partial(self.lines_of, made)
+                kernel.__dict__["native"] = made
         found: NativeKernel = kernel.__dict__["native"]
         return found
 
@@ -130,7 +138,8 @@ class NativeKernel:
         whole = of_zebin(self.info, self.binary, space, grid, arguments)
         found: Counts = np.zeros_like(self.executed)
         for part in parts(whole, max(1, MOST_THREADS // whole.threads)):
-            launch = Launch(self.program, space, part).check_waits().run()
+            launch = Launch(self.program, space, part).check_waits()
+            launch.run(seconds=knobs.time_limit())
             launch.refuse_findings()
             found += launch.counters.executed
         self.executed += found

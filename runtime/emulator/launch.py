@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -61,14 +62,16 @@ class Launch:
         return cls(program, space, of_zebin(info, binary, space, groups, arguments, work_group),
                    undefined)
 
-    def run(self, order: Order = None, limit: int = LIMIT, quantum: int = QUANTUM) -> Launch:
+    def run(
+        self, order: Order = None, limit: int = LIMIT, quantum: int = QUANTUM, seconds: float = 0,
+    ) -> Launch:
         """Execute all threads; a fault or a hang raises `Fault`.
 
         `order` is None (lockstep), a sequence of thread numbers, "reversed" or "shuffled:SEED":
         one thread after another, each up to a barrier.  `limit` bounds the instructions of the
-        launch, counted by thread.
+        launch, counted by thread, and `seconds` its time, unless they are 0.
         """
-        self.counters.limit = limit
+        self.counters.limit, self.counters.seconds = limit, seconds or math.inf
         with np.errstate(all="ignore"):
             if order is None:
                 run_lockstep(self.program, self.threads, self.counters)

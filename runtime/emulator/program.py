@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -65,8 +65,8 @@ class Program:
         if not self.instructions:
             raise DeviceError(f"kernel {name} has no instructions")
         self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
-        self.lines: Mapping[int, str] = {}
-        """Program counter -> `file:line` in the kernel's source (`source_lines`), if known."""
+        self.find_lines: Callable[[], Mapping[int, str]] = dict
+        """The function that finds `lines`; they are needed for errors and reports only."""
         self._steps: list[Step] | None = None
         self.scoreboard = Scoreboard(device, self.instructions, self.grf_bytes)
 
@@ -97,6 +97,11 @@ class Program:
             size = min(size * 4, available)
         raise DeviceError(f"no program of {device} at {address:#x}: {available} bytes are mapped "
                           "there, and no thread ends in them")
+
+    @cached_property
+    def lines(self) -> Mapping[int, str]:
+        """Program counter -> `file:line` in the kernel's source (`source_lines`), if known."""
+        return self.find_lines()
 
     @property
     def steps(self) -> list[Step]:

@@ -9,8 +9,10 @@ will write it.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,9 @@ class Counters:
     """Instructions of one thread, by position in the program."""
     limit: int
     """Most instructions of the launch, counted by thread."""
+    seconds: float = math.inf
+    """Most time that the launch may take."""
+    begin: float = field(default_factory=time.monotonic)
     total: int = 0
     scoreboard: Scoreboard | None = None
     """Checks the waits between instructions, if it is there."""
@@ -165,6 +170,11 @@ class Front:
             raise fault("hang", (
                 f"kernel {self.program.name} has run {self.counters.total} instructions, more "
                 f"than the limit of {self.counters.limit}; {self.standing()}"))
+        if time.monotonic() - self.counters.begin > self.counters.seconds:
+            raise fault("hang", (
+                f"kernel {self.program.name} is still running after {self.counters.seconds:g} s: "
+                f"an endless loop, a wait for another thread, or much work; {self.standing()}; "
+                "TRITON_XE_TIME_LIMIT sets the limit"))
 
     def _send(self, pc: int, channels: Bools) -> None:
         if channels.any():
@@ -200,9 +210,9 @@ class Front:
     def _place_text(self, pc: int, channels: Bools, why: str) -> str:
         rows = np.flatnonzero(channels.any(1))
         position = self.program.index.get(pc, 0)
-        name = self.program.instructions[position].name
+        name, line = self.program.instructions[position].name, self.program.line_of(pc)
         numbers = self.threads.numbers[rows]
-        return f"{_numbers(numbers)} at {pc:#x} ({name}){why}"
+        return f"{_numbers(numbers)} at {pc:#x} ({name}{f', {line}' if line else ''}){why}"
 
     def _barrier_text(self, each: Blocked) -> str:
         row = int(np.flatnonzero(each.channels.any(1))[0])

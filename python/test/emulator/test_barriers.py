@@ -93,6 +93,11 @@ def test_a_loop_that_never_ends_is_reported():
     text = "again:\n(W) add (1|M0) r20.0<1>:d r20.0<0;1,0>:d 1:w\n(W) jmpi (1|M0) again"
     with pytest.raises(Fault, match=r"more than the limit of 1000; threads 0, 1 at 0x0 \(add\)"):
         launch("bmg", text, threads=2).run(limit=1000)
+    waiting = launch("bmg", text, threads=2)
+    waiting.program.lines = {0: "kernel.py:3"}
+    with pytest.raises(Fault, match=r"still running after 0.01 s: an endless loop.*; threads 0, 1 "
+                                    r"at 0x0 \(add, kernel.py:3\)"):
+        waiting.run(seconds=0.01)
 
 
 @pytest.mark.parametrize("spinner", [0, 1])

@@ -99,11 +99,12 @@ kernel[(8,)](a, o, 1 << 20, 128, num_warps=2)
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize("device", ["bmg", "dg2"])
+@pytest.mark.parametrize(("device", "lines"), [("bmg", "1"), ("dg2", "0")])
 def test_a_program_with_torch_runs_native_code(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
+    monkeypatch.setenv("TRITON_XE_LINES", lines)
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
@@ -112,6 +113,8 @@ def test_a_program_with_torch_runs_native_code(
     assert "4 bytes at " in done.stderr
     assert "in no allocation" in done.stderr
     assert "(kernel kernel, send." in done.stderr
+    assert ("TRITON_XE_LINES=1 adds source lines" in done.stderr) == (lines == "0")
+    assert (f", {path}:" in done.stderr) == (lines == "1")
 
 
 DOUBLES = """

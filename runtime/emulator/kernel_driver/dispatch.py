@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+from triton_xe import knobs
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.emulator import Dispatch, Launch, LocalIds, Program
 from triton_xe.runtime.emulator.kernel_driver.memory import (
@@ -44,7 +45,8 @@ class Dispatcher:
         descriptor = words[-21:-13]
         address = bases.get("instruction", 0) + (descriptor[0] & ~63)
         program = self._program(space, address & _ADDRESS_MASK)
-        launch = Launch(program, space, dispatch_of(words, space, bases)).check_waits().run()
+        launch = Launch(program, space, dispatch_of(words, space, bases)).check_waits()
+        launch.run(seconds=knobs.time_limit())
         program.refuse_missing_waits()
         self.launches += 1
         self.instructions += launch.instructions

@@ -13,13 +13,19 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.lowering.spirv import spirv_target
+from triton_xe.runtime.emulator.listing import source_lines
 from triton_xe.runtime.simulator.ir import Block, Instruction, Module
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.spirv import HEADER_WORDS, attached_llvm_ir, instructions
+from triton_xe.tools import intel
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.emulator.device import EmulatedDevice, NativeKernel
 
 NAME, STRING, LINE, IMPORT, EXTENDED, MEMORY_MODEL = 5, 7, 8, 11, 12, 14
 ENTRY_POINT, TYPE_VOID, FUNCTION, FUNCTION_END, CALL, VARIABLE = 15, 19, 54, 56, 57, 59
@@ -52,6 +58,21 @@ def file_of(module: bytes, kernel: str) -> str:
              for block in parsed.functions[kernel].blocks for i in block.instructions)
     files = Counter(place[0] for place in found if place is not None)
     return max(files, key=files.__getitem__, default="")
+
+
+def keep_lines(device: EmulatedDevice) -> None:
+    """From now on the native code of this device's kernels has lines."""
+    device.module_of, device.lines_of = _marked_module, _lines_of
+
+
+def _lines_of(native: NativeKernel) -> Mapping[int, str]:
+    compiled = intel.compile_spirv(native.module, native.device, native.flags)
+    return source_lines(compiled.asm[native.entry], native.program.instructions)
+
+
+def _marked_module(kernel: Any) -> bytes:
+    name = kernel.source.name
+    return with_lines(kernel.module, name, file_of(kernel.module, name))
 
 
 def _named(text: str) -> bytes:
