@@ -43,7 +43,7 @@ class _Call:
 
     @property
     def function(self) -> tuple[str, int]:
-        """What distinguishes its function from those of other calls of the run."""
+        """Parameters of its function that differ within a run."""
         return self.form, self.steps
 
     @property
