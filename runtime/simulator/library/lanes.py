@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I32, Function, integer, vector
+from triton_xe.runtime.simulator.ir import I32, PTR, VOID, Function, Type, integer, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Writer
+from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -39,3 +39,41 @@ def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     w.store(w["value"], memory.base)
     lane = w["lane"] & lanes - 1
     return w.finish(w.pack(word, (memory[lane[k]] for k in range(lanes))))
+
+
+_INLINED = "nounwind alwaysinline"
+
+
+def load_parts(scalar: Type, width: int, count: int) -> Function:
+    """A function, to be inlined, that loads `width` elements at each of `count` addresses.
+
+    `count` is a power of two.
+    """
+    part, whole = vector(width, scalar), vector(width * count, scalar)
+    name = symbol("load_parts", scalar.mangled, width, count)
+    w = Writer(Routine(name, whole, (("from", vector(count, PTR)),)), _INLINED, internal=True)
+    addresses = [w["from"][k] for k in range(count)]
+    if width == 1:
+        elements = [w.load(scalar, at, align=scalar.size) for at in addresses]
+        return w.finish(w.pack(whole, elements))[0]
+    parts = [w.load(part, at, align=scalar.size) for at in addresses]
+    while len(parts) > 1:
+        parts = [_joined(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return w.finish(parts[0])[0]
+
+
+def _joined(x: Value, y: Value) -> Value:
+    return x.shuffled(y, range(2 * x.type.count))
+
+
+def store_parts(scalar: Type, width: int, count: int) -> Function:
+    """A function, to be inlined, that stores `width` elements at each of `count` addresses."""
+    whole = vector(width * count, scalar)
+    name = symbol("store_parts", scalar.mangled, width, count)
+    parameters = ("to", vector(count, PTR)), ("value", whole)
+    w = Writer(Routine(name, VOID, parameters), _INLINED, internal=True)
+    value = w["value"]
+    for k in range(count):
+        part = value[k] if width == 1 else value.shuffled(None, range(k * width, (k + 1) * width))
+        w.store(part, w["to"][k], align=scalar.size)
+    return w.finish()[0]

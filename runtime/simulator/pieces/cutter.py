@@ -35,7 +35,7 @@ MOST = 200
 """Approximate number of machine instructions of a piece."""
 _STAYS = TERMINATORS | {"phi", "alloca", "extractvalue", "insertvalue"}
 _WRITES = ("llvm.masked.store", "llvm.masked.scatter", "llvm.mem", "llvm.coro")
-_READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather")
+_READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather", "xe.load_parts")
 _PURE_FAMILIES = frozenset({"math", "shuffle"})
 _SIMPLE = frozenset("int float ptr vec void".split())
 

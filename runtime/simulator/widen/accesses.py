@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
+from triton_xe.runtime.simulator.library import lanes as library
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.ahead import ask_ahead
@@ -96,11 +97,15 @@ def _has_gathers(t: Type) -> bool:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Memory that lanes access in parts of `count` lanes; `places`: each lane's position."""
+    """Memory that lanes access in parts of `count` lanes; `places`: each lane's position.
+
+    `addresses` is the vector of all starts, if there is one.
+    """
 
     starts: list[Operand]
     count: int
     places: tuple[int, ...]
+    addresses: Operand | None = None
 
     @property
     def lanes(self) -> list[list[int]]:
@@ -128,14 +133,16 @@ def _parts_of(
     count = w.lane_groups.count(address, t.size)
     if count == 1 or (_has_gathers(t) and count * t.size < _LEAST_BYTES):
         return None
-    starts = [w.b.extract(pointer.value, lane) for lane in range(0, w.lanes, count)]
-    return _Parts(starts, count, tuple(range(w.lanes)))
+    return _parts_at(w, pointer.value, count, masked)
 
 
-def _each_lane(w: Widener, pointer: Value) -> _Parts:
-    addresses = w.wide(pointer)
-    return _Parts([w.b.extract(addresses, lane) for lane in range(w.lanes)], 1,
-                  tuple(range(w.lanes)))
+def _parts_at(w: Widener, addresses: Operand, count: int, masked: bool) -> _Parts:
+    """Parts of `count` lanes at the address of the first."""
+    first, places = range(0, w.lanes, count), tuple(range(w.lanes))
+    if masked:
+        return _Parts([w.b.extract(addresses, lane) for lane in first], count, places)
+    chosen = addresses if count == 1 else w.b.shuffle(addresses, None, first)
+    return _Parts([], count, places, chosen)
 
 
 def _runs_loaded(
@@ -150,10 +157,13 @@ def _runs_loaded(
     if parts is None:
         if mask is not None or _has_gathers(t):
             return None
-        parts = _each_lane(w, pointer)
+        parts = _parts_at(w, w.wide(pointer), 1, masked=False)
     n, width = t.lanes, parts.count * t.lanes
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
     flat, align = vector(width, scalar), scalar.size
+    if parts.addresses is not None:
+        made = library.load_parts(scalar, width, parts.addresses.type.count)
+        return Wide(_inlined(w, made, parts.addresses), t, n)
     if width == 1:
         each = [w.b.load(scalar, start, align=align) for start in parts.starts]
         return Wide(w.b.pack(w.type_of(t), [each[place] for place in parts.places]), t)
@@ -171,6 +181,12 @@ def _runs_loaded(
     x = _of_lanes(w, w.joined(found, scalar, width), parts.places, n)
     whole = Wide(x, ir.like(n, scalar), n)
     return whole if scalar is t.scalar else _retype(w, whole, t.scalar)
+
+
+def _inlined(w: Widener, function: ir.Function, *arguments: Operand) -> Operand:
+    """Call a function that is inlined, or called where host functions are in pieces."""
+    w.context.definitions[function.name] = function
+    return w.b.call(function.name, function.result, arguments)
 
 
 def _of_lanes(w: Widener, x: Operand, lanes: Sequence[int], count: int) -> Operand:
@@ -194,10 +210,14 @@ def _runs_stored(
     if parts is None:
         if mask is not None or _has_gathers(t):
             return False
-        parts = _each_lane(w, pointer)
+        parts = _parts_at(w, w.wide(pointer), 1, masked=False)
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
     x = w.ordered(value if mask is None else _retype(w, value, scalar), n)
     inside = None if mask is None else _for_elements(w, mask, _lanes(w, mask), n)
+    if parts.addresses is not None:
+        made = library.store_parts(scalar, n * parts.count, parts.addresses.type.count)
+        _inlined(w, made, parts.addresses, x)
+        return True
     for start, own in zip(parts.starts, parts.lanes, strict=True):
         part = _of_lanes(w, x, own, n) if n * len(own) > 1 else w.b.extract(x, own[0])
         if inside is None:

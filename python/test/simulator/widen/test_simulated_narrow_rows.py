@@ -119,3 +119,23 @@ end:
     b = np.zeros((2, 32), np.float32)
     run(text, a, b, 40)
     np.testing.assert_array_equal(b, a[:, :32].reshape(3, 2, 32).sum(0))
+
+
+def test_elements_of_lanes_anywhere_are_accessed_by_one_call(kernel: Text, run: Run) -> None:
+    """Each lane's two elements are at an address of its own, which memory gives."""
+    body = f"""
+  %lane = call i32 @_Z22get_sub_group_local_idv()
+  %at = getelementptr i32, {P} %places, i32 %lane
+  %place = load i32, {P} %at
+  %p = getelementptr float, {P} %a, i32 %place
+  %q = getelementptr float, {P} %b, i32 %place
+  %x = load <2 x float>, {P} %p
+  store <2 x float> %x, {P} %q"""
+    text = kernel(f"{P} %places, {P} %a, {P} %b", body)
+    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    calls = re.findall(r"call \S+ (?:x float> )?@xe\.(\w+_parts\.f32\.2\.16)\(", native)
+    assert sorted(calls) == ["load_parts.f32.2.16", "store_parts.f32.2.16"]
+    places = np.random.default_rng(3).permutation(16).astype(np.int32) * 3
+    a, b = np.arange(1, 49, dtype=np.float32), np.zeros(48, np.float32)
+    run(text, places, a, b)
+    np.testing.assert_array_equal(b, np.where(np.arange(48) % 3 < 2, a, 0))
