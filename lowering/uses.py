@@ -8,13 +8,10 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-def can_follow(
-    start: T, reached: Callable[[T], Iterable[T] | None], most: int | None = None
-) -> bool:
+def can_follow(start: T, reached: Callable[[T], Iterable[T] | None]) -> bool:
     """True if `reached` can follow a value, and all values that it reaches.
 
-    `reached` returns None if it cannot.  With `most`, the answer is False beyond that number of
-    values.
+    `reached` returns None if it cannot.  Each value is visited once.
 
         >>> can_follow(1, lambda n: [n + 1] if n < 9 else [])
         True
@@ -27,7 +24,7 @@ def can_follow(
             continue
         seen.add(value)
         found = reached(value)
-        if found is None or (most is not None and len(seen) > most):
+        if found is None:
             return False
         waiting += found
     return True

@@ -35,7 +35,6 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 Division = arith.DivSIOp | arith.DivUIOp
 LEAST = 16
 """Divisor of usual group sizes, which Triton states of arguments."""
-MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,9 @@ def _assume_whole(function: FuncOp, dots: list[DotOp]) -> None:
 
 def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:
     """Divisions by arguments in the indices of dot operands' loads."""
-    loads = [load for dot in dots for operand in (dot.a, dot.b) for load in operand_loads(operand)]
-    work, seen = [load.ptr for load in loads], set[SSAValue]()
-    while work and len(seen) < MOST_STEPS * max(len(loads), 1):
+    work, seen = [load.ptr for dot in dots for operand in (dot.a, dot.b)
+                  for load in operand_loads(operand)], set[SSAValue]()
+    while work:
         value = work.pop()
         op = value.owner
         if value in seen or isinstance(op, Block) or not shape_of(value):

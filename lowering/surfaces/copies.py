@@ -21,8 +21,7 @@ from triton_xe.lowering.layouts.block_layouts import is_worth_a_block
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
 from triton_xe.lowering.surfaces.surfaces import surface_access
-
-MOST_STEPS = 50
+from triton_xe.lowering.uses import can_follow
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _loads(stored: SSAValue) -> list[Loaded]:
         seen.add(part)
         if isinstance(op, LoadOp | BlockLoadOp):
             found.append(Loaded(op, transposed))
-        elif len(seen) > MOST_STEPS or isinstance(op, Block) or not _keeps_elements(op):
+        elif isinstance(op, Block) or not _keeps_elements(op):
             return []
         else:
             turned = transposed != isinstance(op, TransOp)
@@ -98,17 +97,12 @@ def _loads(stored: SSAValue) -> list[Loaded]:
 
 def _is_only_stored(load: LoadOp) -> bool:
     """True if all uses of a load lead to stores, element by element."""
-    work, seen = [load.result], set[SSAValue]()
-    while work:
-        value = work.pop()
-        for use in value.uses:
-            if isinstance(use.operation, StoreOp) and use.index == 1:
-                continue
-            if not _keeps_elements(use.operation) or len(seen) > MOST_STEPS:
-                return False
-            work += [v for v in use.operation.results if v not in seen]
-        seen.add(value)
-    return True
+    def reached(value: SSAValue) -> list[SSAValue] | None:
+        ops = [use.operation for use in value.uses
+               if not isinstance(use.operation, StoreOp) or use.index != 1]
+        return [v for op in ops for v in op.results] if all(map(_keeps_elements, ops)) else None
+
+    return can_follow(load.result, reached)
 
 
 def _keeps_elements(op: Operation) -> bool:

@@ -9,13 +9,11 @@ from xdsl.ir import Block, SSAValue
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.lowering.layouts.repeats import made_of
 
-MOST_STEPS = 60
-
 
 def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
     """Yield loads of weights, scales and zero points; for repeated values, their load once."""
     work, seen = [operand], set[SSAValue]()
-    while work and len(seen) < MOST_STEPS:
+    while work:
         value = work.pop()
         op = value.owner
         if value in seen or isinstance(op, Block):

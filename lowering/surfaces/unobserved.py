@@ -36,7 +36,6 @@ from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
 
-MOST_VALUES = 400
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
           arith.CeilDivUIOp, arith.FloorDivSIOp)
 _SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
@@ -94,7 +93,7 @@ def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
         known = [parts for parts in found if parts is not None]
         return list(chain(*known)) if len(known) == len(found) else None
 
-    return can_follow((value, dim), reached, MOST_VALUES)
+    return can_follow((value, dim), reached)
 
 
 def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
@@ -104,7 +103,7 @@ def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
         known = all(keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
         return [op.results[0] for op in ops] if known else None
 
-    return can_follow(value, reached, MOST_VALUES)
+    return can_follow(value, reached)
 
 
 def _shows_only(use: Use, mask: SSAValue) -> bool:

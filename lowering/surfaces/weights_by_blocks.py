@@ -54,8 +54,6 @@ from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, re
 from triton_xe.plan import SurfaceFacts, plan_block_load
 from triton_xe.plan.model import BlockPlan
 
-MOST_STEPS = 60
-
 
 @dataclass(frozen=True)
 class _Weights:
@@ -112,7 +110,7 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
     """
     work: list[tuple[SSAValue, Runs | None, bool]] = [(operand, None, False)]
     seen = set[SSAValue]()
-    while work and len(seen) < MOST_STEPS:
+    while work:
         value, runs, is_made = work.pop()
         op, few = value.owner, joined(value)
         if value in seen or isinstance(op, Block) or 1 in shape_of(value):
