@@ -103,13 +103,15 @@ def _array(kind: str, name: str, rng: np.random.Generator) -> np.ndarray:
 
 def run_native(
     kernel: Compiled, given: list[Any], order: Any = None, program: Program | None = None,
-    **limits: Any,
+    watch: bool = False, **limits: Any,
 ) -> tuple[list[np.ndarray], Launch]:
-    """The arrays after a launch on native code."""
+    """The arrays after a launch on native code; `watch` also notes its prefetches."""
     space = AddressSpace()
     passed = [space.put(v) if isinstance(v, np.ndarray) else v for v in given]
     launch = Launch.from_zebin(
         program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed)
+    if watch:
+        launch.watch_prefetches()
     launch.check_waits().run(order, **limits)
     return [space.get(at, value.dtype, value.shape)
             for at, value in zip(passed, given, strict=True)

@@ -22,6 +22,8 @@ BOUND = {np.dtype(kind): 2.0**-bits
          for kind, bits in ((np.float16, 10), (np.uint16, 7), (np.float32, 20))}
 """Largest difference of such rows, relative to the largest magnitude of the array: a unit in the
 last place of fp16 and bf16, 8 of fp32."""
+UNUSED = 0.5
+"""Largest share of a prefetch that nothing loads: loops of two steps prefetch past their end."""
 QUICK = {
     "bmg": ("gemm 64x64x32", "gemm int8", "packed 16x128x64", "scaled e2m1", "attention 64",
             "softmax fp16", "add, n odd", "descriptor transpose u8",
@@ -61,7 +63,7 @@ def test_native_code_equals_the_simulator(row, device):
     kernel = rows.compiled(row, device)
     given = rows.arguments(kernel)
     expected = rows.run_simulated(kernel, given)
-    found, launch = rows.run_native(kernel, given)
+    found, launch = rows.run_native(kernel, given, watch=True)
     arrays = [value for value in given if isinstance(value, np.ndarray)]
     assert any(not np.array_equal(rows.bits(a), rows.bits(b))
                for a, b in zip(arrays, found, strict=True)), "nothing was stored"
@@ -72,6 +74,7 @@ def test_native_code_equals_the_simulator(row, device):
     assert not launch.misaligned
     assert not launch.findings
     assert launch.missing_waits == ()
+    assert max(launch.unused_prefetches().values(), default=0) <= UNUSED
     check_text(kernel)
 
 
