@@ -514,7 +514,7 @@ def mapped(
     if all(isinstance(o, Splat) for o in operands):
         return Splat(operands[0].count, write(*(o.scalar for o in operands)))  # type: ignore[attr-defined]
 
-    return Mapped(em, kind, operands, write)
+    return Mapped(em, kind, [regrouped(em, o) for o in operands], write)
 
 
 def _uncast(value: ir.Value) -> ir.Value | None:

@@ -36,6 +36,11 @@ def test_the_simulator_passes(target):
             if r.state != (SKIPPED if name in lacking else PASSED)} == {}
 
 
+def test_products_without_matrix_units():
+    (found,) = gpu_checks.on(SimulatedDevice("mtl"), ("registers",))
+    assert (found.state, found.detail) == (PASSED, "")
+
+
 def test_each_check_notices_a_wrong_bit():
     found = {r.check: r.state for r in gpu_checks.on(Erring("bmg"), QUICK)}
     assert found == dict.fromkeys(QUICK, WRONG)
