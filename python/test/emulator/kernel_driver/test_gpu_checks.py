@@ -9,11 +9,13 @@ from triton_xe.tools import gpu_checks
 from triton_xe.tools.gpu_checks.bench import NOT_DECIDED, PASSED, SKIPPED
 
 pytestmark = pytest.mark.intel_driver
-LACKING = {"dg2": {"block-load", "block-store", "block-prefetch", "fp64"}}
+BLOCKS = {"block-load", "block-store", "block-prefetch"}
+LACKING = {"dg2": BLOCKS | {"fp64"}, "arl-h": BLOCKS,
+           "mtl": BLOCKS | {"dpas", "dpas-rounding", "matmul-rate"}}
 QUICK = {
     "bmg": ("vector-add", "identity", "memory", "cached-code", "graph", "recording", "timer",
             "masks", "dpas", "dpas-rounding", "ordering", "launch-cost"),
-    "pvc": ("dpas", "block-prefetch"), "dg2": ("dpas", "masks"),
+    "pvc": ("dpas", "block-prefetch"), "dg2": ("dpas", "masks"), "arl-h": ("identity",),
 }
 """Those that take least; --full runs all."""
 
@@ -36,7 +38,7 @@ def test_quick_checks_pass(emulate, device):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["bmg", "lnl", "ptl", "pvc", "dg2"])
+@pytest.mark.parametrize("device", ["bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h"])
 def test_every_check_passes_or_is_for_silicon_to_decide(emulate, device, tmp_path):
     file = tmp_path / "report.json"
     done = emulate(sys.executable, "-m", "triton_xe.tools.cli", "doctor", "--gpu", "--report",
