@@ -102,7 +102,8 @@ def _is_only_stored(load: LoadOp) -> bool:
                if not isinstance(use.operation, StoreOp) or use.index != 1]
         return [v for op in ops for v in op.results] if all(map(_keeps_elements, ops)) else None
 
-    return can_follow(load.result, reached)
+    stored: SSAValue = load.result
+    return can_follow(stored, reached)
 
 
 def _keeps_elements(op: Operation) -> bool:
