@@ -1,14 +1,16 @@
-"""A cached digest of Triton, which each process that compiles would compute anew.
+"""A cheaper digest of Triton, for the keys of its cache.
 
-Triton reads all of its half a gigabyte for its digest, which takes half a second and does not
-change (see `checked_files.kept_digest`).
+Triton reads all of its half a gigabyte, which takes half a second of each process that compiles.
+Here its compiled library counts by size and time of the last change, and its sources by their
+contents, whose digest is cached (see `checked_files.kept_digest`).
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from triton_xe.runtime import checked_files
 
 
 def keep_triton_key(module: Any) -> None:
-    """Cache the digest of `triton.runtime.cache`."""
-    made: Callable[[], str] = module.triton_key
+    """Replace the digest of `triton.runtime.cache`."""
+    made = module.triton_key
     if hasattr(made, "is_kept"):
         return
     root = Path(module.__file__).parents[1]
@@ -29,11 +31,23 @@ def keep_triton_key(module: Any) -> None:
 
     @functools.cache
     def kept() -> str:
-        beside = [module.__file__, *_libraries(root / "_C")]
-        return checked_files.kept_digest(knobs.cache_dir() / "toolkits", beside, sources, made)
+        libraries = _libraries(root / "_C")
+        digest = checked_files.kept_digest(
+            knobs.cache_dir() / "toolkits", [module.__file__, *libraries], sources,
+            lambda: _digest([module.__file__, *sources()], libraries))
+        return f"{getattr(module, '__version__', '')}-{digest}"
 
     functools.update_wrapper(kept, made).is_kept = True  # type: ignore[attr-defined]
     module.triton_key = kept
+
+
+def _digest(sources: Iterable[str], libraries: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(sources):
+        digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+    for at in map(os.stat, libraries):
+        digest.update(f"{at.st_size} {at.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
 
 
 def _libraries(folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import time
 from pathlib import Path
 from types import ModuleType
@@ -20,45 +20,50 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_files.time, "time", lambda: now() + 10)
 
 
-def library(folder: Path, made: list[str]) -> tuple[ModuleType, Path]:
-    """One of two sources, which digests the second."""
-    source = folder / "language" / "core.py"
-    for each in (folder / "runtime" / "cache.py", source, folder / "compiler" / "code.py",
-                 folder / "backends" / "driver.py"):
-        each.parent.mkdir(exist_ok=True)
-        if not each.exists():
-            each.touch()
+def key(folder: Path) -> str:
+    """The key of a library of four sources, and one that is compiled, in a new process."""
+    for name in ("runtime/cache.py", "language/core.py", "compiler/code.py", "backends/driver.py",
+                 "_C/libtriton.so"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).touch()
     module: Any = ModuleType("library")
     module.__file__ = str(folder / "runtime" / "cache.py")
-
-    def triton_key() -> str:
-        made.append(hashlib.sha256(source.read_bytes()).hexdigest())
-        return made[-1]
-
-    module.triton_key = triton_key
+    module.triton_key = lambda: "unused"
     toolkit_keys.keep_triton_key(module)
-    return module, source
+    return str(module.triton_key())
 
 
-def test_a_key_is_made_once_until_a_source_changes(
+def test_a_key_is_made_once_until_a_file_changes(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "cache"))
     later(monkeypatch)
     made: list[str] = []
-    keys = [library(tmp_path, made)[0].triton_key() for _ in range(3)]
-    assert len(made) == 1
-    assert set(keys) == set(made)
-    module, source = library(tmp_path, made)
-    source.write_text("x = 1\n")
-    assert module.triton_key() == hashlib.sha256(b"x = 1\n").hexdigest() == made[1]
-    (source.parent / "added.py").touch()
-    library(tmp_path, made)[0].triton_key()
-    assert len(made) == 3
+    digest = toolkit_keys._digest
+
+    def noted(*files: Any) -> str:
+        made.append(digest(*files))
+        return made[-1]
+
+    monkeypatch.setattr(toolkit_keys, "_digest", noted)
+    keys = [{key(tmp_path) for _ in range(3)}]
+    (tmp_path / "language" / "core.py").write_text("x = 1\n")
+    keys.append({key(tmp_path) for _ in range(2)})
+    (tmp_path / "language" / "added.py").touch()
+    keys.append({key(tmp_path)})
+    library = tmp_path / "_C" / "libtriton.so"
+    library.write_bytes(b"code")
+    keys.append({key(tmp_path)})
+    at = library.stat()
+    os.utime(library, ns=(at.st_atime_ns, at.st_mtime_ns + 1))
+    keys.append({key(tmp_path) for _ in range(2)})
+    assert [len(each) for each in keys] == [1] * 5
+    assert len(set().union(*keys)) == len(made) == 5
 
 
-def test_the_key_is_that_of_triton() -> None:
+def test_the_key_begins_with_the_version_and_is_replaced_once() -> None:
     toolkit_keys.keep_triton_key(cache)
     kept = cache.triton_key
-    assert kept() == kept.__wrapped__()
+    assert kept().startswith(f"{cache.__version__}-")
     toolkit_keys.keep_triton_key(cache)
     assert cache.triton_key is kept

@@ -111,7 +111,8 @@ def _compile(text: str, kind: str) -> bytes:
         return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
 
 
-_BITS = re.compile(r"%(\S+) = load (i(\d+)|<(\d+) x i1>), (ptr .*)")
+_BITS = re.compile(r"%(\S+) = load (i(\d+)|<(\d+) x i1>), (?!ptr %index\.addr,)(ptr .*)")
+"""Loads of integers and flags, but for a coroutine's index, which LLVM loads as it stored it."""
 
 
 def with_whole_bytes(text: str) -> str:
