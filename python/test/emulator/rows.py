@@ -21,6 +21,7 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "add": {"n": 2000}, "add, n odd": {"n": 1999}, "dropout": {"n": 2000, "seed": 42},
     "cross entropy": {"label": 3}, "inductor reduction": {"xnumel": 2, "r0_numel": 768},
     "inductor pointwise": {"xnumel": 1000}, "rotary embedding": {"length": 2, "batches": 1},
+    "rms norm bf16": {"n": 4096},
 }
 """Arguments of single rows; others are as in the ledger, or fit `ELEMENTS`."""
 
