@@ -1,7 +1,7 @@
 """Mutants: native code with one register, immediate or operation changed is noticed.
 
-A mutant is noticed if its results differ, or if it faults or hangs.  The rest are explained by
-`excuse`: changes of what nothing observes.
+A mutant is noticed if its results differ, if it faults or hangs, or if the checks of waits and of
+unwritten registers report it.  `excuse` explains some others: changes of what nothing observes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import pytest
 from python.test.emulator import rows
 from triton_xe.errors import DeviceError, XeError
 from triton_xe.runtime.emulator import Program, iga
+from triton_xe.runtime.emulator.kernel_info import kernel_info
+from triton_xe.tools.undefined_registers import payload, undefined_reads
 
 pytestmark = pytest.mark.intel_compiler
 KERNELS = ("add, n odd", "prefix sum", "argmax", "rotary embedding", "row sum", "softmax fp16",
@@ -110,7 +112,13 @@ def verdict(row, device, program):
         if not all(np.array_equal(rows.bits(a), rows.bits(b))
                    for a, b in zip(found, expected, strict=True)):
             return "differs"
-    return "same"
+    if program.missing_waits:
+        return "missing wait"
+    info = kernel_info(kernel.binary, program.name)
+    return "unwritten" if undefined_reads(program, payload(info, program.grf_bytes)) else "same"
+
+
+NOT_NOTICED = {"same", "waits for a register", "prefetch or signal", "fence"}
 
 
 def excuse(line, program, pc):
@@ -142,10 +150,10 @@ def tally(count, seed, kernels=KERNELS, devices=("bmg", "pvc")):
 
 
 @pytest.mark.parametrize(("count", "kernels", "devices", "share"), [
-    (24, ("prefix sum", "rotary embedding", "row sum"), ("bmg",), 0.25),
-    pytest.param(330, KERNELS, ("bmg", "pvc"), 0.15, marks=pytest.mark.slow),
+    (24, ("prefix sum", "rotary embedding", "row sum"), ("bmg",), 0.75),
+    pytest.param(330, KERNELS, ("bmg", "pvc"), 0.85, marks=pytest.mark.slow),
 ])
 def test_mutants_are_noticed(count, kernels, devices, share):
     """85 % of many; a small sample may have more equivalent ones."""
     found, missed = tally(count, 7, kernels, devices)
-    assert found["same"] <= share * count, (found, missed)
+    assert sum(found[kind] for kind in found.keys() - NOT_NOTICED) >= share * count, (found, missed)
