@@ -20,7 +20,7 @@ from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import predict
-from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 

@@ -24,8 +24,8 @@ from triton_xe.runtime.surroundings import REASONS, Reason
 if TYPE_CHECKING:
     from triton_xe.model.time import Prediction
     from triton_xe.model.work import Issue
-    from triton_xe.runtime.estimate.launch_work import Kernel
-    from triton_xe.runtime.estimate.walk import Walk
+    from triton_xe.runtime.simulator.estimate.launch_work import Kernel
+    from triton_xe.runtime.simulator.estimate.walk import Walk
 
     NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
 
@@ -159,7 +159,7 @@ class DeviceClock:
     ) -> Prediction:
         """Predict the time of one launch, with its terms."""
         from triton_xe.model.time import predict
-        from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
+        from triton_xe.runtime.simulator.estimate.launch_work import Kernel, sampled, work_of
 
         source = kernel.source
         described = self._described.get(kernel.serial)

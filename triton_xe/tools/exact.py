@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from triton_xe.model.work import Issue
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.estimate.launch_work import Kernel
-from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.estimate.launch_work import Kernel
+from triton_xe.runtime.simulator.estimate.walk import Walk
 from triton_xe.tools import intel
 from triton_xe.tools.native_figures import hot_and_rest, pipe
 

@@ -104,9 +104,9 @@ from examples.vector_add import add
 x = torch.ones(64, device="xpu")
 assert add(x, x).sum().item() == 128
 compiles = "triton_xe.lowering", "triton_xe.backend.front_passes", "xdsl", *(
-    f"triton_xe.{each}" for each in ("intrinsics", "runtime.estimate", *(
+    f"triton_xe.{each}" for each in ("intrinsics", "llvm", *(
         f"runtime.simulator.{room}" for room in (
-            "analysis", "ir", "rewrites", "sanitizer.state", "trace", "widen"))))
+            "analysis", "estimate", "rewrites", "sanitizer.state", "trace", "widen"))))
 print(sorted(m for m in sys.modules if m.startswith(compiles)))
 """
     loaded = [

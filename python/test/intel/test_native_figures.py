@@ -125,7 +125,7 @@ def test_loop_of_a_matrix_kernel(device: str, block_gemm: str) -> None:
 def test_instructions_of_a_launch_are_those_of_the_native_code() -> None:
     """The K loop runs 128 times; what is outside of it runs once."""
     from benchmarks.loops import ROWS, compiled
-    from triton_xe.runtime.estimate.launch_work import sampled, work_of
+    from triton_xe.runtime.simulator.estimate.launch_work import sampled, work_of
     from triton_xe.tools.exact import exact_issue
     from triton_xe.tools.report.gathering import described, native_of
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from triton_xe.intrinsics import Effect, Uniformity, find
+from triton_xe.llvm import Function, Module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.provenance import pointer_roots
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables
 from triton_xe.runtime.simulator.host_kernel import Part
-from triton_xe.runtime.simulator.ir import Function, Module
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.plan import Undefined
 

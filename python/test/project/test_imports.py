@@ -17,7 +17,7 @@ ROWS = (
      "progress", "triton_versions"),
     ("layout", "model"),
     ("plan",),
-    ("dialects", "intrinsics", "spirv"),
+    ("dialects", "intrinsics", "llvm", "spirv"),
     ("lowering",),
     ("runtime",),
     ("backend", "gluon", "tools"),

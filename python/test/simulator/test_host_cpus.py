@@ -26,9 +26,9 @@ from python.test.host_loops import loop_over
 from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime import native
 from triton_xe.runtime.simulator.host_kernel import HostKernel
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.symbols import symbol

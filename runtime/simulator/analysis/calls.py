@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Effect, Family, find
 from triton_xe.intrinsics.genisa import DPAS
-from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.llvm import Instruction, Operand
 
 SUBGROUP_SCOPE = 3
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 
 def accumulator_slots(function: Function) -> dict[str, int]:

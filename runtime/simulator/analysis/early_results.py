@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from triton_xe.runtime.simulator.ir import Instruction
+from triton_xe.llvm import Instruction
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 
 _ARITHMETIC = frozenset("""fadd fsub fmul fneg select fpext fptrunc bitcast zext trunc shl lshr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
+from triton_xe.llvm import Block, Instruction, Operand
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 
 _Accesses = tuple[list[Operand], list[Operand]]

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, Uniformity, find
+from triton_xe.llvm import I1, VOID, Block, Function, Instruction, Operand
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.host_kernel import Part
-from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
 
 COLD = "%xe.cold"
 SMALLEST = 100

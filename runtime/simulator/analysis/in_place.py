@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triton_xe.intrinsics import Effect, Family, find, genisa
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+from triton_xe.llvm import Function, Instruction, Operand
 
 _GLOBAL = 1
 _PASSES = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.CONVERGENT

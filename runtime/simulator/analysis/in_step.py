@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triton_xe.intrinsics import Effect, Family, find, opencl
+from triton_xe.llvm import Function, Instruction
+from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
-from triton_xe.runtime.simulator.ir import Function, Instruction
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
 MOST = 5000
 """Largest number of operations on host vectors, of all subgroups.

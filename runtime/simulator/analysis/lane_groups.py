@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, gep_steps, normalise
-from triton_xe.runtime.simulator.ir import Instruction, Operand
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
 _DEEPEST = 150
 """Longest chain of operands that is followed."""

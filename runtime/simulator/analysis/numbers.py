@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, Uniformity, find, genisa
 from triton_xe.intrinsics.definitions import block_2d
-from triton_xe.runtime.simulator.ir import Function, Instruction
+from triton_xe.llvm import Function, Instruction
 
 
 def makes_numbers(i: Instruction) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Effect, Family, find, genisa, opencl
-from triton_xe.runtime.simulator.ir import I1, TRUE, Function, Instruction, Operand
+from triton_xe.llvm import I1, TRUE, Function, Instruction, Operand
 
 Words = NDArray[np.uint64]
 """One word for each subgroup."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import memory
+from triton_xe.llvm import Function, Instruction, Operand
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 _MOVES = frozenset("extractelement insertelement extractvalue insertvalue".split())
 

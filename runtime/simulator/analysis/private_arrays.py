@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triton_xe.llvm import Function, Instruction
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
-from triton_xe.runtime.simulator.ir import Function, Instruction
 
 Pointers = Mapping[str, tuple[str, int | None]]
 """Pointer into a private array -> the array, and the offset in bytes if it is constant."""

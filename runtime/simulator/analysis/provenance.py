@@ -11,7 +11,7 @@ from triton_xe.intrinsics.genisa import (
     LSC_2D_BLOCK_COPY_PAYLOAD,
     LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
 )
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+from triton_xe.llvm import Function, Instruction, Operand
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Uniformity, find, opencl, spirv
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm import Function, Instruction, Module, Operand, Type
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
-from triton_xe.runtime.simulator.ir import Function, Instruction, Module, Operand, Type
 
 Table = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from triton_xe.intrinsics import find, genisa
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+from triton_xe.llvm import Function, Instruction, Operand
 
 _LOADS = genisa.PREDICATED_LOAD, genisa.SIMD_BLOCK_READ
 _STORES = genisa.PREDICATED_STORE, genisa.SIMD_BLOCK_WRITE

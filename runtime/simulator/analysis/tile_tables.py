@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions.block_2d import block_read
+from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
 from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 ALL_BYTES = 1 << 21
 """Bytes for the tiles of a thread: the L2 cache of a large core.

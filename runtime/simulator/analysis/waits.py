@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Effect, Family, find
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.llvm import Block, Function, Instruction
 
 SLM = 3
 Functions = Mapping[str, Function]

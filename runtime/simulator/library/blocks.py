@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.hardware import block_2d
-from triton_xe.runtime.simulator.context import Code
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     I8,
     I16,
     I32,
@@ -22,8 +21,9 @@ from triton_xe.runtime.simulator.ir import (
     integer,
     vector,
 )
-from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
-from triton_xe.runtime.simulator.ir.values import Value, Writer
+from triton_xe.llvm.builder import Parameter, Routine
+from triton_xe.llvm.values import Value, Writer
+from triton_xe.runtime.simulator.context import Code
 from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch, to_float
 from triton_xe.runtime.simulator.library.names import TRAP
 from triton_xe.runtime.simulator.library.symbols import symbol

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     F16,
     F32,
     F64,
@@ -24,8 +24,8 @@ from triton_xe.runtime.simulator.ir import (
     integer,
     vector,
 )
-from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
-from triton_xe.runtime.simulator.ir.values import Value, Writer
+from triton_xe.llvm.builder import Parameter, Routine
+from triton_xe.llvm.values import Value, Writer
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.library.symbols import symbol

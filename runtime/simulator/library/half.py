@@ -7,9 +7,9 @@ once.
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import F16, F32, F64, I16, I32, Function
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Writer
+from triton_xe.llvm import F16, F32, F64, I16, I32, Function
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Writer
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 INFINITY_16, QUIET_16 = 0x7C00, 0x7E00

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I32, PTR, VOID, Function, Type, integer, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
+from triton_xe.llvm import I32, PTR, VOID, Function, Type, integer, vector
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from triton_xe.llvm import I1, I8, I32, I64, PTR, VOID, Function, Type, array
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Term, Value, Variable, Writer
 from triton_xe.runtime.simulator.context import Code, Context, Launch
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Function, Type, array
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable, Writer
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED, TRAP
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_xe.runtime.simulator.ir import F32, vector
-from triton_xe.runtime.simulator.ir.records import constant, constant_vector
-from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.llvm import F32, vector
+from triton_xe.llvm.records import constant, constant_vector
+from triton_xe.llvm.values import Value
 from triton_xe.runtime.simulator.library.parts import in_parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 

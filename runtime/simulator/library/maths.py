@@ -15,9 +15,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from triton_xe.intrinsics import ROWS
-from triton_xe.runtime.simulator.ir import F32, F64, I16, I32, Function, vector, with_elements
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
+from triton_xe.llvm import F32, F64, I16, I32, Function, vector, with_elements
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Term, Value, Writer
 from triton_xe.runtime.simulator.library.lookup import PLACES, looked_up
 from triton_xe.runtime.simulator.library.parts import in_parts
 from triton_xe.runtime.simulator.library.symbols import symbol

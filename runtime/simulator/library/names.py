@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from triton_xe.hardware.dpas import Dpas
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, integer, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, integer, vector
+from triton_xe.llvm.builder import Routine
 from triton_xe.runtime.simulator.library.symbols import symbol
 
 _GROUP = (("context", PTR), ("sg", I32))

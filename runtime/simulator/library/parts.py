@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.llvm.values import Value
 
 
 def in_parts(size: int, make: Callable[..., Value], *vectors: Value) -> Value:

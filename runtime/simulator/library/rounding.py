@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I16, I32
-from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.llvm import I16, I32
+from triton_xe.llvm.values import Value
 
 
 def rounded(x: Value, dropped: int) -> Value:

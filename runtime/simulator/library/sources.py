@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.runtime.simulator.ir import Function, Global, undefined_calls
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm import Function, Global, undefined_calls
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.library import (
     blocks,
     dpas,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from triton_xe.llvm import I8, I32, I64, PTR, Function, array, vector
+from triton_xe.llvm.builder import Parameter, Routine
+from triton_xe.llvm.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator import context
-from triton_xe.runtime.simulator.ir import I8, I32, I64, PTR, Function, array, vector
-from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.library.blocks import SURFACE, Surface, Tile, copy_function
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu

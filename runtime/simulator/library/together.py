@@ -13,10 +13,10 @@ and no other can begin, the launch has a deadlock.
 
 from __future__ import annotations
 
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, Function
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.context import READY, Code, Context, Launch
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Function
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.library.launches import (
     place_group,
     report_barrier,

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from triton_xe.runtime.simulator.ir.records import TERMINATORS, Block, Instruction, Operand
-from triton_xe.runtime.simulator.ir.types import VOID
+from triton_xe.llvm.records import TERMINATORS, Block, Instruction, Operand
+from triton_xe.llvm.types import VOID
 
 _MOST = 8
 """Largest number of operations of an arm."""

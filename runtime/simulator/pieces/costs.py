@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from triton_xe.runtime.simulator.ir.records import Function, Instruction
-from triton_xe.runtime.simulator.ir.types import Type
+from triton_xe.llvm.records import Function, Instruction
+from triton_xe.llvm.types import Type
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _PER_LANE, _PER_MASKED_LANE, _PER_SOURCE, _PER_MASKED = 3, 4, 4, 3

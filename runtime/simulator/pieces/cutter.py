@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm.records import (
     ACCESSES,
     ASSEMBLY,
     TERMINATORS,
@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.ir.records import (
     Operand,
     is_spelled,
 )
-from triton_xe.runtime.simulator.ir.types import VOID, Type
+from triton_xe.llvm.types import VOID, Type
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.pieces.choices import Choice
 from triton_xe.runtime.simulator.pieces.costs import HostCosts, is_slice, is_splat

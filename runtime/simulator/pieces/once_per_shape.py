@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from triton_xe.runtime.simulator.ir.builder import Builder
-from triton_xe.runtime.simulator.ir.records import Block, Function, Global, Instruction, Operand
-from triton_xe.runtime.simulator.ir.types import I1, I8, PTR, VOID, Type, array
+from triton_xe.llvm.builder import Builder
+from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand
+from triton_xe.llvm.types import I1, I8, PTR, VOID, Type, array
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.cutter import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     I8,
     I64,
     PTR,
@@ -21,7 +21,7 @@ from triton_xe.runtime.simulator.ir import (
     array,
     constant,
 )
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import is_flags
 
 Made = Mapping[str, tuple[Instruction, str]]

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREDICATED_LOAD, PREDICATED_STORE
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+from triton_xe.llvm import Block, Function, Instruction, Operand, Type
 
 _Offsets = tuple[int, ...] | None
 

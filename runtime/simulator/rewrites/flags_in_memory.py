@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, zero
-from triton_xe.runtime.simulator.ir.types import I1, I8, Type, vector
+from triton_xe.llvm import Block, Function, Instruction, Operand, zero
+from triton_xe.llvm.types import I1, I8, Type, vector
 
 
 def flags_in_memory(function: Function) -> Function:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator.ir import I64, Block, Function, Instruction
+from triton_xe.llvm import I64, Block, Function, Instruction
 from triton_xe.runtime.simulator.rewrites.element_accesses import access_parts
 
 Groups = dict[Instruction, tuple[Instruction, ...]]

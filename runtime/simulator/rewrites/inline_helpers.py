@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     Block,
     Function,
     Instruction,
@@ -23,7 +22,8 @@ from triton_xe.runtime.simulator.ir import (
     Operand,
     substitute,
 )
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.llvm.records import BINARY, CASTS
+from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.spirv import has_visa
 
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.llvm import Block, Function, Instruction, Operand
+from triton_xe.llvm.builder import Builder
+from triton_xe.llvm.records import constant, integers
+from triton_xe.llvm.types import I1, VOID
 from triton_xe.runtime.simulator.analysis.shapes import normalise
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
-from triton_xe.runtime.simulator.ir.builder import Builder
-from triton_xe.runtime.simulator.ir.records import constant, integers
-from triton_xe.runtime.simulator.ir.types import I1, VOID
 
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge", "eq": "eq", "ne": "ne"}
 _MET = {

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions import memory
+from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.runtime.simulator.analysis.early_results import early_results
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 from triton_xe.runtime.simulator.rewrites.split_vectors import SUMS

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     I1,
     I8,
     I32,
@@ -31,7 +30,8 @@ from triton_xe.runtime.simulator.ir import (
     array,
     constant,
 )
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.llvm.records import BINARY, CASTS
+from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
 
 _LINE = 64
 _MOST_MADE_AGAIN = 6

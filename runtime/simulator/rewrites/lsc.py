@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.block_2d import cache_codes
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.genisa import LSC_LOAD, LSC_STORE
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm import VOID, Instruction, Module, Operand, Type
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.ir import VOID, Instruction, Module, Operand, Type
 
 _WORDS = {3: ir.I32, 4: ir.I64}
 _NARROW = {5: ir.I8, 6: ir.I16}

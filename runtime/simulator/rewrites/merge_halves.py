@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import I16, Block, Function, Instruction, Operand, vector
+from triton_xe import llvm as ir
+from triton_xe.llvm import I16, Block, Function, Instruction, Operand, vector
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 
 _HALF = 16

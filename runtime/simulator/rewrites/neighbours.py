@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, vector
+from triton_xe.llvm import Block, Function, Instruction, Operand, vector
 
 _PAIRED = frozenset("fadd fmul add mul and or xor".split())
 _Taken = tuple[Operand, int]

@@ -18,8 +18,8 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, vector
+from triton_xe import llvm as ir
+from triton_xe.llvm import Block, Function, Instruction, Operand, vector
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _ARITHMETIC = frozenset("fadd fsub fmul".split())

@@ -16,8 +16,8 @@ from dataclasses import replace
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.opencl import SUB_GROUP_ANY
 from triton_xe.intrinsics.own import ATOMIC_POLL
-from triton_xe.runtime.simulator.ir import I1, I32, I64, Builder, Function, Instruction
-from triton_xe.runtime.simulator.ir.records import constant
+from triton_xe.llvm import I1, I32, I64, Builder, Function, Instruction
+from triton_xe.llvm.records import constant
 
 TURN_NS = 10
 """Nanoseconds that a turn of such a loop counts for, as in the function itself."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, substitute
+from triton_xe import llvm as ir
+from triton_xe.llvm import Block, Function, Instruction, Operand, substitute
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
 _CASTS = frozenset("sext zext trunc".split())

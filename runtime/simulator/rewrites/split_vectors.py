@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe import llvm as ir
+from triton_xe.llvm import Block, Function, Instruction, Operand
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 
 SUMS = frozenset("fadd fsub fmul".split())

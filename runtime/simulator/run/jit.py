@@ -1,7 +1,8 @@
 """Compile host modules with LLVM, cache the objects on disk, and load them into the process.
 
 Objects are cached in `<cache>/simulator` (`code_cache`); the key hashes the module text, the host
-CPU, llvmlite's version and the sources of this package and of the tables of devices and intrinsics.
+CPU, llvmlite's version and the sources of this package, of `triton_xe.llvm`, and of the tables of
+devices and intrinsics.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _lock = ForkLock()
 
 @cache
 def source_hash() -> str:
-    """Hash of the sources that objects depend on: the simulator's, and tables that it uses."""
-    tables = [_file_of(f"triton_xe.{table}") for table in ("hardware", "intrinsics")]
+    """Hash of the sources that objects depend on: the simulator's, and packages that it uses."""
+    tables = [_file_of(f"triton_xe.{table}") for table in ("hardware", "intrinsics", "llvm")]
 
     def files() -> list[str]:
         folders = Path(__file__).parents[1], *(Path(table).parent for table in tables)

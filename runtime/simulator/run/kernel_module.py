@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from triton_xe import llvm as ir
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.provenance import (
     NOWHERE,
@@ -20,7 +21,6 @@ from triton_xe.runtime.simulator.analysis.provenance import (
 )
 from triton_xe.runtime.simulator.analysis.waits import changes
 from triton_xe.runtime.simulator.host_kernel import HostKernel, Part
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.inline_helpers import without_halves
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global

@@ -21,7 +21,7 @@ from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.simulator import ir
+    from triton_xe import llvm as ir
     from triton_xe.runtime.simulator.run.kernel_module import KernelModule
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 

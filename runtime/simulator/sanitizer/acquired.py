@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from triton_xe.runtime.simulator.ir import I1, I64
-from triton_xe.runtime.simulator.ir.values import Value, Variable
+from triton_xe.llvm import I1, I64
+from triton_xe.llvm.values import Value, Variable
 from triton_xe.runtime.simulator.sanitizer import clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.records import Checks

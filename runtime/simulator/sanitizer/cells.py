@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.llvm.values import Value
 
 Cells = TypeVar("Cells", Value, int)
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triton_xe.llvm import I1, I8, I32, I64, integers, poison, vector
+from triton_xe.llvm.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.context import Code, Context
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, integers, poison, vector
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import cells, clocks, phases
 from triton_xe.runtime.simulator.sanitizer import state as s

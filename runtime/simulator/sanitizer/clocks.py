@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64
-from triton_xe.runtime.simulator.ir.values import Memory, Value
+from triton_xe.llvm import I1, I32, I64
+from triton_xe.llvm.values import Memory, Value
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.records import Checks

@@ -24,9 +24,11 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
+from triton_xe import llvm as ir
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm import Block, Builder, Function, Instruction, Operand, Type
+from triton_xe.llvm.values import Value, Values
 from triton_xe.runtime.simulator.analysis import sources
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.numbers import (
@@ -37,8 +39,6 @@ from triton_xe.runtime.simulator.analysis.numbers import (
 )
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.analysis.provenance import Read, read_for
-from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
-from triton_xe.runtime.simulator.ir.values import Value, Values
 from triton_xe.runtime.simulator.sanitizer.plan import (
     BROKEN,
     NONE,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_WRITE, LSC_2D_BLOCK_WRITE_PAYLOAD
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm import I64, PTR, Instruction, Operand, constant, vector
+from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I64, PTR, Instruction, Operand, constant, vector
-from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
 from triton_xe.runtime.simulator.sanitizer.instrument import (

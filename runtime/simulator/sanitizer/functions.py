@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from triton_xe.runtime.simulator.ir import I64, Function
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.llvm import I64, Function
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Value
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer import (
     acquired,

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find, genisa
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.records import Instruction, Operand, constant
+from triton_xe.llvm.types import I1, I8, I32, I64, PTR, Type
+from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, Type
-from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, array, integers, vector
-from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.llvm import I1, I8, I32, I64, array, integers, vector
+from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (

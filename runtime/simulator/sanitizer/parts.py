@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     I1,
     I8,
     I32,
@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.ir import (
     integers,
     vector,
 )
-from triton_xe.runtime.simulator.ir.values import Memory, Value
+from triton_xe.llvm.values import Memory, Value
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,

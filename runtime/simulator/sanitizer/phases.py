@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, integers, vector
-from triton_xe.runtime.simulator.ir.values import Memory, Value
+from triton_xe.llvm import I1, I32, I64, integers, vector
+from triton_xe.llvm.values import Memory, Value
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import GROUP, PHASE, WARP
 from triton_xe.runtime.simulator.sanitizer.records import Checks

@@ -7,8 +7,8 @@ from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from triton_xe.llvm import Function, Operand
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
-from triton_xe.runtime.simulator.ir import Function, Operand
 from triton_xe.runtime.simulator.trace.tracing import Site
 
 SEARCHED = -1

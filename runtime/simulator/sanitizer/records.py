@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
+from triton_xe.llvm import I32, I64, constant, vector
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.context import Code, Context
-from triton_xe.runtime.simulator.ir import I32, I64, constant, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.state import Joined, Reader, Word

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.llvm import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
+from triton_xe.llvm.builder import Routine
 from triton_xe.runtime.simulator.library.symbols import symbol
 
 # --- 64-bit words ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from operator import or_
 
 import numpy as np
 
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.llvm import (
     FALSE,
     I1,
     I8,
@@ -25,8 +25,8 @@ from triton_xe.runtime.simulator.ir import (
     integers,
     vector,
 )
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes

@@ -35,8 +35,8 @@ which can only hide a race.
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I8, I32, I64, integers
-from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.llvm import I8, I32, I64, integers
+from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (

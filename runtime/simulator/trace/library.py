@@ -8,10 +8,10 @@ memory: passes over its banks).
 from __future__ import annotations
 
 from triton_xe.hardware.memory import SLM_BANKS
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, Function, vector
+from triton_xe.llvm.builder import Routine
+from triton_xe.llvm.values import Memory, Value
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Function, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Value
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.functions import write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREFIX
-from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, I32, I64, Type, vector
+from triton_xe.llvm.records import Instruction, Operand, constant
+from triton_xe.llvm.types import I1, I32, I64, Type, vector
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.library import RECORD, record_lanes
 from triton_xe.runtime.simulator.trace.tracing import Site

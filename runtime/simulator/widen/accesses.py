@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
+from triton_xe import llvm as ir
+from triton_xe.llvm import VOID, Operand, Type, constant, vector, zero
 from triton_xe.runtime.simulator.library import lanes as library
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import ids
+from triton_xe.llvm.records import CASTS, Instruction, Operand, constant
+from triton_xe.llvm.types import I8, I32, I64, VOID
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
-from triton_xe.runtime.simulator.ir.records import CASTS, Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I8, I32, I64, VOID
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.values import Uniform
 from triton_xe.runtime.simulator.widen.widener import Widener

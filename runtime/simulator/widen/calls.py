@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.definitions import block_1d, ids
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
+from triton_xe.llvm.types import I1, I8, I64, VOID, Type, struct
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
-from triton_xe.runtime.simulator.ir.types import I1, I8, I64, VOID, Type, struct
 from triton_xe.runtime.simulator.sanitizer.definedness_rules import RULES as SHADOW_RULES
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     after_barrier,

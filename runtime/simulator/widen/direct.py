@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions.block_2d import block_read
+from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.library.names import Preparation
 
 _KINDS = ("f16", "bf16")

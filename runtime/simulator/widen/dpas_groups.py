@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
-from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices

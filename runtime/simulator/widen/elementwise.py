@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from triton_xe.runtime.simulator import ir
+from triton_xe import llvm as ir
+from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
-from triton_xe.runtime.simulator.ir import Instruction, Operand
-from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 from triton_xe.runtime.simulator.widen.parts import Shared
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from triton_xe.runtime.simulator import ir
+from triton_xe import llvm as ir
+from triton_xe.llvm.records import Block, Function, Instruction, Operand, constant
+from triton_xe.llvm.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
 from triton_xe.runtime.simulator.analysis.orders import memory_orders
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
@@ -13,8 +15,6 @@ from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables
 from triton_xe.runtime.simulator.context import Context, tiles_offset
 from triton_xe.runtime.simulator.host_kernel import ENTRY
-from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read_back

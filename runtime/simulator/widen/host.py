@@ -12,9 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from triton_xe import llvm as ir
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap
 from triton_xe.hardware.target import Target
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.printer import print_module
+from triton_xe.llvm.records import Function, undefined_calls
+from triton_xe.llvm.types import I32, I64
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.in_place import stores_in_place
@@ -23,9 +26,6 @@ from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
-from triton_xe.runtime.simulator.ir.printer import print_module
-from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
-from triton_xe.runtime.simulator.ir.types import I32, I64
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm import Function, Instruction, Operand
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     is_atomic_helper,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.opencl import LANE_ID, SUB_GROUP_ID
 from triton_xe.intrinsics.spirv import ATOMIC_LOAD, MEMORY_BARRIER
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.builder import Builder, Routine
+from triton_xe.llvm.records import Function, Instruction, Operand, constant
+from triton_xe.llvm.types import I1, I8, I32, I64, PTR, VOID, Type
+from triton_xe.llvm.values import Writer
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.builder import Builder, Routine
-from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, VOID, Type
-from triton_xe.runtime.simulator.ir.values import Writer
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import state as sanitizer
 from triton_xe.runtime.simulator.sanitizer.instrument import (

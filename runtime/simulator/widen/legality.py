@@ -7,8 +7,8 @@ from triton_xe.hardware import block_2d, dpas
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.genisa import DPAS
+from triton_xe.llvm import Instruction
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.ir import Instruction
 from triton_xe.runtime.simulator.widen.parts import BlockArguments
 from triton_xe.runtime.simulator.widen.widener import Widener
 

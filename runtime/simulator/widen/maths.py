@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.mangling import is_unsigned
-from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import F32, I1, I32, integer, with_elements
-from triton_xe.runtime.simulator.ir.values import Values
+from triton_xe.llvm.records import Instruction, Operand, constant
+from triton_xe.llvm.types import F32, I1, I32, integer, with_elements
+from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.library.maths import SHORT, function
 from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
 from triton_xe.runtime.simulator.library.symbols import symbol

@@ -12,11 +12,11 @@ from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import block_2d
+from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
+from triton_xe.llvm.types import I32, I64, PTR, VOID, vector
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
-from triton_xe.runtime.simulator.ir.types import I32, I64, PTR, VOID, vector
 from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import Preparation, preparations
 from triton_xe.runtime.simulator.library.symbols import symbol

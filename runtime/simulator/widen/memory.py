@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from triton_xe.runtime.simulator import ir
+from triton_xe import llvm as ir
+from triton_xe.llvm import Instruction, Operand, Type, constant
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.analysis.shapes import Table
 from triton_xe.runtime.simulator.analysis.shared_image import STEP
-from triton_xe.runtime.simulator.ir import Instruction, Operand, Type, constant
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     checking,
     guarded,

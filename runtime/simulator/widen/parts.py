@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triton_xe.hardware import dpas
+from triton_xe.llvm import Instruction, Operand
 from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
-from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.library.names import Preparation
 from triton_xe.runtime.simulator.widen.values import Tabled, Value
 

@@ -10,10 +10,10 @@ import numpy as np
 from triton_xe.intrinsics import find, genisa, spirv
 from triton_xe.intrinsics.definitions import subgroup as definitions
 from triton_xe.intrinsics.mangling import is_unsigned
+from triton_xe.llvm.records import Instruction, Operand, constant, splat
+from triton_xe.llvm.types import F32, I8, I32, Type, integer, vector
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import fold_binary
-from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant, splat
-from triton_xe.runtime.simulator.ir.types import F32, I8, I32, Type, integer, vector
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.widen.values import Tabled, Uniform, Value, Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener

@@ -7,13 +7,13 @@ or, with `READY`, a point where it may continue before the others arrive.
 
 from __future__ import annotations
 
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import Effect, Family, find
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.builder import Builder
+from triton_xe.llvm.records import Instruction, Operand, constant
+from triton_xe.llvm.types import I8, I32, I64, PTR, TOKEN, integer
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.context import READY, Context
-from triton_xe.runtime.simulator.ir.builder import Builder
-from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, TOKEN, integer
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, SITES_AT, Widener
 
 _SLM, _PRIVATE = 3, 0

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from triton_xe.llvm import Instruction, Operand, Type, vector
 from triton_xe.runtime.simulator.analysis.shapes import Table
-from triton_xe.runtime.simulator.ir import Instruction, Operand, Type, vector
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from typing import NoReturn, TypeGuard
 
 import numpy as np
 
+from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
-from triton_xe.runtime.simulator import ir
+from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
+from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, Table, normalise
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
-from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared, Stored

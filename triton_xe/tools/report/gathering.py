@@ -15,8 +15,13 @@ from triton_xe.hardware.target import target as find_target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import Prediction, predict
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.estimate.launch_work import DEFAULT_REGISTERS, Kernel, sampled, work_of
-from triton_xe.runtime.estimate.lines import Cost, line_costs
+from triton_xe.runtime.simulator.estimate.launch_work import (
+    DEFAULT_REGISTERS,
+    Kernel,
+    sampled,
+    work_of,
+)
+from triton_xe.runtime.simulator.estimate.lines import Cost, line_costs
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from python.test.simulator.widen.test_simulated_matmul import matmul_text
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 

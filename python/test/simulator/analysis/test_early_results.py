@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 
 P = "ptr addrspace(1)"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P
+from triton_xe.llvm import PTR, VOID, Block, Instruction, Operand
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.ir import PTR, VOID, Block, Instruction, Operand
 
 Text = Callable[..., str]
 ROWS, COLUMNS, K = 8, 16, 64

@@ -12,11 +12,11 @@ import triton
 import triton.language as tl
 
 from python.test.gemm.pairwise import settings
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.simulator import device as simulated
 from triton_xe.runtime.simulator.analysis import in_step
 from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
-from triton_xe.runtime.simulator.ir.parser import parse_module
 
 Text = Callable[..., str]
 P, S = "ptr addrspace(1)", "ptr addrspace(3)"

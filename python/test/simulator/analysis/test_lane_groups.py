@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from triton_xe.llvm import PTR
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.records import Operand
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.ir import PTR
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.records import Operand
 
 P = "ptr addrspace(1)"
 ROWS = """

@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.observers import observers
-from triton_xe.runtime.simulator.ir.parser import parse_module
 
 MODULE = """
 define spir_kernel void @k(ptr addrspace(1) %p, ptr addrspace(3) %s) {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.provenance import pointer_roots
-from triton_xe.runtime.simulator.ir.parser import parse_module
 
 G, S = "ptr addrspace(1)", "ptr addrspace(3)"
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.records import Operand
+from triton_xe.llvm.types import integer
 from triton_xe.runtime.simulator.analysis import shapes as analysis
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.records import Operand
-from triton_xe.runtime.simulator.ir.types import integer
 
 LANES, BITS, WIDER = 16, 8, 16
 Values = NDArray[np.int64]

@@ -13,10 +13,10 @@ import pytest
 
 from python.test.simulator.conftest import aligned
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.context import HEAD_BYTES
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
-from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.symbols import parts, symbol

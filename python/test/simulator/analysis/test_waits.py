@@ -5,8 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.waits import waits
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 

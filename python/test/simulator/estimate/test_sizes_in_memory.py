@@ -8,7 +8,7 @@ from triton.backends.compiler import GPUTarget
 
 from benchmarks.loops import ROWS
 from triton_xe.hardware.target import target
-from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.model.traffic import waves
-from triton_xe.runtime.estimate.footprints import MANY, SPAN, _different
-from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
-from triton_xe.runtime.estimate.numbers import terms_of
-from triton_xe.runtime.estimate.program import Program
-from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.estimate.footprints import MANY, SPAN, _different
+from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.simulator.estimate.numbers import terms_of
+from triton_xe.runtime.simulator.estimate.program import Program
+from triton_xe.runtime.simulator.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
 HEAD = """

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from python.test.host_loops import loop_over
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.library import maths
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu

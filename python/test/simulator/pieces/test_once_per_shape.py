@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe import llvm as ir
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.pieces import once_per_shape
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.run.kernel_module import canonical

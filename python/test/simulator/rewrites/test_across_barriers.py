@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from triton_xe.hardware.target import target
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.host_kernel import HostKernel
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.widen.host import translate
 

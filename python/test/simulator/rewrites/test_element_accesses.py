@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from triton_xe.llvm import Function
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.ir import Function
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
 
 P = "ptr addrspace(1)"

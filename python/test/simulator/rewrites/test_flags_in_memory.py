@@ -5,8 +5,8 @@ import pytest
 import triton
 import triton.language as tl
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 
 KEPT = """

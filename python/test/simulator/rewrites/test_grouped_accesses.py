@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.grouped_accesses import grouped_accesses
 
 P = "ptr addrspace(1)"

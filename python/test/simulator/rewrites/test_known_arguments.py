@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from triton_xe.runtime.simulator.ir import Function
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm import Function
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 
 P = "ptr addrspace(1)"

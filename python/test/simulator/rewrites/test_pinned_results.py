@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 

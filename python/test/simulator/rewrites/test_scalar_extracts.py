@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 
 P = "ptr addrspace(1)"

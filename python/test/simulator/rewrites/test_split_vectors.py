@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.ir import Function
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm import Function
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 

@@ -13,7 +13,7 @@ import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.sanitizer import instrument, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Word

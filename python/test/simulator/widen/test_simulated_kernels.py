@@ -14,8 +14,8 @@ import pytest
 from triton_xe import hardware, intrinsics
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import target
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.widen import accesses, function, host

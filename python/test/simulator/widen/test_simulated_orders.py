@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical

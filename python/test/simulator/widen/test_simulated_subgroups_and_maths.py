@@ -12,8 +12,8 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.intrinsics.definitions import conversions, subgroup
+from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.widen.host import translate
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
+from triton_xe.llvm import Block, Instruction
 from triton_xe.model.work import Issue
-from triton_xe.runtime.estimate.sites import ACCESSES, MESSAGES
-from triton_xe.runtime.simulator.ir import Block, Instruction
+from triton_xe.runtime.simulator.estimate.sites import ACCESSES, MESSAGES
 
 _FLOAT = frozenset(
     "fadd fsub fmul fneg fcmp fptrunc fpext sitofp uitofp fptosi fptoui".split())

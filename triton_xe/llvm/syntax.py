@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm.records import (
     ASSEMBLY,
     BINARY,
     CASTS,
@@ -19,8 +19,8 @@ from triton_xe.runtime.simulator.ir.records import (
     is_spelled,
     quoted,
 )
-from triton_xe.runtime.simulator.ir.tokens import Line
-from triton_xe.runtime.simulator.ir.types import (
+from triton_xe.llvm.tokens import Line
+from triton_xe.llvm.types import (
     I1,
     VOID,
     Type,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from triton_xe.runtime.estimate.numbers import (
+from triton_xe.llvm import Instruction
+from triton_xe.runtime.simulator.estimate.numbers import (
     Known,
     Sum,
     binary,
@@ -21,7 +22,6 @@ from triton_xe.runtime.estimate.numbers import (
     shuffled,
     times,
 )
-from triton_xe.runtime.simulator.ir import Instruction
 
 Computed = Callable[[Sequence[Known]], Known]
 _CASTS = frozenset("zext sext trunc ptrtoint inttoptr bitcast addrspacecast freeze".split())

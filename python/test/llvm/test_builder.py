@@ -5,9 +5,9 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import F32, I1, I8, I32, I64, PTR, VOID, Builder, define, vector
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe import llvm as ir
+from triton_xe.llvm import F32, I1, I8, I32, I64, PTR, VOID, Builder, define, vector
+from triton_xe.llvm.printer import print_module
 
 
 def verified(b: Builder) -> str:

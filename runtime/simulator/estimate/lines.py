@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from triton_xe.llvm import Module
 from triton_xe.model.time import OVERLAP, Prediction
-from triton_xe.runtime.estimate.costs import cost_of
-from triton_xe.runtime.estimate.footprints import moved
-from triton_xe.runtime.estimate.launch_work import Kernel
-from triton_xe.runtime.estimate.walk import Walk
-from triton_xe.runtime.simulator.ir import Module
+from triton_xe.runtime.simulator.estimate.costs import cost_of
+from triton_xe.runtime.simulator.estimate.footprints import moved
+from triton_xe.runtime.simulator.estimate.launch_work import Kernel
+from triton_xe.runtime.simulator.estimate.walk import Walk
 
 Line = tuple[str, int]
 PIPES = {"dpas": "xmx", "fp": "fp", "integer": "int", "maths": "math", "messages": "send",

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.estimate.computing import Computed, computed, is_same
-from triton_xe.runtime.estimate.numbers import Known, constant
-from triton_xe.runtime.estimate.sites import ACCESSES, Site, is_message
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe.llvm import Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.estimate.computing import Computed, computed, is_same
+from triton_xe.runtime.simulator.estimate.numbers import Known, constant
+from triton_xe.runtime.simulator.estimate.sites import ACCESSES, Site, is_message
 
 _ADVANCES = frozenset("add sub getelementptr inttoptr ptrtoint freeze".split())
 """Instructions that keep the step of a counter constant."""

@@ -19,16 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir import folding
-from triton_xe.runtime.simulator.ir.builder import Builder, Routine
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm import folding
+from triton_xe.llvm.builder import Builder, Routine
+from triton_xe.llvm.records import (
     TERMINATORS,
     Function,
     Instruction,
     Operand,
     constant,
 )
-from triton_xe.runtime.simulator.ir.types import (
+from triton_xe.llvm.types import (
     I1,
     I8,
     I64,

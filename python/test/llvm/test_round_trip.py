@@ -9,8 +9,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from python.test.simulator import host_kernels
-from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 _EVERYTHING = """

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm.records import (
     Function,
     Global,
     Instruction,
     quoted,
     undefined_calls,
 )
-from triton_xe.runtime.simulator.ir.syntax import write_instruction
+from triton_xe.llvm.syntax import write_instruction
 
 
 def print_module(functions: Iterable[Function], variables: Iterable[Global] = ()) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm.records import (
     Block,
     Function,
     Instruction,
@@ -29,7 +29,7 @@ from triton_xe.runtime.simulator.ir.records import (
     poison,
     zero,
 )
-from triton_xe.runtime.simulator.ir.types import (
+from triton_xe.llvm.types import (
     I1,
     I8,
     I32,

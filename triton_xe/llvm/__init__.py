@@ -3,8 +3,8 @@
 The subset is what a triton-xe module, or the host code generated from it, may contain.
 """
 
-from triton_xe.runtime.simulator.ir.builder import Builder, Parameter, define
-from triton_xe.runtime.simulator.ir.records import (
+from triton_xe.llvm.builder import Builder, Parameter, define
+from triton_xe.llvm.records import (
     ACCESSES,
     ASSEMBLY,
     ATOMICS,
@@ -27,7 +27,7 @@ from triton_xe.runtime.simulator.ir.records import (
     undefined_calls,
     zero,
 )
-from triton_xe.runtime.simulator.ir.types import (
+from triton_xe.llvm.types import (
     F16,
     F32,
     F64,

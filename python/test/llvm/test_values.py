@@ -12,10 +12,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.ir import F64, I1, I32, I64, PTR, VOID, Type, integer, vector
-from triton_xe.runtime.simulator.ir.builder import Routine, define
-from triton_xe.runtime.simulator.ir.printer import print_module
-from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
+from triton_xe.llvm import F64, I1, I32, I64, PTR, VOID, Type, integer, vector
+from triton_xe.llvm.builder import Routine, define
+from triton_xe.llvm.printer import print_module
+from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.run.jit import NativeCode, compile_object
 
 

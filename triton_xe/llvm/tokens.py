@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
+from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Operand, Type
+from triton_xe.llvm import Operand, Type
 
 _TOKEN = re.compile(
     r'[%@]"[^"]*"|[%@][-\w$.]+|c?"[^"]*"|![\w.]*|#\d+|0x[HKMLR]?[0-9A-Fa-f]+'

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family
-from triton_xe.runtime.estimate.numbers import Known, Numbers, Sum, full, plain, terms_of
-from triton_xe.runtime.estimate.walk import Mask, Message, Walk
+from triton_xe.runtime.simulator.estimate.numbers import Known, Numbers, Sum, full, plain, terms_of
+from triton_xe.runtime.simulator.estimate.walk import Mask, Message, Walk
 
 LINE = 64
 COUNTED = 6

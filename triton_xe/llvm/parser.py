@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
-from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
-from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
+from triton_xe import llvm as ir
+from triton_xe.llvm import Block, Function, Instruction, Operand, Type
+from triton_xe.llvm.syntax import read_expression, read_instruction
+from triton_xe.llvm.tokens import TYPES, Line
 from triton_xe.spirv import (
     ADDED_NODE,
     DEFINED_NODES,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.llvm import Instruction, Operand
 
 MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC, Family.HELPER)
 SLM_SPACE = 3

@@ -8,8 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from triton_xe.runtime.simulator.ir.records import Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, Type, with_elements
+from triton_xe.llvm.records import Operand, constant
+from triton_xe.llvm.types import I1, Type, with_elements
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,

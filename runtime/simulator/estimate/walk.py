@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.definitions.block_2d import FIELDS
-from triton_xe.runtime.estimate.numbers import (
+from triton_xe.llvm import Instruction, Operand
+from triton_xe.runtime.simulator.estimate.numbers import (
     Known,
     Numbers,
     Sum,
@@ -31,9 +32,8 @@ from triton_xe.runtime.estimate.numbers import (
     plus,
     terms_of,
 )
-from triton_xe.runtime.estimate.program import Program, Step
-from triton_xe.runtime.estimate.sites import Site
-from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.runtime.simulator.estimate.program import Program, Step
+from triton_xe.runtime.simulator.estimate.sites import Site
 
 Mask = NDArray[np.bool_]
 Payload = Mapping[str, Numbers | None]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator.ir.types import I1, Type, pointer, vector
+from triton_xe.llvm.types import I1, Type, pointer, vector
 
 _LOCATION = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
 _PLAIN = re.compile(r"[-\w.$]+")

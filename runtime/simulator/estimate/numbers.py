@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.runtime.simulator.ir import Operand, Type
+from triton_xe.llvm import Operand, Type
 
 Numbers = NDArray[np.int64]
 _NARROW = {8: np.int8, 16: np.int16, 32: np.int32}

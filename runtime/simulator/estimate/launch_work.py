@@ -12,11 +12,11 @@ import numpy as np
 from triton_xe.hardware.residency import groups_held
 from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
-from triton_xe.runtime.estimate.costs import issue_of
-from triton_xe.runtime.estimate.footprints import Surface, flat, footprints_of
-from triton_xe.runtime.estimate.numbers import Numbers
-from triton_xe.runtime.estimate.program import Program
-from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.estimate.costs import issue_of
+from triton_xe.runtime.simulator.estimate.footprints import Surface, flat, footprints_of
+from triton_xe.runtime.simulator.estimate.numbers import Numbers
+from triton_xe.runtime.simulator.estimate.program import Program
+from triton_xe.runtime.simulator.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_places
 
