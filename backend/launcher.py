@@ -20,7 +20,7 @@ from triton_xe import knobs
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
-from triton_xe.runtime import arrays, surroundings
+from triton_xe.runtime import arrays, observers
 from triton_xe.runtime.debug_buffer import DebugBuffer
 from triton_xe.runtime.native.arguments import make_direct_launcher
 
@@ -141,7 +141,7 @@ def make_launch(
         "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
         "pointer": pointers.pointer, "descriptor": pointers.descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
-        "record": record, "names": writer.names, "keep": surroundings.keep,
+        "record": record, "names": writer.names, "keep": observers.keep,
         "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
     }
     source = writer.source(tuple(f"a{i}" for i in range(len(signature))))

@@ -16,7 +16,7 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
-from triton_xe.runtime import surroundings
+from triton_xe.runtime import observers
 
 HEADER_BYTES, RECORD_BYTES = 32, 32
 SHOWN_FAILURES = 8
@@ -53,7 +53,7 @@ class DebugBuffer:
         With `TRITON_XE_ASSERT=abort` the failure is printed to stderr and the process ends.  For a
         launch captured into a simulated graph, each replay reports.
         """
-        if surroundings.keep(self, self._report_replay):
+        if observers.keep(self, self._report_replay):
             return
         try:
             self._device.synchronize()

@@ -8,7 +8,7 @@ import pytest
 from triton_xe import triton_versions
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import target
-from triton_xe.runtime.surroundings import REASONS, Reason
+from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
 
@@ -71,6 +71,6 @@ def needed(monkeypatch):
         return general(self, failing)
 
     monkeypatch.setattr(Versions, "general", noted)
-    before, REASONS[Reason.MAPPED] = REASONS[Reason.MAPPED], 1
+    python = Observer(is_active=True)
     yield found
-    REASONS[Reason.MAPPED] = before
+    python.close()

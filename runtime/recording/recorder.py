@@ -27,7 +27,7 @@ import numpy as np
 from triton_xe import __version__, knobs
 from triton_xe.errors import DeviceError
 from triton_xe.locks import Lock
-from triton_xe.runtime import arrays, surroundings
+from triton_xe.runtime import arrays, observers
 from triton_xe.runtime.device import MemoryBlock as Block
 from triton_xe.runtime.recording import folder as folders
 from triton_xe.runtime.recording import memory
@@ -121,7 +121,7 @@ class Recorder:
         graph.
         """
         start = partial(self._launch, loaded, names, grid, values, tensors, how)
-        around = surroundings.wanted() if loaded.device.is_simulated else None
+        around = observers.wanted() if loaded.device.is_simulated else None
         if around is None:
             start()
         else:

@@ -18,8 +18,8 @@ from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target
 from triton_xe.model.rates import PRODUCTS, Rates
 from triton_xe.runtime import native
+from triton_xe.runtime.observers import OBSERVERS
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
-from triton_xe.runtime.surroundings import REASONS, Reason
 
 if TYPE_CHECKING:
     from triton_xe.model.time import Prediction
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.estimate.walk import Walk
 
     NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
-
-Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
-WATCHERS: list[Watcher] = []
-"""Callbacks for each launch: kernel, grid, arguments, and True if it runs (else timed only)."""
 
 _SMALLEST_MS = 1e-6
 _MOST_RECENT, _MOST_NOTED = 256, 4096
@@ -75,8 +71,8 @@ class DeviceClock:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> None:
         """Note a launch."""
-        for watcher in WATCHERS:
-            watcher(kernel, grid, arguments, not self.is_dry())
+        for observer in OBSERVERS:
+            observer.note(kernel, grid, arguments, not self.is_dry())
         key = (kernel.serial, grid, *arguments)
         noted = self._recent.get(key)
         if self._journal is not None and self._journal.count >= _MOST_RECENT:
@@ -251,12 +247,6 @@ class DeviceClock:
         pointers = kernel.pointer_arguments
         scalars = tuple(v for k, v in enumerate(arguments) if k not in pointers)
         return (kernel.serial, grid, scalars, len({arguments[k] for k in pointers}))
-
-
-def tell(watcher: Watcher) -> None:
-    """Call `watcher` for each launch from here on."""
-    WATCHERS.append(watcher)
-    REASONS[Reason.WATCHED] = 1
 
 
 @cache

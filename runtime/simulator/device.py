@@ -28,7 +28,7 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
-from triton_xe.runtime import native, surroundings, torch_xpu
+from triton_xe.runtime import native, observers, torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
 from triton_xe.runtime.native.arguments import format_of, read_tensors
@@ -196,7 +196,7 @@ class SimulatedKernel:
         if self is not like and like.versions is not None:
             is_short = like.versions.loaded.get(True) is self
             setattr(like.launch_state, "short_rows" if is_short else "general", self.launch_state)
-        surroundings.tell(native.launch)
+        observers.tell(native.launch)
         native.launch.read_limits(*knobs.launch_limits())
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "nn"):
@@ -378,7 +378,7 @@ class SimulatedDevice:
         if plain and self._is_plain() and self._run_plainly(kernel, grid, args):
             return
         work = Work(grid, args, tensors, cooperative, programs)
-        around = surroundings.wanted() if surroundings.SURROUNDINGS else None
+        around = observers.wanted()
         if around is None:
             self._start(kernel, work, sanitize)
         else:
@@ -386,7 +386,7 @@ class SimulatedDevice:
 
     def _is_plain(self) -> bool:
         """True if nothing observes a launch: checks, traces, recorders, maps of unwritten bytes."""
-        return (knobs.plain_launches() and not self.is_dry and surroundings.wanted() is None
+        return (knobs.plain_launches() and not self.is_dry and observers.wanted() is None
                 and not torch_xpu.has_maps())
 
     def _run_plainly(

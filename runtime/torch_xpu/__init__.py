@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
+from triton_xe.runtime.observers import Observer
 
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
@@ -103,8 +104,8 @@ def unwritten_of(pointer: int) -> Unwritten | None:
     return library.unwritten_of(pointer) if library else None
 
 
-_tracks = False
-"""True if any launch has requested to track unwritten memory."""
+unwritten_maps = Observer()
+"""Active once a launch has requested to track unwritten memory."""
 
 
 def has_maps() -> bool:
@@ -112,7 +113,7 @@ def has_maps() -> bool:
     library = loaded()
     if library is None or not library.functions.xe_maps():
         return False
-    if not _tracks:
+    if not unwritten_maps.is_active:
         track_writes()
     return True
 
@@ -126,13 +127,9 @@ def mark_block(pointer: int) -> None:
 
 def track_writes() -> None:
     """Track which bytes are unwritten, for blocks that are allocated from here on."""
-    global _tracks
     library = loaded()
     if library is not None:
-        _tracks = True
-        from triton_xe.runtime.surroundings import REASONS, Reason
-
-        REASONS[Reason.MAPPED] = 1
+        unwritten_maps.is_active = True
         library.functions.xe_track_writes()
 
 

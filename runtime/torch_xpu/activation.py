@@ -14,7 +14,6 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.selection import Selection
-from triton_xe.runtime.surroundings import SURROUNDINGS
 from triton_xe.runtime.torch_xpu import compilation
 from triton_xe.runtime.torch_xpu.autograd_threads import wait_at_exit
 from triton_xe.runtime.torch_xpu.library import Library, load
@@ -85,7 +84,6 @@ def activate(chosen: Selection, path: Path) -> None:
         properties = tuple(without_uuid(each) for each in properties)
     _loaded, _targets = made, chosen_targets
     bindings = Bindings(made, properties)
-    SURROUNDINGS.append(bindings.launches)
     _extend_torch(bindings.names())
     wait_at_exit()
 

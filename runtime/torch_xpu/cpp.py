@@ -19,7 +19,7 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import UnsupportedError
-from triton_xe.runtime import surroundings
+from triton_xe.runtime import observers
 from triton_xe.runtime.debug_buffer import DebugBuffer
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.torch_xpu import compilation
@@ -124,7 +124,7 @@ class Kernel:
         reports = DebugBuffer(self.device, self.name, self.sites) if self.sites else None
         values += [each.pointer for each in (*blocks, *filter(None, (reports,)))]
         self.start(grid, values, stream=stream)
-        if not surroundings.keep(blocks):
+        if not observers.keep(blocks):
             for block in blocks:
                 block.free()
         if reports:

@@ -14,25 +14,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from triton_xe.runtime.surroundings import REASONS, Reason, leave_to_python
+from triton_xe.runtime.observers import Observer, leave_to_python
 from triton_xe.runtime.torch_xpu.library import Library
 
 Pool = tuple[int, int]
 Launch = Callable[[], None]
 
 
-class Launches:
+class Launches(Observer):
     """Hooks around a launch while torch captures a graph or profiles."""
 
     def __init__(self, library: Library) -> None:
+        super().__init__()
         self.functions = library.functions
         self.graph: Captured | None = None
         self._profiling = ctypes.c_int.in_dll(library.functions, "xe_profiling")
-        leave_to_python(ctypes.addressof(self._profiling), 1)
+        leave_to_python(ctypes.addressof(self._profiling))
         self._known = threading.local()
         """True if the current launch has hooks already: its recorder was given them."""
 
-    def wanted(self) -> bool:
+    def wants_launch(self) -> bool:
         some = self.graph is not None or bool(self._profiling.value)
         return some and not getattr(self._known, "launch", False)
 
@@ -134,7 +135,7 @@ class Graphs:
 
     def _capture(self, graph: Captured | None) -> None:
         self.launches.graph = graph
-        REASONS[Reason.CAPTURED] = graph is not None
+        self.launches.is_active = graph is not None
 
     def end(self, captured: Captured) -> None:
         self._capture(None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ import triton.language as tl
 
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime import native, surroundings, torch_xpu
-from triton_xe.runtime.simulator import clock as clocks
+from triton_xe.runtime import native, torch_xpu
+from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.simulator import device as simulated
 from triton_xe.runtime.simulator.run import watchdog
-from triton_xe.runtime.surroundings import Reason
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -82,15 +80,13 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     for name in ("SANITIZE", "SHUFFLE", "TRACE", "TIME_LIMIT", "THREADS"):
         monkeypatch.delenv(f"TRITON_XE_{name}", raising=False)
     # tensors of checked tests that are still alive keep launches from compiled code
-    monkeypatch.setattr(torch_xpu, "_tracks", False)
     monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
-    before, surroundings.REASONS[Reason.MAPPED] = surroundings.REASONS[Reason.MAPPED], 0
-    yield Seen(monkeypatch)
-    surroundings.REASONS[Reason.MAPPED] = before
+    monkeypatch.setattr(torch_xpu.unwritten_maps, "is_active", False)
+    return Seen(monkeypatch)
 
 
 def doubled(x: Any, n: int | None = None) -> Any:
@@ -174,12 +170,12 @@ def test_what_python_must_see(
         left()
     with pytest.raises(ValueError, match="'x' is a tensor on cpu"):
         doubled(here)
-    with monkeypatch.context() as changed:
-        told: list[Any] = []
-        changed.setattr(clocks, "WATCHERS", [])
-        clocks.tell(lambda *launch: told.append(launch))
-        assert left() == len(told) == 1
-    surroundings.REASONS[Reason.WATCHED] = 0
+    told: list[Any] = []
+    watcher = Observer(is_active=True)
+    monkeypatch.setattr(watcher, "note", lambda *launch: told.append(launch))
+    assert left() == len(told) == 1
+    watcher.close()
+    assert left() == 0
     device = devices.device(0)
     assert isinstance(device, simulated.SimulatedDevice)
     assert device.clock is not None

@@ -11,7 +11,8 @@ import threading
 import time
 
 from triton_xe.locks import Lock
-from triton_xe.runtime import native, surroundings
+from triton_xe.runtime import native
+from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.simulator.context import Code
 
 Words = ctypes.Array[ctypes.c_int64]
@@ -20,6 +21,8 @@ _waiting: dict[int, tuple[float, Words, int, int]] = {}
 """Watched launches; changed without a lock, because a dictionary operation is atomic."""
 _wake = threading.Event()
 _thread: threading.Thread | None = None
+_absent = Observer(is_active=True)
+"""Active without the thread, because compiled code could not end a launch after the time limit."""
 TICK = 0.05
 SLEEP = 10.0
 """Seconds between two checks of launches in compiled code, which do not wake this thread."""
@@ -52,7 +55,7 @@ def _start() -> None:
         if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_watch, name="xe-sim-watchdog", daemon=True)
             _thread.start()
-            surroundings.REASONS[surroundings.Reason.UNTIMED] = 0
+            _absent.is_active = False
 
 
 def _after_fork() -> None:
@@ -60,7 +63,7 @@ def _after_fork() -> None:
     global _thread, _wake
     _thread, _wake = None, threading.Event()
     _waiting.clear()
-    surroundings.REASONS[surroundings.Reason.UNTIMED] = 1
+    _absent.is_active = True
 
 
 os.register_at_fork(after_in_child=_after_fork)

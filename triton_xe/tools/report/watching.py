@@ -106,7 +106,7 @@ def watch(out: Path, script: Sequence[str]) -> None:
     """
     from triton import knobs as triton_knobs
 
-    from triton_xe.runtime.simulator import clock
+    from triton_xe.runtime.observers import Observer
     from triton_xe.tools.report import executed_lines
 
     variants: dict[str, dict[Variant, None]] = {}
@@ -121,15 +121,16 @@ def watch(out: Path, script: Sequence[str]) -> None:
     triton_knobs.runtime.jit_cache_hook = specialize
     seen: dict[tuple[Any, ...], Seen] = {}
 
-    def note(kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float],
-             is_run: bool) -> None:
-        found = Seen(kernel.name, digest(kernel.source.text), grid, tuple(arguments), is_run)
-        scalars = tuple(a for k, a in enumerate(arguments) if k not in kernel.pointer_arguments)
-        key = (found.name, found.digest, grid, scalars)
-        if is_run or key not in seen:
-            seen[key] = found
+    class Launches(Observer):
+        def note(self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float],
+                 is_run: bool) -> None:
+            found = Seen(kernel.name, digest(kernel.source.text), grid, tuple(arguments), is_run)
+            scalars = tuple(a for k, a in enumerate(arguments) if k not in kernel.pointer_arguments)
+            key = (found.name, found.digest, grid, scalars)
+            if is_run or key not in seen:
+                seen[key] = found
 
-    clock.tell(note)
+    Launches(is_active=True)
     emulated = executed_lines.emulated()
     sys.argv = list(script)
     sys.path.insert(0, str(Path(script[0]).resolve().parent))
