@@ -88,7 +88,8 @@ declare void @llvm.masked.store.v2i8.p0(<2 x i8>, ptr, <2 x i1>)
 
 def test_loads_of_whole_bytes_stay() -> None:
     text = ("  %a = load <16 x i1>, ptr %p, align 2\n  %b = load i32, ptr %p, align 4\n"
-            "  %c = load <2 x i8>, ptr %p, align 1\n")
+            "  %c = load <2 x i8>, ptr %p, align 1\n"
+            "  %index = load i3, ptr %index.addr, align 1\n")
     assert jit.with_whole_bytes(text) is text
 
 
