@@ -25,6 +25,7 @@ NARROW, WIDE = 4, 8
 """Registers that a message of 32-bit and of 64-bit elements fills."""
 ACCUMULATOR = 1
 """Operand index of the accumulator in a call of DPAS, after the function; A and B follow."""
+Uses = dict[int, list[Any]]
 _ATOMICS = frozenset(("atomicrmw", "cmpxchg", "fence"))
 _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
@@ -63,9 +64,9 @@ class _Place(NamedTuple):
 def widen_operands(state: ModuleState, function: ir.Function) -> None:
     """Block reads that only DPAS takes -> reads of 64-bit elements, of two operands if it can."""
     if state.target.has_block_2d or not any(
-            _row(i) is genisa.SIMD_BLOCK_READ for i in _instructions(function)):
+            row_of(i) is genisa.SIMD_BLOCK_READ for i in instructions_of(function)):
         return
-    uses = _uses(function)
+    uses = uses_of(function)
     for block in function.blocks:
         operands = {id(i): found for i in block.instructions
                     for found in [_operand(i, uses)] if found is not None}
@@ -93,19 +94,19 @@ def _widen_block(state: ModuleState, block: ir.Block, operands: dict[int, _Opera
         for kept in (i, *behind.get(id(i), ()))]
 
 
-def _operand(i: Any, uses: dict[int, list[Any]]) -> _Operand | None:
+def _operand(i: Any, uses: Uses) -> _Operand | None:
     """The read of whole 64-bit elements that only DPAS in the same block uses; None otherwise."""
-    if _row(i) is not genisa.SIMD_BLOCK_READ:
+    if row_of(i) is not genisa.SIMD_BLOCK_READ:
         return None
     found = _Operand(i, *_followed(i, uses))
     values = [i, *found.casts]
     alone = found.users and found.bytes % 8 == 0 and all(
-        _row(user) is genisa.DPAS and all(v is not user.operands[ACCUMULATOR] for v in values)
+        row_of(user) is genisa.DPAS and all(v is not user.operands[ACCUMULATOR] for v in values)
         for user in found.users)
     return found if alone and all(v.parent is i.parent for v in values) else None
 
 
-def _followed(read: Any, uses: dict[int, list[Any]]) -> tuple[list[Any], list[Any]]:
+def _followed(read: Any, uses: Uses) -> tuple[list[Any], list[Any]]:
     """Casts of a value, and the users of the value and its casts."""
     casts: list[Any] = []
     users: list[Any] = []
@@ -189,18 +190,21 @@ def _become(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> N
     call.type = result
 
 
-def _uses(function: ir.Function) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = defaultdict(list)
-    for i in _instructions(function):
+def uses_of(function: ir.Function) -> Uses:
+    """Value by identity -> the instructions that use it, each once."""
+    found: Uses = defaultdict(list)
+    for i in instructions_of(function):
         taken = [v for v, _ in i.incomings] if isinstance(i, ir.PhiInstr) else i.operands
         for value in {id(v): v for v in taken}.values():
             found[id(value)].append(i)
     return found
 
 
-def _instructions(function: ir.Function) -> Iterator[Any]:
+def instructions_of(function: ir.Function) -> Iterator[Any]:
+    """All instructions of a function."""
     return (i for block in function.blocks for i in block.instructions)
 
 
-def _row(i: Any) -> Intrinsic | None:
+def row_of(i: Any) -> Intrinsic | None:
+    """The row of the function that an instruction calls; None for others."""
     return find(getattr(i.callee, "name", "")) if isinstance(i, ir.CallInstr) else None

@@ -1,0 +1,122 @@
+"""Masked loads that Intel's compiler loses, with a constant for lanes without a load.
+
+A predicated load may take another value's registers, its own where that value is no constant.  If
+instructions then only move its elements, IGC 2.40 gives the moved vector registers that nothing
+writes (on devices with messages of predicated loads):
+
+    %x = PredicatedLoad(%p, %m, %other)           %y = PredicatedLoad(%p, %m, zero)
+    store(shufflevector %x, <0, 1>)         ->    %x = select %m, %y, %other
+    store(shufflevector %x, <2, 3>)               store(shufflevector %x, <0, 1>) ...
+
+It merges adjacent loads and stores, so that a store of the whole result may become a part too.
+Arithmetic reads the right registers, and so do DPAS and inline assembly that take all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from triton_xe.intrinsics import genisa
+from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
+from triton_xe.lowering.emit.writer import ModuleState
+from triton_xe.spirv import HALVES, WIDE
+
+Elements = tuple[int, ...]
+MASK, OTHER = 3, 4
+"""Operand indices in a call of `PredicatedLoad`, after the function."""
+_MOVES = frozenset((
+    "extractelement", "insertelement", "shufflevector", "bitcast", "zext", "sext", "trunc",
+    "fpext", "fptrunc", "or", "shl", "lshr"))
+"""Instructions that compilers may turn into moves, as conversions there and back are."""
+_COMPUTED = frozenset((
+    "fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "add", "sub", "mul", "sdiv", "udiv", "srem",
+    "urem", "and", "xor", "ashr", "icmp", "fcmp", "sitofp", "uitofp", "fptosi", "fptoui"))
+
+
+def separate_other_values(state: ModuleState) -> None:
+    """Give masked loads whose elements are moved a constant for the lanes that are masked off."""
+    for function in state.llvm.functions:
+        loads = [i for i in instructions_of(function) if row_of(i) is genisa.PREDICATED_LOAD
+                 and not isinstance(i.operands[OTHER], ir.Constant)]
+        if loads:
+            uses = uses_of(function)
+            for each in loads:
+                if _is_moved(each, uses):
+                    _separate(each, uses)
+
+
+def _is_moved(load: Any, uses: Uses) -> bool:
+    """True if anything but arithmetic takes a load's elements; DPAS may take all of them."""
+    whole = tuple(range(getattr(load.type, "count", 1)))
+    elements = {id(load): whole}
+    waiting = [load]
+    while waiting:
+        value = waiting.pop()
+        for user in uses[id(value)]:
+            if user.opname in _MOVES:
+                found = _elements(user, elements)
+                if elements.get(id(user)) != found:
+                    elements[id(user)] = found
+                    waiting.append(user)
+    return any(
+        user.opname not in _COMPUTED and not (
+            user.opname in _MOVES or (elements[number] == whole and _takes_registers(user)))
+        for number in elements for user in uses[number])
+
+
+def _elements(move: Any, known: Mapping[int, Elements]) -> Elements:
+    """The positions in the load of a vector's elements, -1 for others; none if not known."""
+    if move.opname == "bitcast":
+        return known[id(move.operands[0])]
+    if move.opname != "shufflevector":
+        return ()
+    both: list[int] = []
+    for operand in move.operands[:2]:
+        both += known.get(id(operand)) or [-1] * operand.type.count
+    return tuple(both[one.constant] if len(both) > one.constant else -1
+                 for one in move.operands[2].constant)
+
+
+def _takes_registers(user: Any) -> bool:
+    """True for DPAS, and for functions of inline assembly."""
+    return row_of(user) is genisa.DPAS or getattr(
+        getattr(user, "callee", None), "name", "").startswith((HALVES, WIDE))
+
+
+def _separate(load: Any, uses: Uses) -> None:
+    other = load.operands[OTHER]
+    constant = _constant(other)
+    load.operands[OTHER] = constant or ir.Constant(load.type, None)
+    if constant is None:
+        block = load.parent
+        chosen = instructions.SelectInstr(block, load.operands[MASK], load, other)
+        chosen.metadata.update({k: v for k, v in load.metadata.items() if k == "xe.at"})
+        for user in uses[id(load)]:
+            user.replace_usage(load, chosen)
+        block.instructions.insert(block.instructions.index(load) + 1, chosen)
+    elif isinstance(other, ir.CallInstr) and len(uses[id(other)]) == 1:
+        other.parent.instructions.remove(other)
+
+
+def _constant(other: Any) -> ir.Constant | None:
+    """The constant that a function returns, or undefined, of which lanes need no more.
+
+    A vector with one element inserted is as good as an undefined one, and costs one move.
+    """
+    if isinstance(other, ir.CallInstr) and other.callee.name.startswith(WIDE):
+        result = other.callee.blocks[0].terminator.operands[0]
+        return result if isinstance(result, ir.Constant) else None
+    if isinstance(other, instructions.InsertElement) and other.type.count > 1 and _is_undefined(
+            other.operands[0]):
+        return ir.Constant(other.type, ir.Undefined)
+    return None
+
+
+def _is_undefined(value: Any) -> bool:
+    held = getattr(value, "constant", None)
+    elements = held if isinstance(held, list | tuple) else [value]
+    return all(getattr(each, "constant", None) is ir.Undefined for each in elements)

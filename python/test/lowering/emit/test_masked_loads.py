@@ -1,0 +1,33 @@
+"""Masked loads whose elements are only moved take no other value's registers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def halves(x, y, o, n, B: tl.constexpr, ADD: tl.constexpr):
+    at, half = tl.arange(0, B), tl.arange(0, B // 2)
+    v = tl.load(x + at, at < n, tl.load(y + at))
+    if ADD:
+        v += ADD
+    first, second = tl.split(tl.reshape(v, (B // 2, 2)))
+    tl.store(o + half, first)
+    tl.store(o + B // 2 + half, second)
+
+
+@pytest.mark.parametrize(("add", "moved"), [(0, True), (1, False)])
+def test_lanes_that_are_masked_off_have_the_other_value(add: int, moved: bool) -> None:
+    torch = pytest.importorskip("torch")
+    x, y, o = torch.arange(1024.0), -torch.arange(1024.0), torch.zeros(1024)
+    made = o.to("xpu")
+    kernel = halves[(1,)](x.to("xpu"), y.to("xpu"), made, 601, 1024, add, num_warps=4)
+    wanted = torch.where(torch.arange(1024) < 601, x, y) + add
+    assert torch.equal(made.cpu(), torch.cat((wanted[::2], wanted[1::2])))
+    others = re.findall(r"PredicatedLoad.*i1 \S+, (.+)\), !xe.at", kernel.asm["llir"])
+    assert others
+    assert all(("%" not in other) == moved for other in others)
