@@ -334,7 +334,7 @@ class Writer:
             return self.put(f"tl.histogram(tl.ravel({name}).to(tl.int32) & 127, {bins})", (bins,),
                             "int32")
         axis = self.draw.randrange(len(shape))
-        fits = [v for v in self.values if v.dtype == "int32" and (
+        fits = [v for v in self.values if v.dtype == "int32" and len(v.shape) == len(shape) and (
             v.shape[:axis], v.shape[axis + 1:]) == (shape[:axis], shape[axis + 1:])]
         index = self.draw.choice(fits[-4:]) if fits else self.load(shape, "int32")
         return self.put(f"tl.gather({name}, {index.name} & {shape[axis] - 1}, {axis})",
