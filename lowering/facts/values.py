@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    VectorType,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
@@ -155,6 +156,8 @@ def pointee_bytes_or_1(value: SSAValue) -> int:
 def bits_of(value: SSAValue) -> int:
     """Bits of an integer, an index or a pointer, or of each element; 0 of others."""
     kind = element_of(value)
+    if type(kind) is VectorType:  # of programs that are written by hand
+        kind = kind.element_type
     if type(kind) is IntegerType:
         return kind.width.data
     return 64 if type(kind) in (IndexType, PointerType) else 0
