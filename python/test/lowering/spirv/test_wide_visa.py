@@ -68,7 +68,7 @@ RESULTS = {"low": "float", "high": "float", "pack": "i32", "bf16_low": "float",
 
 
 def native(name: str, *given: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """What a function's native code returns, in registers."""
+    """Run a function's native code and return its result registers."""
     symbols = {each: f"{WIDE}{each}.{kind}" for each, kind in RESULTS.items()}
     return functions(*symbols.values())(symbols[name], *given)
 
