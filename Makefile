@@ -89,7 +89,7 @@ ledger: $(VENV)/ready
 
 check: $(VENV)/ready
 	$(BIN)/ruff check
-	$(BIN)/python -m triton_xe.tools.check_types
+	$(BIN)/python -m mypy -p triton_xe
 	$(BIN)/python -m mypy python/dev
 	$(BIN)/python python/dev/prose.py
 

@@ -1,6 +1,7 @@
-"""Where the packages of triton-xe lie: one import package, `triton_xe`, from four source folders.
+"""Packages and parts in C of triton-xe; all else of the distribution is in `pyproject.toml`.
 
-What the distribution says of itself is in `pyproject.toml`.
+The folders backend, lowering and runtime are linked into the import package `triton_xe`, so that
+every tool that reads sources finds them there.
 """
 
 import hashlib
@@ -10,19 +11,9 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).parent
-OUTER = ("backend", "lowering", "runtime")
 HEADERS = "third_party/level_zero/include"
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 """True if this Python has the limited API, for one wheel that serves every later Python too."""
-
-
-def packages() -> list[str]:
-    """Import names of every package, the outer folders mapped below `triton_xe`."""
-    found = [name for name in find_packages(str(HERE)) if name.split(".")[0] == "triton_xe"]
-    for folder in OUTER:
-        found.append(f"triton_xe.{folder}")
-        found += [f"triton_xe.{folder}.{name}" for name in find_packages(str(HERE / folder))]
-    return found
 
 
 def native(name: str) -> Extension:
@@ -30,7 +21,7 @@ def native(name: str) -> Extension:
 
     What was built knows its source, so that it is not used with another.
     """
-    source = f"runtime/native/{name}.c"
+    source = f"triton_xe/runtime/native/{name}.c"
     digest = hashlib.sha256((HERE / source).read_bytes()).hexdigest()
     return Extension(
         f"triton_xe.runtime.native.{name}", [source], include_dirs=[HEADERS],
@@ -41,8 +32,7 @@ def native(name: str) -> Extension:
 
 
 setup(
-    packages=packages(),
-    package_dir={f"triton_xe.{folder}": folder for folder in OUTER},
+    packages=find_packages(include=["triton_xe", "triton_xe.*"]),
     package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json", "*.css", "*.js"]},
     ext_modules=[native("launch"), native("threads"), native("emulated_gpu")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},

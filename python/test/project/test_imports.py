@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MAPPED = ("backend", "lowering", "runtime")
+LINKED = ("backend", "lowering", "runtime")
 # what may import what: a package imports only those of its own row and of the rows above it;
 # lowering and runtime stand side by side and do not know each other
 ROWS = (
@@ -27,7 +27,7 @@ ROOMS = sorted({ROOT / "lowering", *(f.parent for f in (ROOT / "lowering").rglob
 
 
 def sources():
-    for folder, prefix in ((ROOT / "triton_xe", ""), *((ROOT / m, f"{m}.") for m in MAPPED)):
+    for folder, prefix in ((ROOT / "triton_xe", ""), *((ROOT / m, f"{m}.") for m in LINKED)):
         for file in folder.rglob("*.py"):
             name = prefix + ".".join(file.relative_to(folder).with_suffix("").parts)
             yield name, file
