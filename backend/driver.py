@@ -99,7 +99,7 @@ class XeDriver(DriverBase):
         device = devices.device(self.get_current_device())
         torch = _torch_with_xpu()
         found: Any = timing.DeviceInterface(device) if torch is None else torch.xpu
-        clock = getattr(device, "clock", None)
+        clock = device.clock
         if clock is not None and timing.is_do_bench(sys._getframe(1)):
             return timing.BenchInterface(found, clock)
         return found
@@ -122,7 +122,7 @@ class XeDriver(DriverBase):
         """Triton's own on a GPU; on the simulator one that launches as rarely as possible."""
         device = devices.device(self.get_current_device())
         if device.is_simulated:
-            return partial(timing.bench_simulated, clock=getattr(device, "clock", None))
+            return partial(timing.bench_simulated, clock=device.clock)
         from triton.testing import do_bench
 
         benchmarker: Callable[..., Any] = do_bench
@@ -143,7 +143,7 @@ class XeDriver(DriverBase):
         Benchmarks choose their repetitions by a time that includes this write.
         """
         cache.zero_()
-        clock = getattr(devices.device(self.get_current_device()), "clock", None)
+        clock = devices.device(self.get_current_device()).clock
         if clock is not None:
             clock.operate(Traffic(written=FLUSHED_BYTES))
 

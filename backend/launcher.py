@@ -316,7 +316,7 @@ class _Pointers:
 
     def _stored_to(self, function: devices.LoadedKernel) -> frozenset[str]:
         if self._outputs is None:
-            from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+            from triton_xe.runtime.simulator.interface import KernelSource
 
             source = KernelSource.of(function.binary, self.kernel, function.device.target)
             self._outputs = frozenset(self._parameters[k] for k in source.written_arguments)

@@ -11,12 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from triton_xe.runtime.device import Device
-
-if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.clock import DeviceClock
+from triton_xe.runtime.device import Clock, Device
 
 SMALLEST_MS = 1e-6
 """Lower limit of a time, because callers divide by it."""
@@ -25,7 +22,7 @@ SMALLEST_MS = 1e-6
 def bench_simulated(
     kernel_call: Callable[[], Any],
     *,
-    clock: DeviceClock | None = None,
+    clock: Clock | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
     **_: Any,
@@ -44,7 +41,7 @@ def bench_simulated(
     return [elapsed] if return_mode == "all" else elapsed
 
 
-def _once(kernel_call: Callable[[], Any], clock: DeviceClock | None) -> float:
+def _once(kernel_call: Callable[[], Any], clock: Clock | None) -> float:
     if clock is None:
         kernel_call()
         begin = time.perf_counter()
@@ -61,7 +58,7 @@ class BenchInterface:
     noted by the device's clock.  The estimate is so large that one repetition is enough.
     """
 
-    def __init__(self, interface: Any, clock: DeviceClock) -> None:
+    def __init__(self, interface: Any, clock: Clock) -> None:
         self._interface = interface
         self._clock = clock
         self._events = 0
@@ -81,7 +78,7 @@ class ClockEvent:
 
     ESTIMATE_MS = 1e6
 
-    def __init__(self, clock: DeviceClock, *, is_estimate: bool) -> None:
+    def __init__(self, clock: Clock, *, is_estimate: bool) -> None:
         self._clock = clock
         self._is_estimate = is_estimate
         self._ms = 0.0

@@ -277,7 +277,7 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
 
     from triton_xe.backend.compiler import XeBackend
     from triton_xe.backend.general_version import general_version
-    from triton_xe.runtime.simulator.device import SimulatedDevice
+    from triton_xe.runtime.simulator.interface import SimulatedDevice
     from triton_xe.runtime.simulator.run import jit, kernel_module
     from triton_xe.runtime.simulator.run.kernel_module import KernelModule
 

@@ -41,8 +41,7 @@ from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import predict
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.level_zero.zebin import sections
-from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
-from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.interface import KernelSource, TimedKernel
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel
 
@@ -128,7 +127,7 @@ def predicted_us(name: str, kernel: Any, device: str) -> float:
     source = KernelSource(kernel.asm["llir"], entry_name(module, kernel.metadata.name), machine)
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
     rates = PRODUCTS[machine.product]
-    work, _ = launch_work(Kernel.of(source, registers), row.arguments, row.grid)
+    work, _ = TimedKernel.of(source, registers).launch_work(row.arguments, row.grid)
     return round(predict(work, rates).us, 1)
 
 

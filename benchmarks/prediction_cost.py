@@ -20,8 +20,7 @@ from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import predict
-from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
-from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.interface import KernelSource, TimedKernel
 from triton_xe.runtime.versions import entry_name
 
 BAR_MS, REPEAT = 50.0, 5
@@ -35,10 +34,10 @@ def costs(name: str, kernel: Any, device: str) -> tuple[float, float]:
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
     assert source.module.functions, "what the simulator has read before it can launch"
     started = time.process_time()
-    described = Kernel.of(source, registers)
+    described = TimedKernel.of(source, registers)
     found = []
     for _ in range(1 + REPEAT):
-        work, _ = launch_work(described, row.arguments, row.grid)
+        work, _ = described.launch_work(row.arguments, row.grid)
         predict(work, PRODUCTS[machine.product])
         found.append((time.process_time() - started) * 1e3)
         started = time.process_time()

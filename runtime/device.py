@@ -1,14 +1,21 @@
-"""The protocol of devices, which Level Zero and the simulator implement and Triton uses."""
+"""The protocol of devices, which Level Zero, the simulator and the emulated GPU implement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from triton_xe.hardware.target import Target
+from triton_xe.runtime.operator_traffic import Traffic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Grid = tuple[int, int, int]
+Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
+"""Parameter number and name of each tensor of a launch; and the tensors."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,35 @@ class Kernel(Protocol):
     def close(self) -> None: ...
 
 
+class Clock(Protocol):
+    """The predicted time of a simulated device."""
+
+    dry: Callable[[], bool] | None
+    """Callback that tests whether launches are only timed; None if they run."""
+    native: Callable[..., Any] | None
+    """Source of instruction counts of native code; None if they are estimated."""
+
+    def now_ms(self) -> float:
+        """Device time; strictly increasing."""
+
+    def time_of(self, call: Callable[[], Any]) -> float:
+        """Milliseconds of a call, without running its kernels."""
+
+    def operate(self, done: Traffic) -> None:
+        """Add operators and copies."""
+
+
 class Device(Protocol):
-    """One GPU, real or simulated."""
+    """One GPU: real, simulated or emulated."""
 
     target: Target
     index: int
     name: str
     is_simulated: bool
+
+    @property
+    def clock(self) -> Clock | None:
+        """Predicted time; None for a real device, or if `TRITON_XE_CLOCK` says so."""
 
     @property
     def is_dry(self) -> bool:
@@ -94,8 +123,9 @@ class Device(Protocol):
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0,
-        cooperative: bool = False,
-    ) -> None: ...
+        cooperative: bool = False, tensors: Given | None = None,
+    ) -> None:
+        """Launch; findings of a simulated device's checks name one of `tensors`."""
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None: ...
 
@@ -115,6 +145,12 @@ class Device(Protocol):
         """Milliseconds between two events; waits for both."""
 
     def properties(self) -> dict[str, Any]: ...
+
+    def build_facts(self, kernel: Any) -> dict[str, Any]:
+        """How native code of a kernel was built: flags, identity, driver."""
+
+    def unwritten(self, block: MemoryBlock) -> NDArray[np.uint8] | None:
+        """A copy of the map of unwritten bytes of a block; None if there is none."""
 
 
 def triton_properties(name: str, target: Target) -> dict[str, Any]:

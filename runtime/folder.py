@@ -118,12 +118,11 @@ class FolderKernel:
                 self, [each.name for each in parameters], self._grid(grid), values, stream=stream,
                 tensors=(tuple(pointers), tuple(arguments[k] for k, _ in pointers)))
             return
-        asked: dict[str, Any] = {}
-        if self.device.is_simulated:
-            asked["tensors"] = tuple(pointers), tuple(
-                arguments[k] if hasattr(arguments[k], "stride")
-                else Elements(int(values[k]), parameters[k].triton) for k, _ in pointers)
-        self.device.launch(self.kernel, self._grid(grid), values, stream=stream, **asked)
+        tensors = tuple(pointers), tuple(
+            arguments[k] if hasattr(arguments[k], "stride")
+            else Elements(int(values[k]), parameters[k].triton) for k, _ in pointers)
+        self.device.launch(
+            self.kernel, self._grid(grid), values, stream=stream, tensors=tensors)
 
     def _grid(self, grid: Sequence[int]) -> Grid:
         try:

@@ -14,7 +14,7 @@ from triton_xe.runtime.selection import Machine, Selection, decide, select
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from triton_xe.runtime.simulator.device import SimulatedDevice
+    from triton_xe.runtime.simulator.interface import HostDevice
 
 
 def open_device(name: str = "") -> Device:
@@ -35,13 +35,13 @@ def open_device(name: str = "") -> Device:
     return simulated(chosen)[0]
 
 
-def simulated(chosen: Selection) -> tuple[SimulatedDevice, ...]:
+def simulated(chosen: Selection) -> tuple[HostDevice[Any], ...]:
     """The simulated or emulated devices of a selection."""
-    kind: type[SimulatedDevice]
+    kind: type[HostDevice[Any]]
     if chosen.is_emulated:
         from triton_xe.runtime.emulator.device import EmulatedDevice as kind
     else:
-        from triton_xe.runtime.simulator.device import SimulatedDevice as kind
+        from triton_xe.runtime.simulator.interface import SimulatedDevice as kind
     return tuple(kind(name, index) for index, name in enumerate(chosen.targets))
 
 

@@ -45,10 +45,12 @@ class DeviceError(XeError, RuntimeError):
 class SimulatorTrap(DeviceError):
     """The simulated device stopped a kernel that a real device would run wrongly.
 
-    `what` is the kind of fault; `programs` are the numbers of the programs concerned.
+    `what` is the kind of fault; `programs` are the numbers of the programs concerned; `finding` is
+    what the checks report.
     """
 
     what: str = ""
+    finding: Any = None
     programs: tuple[int, ...] = ()
 
 

@@ -1,16 +1,17 @@
 """`EmulatedDevice`: the device protocol on native code, executed by the emulator.
 
 Intel's compiler builds each kernel, and the emulator executes its instructions: no driver is
-involved.  Memory is that of the simulated device: GPU addresses are host addresses.
+involved.  GPU addresses are host addresses.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.residency import groups_held
 from triton_xe.progress import progress
 from triton_xe.runtime import ocloc
-from triton_xe.runtime.device import Grid
+from triton_xe.runtime.device import Grid, MemoryBlock
 from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
 from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
@@ -28,17 +30,46 @@ from triton_xe.runtime.emulator.launch import Launch
 from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, Fault
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel, Work
-from triton_xe.runtime.simulator.run.blocks import BlockMap
-from triton_xe.runtime.simulator.run.launch import pack_arguments
+from triton_xe.runtime.simulator.interface import HostDevice, KernelSource, ModuleKernel, Work
 
 MOST_THREADS = 8192
 """Threads that run at once: more than the largest of these devices holds (4,096 on pvc)."""
 MOST_LAUNCHES = 64
 Counts = NDArray[np.int64]
+ModuleOf = Callable[["EmulatedKernel"], bytes]
+LinesOf = Callable[["NativeKernel"], Mapping[int, str]]
 
 
-class EmulatedDevice(SimulatedDevice):
+@dataclass(eq=False)
+class EmulatedKernel(ModuleKernel):
+    """A kernel, built by Intel's compiler at its first run."""
+
+    module_of: ModuleOf = attrgetter("module")
+    lines_of: LinesOf = lambda native: {}
+    """Functions of its device: see there."""
+    has_run: bool = False
+
+    @once
+    def native(self) -> NativeKernel:
+        with progress(f"building native code of kernel {self.name!r}"):
+            made = NativeKernel(self.source.target.name, self.source.name, self.module_of(self),
+                                self.build_flags)
+            made.program.find_lines = partial(self.lines_of, made)
+            return made
+
+    @property
+    def resident(self) -> int:
+        info = self.native.info
+        subgroups = -(-prod(info.work_group or (1,)) // info.simd)
+        return groups_held(self.source.target, subgroups, info.grf_count, info.slm_bytes,
+                           barriers=info.barriers)
+
+    def executed(self, grid: Grid, arguments: Sequence[Any]) -> tuple[Program, Counts] | None:
+        counts = self.native.counts_of(grid, arguments) if self.has_run else None
+        return None if counts is None else (self.native.program, counts)
+
+
+class EmulatedDevice(HostDevice[EmulatedKernel]):
     """One emulated GPU of the type `target_name`; see `runtime.device.Device`."""
 
     def __init__(self, target_name: str = "bmg", index: int = 0) -> None:
@@ -49,53 +80,45 @@ class EmulatedDevice(SimulatedDevice):
             raise DeviceError(f"emu:{target_name} cannot run kernels: {reason}")
         super().__init__(target_name, index)
         self.name = f"{self.target.product or target_name} (emulated)"
-        self.module_of: Callable[[SimulatedKernel], bytes] = lambda kernel: kernel.module
-        """The SPIR-V that Intel's compiler gets for a kernel."""
-        self.lines_of: Callable[[NativeKernel], Mapping[int, str]] = lambda native: {}
-        """Program counter -> source location of a kernel's native code."""
+        self.module_of: ModuleOf = attrgetter("module")
+        """Function that returns the SPIR-V of a kernel for Intel's compiler."""
+        self.lines_of: LinesOf = lambda native: {}
+        """Function that returns the source location of each program counter of native code."""
         self.executed: dict[str, NativeKernel] = {}
         """The native code that ran, with counts of its instructions, by name of the kernel."""
         say_once()
 
-    def _is_plain(self) -> bool:
-        return False
+    def _kernel(
+        self, source: KernelSource, module: bytes, build_flags: str, registers: int, *,
+        is_general: bool,
+    ) -> EmulatedKernel:
+        source.check()
+        return EmulatedKernel(source, self.target.max_work_group_size, module, build_flags,
+                              registers, module_of=self.module_of, lines_of=self.lines_of)
 
-    def _native_state(self, kernel: SimulatedKernel) -> None:
-        """Nothing: compiled code launches simulated kernels only."""
-
-    def _run(self, kernel: SimulatedKernel, work: Work, sanitize: bool | None) -> None:
-        if knobs.sanitize() if sanitize is None else sanitize:
+    def _run(self, kernel: EmulatedKernel, work: Work) -> None:
+        if work.is_checked:
             raise _only_simulated("the checks of TRITON_XE_SANITIZE")
         if knobs.trace():
             raise _only_simulated("traces")
         if work.programs is not None:
             raise _only_simulated("launches of some programs")
-        native = self._native(kernel)
-        packed = pack_arguments(kernel.name, kernel.argument_types, work.args)
+        packed = kernel.pack(work.args)
         arguments = [int(x) if kind == "ptr" else packed[8 * k : 8 * k + 8]
                      for k, (kind, x) in enumerate(zip(
                          kernel.argument_types, work.args, strict=True))]
         try:
-            count = native.run(self._space(kernel, work), work.grid, arguments)
+            count = kernel.native.run(self._space(kernel, work), work.grid, arguments)
         except Fault as error:
             if not knobs.lines():
                 error.add_note("TRITON_XE_LINES=1 adds source lines to reports of emulated devices")
             raise
-        native.note(work.grid, work.args, count)
-        self.executed[kernel.name] = native
+        kernel.native.note(work.grid, work.args, count)
+        kernel.has_run = True
+        self.executed[kernel.name] = kernel.native
 
-    def _native(self, kernel: SimulatedKernel) -> NativeKernel:
-        if "native" not in kernel.__dict__:
-            with progress(f"building native code of kernel {kernel.name!r}"):
-                made = NativeKernel(self.target.name, kernel.source.name,
-                                    self.module_of(kernel), kernel.build_flags)
-                made.program.find_lines = partial(self.lines_of, made)
-                kernel.__dict__["native"] = made
-        found: NativeKernel = kernel.__dict__["native"]
-        return found
-
-    def _space(self, kernel: SimulatedKernel, work: Work) -> HostSpace:
-        space = HostSpace(self._blocks)
+    def _space(self, kernel: EmulatedKernel, work: Work) -> HostSpace:
+        space = HostSpace(self.accessible)
         for k in sorted(kernel.pointer_arguments):
             space.lend(int(work.args[k]))
         return space
@@ -181,13 +204,13 @@ def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:
 class HostSpace(AddressSpace):
     """GPU addresses that are host addresses, within the live blocks of a device."""
 
-    def __init__(self, blocks: BlockMap) -> None:
+    def __init__(self, find: Callable[[int], MemoryBlock | None]) -> None:
         super().__init__()
-        self._blocks = blocks
+        self._find = find
 
     def lend(self, address: int) -> None:
         """Map memory that is no block of the device, such as a numpy array's: all pages with it."""
-        if address and self._blocks.find(address) is None:
+        if address and self._find(address) is None:
             low, high = _pages_around(address)
             if low not in self._ranges and low < high:
                 self.map(low, low, high - low)
@@ -196,7 +219,7 @@ class HostSpace(AddressSpace):
         for address in np.unique(addresses).tolist():
             if self.bytes_from(address) >= size:
                 continue
-            block = self._blocks.find(address)
+            block = self._find(address)
             if block is not None and block.low not in self._ranges:
                 self.map(block.low, block.low, block.high - block.low)
         return super()._locate_each(addresses, size)

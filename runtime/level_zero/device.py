@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
 from triton_xe.progress import progress
-from triton_xe.runtime.device import Grid, MemoryBlock, triton_properties
+from triton_xe.runtime.device import Given, Grid, MemoryBlock, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
@@ -143,6 +143,7 @@ class LevelZeroDevice:
     """
 
     is_simulated = is_dry = False
+    clock = None
 
     def __init__(self, physical: PhysicalDevice, index: int = 0) -> None:
         self.physical, self.index = physical, index
@@ -303,7 +304,7 @@ class LevelZeroDevice:
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0,
-        cooperative: bool = False,
+        cooperative: bool = False, tensors: Given | None = None,
     ) -> None:
         """Launch without waiting; an empty grid does nothing.
 
@@ -520,6 +521,14 @@ class LevelZeroDevice:
             "total_memory": self.target.memory_bytes,
             "driver_version": self.physical.driver.version_text,
         }
+
+    def build_facts(self, kernel: LevelZeroKernel) -> dict[str, Any]:
+        """How a kernel was built, for records of launches."""
+        return {"flags": kernel.report.flags, "identity": self.native_identity,
+                "driver": self.physical.driver.version_text}
+
+    def unwritten(self, block: MemoryBlock) -> None:
+        """Return None, because a GPU has no map of unwritten bytes."""
 
     def close(self) -> None:
         """Wait for the device and release its command list; kernels then refuse to launch."""

@@ -28,6 +28,7 @@ from triton_xe import __version__, knobs
 from triton_xe.errors import DeviceError
 from triton_xe.locks import Lock
 from triton_xe.runtime import arrays, observers
+from triton_xe.runtime.device import Device, Kernel
 from triton_xe.runtime.device import MemoryBlock as Block
 from triton_xe.runtime.recording import folder as folders
 from triton_xe.runtime.recording import memory
@@ -87,8 +88,8 @@ class Filter:
 class Loaded:
     """A kernel on its device, and the module that it was loaded from."""
 
-    device: Any
-    kernel: Any
+    device: Device
+    kernel: Kernel
     binary: bytes
 
 
@@ -133,10 +134,8 @@ class Recorder:
     ) -> None:
         device, how = loaded.device, dict(given)
         taken = None if device.is_dry else self._recorded(loaded, names, grid, values, tensors, how)
-        if device.is_simulated:
-            how["tensors"] = tensors
         try:
-            device.launch(loaded.kernel, grid, values, **how)
+            device.launch(loaded.kernel, grid, values, tensors=tensors, **how)
         except Exception as error:
             if taken is not None:
                 taken.end(finding_of(error))
@@ -306,10 +305,7 @@ def _device_facts(launch: _Launch) -> dict[str, Any]:
     device, kernel = launch.device, launch.kernel
     facts = {"name": device.name, "simulated": device.is_simulated, "registers": kernel.n_registers,
              "spills": kernel.n_spills}
-    report = getattr(kernel, "report", None)
-    return facts | ({} if report is None else {
-        "flags": report.flags, "identity": device.native_identity,
-        "driver": device.properties()["driver_version"]})
+    return facts | device.build_facts(kernel)
 
 
 def _versions() -> dict[str, str]:
@@ -384,12 +380,11 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
     return _Taken(folder, made, launch.device, digests)
 
 
-def _store_before(folder: Path, made: Recording, device: Any) -> Recording:
+def _store_before(folder: Path, made: Recording, device: Device) -> Recording:
     """Write the memory, and which of its bytes were never written, if known."""
     memory.store(folder / folders.BEFORE,
                  ((n, memory.pieces(device, block)) for n, block in enumerate(made.blocks)))
-    maps = {n: device.unwritten(block) for n, block in enumerate(made.blocks)
-            if device.is_simulated}
+    maps = {n: device.unwritten(block) for n, block in enumerate(made.blocks)}
     known = {n: map_ for n, map_ in maps.items() if map_ is not None}
     if known:
         memory.store(folder / folders.UNWRITTEN, ((n, iter([map_])) for n, map_ in known.items()))

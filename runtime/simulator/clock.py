@@ -24,10 +24,10 @@ from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 if TYPE_CHECKING:
     from triton_xe.model.time import Prediction
     from triton_xe.model.work import Issue
-    from triton_xe.runtime.simulator.estimate.launch_work import Kernel
+    from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
     from triton_xe.runtime.simulator.estimate.walk import Walk
 
-    NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
+    NativeIssue = Callable[[Any, TimedKernel, Walk, Issue], Issue]
 
 _SMALLEST_MS = 1e-6
 _MOST_RECENT, _MOST_NOTED = 256, 4096
@@ -65,7 +65,7 @@ class DeviceClock:
         self._recent: dict[tuple[Any, ...], _Noted] = {}
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._known: dict[tuple[Any, ...], float] = {}
-        self._described: dict[int, Kernel] = {}
+        self._described: dict[int, TimedKernel] = {}
 
     def note(
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
@@ -155,14 +155,15 @@ class DeviceClock:
     ) -> Prediction:
         """Predict the time of one launch, with its terms."""
         from triton_xe.model.time import predict
-        from triton_xe.runtime.simulator.estimate.launch_work import Kernel, sampled, work_of
+        from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
 
         source = kernel.source
         described = self._described.get(kernel.serial)
         if described is None:
-            described = self._described[kernel.serial] = Kernel.of(source, kernel.n_registers)
-        walk = sampled(described, arguments, grid)
-        work, known = work_of(described, walk)
+            described = self._described[kernel.serial] = TimedKernel.of(
+                source, kernel.n_registers)
+        walk = described.sampled(arguments, grid)
+        work, known = described.work_of(walk)
         if self.native is not None:
             work = replace(work, issue=self.native(kernel, described, walk, work.issue))
         if not known and knobs.debug():

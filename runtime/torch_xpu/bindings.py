@@ -131,7 +131,7 @@ class Bindings:
         if not knobs.device_clock():
             return int(self.functions.xe_timestamp())
         from triton_xe.hardware.target import target
-        from triton_xe.runtime.simulator.clock import clock_of
+        from triton_xe.runtime.simulator.interface import clock_of
 
         index = self.getDevice()
         return round(clock_of(target(self.properties[index].target_name), index).now_ms() * 1e6)

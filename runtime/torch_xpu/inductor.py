@@ -39,7 +39,7 @@ from triton_xe.runtime.torch_xpu import (
 )
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.clock import DeviceClock
+    from triton_xe.runtime.simulator.interface import DeviceClock
 
 FOLDERS = tuple(f"{Path(__file__).parents[2] / name}/" for name in (
     "backend", "lowering", "runtime", "triton_xe"))
@@ -70,7 +70,7 @@ def _device_clock() -> DeviceClock | None:
     """The clock of torch's current device."""
     if not knobs.device_clock():
         return None
-    from triton_xe.runtime.simulator.clock import clock_of
+    from triton_xe.runtime.simulator.interface import clock_of
 
     return clock_of(_current_target(), sys.modules["torch"].xpu.current_device())
 

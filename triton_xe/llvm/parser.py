@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import llvmlite.binding as llvm
+
 from triton_xe import llvm as ir
+from triton_xe.errors import DeviceError
 from triton_xe.llvm import Block, Function, Instruction, Operand, Type
 from triton_xe.llvm.syntax import read_expression, read_instruction
 from triton_xe.llvm.tokens import TYPES, Line
@@ -25,6 +28,17 @@ from triton_xe.spirv import (
 
 _ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
 _LOCAL = re.compile(r'%(?:"[^"]*"|[-\w$.]+)')
+
+
+def canonical(text: str) -> str:
+    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
+    llvm.initialize_native_target()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
+    return str(module)
 
 
 def parse_module(text: str) -> ir.Module:

@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING, Any
 from triton_xe.model.work import Issue
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.simulator.estimate.launch_work import Kernel
-from triton_xe.runtime.simulator.estimate.walk import Walk
+from triton_xe.runtime.simulator.interface import ModuleKernel, TimedKernel, Walk
 from triton_xe.tools import intel
 from triton_xe.tools.native_figures import hot_and_rest, pipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from triton_xe.runtime.emulator.device import NativeKernel
 
 ISSUED = ("fp", "integer", "maths", "messages")
 
 
-def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
+def native_issue(
+    loaded: ModuleKernel, kernel: TimedKernel, walk: Walk, estimated: Issue
+) -> Issue:
     """Instructions of a subgroup according to the native code of a simulated device's kernel.
 
     Those that an emulated device executed in this launch, if it ran.  If Intel's compiler refuses
     the kernel, warn, and return `estimated`.
     """
-    executed: NativeKernel | None = vars(loaded).get("native")
-    counts = None if executed is None else executed.counts_of(walk.grid, walk.arguments)
-    if executed is not None and counts is not None:
+    executed = loaded.executed(walk.grid, walk.arguments)
+    if executed is not None:
+        program, counts = executed
         threads = math.prod(walk.grid) * kernel.subgroups
-        return executed_issue(executed.program, counts / threads, kernel.lanes, estimated)
+        return executed_issue(program, counts / threads, kernel.lanes, estimated)
     try:
         program = native(loaded.module, loaded.source.target.name, loaded.build_flags).program
     except intel.IntelCompilerError as error:
@@ -63,7 +63,7 @@ def native(module: bytes, device: str, flags: str) -> intel.CompiledKernel:
     return intel.compile_spirv(module, device, flags)
 
 
-def exact_issue(program: Program, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
+def exact_issue(program: Program, kernel: TimedKernel, walk: Walk, estimated: Issue) -> Issue:
     """Instructions of a subgroup in native code; products, barriers and waits as `estimated`."""
     inside, outside = (_counted(part, kernel.lanes) for part in hot_and_rest(program))
     issues = kernel.issues
@@ -89,7 +89,7 @@ def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
     return runs if body else 1.0
 
 
-def _hot_loop(kernel: Kernel, issues: dict[str, Issue]) -> frozenset[str]:
+def _hot_loop(kernel: TimedKernel, issues: dict[str, Issue]) -> frozenset[str]:
     """Blocks of the innermost loop with most products, or with most messages; empty without loops.
 
     The native code's hot loop is chosen by the same rule.

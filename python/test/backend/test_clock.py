@@ -11,9 +11,12 @@ from triton_xe.backend import timing
 from triton_xe.backend.driver import FLUSHED_BYTES
 from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
-from triton_xe.runtime.simulator.clock import DeviceClock, clock_of
-from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.interface import (
+    DeviceClock,
+    KernelSource,
+    SimulatedDevice,
+    clock_of,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -156,7 +159,7 @@ def test_what_is_only_timed_is_not_compiled_for_the_host(tensors, monkeypatch):
     def launch():
         scaled_kernel[(1,)](x, y, 48, BLOCK=64)
 
-    monkeypatch.setattr("triton_xe.runtime.simulator.device.load_kernel", refuse)
+    monkeypatch.setattr("triton_xe.runtime.simulator.kernel.load_kernel", refuse)
     monkeypatch.setattr(KernelSource, "translated", refuse)
     assert triton.runtime.driver.active.get_benchmarker()(launch) > 0
     with pytest.raises(AssertionError, match="compiled"):

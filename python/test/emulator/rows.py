@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import loops
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools import intel
 
 ELEMENTS = 1 << 18

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.device import MemoryBlock
 from triton_xe.runtime.emulator import device as emulated
 from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch
 from triton_xe.runtime.emulator.memory import Fault
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.selection import Machine, decide
-from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 
 REPOSITORY = Path(__file__).parents[3]
 FUZZ = REPOSITORY / "python/test/fuzz"
@@ -58,9 +58,8 @@ def test_the_parts_of_a_dispatch_have_all_groups_once(most: int) -> None:
 def test_memory_is_mapped_where_blocks_of_the_device_are() -> None:
     memory = np.arange(64, dtype=np.uint32)
     low = memory.ctypes.data
-    blocks = BlockMap()
-    blocks.borrow(Block(low, low + 64, 0))
-    space = emulated.HostSpace(blocks)
+    block = MemoryBlock(low, low + 64)
+    space = emulated.HostSpace(lambda x: block if low <= x < low + 64 else None)
     at = low + 4 * np.arange(16)
     np.testing.assert_array_equal(space.read(at, np.uint32), np.arange(16))
     with pytest.raises(Fault, match="in no allocation"):
@@ -72,7 +71,7 @@ def test_memory_is_mapped_where_blocks_of_the_device_are() -> None:
 
 def test_memory_of_other_libraries_is_lent_by_pages() -> None:
     memory = np.arange(64, dtype=np.uint32)
-    space = emulated.HostSpace(BlockMap())
+    space = emulated.HostSpace(lambda _: None)
     space.lend(memory.ctypes.data)
     np.testing.assert_array_equal(
         space.read(memory.ctypes.data + 4 * np.arange(64), np.uint32), memory)

@@ -105,9 +105,9 @@ def build_native_code() -> None:
 
 def run_in_step() -> None:
     """From now on the simulator takes the first launch of a kernel for one of many."""
-    from triton_xe.runtime.simulator import device
+    from triton_xe.runtime.simulator import kernel
 
-    device.IN_STEP_AFTER = 0
+    kernel.IN_STEP_AFTER = 0
 
 
 def main() -> int:

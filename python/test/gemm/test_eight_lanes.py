@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.backend import devices
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 

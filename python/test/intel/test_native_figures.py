@@ -125,15 +125,14 @@ def test_loop_of_a_matrix_kernel(device: str, block_gemm: str) -> None:
 def test_instructions_of_a_launch_are_those_of_the_native_code() -> None:
     """The K loop runs 128 times; what is outside of it runs once."""
     from benchmarks.loops import ROWS, compiled
-    from triton_xe.runtime.simulator.estimate.launch_work import sampled, work_of
     from triton_xe.tools.exact import exact_issue
     from triton_xe.tools.report.gathering import described, native_of
 
     row, kernel = ROWS["gemm"], compiled("gemm", "bmg")
     native = native_of(kernel, "bmg")
     _, model = described(kernel, "bmg")
-    walk = sampled(model, row.arguments, row.grid)
-    estimated = work_of(model, walk)[0].issue
+    walk = model.sampled(row.arguments, row.grid)
+    estimated = model.work_of(walk)[0].issue
     exact = exact_issue(native.program, model, walk, estimated)
     loop, whole = native.figures.hot_loop, native.figures.whole
     sends = loop.block_loads + loop.prefetches

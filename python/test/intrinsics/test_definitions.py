@@ -20,7 +20,7 @@ from triton_xe.intrinsics.definitions import ids, maths, subgroup
 from triton_xe.intrinsics.definitions.conversions import float_to_bf16
 from triton_xe.intrinsics.definitions.memory import COMBINE
 from triton_xe.intrinsics.intrinsic import Intrinsic
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 
 P = "ptr addrspace(1)"
 SIZES = "!intel_reqd_sub_group_size !0 !reqd_work_group_size !1"

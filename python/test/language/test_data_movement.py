@@ -21,7 +21,7 @@ from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import I16, I32, POINTER
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 
 
 @triton.jit

@@ -22,7 +22,7 @@ import pytest
 
 from triton_xe.runtime.level_zero import native_cache
 from triton_xe.runtime.level_zero.device import LevelZeroDevice, open_devices
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.spirv import is_spirv
 
 BYTES = 1 << 20

@@ -14,7 +14,7 @@ from triton_xe.backend.driver import XeDriver
 from triton_xe.backend.timing import DeviceInterface
 from triton_xe.runtime import time_ms
 from triton_xe.runtime.level_zero.device import open_devices
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 

@@ -13,7 +13,7 @@ from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
 from triton_xe.lowering import pipeline
 from triton_xe.model import time
-from triton_xe.runtime.simulator import device
+from triton_xe.runtime.simulator import kernel
 from triton_xe.runtime.simulator.run import kernel_module
 
 
@@ -64,7 +64,7 @@ def test_the_last_of_two_threads_resumes():
 
 
 @pytest.mark.parametrize(("module", "function"), [
-    (pipeline, "make_llir"), (device, "load_kernel"), (kernel_module, "parse_module"),
+    (pipeline, "make_llir"), (kernel, "load_kernel"), (kernel_module, "parse_module"),
     (time, "predict"),
 ])
 def test_a_kernel_is_compiled_and_timed_in_a_pause(module, function, monkeypatch, tmp_path):

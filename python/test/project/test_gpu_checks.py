@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools import cli, gpu_checks, intel
 from triton_xe.tools.gpu_checks import isolation
 from triton_xe.tools.gpu_checks.bench import BUILT, FAILED, NOT_RUN, PASSED, SKIPPED, WRONG, Wrong

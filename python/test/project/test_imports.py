@@ -76,6 +76,25 @@ def test_imports_point_one_way():
     assert list(wrong_imports()) == []
 
 
+def reaching_into_the_simulator():
+    """Imports of the simulator's modules by other rooms; `interface` is for them."""
+    room = "runtime.simulator."
+    for name, file in (*sources(), *(
+            (f"benchmarks.{file.stem}", file) for file in (ROOT / "benchmarks").glob("*.py"))):
+        for module in imported(ast.parse(file.read_text())):
+            inner = module.removeprefix("triton_xe.")
+            is_inside = inner == room[:-1] or inner.startswith(room)
+            if is_inside and inner != f"{room}interface" and not name.startswith(room):
+                yield name, inner.removeprefix(room)
+
+
+def test_other_rooms_import_the_interface_of_the_simulator():
+    """All but the benchmark that takes the time of its stages."""
+    assert set(reaching_into_the_simulator()) == {
+        ("benchmarks.first_launch", module)
+        for module in ("run", "run.kernel_module")}
+
+
 def dependencies():
     """Each module's own imports of others, those inside functions included."""
     modules = {name.removesuffix(".__init__"): file for name, file in sources()}

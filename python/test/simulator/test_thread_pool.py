@@ -20,7 +20,8 @@ import pytest
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import native
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.kernel import CompiledForm
 from triton_xe.runtime.simulator.run import launch, thread_pool
 
 Run = Callable[..., None]
@@ -212,7 +213,7 @@ def test_a_thread_that_cannot_start_is_an_error_and_the_next_launch_goes_on(
 FORK = """
 import os, sys
 import numpy as np
-from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+from triton_xe.runtime.simulator.device import SimulatedDevice
 
 device = SimulatedDevice("bmg")
 kernel = device.load(sys.stdin.buffer.read(), "k")
@@ -272,7 +273,7 @@ def test_what_threads_ask_for_at_the_same_time_is_made_once() -> None:
     for each in own:
         each.join()
     assert len(made) == 1
-    assert {type(vars(SimulatedKernel)[name]) for name in ("host", "loaded")} == {once}
+    assert {type(vars(CompiledForm)[name]) for name in ("host", "loaded")} == {once}
 
 
 def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(

@@ -14,7 +14,7 @@ import triton.language as tl
 
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime import native, torch_xpu
+from triton_xe.runtime import native, torch_memory
 from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.simulator import device as simulated
 from triton_xe.runtime.simulator.run import watchdog
@@ -84,8 +84,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     for name in ("SANITIZE", "SHUFFLE", "TRACE", "TIME_LIMIT", "THREADS"):
         monkeypatch.delenv(f"TRITON_XE_{name}", raising=False)
     # tensors of checked tests that are still alive keep launches from compiled code
-    monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
-    monkeypatch.setattr(torch_xpu.unwritten_maps, "is_active", False)
+    monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
+    monkeypatch.setattr(torch_memory.unwritten_maps, "is_active", False)
     return Seen(monkeypatch)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from triton_xe.hardware.target import target
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import torch_memory
 from triton_xe.runtime.torch_xpu import activation
 
 torch = pytest.importorskip("torch")
@@ -383,18 +383,18 @@ def test_out_of_memory_is_torchs_error() -> None:
 def test_allocations_are_known_and_aligned() -> None:
     x = torch.empty(1000, device="xpu", dtype=torch.uint8)
     assert x.data_ptr() % 256 == 0
-    assert torch_xpu.allocation_of(x.data_ptr()) == (x.data_ptr(), 1000, 0)
-    assert torch_xpu.allocation_of(x.data_ptr() + 999) == (x.data_ptr(), 1000, 0)
-    assert torch_xpu.allocation_of(x.data_ptr() + 1000) is None
-    assert torch_xpu.allocation_of(x.data_ptr() - 1) is None
+    assert torch_memory.allocation_of(x.data_ptr()) == (x.data_ptr(), 1000, 0)
+    assert torch_memory.allocation_of(x.data_ptr() + 999) == (x.data_ptr(), 1000, 0)
+    assert torch_memory.allocation_of(x.data_ptr() + 1000) is None
+    assert torch_memory.allocation_of(x.data_ptr() - 1) is None
     product = torch.rand(9, 9, device="xpu") @ torch.rand(9, 9, device="xpu")
     assert product.data_ptr() % 64 == 0
-    assert torch_xpu.allocation_of(product.data_ptr()) == (product.data_ptr(), 9 * 9 * 4, 0)
+    assert torch_memory.allocation_of(product.data_ptr()) == (product.data_ptr(), 9 * 9 * 4, 0)
     assert torch.arange(100, device="xpu").data_ptr() % 256 == 0
     pointer = x.data_ptr()
     del x
-    assert torch_xpu.allocation_of(pointer) is None
-    assert torch_xpu.allocation_of(torch.ones(3).data_ptr()) is None
+    assert torch_memory.allocation_of(pointer) is None
+    assert torch_memory.allocation_of(torch.ones(3).data_ptr()) is None
 
 
 def test_addresses_of_freed_blocks_are_not_those_of_cpu_tensors() -> None:
@@ -403,23 +403,23 @@ def test_addresses_of_freed_blocks_are_not_those_of_cpu_tensors() -> None:
     pointers = {x.data_ptr(): x.nbytes for x in (made, adopted)}
     del made, adopted
     for pointer, nbytes in pointers.items():
-        assert torch_xpu.allocation_of(pointer + 7, freed=True) == (pointer, nbytes, 0)
+        assert torch_memory.allocation_of(pointer + 7, freed=True) == (pointer, nbytes, 0)
     cpu = [torch.empty(n) for n in (1 << 16, 64 * 64) for _ in range(100)]
     assert not {x.data_ptr() for x in cpu} & pointers.keys()
 
 
 FREED = """
 import torch
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import torch_memory
 first, second = (torch.empty(12_345, device="xpu") for _ in range(2))
 pointers = first.data_ptr(), second.data_ptr()
 del first
 del second
 again = torch.empty(12_345, device="xpu")
 used = pointers.index(again.data_ptr())
-assert torch_xpu.allocation_of(pointers[used], freed=True) is None
+assert torch_memory.allocation_of(pointers[used], freed=True) is None
 torch.xpu.empty_cache()
-assert torch_xpu.allocation_of(pointers[used]) == (pointers[used], 4 * 12_345, 0)
+assert torch_memory.allocation_of(pointers[used]) == (pointers[used], 4 * 12_345, 0)
 print(used)
 """
 

@@ -52,8 +52,8 @@ def test_two_devices() -> None:
             assert str(z.device) == "xpu:1" and torch.xpu.current_device() == 1
             assert torch._C._xpu_getDevice() == 1
         assert torch.xpu.current_device() == 0
-        from triton_xe.runtime import torch_xpu
-        assert torch_xpu.allocation_of(z.data_ptr()).device == 1
+        from triton_xe.runtime import torch_memory
+        assert torch_memory.allocation_of(z.data_ptr()).device == 1
         assert torch.xpu.memory_allocated(1) > 0
         file = io.BytesIO()
         torch.save(x, file); file.seek(0)

@@ -29,7 +29,7 @@ PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class TimedKernel:
     """Properties of a compiled kernel that the estimate needs besides its code."""
 
     program: Program
@@ -41,8 +41,9 @@ class Kernel:
     """Work-groups that the device runs at once."""
 
     @classmethod
-    def of(cls, source: KernelSource, registers: int = DEFAULT_REGISTERS) -> Kernel:
-        """A kernel of a module, for a register file."""
+    def of(cls, source: KernelSource, registers: int | None = None) -> TimedKernel:
+        """A kernel of a module, for a register file; None: the usual one."""
+        registers = registers or DEFAULT_REGISTERS
         function = find_kernel(source.module, source.name)
         lanes, group = sizes(source.module, function, source.target)
         _, slm_bytes = slm_places(source.module)
@@ -55,46 +56,47 @@ class Kernel:
         """Instructions of one execution of each block by a subgroup."""
         return {b.label: issue_of(b, self.lanes) for b in self.program.function.blocks}
 
+    def launch_work(
+        self, arguments: Sequence[int | float], grid: tuple[int, int, int]
+    ) -> tuple[Work, bool]:
+        """The work of a launch, and True if all of it is known."""
+        return self.work_of(self.sampled(arguments, grid))
 
-def launch_work(
-    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
-) -> tuple[Work, bool]:
-    """The work of a launch, and True if all of it is known."""
-    return work_of(kernel, sampled(kernel, arguments, grid))
+    def sampled(self, arguments: Sequence[int | float], grid: tuple[int, int, int]) -> Walk:
+        """Walk some work-groups of a launch."""
+        known = groups_to_know(math.prod(grid), self.resident)
+        count = min(MOST, max(FEWEST, SUBGROUPS // self.subgroups))
+        groups = known[np.unique(np.linspace(0, len(known) - 1, count).astype(np.int64))]
+        return Walk(self.program, arguments, grid, groups, self.subgroups, self.lanes).run()
 
+    def work_of(self, walk: Walk) -> tuple[Work, bool]:
+        """The work of sampled work-groups scaled to the grid, and True if all of it is known."""
+        total = math.prod(walk.grid)
+        numbers = groups_to_know(total, self.resident)
+        found = footprints_of(walk)
+        first, led = walk, found
+        if len(numbers) > len(walk.groups):
+            first = replace(walk, groups=numbers, leads=True).run()
+            led = footprints_of(first, counted=0)
+        at = np.searchsorted(numbers, walk.groups)
+        reads, writes = (_whole(sampled, whole, at, len(numbers), found.counted) for sampled, whole
+                         in ((found.reads, led.reads), (found.writes, led.writes)))
+        each = 1 / len(walk.groups)
+        work = Work(
+            groups=total, subgroups=self.subgroups, registers=self.registers,
+            issue=self._issue(_runs(walk, first, at)), l1_bytes=found.l1 * each,
+            slm_bytes=found.slm * each,
+            l2_bytes=sum(b.touched() for b in (*reads, *writes)) / len(numbers), reads=reads,
+            writes=writes, slm_held=self.slm_bytes,
+            numbers=None if len(numbers) == total else numbers,
+        )
+        return work, not walk.guessed and not found.unknown
 
-def sampled(
-    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
-) -> Walk:
-    """Walk some work-groups of a launch."""
-    known = groups_to_know(math.prod(grid), kernel.resident)
-    count = min(MOST, max(FEWEST, SUBGROUPS // kernel.subgroups))
-    groups = known[np.unique(np.linspace(0, len(known) - 1, count).astype(np.int64))]
-    return Walk(kernel.program, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
-
-
-def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
-    """The work of the sampled work-groups scaled to the grid, and True if all of it is known."""
-    total = math.prod(walk.grid)
-    numbers = groups_to_know(total, kernel.resident)
-    found = footprints_of(walk)
-    first, led = walk, found
-    if len(numbers) > len(walk.groups):
-        first = replace(walk, groups=numbers, leads=True).run()
-        led = footprints_of(first, counted=0)
-    at = np.searchsorted(numbers, walk.groups)
-    reads, writes = (_whole(sampled, whole, at, len(numbers), found.counted)
-                     for sampled, whole in ((found.reads, led.reads), (found.writes, led.writes)))
-    each = 1 / len(walk.groups)
-    work = Work(
-        groups=total, subgroups=kernel.subgroups, registers=kernel.registers,
-        issue=_issue(kernel, _runs(walk, first, at)), l1_bytes=found.l1 * each,
-        slm_bytes=found.slm * each,
-        l2_bytes=sum(b.touched() for b in (*reads, *writes)) / len(numbers), reads=reads,
-        writes=writes, slm_held=kernel.slm_bytes,
-        numbers=None if len(numbers) == total else numbers,
-    )
-    return work, not walk.guessed and not found.unknown
+    def _issue(self, runs: Mapping[str, float]) -> Issue:
+        return Issue(**{
+            pipe: sum(n * getattr(self.issues[label], pipe) for label, n in runs.items())
+            for pipe in PIPES
+        })
 
 
 def _runs(walk: Walk, first: Walk, at: Numbers) -> dict[str, float]:
@@ -106,13 +108,6 @@ def _runs(walk: Walk, first: Walk, at: Numbers) -> dict[str, float]:
         if count[at].any():
             runs[label] = runs.get(label, 0.0) * float(count.mean() / count[at].mean())
     return runs
-
-
-def _issue(kernel: Kernel, runs: Mapping[str, float]) -> Issue:
-    return Issue(**{
-        pipe: sum(n * getattr(kernel.issues[label], pipe) for label, n in runs.items())
-        for pipe in PIPES
-    })
 
 
 def _whole(

@@ -13,7 +13,7 @@ from triton_xe.llvm import Module
 from triton_xe.model.time import OVERLAP, Prediction
 from triton_xe.runtime.simulator.estimate.costs import cost_of
 from triton_xe.runtime.simulator.estimate.footprints import moved
-from triton_xe.runtime.simulator.estimate.launch_work import Kernel
+from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
 from triton_xe.runtime.simulator.estimate.walk import Walk
 
 Line = tuple[str, int]
@@ -34,7 +34,7 @@ class Cost:
 
 
 def line_costs(
-    module: Module, kernel: Kernel, walk: Walk, prediction: Prediction
+    module: Module, kernel: TimedKernel, walk: Walk, prediction: Prediction
 ) -> dict[Line, Cost]:
     """Costs of a launch by source line; lines without cost are left out."""
     found: dict[Line, Cost] = defaultdict(Cost)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import torch_memory
 
 REMEMBERED = 4096
 QUARANTINE_BYTES = 1 << 28
@@ -74,14 +74,14 @@ class BlockMap:
 
     def has_maps(self) -> bool:
         """True if some block has unwritten bytes."""
-        return bool(self._unwritten) or torch_xpu.has_maps()
+        return bool(self._unwritten) or torch_memory.has_maps()
 
     def to_map(self, address: int) -> int:
         """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
         for low, (high, map_) in self._unwritten.items():
             if low <= address < high:
                 return int(map_.ctypes.data) - low
-        found = torch_xpu.unwritten_of(address)
+        found = torch_memory.unwritten_of(address)
         return 0 if found is None else found.at - found.base
 
     def find(self, address: int) -> Block | None:
@@ -125,5 +125,5 @@ class BlockMap:
 
 
 def _block_of_torch(address: int, *, freed: bool) -> Block | None:
-    found = torch_xpu.allocation_of(address, freed=freed)
+    found = torch_memory.allocation_of(address, freed=freed)
     return None if found is None else Block(found.base, found.base + found.size, found.device)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
-
 from triton_xe import llvm as ir
-from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
-from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.parser import canonical, parse_module
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.provenance import (
@@ -82,14 +79,3 @@ class KernelModule:
         return host.translate(
             self.module, self.name, self.target, part=part, sanitizer=sanitizer,
             shuffled=shuffled, in_step=in_step, arguments=arguments)
-
-
-def canonical(text: str) -> str:
-    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
-    llvm.initialize_native_target()
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
-    return str(module)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
-"""Parameter number and name of each tensor of a launch; and the tensors."""
+from triton_xe.runtime.device import Given
 
 
 def tensors_of(given: Given | None) -> dict[int, Tensor]:

@@ -37,14 +37,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Launch:
+class CheckedLaunch:
     """A checked launch, and its number of accesses of single lanes."""
 
     kernel: str
     accesses: int
 
 
-def note(what: Finding | Launch) -> None:
+def note(what: Finding | CheckedLaunch) -> None:
     """Append to the file of findings, if there is one."""
     path = knobs.findings()
     if not path:
@@ -62,15 +62,15 @@ def note(what: Finding | Launch) -> None:
                           f"{error.strerror}") from error
 
 
-def read(path: Path) -> tuple[list[Launch], list[tuple[Finding, str]]]:
+def read_findings(path: Path) -> tuple[list[CheckedLaunch], list[tuple[Finding, str]]]:
     """The launches of a program, and its findings with their tests; skips truncated lines."""
-    launches: list[Launch] = []
+    launches: list[CheckedLaunch] = []
     found: list[tuple[Finding, str]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         fields = _fields(line)
         what = fields.pop("what", "")
-        if what == "Launch":
-            launches.append(Launch(**fields))
+        if what == "CheckedLaunch":
+            launches.append(CheckedLaunch(**fields))
         elif what == "Finding":
             test = fields.pop("test", "")
             found.append((Finding(**fields), test))

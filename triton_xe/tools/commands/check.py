@@ -17,8 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from triton_xe import knobs
-from triton_xe.runtime.simulator.sanitizer import findings
-from triton_xe.runtime.simulator.sanitizer.findings import Finding, Launch
+from triton_xe.runtime.simulator.interface import CheckedLaunch, Finding, read_findings
 
 HELP = "run a program with every simulated launch under the checks"
 EPILOG = """\
@@ -52,7 +51,7 @@ class Result:
     """Result of a program; `known` are findings of the list."""
 
     status: int
-    launches: Sequence[Launch]
+    launches: Sequence[CheckedLaunch]
     new: Sequence[tuple[Finding, str]]
     known: Sequence[tuple[Finding, str]]
 
@@ -91,7 +90,7 @@ def run_checked(
         if seed:
             environment["TRITON_XE_SHUFFLE"] = str(seed)
         status = subprocess.run(program, env=environment, check=False).returncode
-        launches, found = findings.read(file)
+        launches, found = read_findings(file)
     known = [pair for pair in found
              if any(fnmatch.fnmatchcase(pair[0].key, pattern) for pattern in allowed)]
     new = [pair for pair in found if pair not in known]

@@ -152,7 +152,7 @@ def run_program(
     import numpy as np
 
     from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
-    from triton_xe.runtime.simulator.device import SimulatedDevice
+    from triton_xe.runtime.simulator.interface import SimulatedDevice
 
     program = compile_text(text, target, name)
     chosen = _chosen(program.kernels, kernel, name)

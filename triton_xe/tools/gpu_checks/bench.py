@@ -20,7 +20,7 @@ from triton_xe import knobs
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.device import Device, Grid
 from triton_xe.runtime.opening import get, put, time_ms
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools import sample_kernel
 
 Array = NDArray[Any]

@@ -15,14 +15,7 @@ from triton_xe.hardware.target import target as find_target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.model.time import Prediction, predict
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.simulator.estimate.launch_work import (
-    DEFAULT_REGISTERS,
-    Kernel,
-    sampled,
-    work_of,
-)
-from triton_xe.runtime.simulator.estimate.lines import Cost, line_costs
-from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.interface import Cost, KernelSource, TimedKernel, line_costs
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel
 from triton_xe.tools.exact import exact_issue, native
@@ -89,13 +82,13 @@ def lines_of_file(executed: Mapping[str, int], file: str) -> Mapping[int, int]:
     return found
 
 
-def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
+def described(kernel: Any, device: str) -> tuple[KernelSource, TimedKernel]:
     """A compiled kernel in the form of the time model."""
     source = KernelSource(
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name),
         find_target(device))
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers
-    return source, Kernel.of(source, registers or DEFAULT_REGISTERS)
+    return source, TimedKernel.of(source, registers)
 
 
 def timed(
@@ -103,8 +96,8 @@ def timed(
 ) -> Timed:
     """Predict a launch; with its native code, from the instructions in it."""
     source, model = described(kernel, device)
-    walk = sampled(model, launch.arguments, launch.grid)
-    work, is_known = work_of(model, walk)
+    walk = model.sampled(launch.arguments, launch.grid)
+    work, is_known = model.work_of(walk)
     if native is not None:
         work = replace(work, issue=exact_issue(native, model, walk, work.issue))
     prediction = predict(work, PRODUCTS[source.target.product])

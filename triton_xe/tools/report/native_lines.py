@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Instruction, Module
-from triton_xe.llvm.parser import parse_module
+from triton_xe.llvm.parser import canonical, parse_module
 from triton_xe.lowering.spirv import spirv_target
 from triton_xe.runtime.emulator.listing import source_lines
-from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.spirv import HEADER_WORDS, attached_llvm_ir, instructions
 from triton_xe.tools import intel
 

@@ -75,6 +75,10 @@ done:"""  # noqa: E501
     return kernel(f"{P} %in, {P} %out, i32 %n, i32 %odd", body, warps=warps, other=DECLARED)
 
 
+WHOLE = Part.WHOLE, False, None
+"""Key of the whole kernel among the forms of one."""
+
+
 def launch(device: SimulatedDevice, text: str, align: Any, odd: int, groups: int = 12,
            warps: int = 1) -> Any:
     rows = groups * warps * 8
@@ -99,7 +103,7 @@ def test_only_the_subgroups_that_left_run_again(
     elif odd == 1:
         guard = "%cold = icmp eq i32 %odd, 1"
     loaded = launch(device, copy_text(kernel, guard, warps=4), align, odd, warps=4)
-    assert (loaded.whole is not None) is compiled
+    assert (WHOLE in loaded.forms) is compiled
     assert loaded.prefers_whole is prefers
 
 
@@ -108,9 +112,9 @@ def test_fallback_with_a_barrier_runs_whole_groups(
 ) -> None:
     text = copy_text(kernel, "%cold = icmp eq i32 %g, %odd", fallback_end=WAIT, warps=4)
     loaded = launch(device, text, align, 3, warps=4)
-    assert loaded.whole is not None
+    assert WHOLE in loaded.forms
     assert not loaded.host.has_barrier
-    assert loaded.whole.host.has_barrier
+    assert loaded.forms[WHOLE].host.has_barrier
 
 
 def test_barrier_behind_a_guard_of_the_work_group(
@@ -120,7 +124,7 @@ def test_barrier_behind_a_guard_of_the_work_group(
                      warps=4)
     loaded = launch(device, text, align, 3, warps=4)
     assert loaded.host.has_barrier
-    assert loaded.whole is not None
+    assert WHOLE in loaded.forms
 
 
 def test_barrier_behind_a_guard_of_the_subgroup_keeps_the_kernel_whole(
@@ -196,7 +200,7 @@ def test_a_checked_launch_leaves_out_what_no_work_group_needs(
 ) -> None:
     work = Checked(device, copy_text(kernel, guard))
     np.testing.assert_array_equal(work.run(odd, work.rows), work.source)
-    (compiled,) = work.kernel.checked.values()
+    (compiled,) = [form for key, form in work.kernel.forms.items() if key[2]]
     assert compiled.host.is_whole is whole
 
 
@@ -207,4 +211,5 @@ def test_a_checked_launch_finds_faults_on_either_side(
     work = Checked(device, copy_text(kernel, "%cold = icmp eq i32 %g, %odd"))
     with pytest.raises(SimulatorTrap, match="out-of-bounds"):
         work.run(odd, work.rows - 1)
-    assert [part for _, part in work.kernel.checked] == [Part.WHOLE if odd == 3 else Part.KNOWN]
+    parts = [part for part, _, checks in work.kernel.forms if checks]
+    assert parts == [Part.WHOLE if odd == 3 else Part.KNOWN]

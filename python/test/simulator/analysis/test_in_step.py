@@ -13,8 +13,8 @@ import triton.language as tl
 
 from python.test.gemm.pairwise import settings
 from triton_xe.llvm.parser import parse_module
-from triton_xe.runtime import torch_xpu
-from triton_xe.runtime.simulator import device as simulated
+from triton_xe.runtime import torch_memory
+from triton_xe.runtime.simulator import kernel as simulated
 from triton_xe.runtime.simulator.analysis import in_step
 from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
 
@@ -106,7 +106,7 @@ def form(
     monkeypatch.setattr(in_step, "MOST", 1 << 30 if request.param == "written out" else -1)
     monkeypatch.setenv("TRITON_XE_CACHE", str(caches[request.param]))
     # tensors of checked tests that are still alive keep launches from running so
-    monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
+    monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
     for kernel in (norm, chunks, rows, convert, turned, masked_rows):
         kernel.device_caches.clear()
     return str(request.param)

@@ -16,7 +16,8 @@ from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, mat
 from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.context import HEAD_BYTES
-from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.kernel import SimulatedKernel
 from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.symbols import parts, symbol
@@ -324,7 +325,7 @@ def test_no_table_when_accesses_are_checked(
         device.copy_to_device(buffer.pointer, x)
     device.launch(loaded, (N // 32, M // 64, 1), [*(b.pointer for b in buffers), M, N, K],
                   sanitize=True)
-    ((_, checked),) = loaded.checked.items()
+    (checked,) = [form for key, form in loaded.forms.items() if key[2]]
     assert checked.host.tile_bytes == 0
     result = np.zeros_like(plain)
     device.copy_to_host(result, buffers[2].pointer)

@@ -6,7 +6,7 @@ import pytest
 from triton_xe.hardware.target import target
 from triton_xe.model.traffic import waves
 from triton_xe.runtime.simulator.estimate.footprints import MANY, SPAN, _different
-from triton_xe.runtime.simulator.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
 from triton_xe.runtime.simulator.estimate.numbers import terms_of
 from triton_xe.runtime.simulator.estimate.program import Program
 from triton_xe.runtime.simulator.estimate.walk import Walk
@@ -100,8 +100,8 @@ exit:
 
 
 def test_bytes_and_places_of_accesses():
-    work, known = launch_work(
-        Kernel(program(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1))
+    work, known = TimedKernel(program(ACCESS), 4, 16, 128, 0).launch_work(
+        [1 << 40, 4096, 0], (100, 1, 1))
     assert known
     assert work.l1_bytes == 2 * 4096 * 4
     (reads,), (writes,) = work.reads, work.writes
@@ -188,7 +188,8 @@ def text_of(body, parameters="ptr addrspace(1) %a, ptr addrspace(1) %b, i32 %n")
 
 
 def work_of(body, arguments, grid, subgroups=1):
-    return launch_work(Kernel(program(text_of(body)), subgroups, 16, 128, 0), arguments, grid)
+    kernel = TimedKernel(program(text_of(body)), subgroups, 16, 128, 0)
+    return kernel.launch_work(arguments, grid)
 
 
 COPY = """
@@ -408,7 +409,7 @@ def unrolled(n):
     loads = "\n".join(EACH.format(n=n, k=k) for k in range(n))
     numbers = ", ".join(f"i64 {64 * k}" for k in range(n))
     body = UNROLLED.format(n=n, numbers=numbers, loads=loads)
-    return Kernel(program(text_of(body)), 8, 16, 128, 0)
+    return TimedKernel(program(text_of(body)), 8, 16, 128, 0)
 
 
 def walked(kernel, rounds, leads=False):
@@ -434,7 +435,7 @@ def test_a_walk_does_not_grow_with_rounds_nor_with_messages(leads):
 
 @pytest.mark.parametrize("n", [1, 4, 128])
 def test_messages_taken_together_move_what_each_would(n):
-    work, known = launch_work(unrolled(n), [A, B, 3], (100, 1, 1))
+    work, known = unrolled(n).launch_work([A, B, 3], (100, 1, 1))
     assert known
     assert work.l1_bytes == 8 * 3 * n * 64
     assert work.read(0, 100) == pytest.approx(100 * 3 * n * 64, rel=0.01)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import torch_memory
 
 N = 1000
 
@@ -165,7 +165,7 @@ def test_matrices_of_a_product() -> None:
 
 def test_launch_without_checks_counts_as_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where none was checked before."""
-    monkeypatch.setattr(torch_xpu.unwritten_maps, "is_active", False)
+    monkeypatch.setattr(torch_memory.unwritten_maps, "is_active", False)
     middle = empty(N)
     monkeypatch.delenv("TRITON_XE_SANITIZE")
     copy[(4,)](ones(N), middle, N, BLOCK=256)

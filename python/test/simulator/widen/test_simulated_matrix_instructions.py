@@ -151,7 +151,7 @@ def test_illegal_dpas_is_refused(
     run: Run, kernel: Text, change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where torch's tensors are mapped, though the arguments are missing."""
-    monkeypatch.setattr("triton_xe.runtime.simulator.device.torch_xpu.has_maps", lambda: True)
+    monkeypatch.setattr("triton_xe.runtime.simulator.device.torch_memory.has_maps", lambda: True)
     text = dpas_text(kernel, "f16", "f16", "f32", 8, 16)
     if "rows" in change:
         text = text.replace("i32 8, i32 8, i1", "i32 8, i32 9, i1")

@@ -1,0 +1,252 @@
+"""`SimulatedKernel`: a kernel, and its forms that are compiled for the host."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from triton_xe import knobs
+from triton_xe.collector import paused_collector
+from triton_xe.hardware.residency import groups_held
+from triton_xe.progress import progress
+from triton_xe.runtime import native, observers
+from triton_xe.runtime.native.arguments import read_tensors
+from triton_xe.runtime.once import once
+from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
+from triton_xe.runtime.simulator.run import launch as launcher
+from triton_xe.runtime.simulator.run.jit import IN_PIECES, NativeCode, load_kernel
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+
+_NEVER = 1 << 62
+IN_STEP_AFTER = 20_000_000
+"""Nanoseconds of run time of a kernel after which it pays to compile its in-step form."""
+
+
+class What(Enum):
+    """What a launch does besides running its programs."""
+
+    RUN = "run"
+    CHECK = "check"
+    TRACE = "trace"
+
+
+class Choice(NamedTuple):
+    """How a launch runs: part of the kernel, in another order, with checks or a trace."""
+
+    what: What
+    part: Part
+    is_shuffled: bool = False
+
+
+def choose(
+    own: Part, *, checks: bool = False, traces: bool = False, shuffles: bool = False,
+    some: bool = False, prefers_whole: bool = False,
+) -> Choice:
+    """How to launch a kernel whose usual form is the part `own`.
+
+    `some`: only some programs are asked for.  `prefers_whole`: many subgroups of an earlier launch
+    reached code that the usual form leaves out.  With checks or a trace the launch takes the whole
+    kernel if a known guard asks for a fallback.
+
+    >>> choose(Part.COMMON).part, choose(Part.COMMON, some=True).part
+    (<Part.COMMON: 'common'>, <Part.WHOLE: 'whole'>)
+    >>> choose(Part.COMMON, checks=True, traces=True, shuffles=True)
+    Choice(what=<What.CHECK: 'check'>, part=<Part.KNOWN: 'known'>, is_shuffled=True)
+    """
+    if checks or traces:
+        part = Part.WHOLE if some or own is Part.WHOLE else Part.KNOWN
+        return Choice(What.CHECK if checks else What.TRACE, part, checks and shuffles)
+    whole = shuffles or some or prefers_whole
+    return Choice(What.RUN, Part.WHOLE if whole else own, shuffles)
+
+
+class CompiledForm:
+    """A form of a kernel; it is translated, compiled and loaded when first needed."""
+
+    def __init__(
+        self, kernel: str, source: KernelSource, registers: int, part: Part,
+        sanitizer: Instrumentation | None = None, *, is_shuffled: bool = False,
+        translated: HostKernel | None = None,
+    ) -> None:
+        self.kernel, self.source, self.registers = kernel, source, registers
+        self.part, self.sanitizer, self.is_shuffled = part, sanitizer, is_shuffled
+        self.translated = translated
+        """Its host module, if that is known without a translation."""
+
+    @once
+    def host(self) -> HostKernel:
+        if self.translated is not None:
+            return self.translated
+        with progress(f"translating kernel {self.kernel!r} for the simulator", self.kernel), (
+                paused_collector()):
+            return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
+
+    @once
+    def loaded(self) -> tuple[NativeCode, int]:
+        """Machine code and the address of its entry; it stays loaded while referenced."""
+        with progress(f"building kernel {self.kernel!r} for the simulator", self.kernel), (
+                paused_collector()):
+            kind = "coroutine" if self.host.is_coroutine else "kernel"
+            kind += IN_PIECES if self.host.in_pieces else ""
+            runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
+            code = load_kernel(self.host.text, self.host.helpers, kind, runner)
+            return code, code.address(ENTRY)
+
+    @once
+    def prepared(self) -> launcher.Prepared:
+        """Launch record for plain launches, without checks or traces."""
+        code, address = self.loaded
+        return launcher.Prepared(self.kernel, self.host, code, address, self._resident)
+
+    @once
+    def resident(self) -> int:
+        """Number of its work-groups that the device holds at once."""
+        return groups_held(
+            self.source.target, self.host.sub_groups, self.registers, self.host.slm_bytes,
+            barriers=int(self.host.has_barrier))
+
+    @property
+    def _resident(self) -> int:
+        return self.resident if self.host.takes_turns else 0
+
+    def launch(self, work: Work) -> launcher.Launch:
+        arguments = launcher.pack_arguments(self.kernel, self.host.argument_types, work.args)
+        code, address = self.loaded
+        return launcher.Launch(
+            self.kernel, self.host, address, arguments, work.grid, None, self._resident,
+            programs=work.programs, code=code)
+
+    def cold_flags(self, work: Work) -> bytearray | None:
+        """A flag for each subgroup that reaches code which was left out; None if none was."""
+        return None if self.host.is_whole else bytearray(work.groups * self.host.sub_groups)
+
+
+@dataclass(eq=False)
+class SimulatedKernel(ModuleKernel):
+    """A kernel, compiled for the host at its first run; many are only timed by the clock."""
+
+    part: Part = Part.COMMON
+    """The part of which its usual form is."""
+    own: CompiledForm = field(init=False)
+    """Its usual form."""
+    forms: dict[tuple[Part, bool, object], CompiledForm] = field(default_factory=dict)
+    """Other forms: by part, shuffled order, and key of the checks."""
+    prefers_whole: bool = False
+    """True if too many subgroups reached code that the usual form leaves out."""
+    lacks_in_step: bool = False
+    """True once it is known to have no in-step form."""
+    arguments: Sequence[int | float] = ()
+    """Arguments of the launch for which its in-step form is compiled."""
+
+    def __post_init__(self) -> None:
+        """Refuse a kernel that does not fit the device; a translated one was checked before."""
+        super().__post_init__()
+        kept = self.source.kept(self.part.value)
+        if kept is None:
+            self.source.check()
+        self.own = self._form(self.part, translated=kept)
+
+    @once
+    def argument_types(self) -> tuple[str, ...]:
+        return (self.own.translated or self.source).argument_types
+
+    @property
+    def host(self) -> HostKernel:
+        return self.own.host
+
+    @property
+    def prepared(self) -> launcher.Prepared:
+        return self.own.prepared
+
+    @property
+    def resident(self) -> int:
+        return self.own.resident
+
+    def form(
+        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
+    ) -> CompiledForm:
+        """A form of the kernel; launches with equal keys of their checks share one."""
+        if (part, sanitizer, shuffled) == (self.part, None, False):
+            return self.own
+        key = part, shuffled, None if sanitizer is None else sanitizer.key
+        found = self.forms.get(key)
+        return found or self.forms.setdefault(
+            key, self._form(part, sanitizer, is_shuffled=shuffled))
+
+    def _form(
+        self, part: Part, sanitizer: Instrumentation | None = None, *, is_shuffled: bool = False,
+        translated: HostKernel | None = None,
+    ) -> CompiledForm:
+        return CompiledForm(self.name, self.source, self.n_registers, part, sanitizer,
+                            is_shuffled=is_shuffled, translated=translated)
+
+    @once
+    def in_step(self) -> CompiledForm | None:
+        """The in-step form of this kernel, if it can have one."""
+        with progress(f"translating kernel {self.name!r} for many programs", self.name), (
+                paused_collector()):
+            host = self.source.translated(
+                self.part, in_step=True, arguments=self._integers(self.arguments))
+        self.lacks_in_step = not host.in_step
+        return self._form(self.part, translated=host) if host.in_step else None
+
+    def _integers(self, arguments: Sequence[int | float]) -> tuple[int, ...]:
+        """The arguments that are integers; 0 for others."""
+        return tuple(x if kind in ("i32", "i64") and isinstance(x, int) else 0
+                     for kind, x in zip(self.argument_types, arguments, strict=False))
+
+    def fastest(self, arguments: Sequence[int | float]) -> launcher.Prepared:
+        """The fastest launch record: in step, if the kernel has run for long enough."""
+        if self._patience() > 0:
+            return self.own.prepared
+        self.arguments = arguments
+        return (self.in_step or self.own).prepared
+
+    def _patience(self) -> int:
+        """Nanoseconds of run time left until the in-step form is compiled."""
+        host = self.own.host
+        if host.takes_turns or not host.has_barrier or self.lacks_in_step:
+            return _NEVER
+        compiled = 0 if self.launch_state is None else self.launch_state.spent
+        return IN_STEP_AFTER - self.own.prepared.spent - compiled
+
+    def run_natively(self, made: launcher.Prepared, *, like: SimulatedKernel) -> None:
+        """Leave further launches of the kernel `like` to compiled code, if this version runs them.
+
+        They run the code of `made`, until a faster form may be compiled.
+        """
+        if (self.launch_state is None or like.launch_state is None or self.prefers_whole
+                or self.is_closed or 0 < knobs.time_limit() < LEAST_LIMIT):
+            return
+        if self.launch_state.code is not made:
+            patience = self._patience() if made is self.own.prepared else _NEVER
+            self.launch_state.prepare(made, *made.native(), self.launch_state.spent + patience)
+        if self is not like and like.versions is not None:
+            is_short = like.versions.loaded.get(True) is self
+            setattr(like.launch_state, "short_rows" if is_short else "general", self.launch_state)
+        observers.tell(native.launch)
+        native.launch.read_limits(*knobs.launch_limits())
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "nn"):
+            read_tensors(torch.Tensor, torch.nn.Parameter)
+
+    def stop(self) -> None:
+        """Leave launches to Python."""
+        if self.launch_state is not None:
+            self.launch_state.stop()
+
+    def close(self) -> None:
+        """Stop launches, and unload the code of all forms."""
+        super().close()
+        self.stop()
+        self.own = self._form(self.part)
+        self.forms.clear()
+        self.in_step = None
