@@ -286,7 +286,7 @@ def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
     def closing(run: Any) -> Any:
         def close_first(*given: Any) -> Any:
             if not alive:
-                alive.append(weakref.ref(loaded.loaded[0]))
+                alive.append(weakref.ref(loaded.own.loaded[0]))
                 loaded.close()
                 assert alive[0]() is not None
             return run(*given)
