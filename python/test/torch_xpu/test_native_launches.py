@@ -245,7 +245,7 @@ def test_traps_are_told(seen: Seen) -> None:
 
 def test_a_launch_that_takes_too_long_ends(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.ones(1, dtype=torch.int32, device="xpu")
-    monkeypatch.setattr(simulated, "LEAST_LIMIT", 0.1)
+    monkeypatch.setattr("triton_xe.runtime.simulator.kernel.LEAST_LIMIT", 0.1)
     monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "1")
     repeated[(1,)](x, 2), repeated[(1,)](x, 3)
     count = len(seen.grids)
