@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import prod
 from operator import attrgetter
@@ -30,31 +30,28 @@ from triton_xe.runtime.emulator.launch import Launch
 from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, Fault
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator.interface import HostDevice, KernelSource, ModuleKernel, Work
+from triton_xe.runtime.simulator.interface import HostDevice, ModuleKernel, Work
 
 MOST_THREADS = 8192
 """Threads that run at once: more than the largest of these devices holds (4,096 on pvc)."""
 MOST_LAUNCHES = 64
 Counts = NDArray[np.int64]
-ModuleOf = Callable[["EmulatedKernel"], bytes]
-LinesOf = Callable[["NativeKernel"], Mapping[int, str]]
 
 
 @dataclass(eq=False)
 class EmulatedKernel(ModuleKernel):
     """A kernel, built by Intel's compiler at its first run."""
 
-    module_of: ModuleOf = attrgetter("module")
-    lines_of: LinesOf = lambda native: {}
-    """Functions of its device: see there."""
-    has_run: bool = False
+    device: EmulatedDevice = field(kw_only=True)
+    counts: dict[tuple[Any, ...], Counts] = field(default_factory=dict)
+    """Counts of the last `MOST_LAUNCHES` launches, by grid and arguments."""
 
     @once
     def native(self) -> NativeKernel:
         with progress(f"building native code of kernel {self.name!r}"):
-            made = NativeKernel(self.source.target.name, self.source.name, self.module_of(self),
-                                self.build_flags)
-            made.program.find_lines = partial(self.lines_of, made)
+            made = NativeKernel(self.device.target.name, self.source.name,
+                                self.device.module_of(self), self.build_flags)
+            made.program.find_lines = partial(self.device.lines_of, made)
             return made
 
     @property
@@ -65,8 +62,15 @@ class EmulatedKernel(ModuleKernel):
                            barriers=info.barriers)
 
     def executed(self, grid: Grid, arguments: Sequence[Any]) -> tuple[Program, Counts] | None:
-        counts = self.native.counts_of(grid, arguments) if self.has_run else None
+        counts = self.counts.get((grid, *arguments))
         return None if counts is None else (self.native.program, counts)
+
+    def note(self, grid: Grid, arguments: Sequence[Any], count: Counts) -> None:
+        """Keep the counts of a launch."""
+        self.counts.pop((grid, *arguments), None)
+        self.counts[grid, *arguments] = count
+        if len(self.counts) > MOST_LAUNCHES:
+            del self.counts[next(iter(self.counts))]
 
 
 class EmulatedDevice(HostDevice[EmulatedKernel]):
@@ -80,21 +84,18 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
             raise DeviceError(f"emu:{target_name} cannot run kernels: {reason}")
         super().__init__(target_name, index)
         self.name = f"{self.target.product or target_name} (emulated)"
-        self.module_of: ModuleOf = attrgetter("module")
+        self.module_of: Callable[[EmulatedKernel], bytes] = attrgetter("module")
         """Function that returns the SPIR-V of a kernel for Intel's compiler."""
-        self.lines_of: LinesOf = lambda native: {}
+        self.lines_of: Callable[[NativeKernel], Mapping[int, str]] = lambda native: {}
         """Function that returns the source location of each program counter of native code."""
         self.executed: dict[str, NativeKernel] = {}
         """The native code that ran, with counts of its instructions, by name of the kernel."""
         say_once()
 
-    def _kernel(
-        self, source: KernelSource, module: bytes, build_flags: str, registers: int, *,
-        is_general: bool,
-    ) -> EmulatedKernel:
-        source.check()
-        return EmulatedKernel(source, self.target.max_work_group_size, module, build_flags,
-                              registers, module_of=self.module_of, lines_of=self.lines_of)
+    def _kernel(self, *known: Any, is_general: bool) -> EmulatedKernel:
+        made = EmulatedKernel(*known, device=self)
+        made.source.check()
+        return made
 
     def _run(self, kernel: EmulatedKernel, work: Work) -> None:
         if work.is_checked:
@@ -113,8 +114,7 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
             if not knobs.lines():
                 error.add_note("TRITON_XE_LINES=1 adds source lines to reports of emulated devices")
             raise
-        kernel.native.note(work.grid, work.args, count)
-        kernel.has_run = True
+        kernel.note(work.grid, work.args, count)
         self.executed[kernel.name] = kernel.native
 
     def _space(self, kernel: EmulatedKernel, work: Work) -> HostSpace:
@@ -143,7 +143,6 @@ class NativeKernel:
         self.binary = ocloc.native_binary(module, device, flags)
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""
-        self._launches: dict[Any, Counts] = {}
 
     @once
     def program(self) -> Program:
@@ -168,17 +167,6 @@ class NativeKernel:
         self.executed += found
         self.program.refuse_missing_waits()
         return found
-
-    def note(self, grid: Grid, arguments: Sequence[Any], count: Counts) -> None:
-        """Keep the counts of a launch, of the last `MOST_LAUNCHES` ones."""
-        self._launches.pop((grid, *arguments), None)
-        self._launches[grid, *arguments] = count
-        if len(self._launches) > MOST_LAUNCHES:
-            del self._launches[next(iter(self._launches))]
-
-    def counts_of(self, grid: Grid, arguments: Sequence[Any]) -> Counts | None:
-        """Counts of the last launch with this grid and these arguments; None if there is none."""
-        return self._launches.get((grid, *arguments))
 
 
 def parts(whole: Dispatch, most: int) -> Iterator[Dispatch]:

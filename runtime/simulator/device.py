@@ -21,10 +21,8 @@ from triton_xe.runtime.simulator.host_device import HostDevice, Work
 from triton_xe.runtime.simulator.host_kernel import Part
 from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, What, choose
 from triton_xe.runtime.simulator.run import launch as launcher
-from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.tensors import tensors_of
 from triton_xe.runtime.simulator.sanitizer import findings
-from triton_xe.runtime.versions import General
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -40,23 +38,12 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         super().__init__(target_name, index)
         self._shuffled_launches = itertools.count()
 
-    def _kernel(
-        self, source: KernelSource, module: bytes, build_flags: str, registers: int, *,
-        is_general: bool,
-    ) -> SimulatedKernel:
+    def _kernel(self, *known: Any, is_general: bool) -> SimulatedKernel:
         """The version for launches that fail a condition is compiled with its fallbacks.
 
         Such a launch most likely needs them, and without them would compile the kernel twice.
         """
-        part = Part.WHOLE if is_general else Part.COMMON
-        return SimulatedKernel(
-            source, self.target.max_work_group_size, module, build_flags, registers, part=part)
-
-    def _load(
-        self, binary: bytes, kernel_name: str, build_flags: str, general: General | None, *,
-        is_general: bool = False,
-    ) -> SimulatedKernel:
-        made = super()._load(binary, kernel_name, build_flags, general, is_general=is_general)
+        made = SimulatedKernel(*known, part=Part.WHOLE if is_general else Part.COMMON)
         made.launch_state = self._native_state(made)
         return made
 

@@ -69,12 +69,9 @@ class ModuleKernel:
     """A kernel of a loaded module: what its launches and the clock need of it."""
 
     source: KernelSource
-    max_threads: int
     module: bytes = b""
     """The module that it was loaded from."""
     build_flags: str = ""
-    n_registers: int = DEFAULT_REGISTERS
-    n_spills: int = 0
     versions: Versions | None = None
     """Versions for launches that do not satisfy this one's conditions."""
     launch_state: Any = None
@@ -84,6 +81,9 @@ class ModuleKernel:
 
     def __post_init__(self) -> None:
         self.name = self.source.name.removesuffix(CONDITIONAL)
+        self.n_registers = RegisterFile.of_flags(self.build_flags).registers or DEFAULT_REGISTERS
+        self.n_spills = 0
+        self.max_threads = self.source.target.max_work_group_size
 
     @once
     def argument_types(self) -> tuple[str, ...]:
@@ -195,34 +195,21 @@ class HostDevice(ABC, Generic[K]):
 
     def load(
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
-        general: General | None = None,
+        general: General | None = None, is_general: bool = False,
     ) -> K:
-        """Load a kernel of a SPIR-V module that contains its LLVM IR (or of plain LLVM IR)."""
-        return self._load(binary, kernel_name, build_flags, general)
+        """Load a kernel of a SPIR-V module that contains its LLVM IR (or of plain LLVM IR).
 
-    def _load(
-        self, binary: bytes, kernel_name: str, build_flags: str, general: General | None, *,
-        is_general: bool = False,
-    ) -> K:
-        """Load a kernel, or its version for launches that fail a condition."""
+        `is_general`: the module is the version for launches that fail a condition of another one.
+        """
         source = KernelSource.of(binary, kernel_name, self.target)
-        registers = RegisterFile.of_flags(build_flags).registers or DEFAULT_REGISTERS
-        made = self._kernel(source, binary, build_flags, registers, is_general=is_general)
-        if is_spirv(binary):
-            made.versions = versions_of(
-                binary, kernel_name,
-                lambda module, flags: self._load(
-                    module, kernel_name, flags, None, is_general=True),
-                general,
-            )
-        return made
+        versions = None if not is_spirv(binary) else versions_of(
+            binary, kernel_name, lambda module, flags: self.load(
+                module, kernel_name, build_flags=flags, is_general=True), general)
+        return self._kernel(source, binary, build_flags, versions, is_general=is_general)
 
     @abstractmethod
-    def _kernel(
-        self, source: KernelSource, module: bytes, build_flags: str, registers: int, *,
-        is_general: bool,
-    ) -> K:
-        """A kernel that fits the device; `DeviceError` if it does not."""
+    def _kernel(self, *known: Any, is_general: bool) -> K:
+        """A kernel with the first fields of `ModuleKernel`; `DeviceError` if it does not fit."""
 
     def launch(
         self,

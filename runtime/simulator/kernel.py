@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from triton_xe import knobs
@@ -31,7 +32,7 @@ IN_STEP_AFTER = 20_000_000
 
 
 class What(Enum):
-    """What a launch does besides running its programs."""
+    """Purpose of a launch: to run its programs, to check them, or to trace them."""
 
     RUN = "run"
     CHECK = "check"
@@ -68,18 +69,18 @@ def choose(
     return Choice(What.RUN, Part.WHOLE if whole else own, shuffles)
 
 
+@dataclass(eq=False)
 class CompiledForm:
     """A form of a kernel; it is translated, compiled and loaded when first needed."""
 
-    def __init__(
-        self, kernel: str, source: KernelSource, registers: int, part: Part,
-        sanitizer: Instrumentation | None = None, *, is_shuffled: bool = False,
-        translated: HostKernel | None = None,
-    ) -> None:
-        self.kernel, self.source, self.registers = kernel, source, registers
-        self.part, self.sanitizer, self.is_shuffled = part, sanitizer, is_shuffled
-        self.translated = translated
-        """Its host module, if that is known without a translation."""
+    kernel: str
+    source: KernelSource
+    registers: int
+    part: Part
+    sanitizer: Instrumentation | None = None
+    is_shuffled: bool = False
+    translated: HostKernel | None = None
+    """Its host module, if that is known without a translation."""
 
     @once
     def host(self) -> HostKernel:
@@ -133,7 +134,7 @@ class CompiledForm:
 class SimulatedKernel(ModuleKernel):
     """A kernel, compiled for the host at its first run; many are only timed by the clock."""
 
-    part: Part = Part.COMMON
+    part: Part = field(default=Part.COMMON, kw_only=True)
     """The part of which its usual form is."""
     own: CompiledForm = field(init=False)
     """Its usual form."""
@@ -149,6 +150,7 @@ class SimulatedKernel(ModuleKernel):
     def __post_init__(self) -> None:
         """Refuse a kernel that does not fit the device; a translated one was checked before."""
         super().__post_init__()
+        self._form = partial(CompiledForm, self.name, self.source, self.n_registers)
         kept = self.source.kept(self.part.value)
         if kept is None:
             self.source.check()
@@ -177,16 +179,9 @@ class SimulatedKernel(ModuleKernel):
         if (part, sanitizer, shuffled) == (self.part, None, False):
             return self.own
         key = part, shuffled, None if sanitizer is None else sanitizer.key
-        found = self.forms.get(key)
-        return found or self.forms.setdefault(
-            key, self._form(part, sanitizer, is_shuffled=shuffled))
-
-    def _form(
-        self, part: Part, sanitizer: Instrumentation | None = None, *, is_shuffled: bool = False,
-        translated: HostKernel | None = None,
-    ) -> CompiledForm:
-        return CompiledForm(self.name, self.source, self.n_registers, part, sanitizer,
-                            is_shuffled=is_shuffled, translated=translated)
+        if key not in self.forms:
+            self.forms[key] = self._form(part, sanitizer, shuffled)
+        return self.forms[key]
 
     @once
     def in_step(self) -> CompiledForm | None:

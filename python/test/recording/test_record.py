@@ -343,7 +343,7 @@ def test_what_a_graph_captures_is_launched_and_not_recorded(records: Any) -> Non
     made = recorder.recorder(lambda _: pytest.fail("nothing is to be recorded"), "k", ("i32",))
     with pytest.warns(RuntimeWarning, match="launch 1 of kernel 'k' is not recorded: stream 7"):
         made.launch(recorder.Loaded(device, None, b""), ("n",), (1, 1, 1), (5,), stream=7)
-    assert device.launches == [((1, 1, 1), (5,), {"stream": 7})]
+    assert device.launches == [((1, 1, 1), (5,), {"stream": 7, "tensors": ((), ())})]
     assert not records.path.exists()
 
 
