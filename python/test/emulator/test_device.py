@@ -104,6 +104,7 @@ def test_a_program_with_torch_runs_native_code(
 ) -> None:
     monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
     monkeypatch.setenv("TRITON_XE_LINES", lines)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
