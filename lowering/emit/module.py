@@ -26,6 +26,7 @@ from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.masked_loads import separate_other_values
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
+from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
 from triton_xe.lowering.emit.maths.unused_roundings import drop_unused_roundings
 from triton_xe.lowering.emit.tensors import (
     atomics,
@@ -71,6 +72,7 @@ def emit_module(
         _resize_slm(state)
     fuse_products(state)
     drop_unused_roundings(state)
+    keep_roundings(state)
     separate_other_values(state)
     check_written(llvm, target)
     return state

@@ -147,6 +147,9 @@ WAVE_BALLOT = _genisa(
 FLOAT_TO_BF16 = _genisa(
     "ftobf", "R (value: V, =rounding: i32)", Family.CONVERSION, overloads="R V",
     definition=conversions.float_to_bf16, available=attrgetter("has_bf16_conversion"))
+FLOAT_TO_HALF = _genisa(
+    "ftof.rte", "R (value: V)", Family.CONVERSION, overloads="R V",
+    definition=conversions.float_to_half)
 FLOAT_TO_TF32 = _genisa(
     "ftotf32", "R (value: V, =rounding: i32)", Family.CONVERSION, overloads="R V",
     definition=conversions.float_to_tf32, available=attrgetter("has_tf32_dpas"))

@@ -163,6 +163,8 @@ def test_functions_between_types() -> None:
            lambda bit=bit: maths.is_class(x, 1 << bit)) for bit in range(2, 10)),
         (genisa.FLOAT_TO_BF16.symbol("i16", ["float"]), "i16", ["float %x", "i32 0"],
          lambda: genisa.FLOAT_TO_BF16.definition(x)),  # type: ignore[misc]
+        (genisa.FLOAT_TO_HALF.symbol("half", ["float"]), "half", ["float %x"],
+         lambda: genisa.FLOAT_TO_HALF.definition(x)),  # type: ignore[misc]
         (genisa.FLOAT_TO_TF32.symbol("float", ["float"]), "float", ["float %x", "i32 0"],
          lambda: genisa.FLOAT_TO_TF32.definition(x).view(np.float32)),  # type: ignore[misc]
         ("_Z13convert_floati", "float", ["i32 %s"], lambda: maths.convert(s, np.float32)),
@@ -346,7 +348,8 @@ def test_every_definition_is_compared() -> None:
         Family.ATOMIC: "test_release_acquire",
     }
     here = {*FLOAT, *INTEGER, *MOVES, ROWS["isnan"], ROWS["ldexp"], ROWS["llvm.ldexp"],
-            ROWS["llvm.is.fpclass"], genisa.FLOAT_TO_BF16, genisa.FLOAT_TO_TF32, opencl.CONVERT}
+            ROWS["llvm.is.fpclass"], genisa.FLOAT_TO_BF16, genisa.FLOAT_TO_TF32,
+            genisa.FLOAT_TO_HALF, opencl.CONVERT}
     done = (Family.REDUCTION, Family.VOTE, Family.ID, *elsewhere)
     left = [row.name for row in ROWS.values() if row.definition is not None
             and row not in here and row.family not in done and not row.combines]

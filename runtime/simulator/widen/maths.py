@@ -244,6 +244,10 @@ def _float_to_bf16(w: Widener, i: Instruction) -> None:
     w.define_like(i, words.as_bits(i.type.scalar).operand)
 
 
+def _float_to_half(w: Widener, i: Instruction) -> None:
+    cast(w, replace(i, opcode="fptrunc"))
+
+
 def _float_to_tf32(w: Widener, i: Instruction) -> None:
     kept = rounded(Values(w.b).of(w.host_operands(i)[0]), 13) & -(1 << 13)
     w.define_like(i, kept.as_bits(i.type.scalar).operand)
@@ -253,4 +257,5 @@ CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {
     definitions.maths.convert: conversion,
     definitions.conversions.float_to_bf16: _float_to_bf16,
     definitions.conversions.float_to_tf32: _float_to_tf32,
+    definitions.conversions.float_to_half: _float_to_half,
 }

@@ -20,6 +20,12 @@ def float_to_bf16(values: Floats) -> NDArray[np.uint16]:
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
 
 
+def float_to_half(values: NDArray[np.floating]) -> NDArray[np.float16]:
+    """Round to nearest even; too large numbers become infinities."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16)
+
+
 def float_to_tf32(values: Floats) -> NDArray[np.uint32]:
     """Round to 10 mantissa bits, nearest even; NaN stays a quiet NaN."""
     bits = values.view(np.uint32).astype(np.uint64)
