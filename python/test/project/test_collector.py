@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import pytest
 import torch
@@ -9,12 +10,24 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 
 from examples.vector_add import add, add_kernel
+from triton_xe import collector
 from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
 from triton_xe.lowering import pipeline
 from triton_xe.model import time
 from triton_xe.runtime.simulator import kernel
 from triton_xe.runtime.simulator.run import kernel_module
+
+
+class Cycle:
+    """An object that refers to itself."""
+
+
+@pytest.fixture
+def nothing_frozen():
+    gc.unfreeze()
+    yield
+    gc.freeze()  # as in conftest: the collected tests
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +56,36 @@ def test_a_collector_that_was_off_stays_off():
     with paused_collector():
         pass
     assert not gc.isenabled()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_objects_of_a_pause_become_old():
+    with paused_collector():
+        kept = [[] for _ in range(10_000)]
+    assert gc.get_count()[0] < len(kept)
+    assert any(x is kept[0] for x in gc.get_objects(generation=2))
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_garbage_of_many_pauses_is_collected(monkeypatch):
+    monkeypatch.setattr(collector, "MOST_UNVISITED", 300)
+    monkeypatch.setattr(collector, "_unvisited", 0)
+    left = weakref.WeakSet()
+    for _ in range(10):
+        with paused_collector():
+            for _ in range(100):
+                x = Cycle()
+                left.add(x)
+                x.own = x
+    assert len(left) <= 400
+
+
+def test_frozen_objects_stay_frozen():
+    gc.freeze()
+    count = gc.get_freeze_count()
+    with paused_collector():
+        pass
+    assert gc.get_freeze_count() >= count > 0
 
 
 def test_the_last_of_two_threads_resumes():

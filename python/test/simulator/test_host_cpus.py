@@ -236,7 +236,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     def undefined(text: str) -> list[str]:
         assert "llvm.x86" not in text
         assert "_ZGV" not in text
-        data = jit._compile(text, "library")
+        (data,) = jit.compiled(text, "library")
         assert data[:4] == b"\x7fELF"
         assert int.from_bytes(data[18:20], "little") == 183  # EM_AARCH64
         return elf.undefined_names(data)

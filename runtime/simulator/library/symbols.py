@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-_PREFIX = "xe."
+_PREFIX, _PIECE = "xe.", ".piece."
 Parameter = int | str
 
 
@@ -24,3 +24,12 @@ def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
     """Family and parameters of a symbol, the inverse of `symbol`."""
     family, *rest = name.removeprefix(_PREFIX).split(".")
     return family, tuple(int(word) if word.isdigit() else word for word in rest)
+
+
+def piece_symbol(function: str, number: int) -> str:
+    """Name of a function that computes pieces of another one (`pieces`)."""
+    return f"{function}{_PIECE}{number}"
+
+
+def is_piece(name: str) -> bool:
+    return _PIECE in name

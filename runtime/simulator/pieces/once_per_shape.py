@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand
 from triton_xe.llvm.types import I1, I8, PTR, VOID, Type, array
+from triton_xe.runtime.simulator.library.symbols import piece_symbol
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.cutter import (
@@ -143,8 +144,7 @@ class _Separated:
     def _note(self, piece: Piece) -> None:
         use = _Use(piece, [], [])
         key = _key(use)
-        shape = self.shapes.setdefault(key, _Shape(
-            f"{self.function.name}.piece.{len(self.shapes)}"))
+        shape = self.shapes.setdefault(key, _Shape(piece_symbol(self.function.name, len(self.shapes))))
         shape.uses.append(use)
         self.shape_of[piece] = shape, use
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _MAGIC = b"\x7fELF\x02\x01"
@@ -44,16 +45,22 @@ def _sections(data: bytes) -> list[_Section]:
     return [_Section(*_SECTION.unpack_from(data, at + k * _SECTION.size)) for k in range(count)]
 
 
-def undefined_names(data: bytes) -> list[str]:
-    """Names that an object refers to and does not define; [] for other formats."""
+def undefined_names(*objects: bytes) -> list[str]:
+    """Names that objects refer to and none of them defines; [] for other formats."""
+    names = [pair for data in objects for pair in _names(data)]
+    defined = {name for name, is_defined in names if is_defined}
+    return list(dict.fromkeys(name for name, _ in names if name not in defined))
+
+
+def _names(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Names in the symbol table of an object; True for those that it defines."""
     sections = _sections(data)
     for section in sections:
         if section.type == _SYMBOLS:
             names = sections[section.link].of(data)
-            found = [at for at, _, _, defined, _, _ in _SYMBOL.iter_unpack(section.of(data))
-                     if at and not defined]
-            return [names[at : names.index(b"\0", at)].decode() for at in found]
-    return []
+            for at, _, _, defined, _, _ in _SYMBOL.iter_unpack(section.of(data)):
+                if at:
+                    yield names[at : names.index(b"\0", at)].decode(), bool(defined)
 
 
 def bytes_in_memory(data: bytes) -> int:

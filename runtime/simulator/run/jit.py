@@ -21,7 +21,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.locks import ForkLock, fork_waits_for
 from triton_xe.runtime import checked_files, code_cache
-from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
+from triton_xe.runtime.simulator.library.symbols import is_piece, is_symbol, parts
 from triton_xe.runtime.simulator.run import elf
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
@@ -81,22 +81,28 @@ def object_key(text: str, kind: str) -> str:
 def compile_object(text: str, kind: str) -> bytes:
     """The object code of a host module.
 
-    `kind` is kernel or coroutine (in pieces), or library (as written).
+    `kind` is kernel or coroutine, or library (as written).
     """
-    return _kept_object(text, kind, lambda: text)
+    (made,) = _kept_objects(text, kind, lambda: text)
+    return made
 
 
-def _kept_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
-    path = code_cache.file("simulator", object_key(known_by, kind), ".o")
-    found = code_cache.read(path)
-    if found is not None:
-        return found
-    data = _compile(text(), kind)
-    code_cache.write(path, data)
-    return data
+def _kept_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[bytes]:
+    """The objects of a module, from the cache if it has all of them."""
+    key = object_key(known_by, kind)
+    names = [".o", ".pieces.o"] if kind.endswith(IN_PIECES) else [".o"]
+    paths = [code_cache.file("simulator", key, name) for name in names]
+    kept = [found for path in paths if (found := code_cache.read(path)) is not None]
+    if len(kept) == len(paths):
+        return kept
+    made = compiled(text(), kind)
+    for path, data in zip(paths, made, strict=True):
+        code_cache.write(path, data)
+    return made
 
 
-def _compile(text: str, kind: str) -> bytes:
+def compiled(text: str, kind: str) -> list[bytes]:
+    """The objects of a module, compiled: one, or what calls the pieces and the pieces."""
     with _lock:
         machine = _target_machine(1 if len(text) > LARGE else 2)
         try:
@@ -109,7 +115,33 @@ def _compile(text: str, kind: str) -> bytes:
         (_lower if kind == AS_WRITTEN or kind.endswith(IN_PIECES) else _optimise)(module, machine)
         text = str(module)
         whole = with_whole_bytes(text)
-        return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
+        module = module if whole is text else llvm.parse_assembly(whole)
+        if kind.endswith(IN_PIECES):
+            return _separate_objects(module, machine)
+        return [bytes(machine.emit_object(module))]
+
+
+def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> list[bytes]:
+    """Objects of what calls the pieces, and of the pieces.
+
+    The former is long and has little to improve: LLVM's least effort takes a third of the time.
+    LLVM emits no function that is `available_externally`.
+    """
+    for f in _defined(module):
+        if is_piece(f.name):
+            f.linkage, f.visibility = "external", "hidden"
+    made = []
+    for skips_pieces, by in ((True, _target_machine(0)), (False, machine)):
+        part = module.clone()
+        for f in _defined(part):
+            if is_piece(f.name) == skips_pieces:
+                f.linkage, f.visibility = "available_externally", "default"
+        made.append(bytes(by.emit_object(part)))
+    return made
+
+
+def _defined(module: llvm.ModuleRef) -> list[llvm.ValueRef]:
+    return [f for f in module.functions if not f.is_declaration]
 
 
 _BITS = re.compile(r"%(\S+) = load (i(\d+)|<(\d+) x i1>), (?!ptr %index\.addr,)(ptr .*)")
@@ -179,16 +211,14 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 class NativeCode:
     """Objects loaded into the process as one; finds addresses by symbol.
 
-    `DeviceError` if they call a function that this process lacks; LLVM would assume address 0. No
-    object calls another.
+    `DeviceError` if they call a function that this process lacks; LLVM would assume address 0.
     """
 
     def __init__(self, *objects: bytes) -> None:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
         self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
-        for data in objects:
-            _provide(elf.undefined_names(data))
+        _provide(elf.undefined_names(*objects))
         with near_each_other(sum(map(elf.bytes_in_memory, objects))):
             for data in objects:
                 self.engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
@@ -230,13 +260,13 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
     """
     with _lock:
         if name not in _loaded:
-            _hold(name, NativeCode(_helper_object(name, host or host_cpu())))
+            _hold(name, NativeCode(*_helper_objects(name, host or host_cpu())))
         return _loaded[name].address(name)
 
 
-def _helper_object(name: str, on: HostCpu) -> bytes:
+def _helper_objects(name: str, on: HostCpu) -> list[bytes]:
     kind = AS_WRITTEN if parts(name)[0] in _WRITTEN_WELL else "library"
-    return _kept_object(f"{name} {on}", kind, lambda: _source(name, on))
+    return _kept_objects(f"{name} {on}", kind, lambda: _source(name, on))
 
 
 def _hold(name: str, code: NativeCode) -> None:
@@ -258,9 +288,9 @@ def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> 
     with _lock:
         for name in helpers:
             helper_address(name)
-        kernel = compile_object(text, kind)
+        kernel = _kept_objects(text, kind, lambda: text)
         if runner in _loaded:
-            return NativeCode(kernel)
-        code = NativeCode(kernel, _helper_object(runner, host_cpu()))
+            return NativeCode(*kernel)
+        code = NativeCode(*kernel, *_helper_objects(runner, host_cpu()))
         _hold(runner, code)
         return code

@@ -19,14 +19,14 @@ def test_large_modules_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyP
     text = "define i32 @three() {\n  ret i32 3\n}\n"
     for most in (len(text) - 1, len(text)):
         monkeypatch.setattr(jit, "LARGE", most)
-        code = jit.NativeCode(jit._compile(text, "library"))
+        code = jit.NativeCode(*jit.compiled(text, "library"))
         assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
     assert efforts == [1, 2]
 
 
 def test_code_is_loaded_without_compiling_anything() -> None:
     """An empty module costs a millisecond: all passes are made ready for it."""
-    code = jit.NativeCode(jit._compile("define void @nothing() {\n  ret void\n}\n", "library"))
+    code = jit.NativeCode(*jit.compiled("define void @nothing() {\n  ret void\n}\n", "library"))
     assert not code.engine._modules
 
 
@@ -70,7 +70,7 @@ def test_a_flag_does_not_depend_on_others_in_its_byte(
 ) -> None:
     monkeypatch.setattr(jit, "host_cpu", lambda: host)
     monkeypatch.setattr(jit, "_target_machine", jit._fresh_machine)
-    code = jit.NativeCode(jit._compile(f"""
+    code = jit.NativeCode(*jit.compiled(f"""
 define void @f(ptr %from, ptr %to) {{
   %m = load <{count} x i1>, ptr %from
   %s = shufflevector <{count} x i1> %m, <{count} x i1> poison, <2 x i32> splat (i32 {taken})
