@@ -125,6 +125,8 @@ class Cutter:
         """Cut a block into pieces."""
         self.block, self.items = block, list[Item]()
         for i in block.instructions:
+            if self._is_offset(i):
+                continue
             if i.opcode in _STAYS or not self._works_on_vectors(i):
                 self._keep(i)
             elif not (self._is_made_anew(i) or self._is_in_place(i) or self._is_element(i)):
@@ -160,6 +162,17 @@ class Cutter:
         if found:
             assert i.result is not None
             self.cheap[i.result] = own
+        return found
+
+    def _is_offset(self, i: Instruction) -> bool:
+        """Note a pointer at a known distance from another one, which each user computes anew."""
+        if i.opcode != "getelementptr" or i.type.kind != "ptr" or i.result is None:
+            return False
+        base, *indices = i.operands
+        found = (self.user.get(i.result) == self.block.label and base.text not in self.waiting
+                 and all(x.local is None for x in indices))
+        if found:
+            self.cheap[i.result] = [*self.cheap.get(base.text, ()), i]
         return found
 
     def _is_in_place(self, i: Instruction) -> bool:

@@ -4,9 +4,9 @@ LLVM's time grows faster than the code of a function, and kernels repeat the sam
 elements.  So vectors are in memory, operations on them become pieces (`cutter`), and all pieces
 that differ in constants alone are calls of one function:
 
-    call @xe.piece.3(ptr %x, ptr %y, i32 7, ptr %z)     %z = (%x + %y) * 7, 128 elements each
+    call @xe.piece.3(ptr %frame, i64 64, i64 576, i32 7, i64 64)     %x = (%x + %y) * 7
 
-The remaining function has scalars and calls only.  A piece that is no longer than a call is
+Here vectors are passed as their offsets in the frame.  The remaining function has scalars and calls only.  A piece that is no longer than a call is
 inlined.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from triton_xe.llvm.builder import Builder
-from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand
-from triton_xe.llvm.types import I1, I8, PTR, VOID, Type, array
+from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand, constant
+from triton_xe.llvm.types import I1, I8, I64, PTR, VOID, Type, array
 from triton_xe.runtime.simulator.library.symbols import piece_symbol
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
@@ -144,7 +144,8 @@ class _Separated:
     def _note(self, piece: Piece) -> None:
         use = _Use(piece, [], [])
         key = _key(use)
-        shape = self.shapes.setdefault(key, _Shape(piece_symbol(self.function.name, len(self.shapes))))
+        name = piece_symbol(self.function.name, len(self.shapes))
+        shape = self.shapes.setdefault(key, _Shape(name))
         shape.uses.append(use)
         self.shape_of[piece] = shape, use
 
@@ -239,6 +240,9 @@ class _Separated:
     def _at(self, place: Place) -> Operand:
         return self.b.at(_MEMORY, self.offsets[place.root] + place.offset)
 
+    def _offset(self, place: Place) -> Operand:
+        return constant(I64, self.offsets[place.root] + place.offset)
+
     def _write_piece(self, piece: Piece) -> None:
         shape, use = self.shape_of[piece]
         if shape.is_short:
@@ -246,14 +250,14 @@ class _Separated:
             names = self._body(self.b, piece.body, names)
             self._finish(piece, names)
             return
-        operands = []
+        operands = [_MEMORY]
         for x in use.leaves:
             place = self.cutter.places.get(x.text)
-            operands.append(x if place is None else self._at(place))
+            operands.append(x if place is None else self._offset(place))
         operands += [self._constant(use.constants[k], shape, k) for k in shape.given]
         result: Type = VOID
         if piece.to is not None:
-            operands.append(self._at(Place(piece.to)))
+            operands.append(self._offset(Place(piece.to)))
         elif piece.value is not None:
             result = piece.value.type
         name = None if result is VOID else str(piece.value)
@@ -299,9 +303,14 @@ class _Separated:
             made.parameters.append((f"%a{len(made.parameters)}", t))
             return made.arguments[-1]
 
+        frame = parameter(PTR)
+
+        def place() -> Operand:
+            return b.gep(I8, frame, parameter(I64))
+
         for x in use.leaves:
             if x.type.kind == "vec":
-                names[x.text] = b.load(x.type, parameter(PTR), align=x.type.scalar.size)
+                names[x.text] = b.load(x.type, place(), align=x.type.scalar.size)
             else:
                 names[x.text] = parameter(x.type)
         constants: dict[int, Operand] = {}
@@ -317,7 +326,7 @@ class _Separated:
         value = piece.value
         if piece.to is not None and value is not None:
             x = names.get(value.text) or constants.get(len(use.constants) - 1, value)
-            b.store(x, parameter(PTR), align=LINE)
+            b.store(x, place(), align=LINE)
             b.ret()
         elif value is not None:
             made.result = value.type
