@@ -19,7 +19,7 @@ from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
 from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
 from triton_xe.runtime.simulator.run import launch as launcher
-from triton_xe.runtime.simulator.run.jit import IN_PIECES, NativeCode, load_kernel
+from triton_xe.runtime.simulator.run.jit import CHECKED, IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
 
@@ -96,7 +96,8 @@ class CompiledForm:
         with progress(f"building kernel {self.kernel!r} for the simulator", self.kernel), (
                 paused_collector()):
             kind = "coroutine" if self.host.is_coroutine else "kernel"
-            kind += IN_PIECES if self.host.in_pieces else ""
+            if self.host.in_pieces:
+                kind += IN_PIECES if self.sanitizer is None else CHECKED
             runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
             code = load_kernel(self.host.text, self.host.helpers, kind, runner)
             return code, code.address(ENTRY)

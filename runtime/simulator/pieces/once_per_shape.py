@@ -6,8 +6,8 @@ that differ in constants alone are calls of one function:
 
     call @xe.piece.3(ptr %frame, i64 64, i64 576, i32 7, i64 64)     %x = (%x + %y) * 7
 
-Here vectors are passed as their offsets in the frame.  The remaining function has scalars and calls only.  A piece that is no longer than a call is
-inlined.
+Here vectors are passed as their offsets in the frame.  The remaining function has scalars and
+calls only.  A piece that is no longer than a call is inlined.
 """
 
 from __future__ import annotations

@@ -7,16 +7,16 @@ from functools import reduce
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_WRITE, LSC_2D_BLOCK_WRITE_PAYLOAD
-from triton_xe.llvm import I64, PTR, Instruction, Operand, constant, vector
+from triton_xe.llvm import I64, Instruction, Operand, constant, vector
 from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     first_address,
+    known_word,
     lane_flags,
     site,
-    state_word,
 )
 from triton_xe.runtime.simulator.sanitizer.state import Word, origin_words, slm_shadow_bytes
 from triton_xe.runtime.simulator.widen.matrix import block_arguments
@@ -31,7 +31,7 @@ def slm_shadow(w: Widener, i: Instruction) -> None:
     alone = isinstance(pointer, Uniform)
     x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
     inside = x.integer() - v.of(SLM_AT).integer() & slm_shadow_bytes(w.context.slm_bytes) - 1
-    start = v.of(w.b.load(I64, state_word(w, Word.SLM_SHADOW)))
+    start = v.of(known_word(w, Word.SLM_SHADOW, I64))
     moved = (inside + start).pointer().operand
     w.define(i, Uniform(moved, i.type) if alone else Wide(moved, i.type))
 
@@ -65,7 +65,7 @@ def origin(w: Widener, i: Instruction) -> None:
     b = w.b
     pointer, mask = (w.value(o) for o in i.operands[1:])
     row = b.add(b.zext(SG, I64), _number(i) * w.context.sub_groups)
-    origins = b.load(PTR, state_word(w, Word.ORIGINS))
+    origins = known_word(w, Word.ORIGINS)
     at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))
     group = b.add(w.context_word(Context.GROUP, I64), 1)
     here = b.icmp("eq", b.load(I64, at), group)

@@ -169,7 +169,7 @@ class _Asking:
     def _asked(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
         b = self.w.b
         if self.values is not None:
-            b.store(self.values, b.load(PTR, state_word(self.w, Word.VALUES)), align=1)
+            b.store(self.values, known_word(self.w, Word.VALUES), align=1)
         return b.invoke(check, *arguments)
 
 
@@ -353,15 +353,14 @@ def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
         page = uniform(scratch(w))
         return page if isinstance(pointer, Uniform) else Wide(w.broadcast(page), pointer.type)
     v = Values(w.b)
-    words = state_word(w, Word.TABLE)
-    entry = w.at(w.b.load(PTR, words), 8 * Entry.WORDS * row)
+    entry = w.at(known_word(w, Word.TABLE), 8 * Entry.WORDS * row)
     low, high, map_ = (v.of(w.b.load(I64, w.at(entry, 8 * word)))
                        for word in (Entry.LOW, Entry.HIGH, Entry.UNWRITTEN))
     alone = isinstance(pointer, Uniform)
     x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)).integer()
     room = high - low - t.size
     inside = (x - low <= room) & (room.compare("sge", 0))
-    moved = v.select(inside, x + map_, v.of(w.b.load(I64, state_word(w, Word.SCRATCH))))
+    moved = v.select(inside, x + map_, v.of(known_word(w, Word.SCRATCH, I64)))
     moved = moved.pointer()
     return Uniform(moved.operand, pointer.type) if alone else Wide(moved.operand, pointer.type)
 
@@ -379,12 +378,21 @@ def site(w: Widener, i: Instruction) -> tuple[Operand, Operand, int]:
 
 def state_word(w: Widener, word: Word) -> Operand:
     """Address of a word of the launch's state."""
-    return w.at(w.context_word(Context.STATE), 8 * word)
+    return w.at(_state(w), 8 * word)
+
+
+def known_word(w: Widener, word: Word, t: Type = PTR) -> Operand:
+    """A word of the state that does not change while a work-group runs."""
+    return w.loaded_once(_state(w), 8 * word, t)
+
+
+def _state(w: Widener) -> Operand:
+    return w.loaded_once(CTX, Context.STATE.offset)
 
 
 def scratch(w: Widener) -> Operand:
     """Address of the page for refused accesses."""
-    return w.b.load(PTR, state_word(w, Word.SCRATCH))
+    return known_word(w, Word.SCRATCH)
 
 
 def _checked(
@@ -510,7 +518,7 @@ def _surface_in_map(
     x_bytes = b.mul(x, arguments.bits // 8)
     row = b.invoke(checks.SURFACE_Y, CTX, entry, base, w1, h1, p1, x_bytes, y, row_bytes,
                    arguments.tile_height)
-    at = w.at(b.load(PTR, state_word(w, Word.TABLE)), 8 * (Entry.WORDS * entry + Entry.UNWRITTEN))
+    at = w.at(known_word(w, Word.TABLE), 8 * (Entry.WORDS * entry + Entry.UNWRITTEN))
     moved = b.add(base, b.load(I64, at))
     return replace(arguments, surface=(moved, w1, h1, p1, x, row))
 

@@ -132,7 +132,9 @@ class Widener:
         self.shapes = context.shapes_of(sg.integer_value())
         self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
-        """Instructions at the very beginning of the entry: memory in the frame."""
+        """Instructions at the very beginning of the entry: memory in the frame, and constants."""
+        self.constants: dict[tuple[str, int, Type], Operand] = {}
+        """Numbers of `loaded_once`, by base, offset and type."""
         self.arrays = arrays
         self.matrices = matrices
         self.prepare = prepare
@@ -214,6 +216,16 @@ class Widener:
 
     def context_word(self, word: Context, t: Type = PTR) -> Operand:
         return self.b.load(t, self.b.at(CTX, word.offset))
+
+    def loaded_once(self, base: Operand, offset: int, t: Type = PTR) -> Operand:
+        """A number in memory that does not change while the function runs, loaded in its entry."""
+        key = base.text, offset, t
+        if key not in self.constants:
+            block, self.b.block = self.b.block, ir.Block("")
+            self.constants[key] = self.b.load(t, self.b.at(base, offset))
+            self.frame += self.b.block.instructions
+            self.b.block = block
+        return self.constants[key]
 
     def type_of(self, t: Type) -> Type:
         """The flat host vector of a value of type `t`."""

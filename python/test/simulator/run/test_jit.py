@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from triton_xe.runtime.simulator.library.symbols import symbol
-from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 
 
@@ -47,6 +47,28 @@ def test_the_first_kernel_is_loaded_with_what_runs_it(monkeypatch: pytest.Monkey
         assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("number"))() == count
         assert jit.helper_address(runner) == loaders[0].address(runner)
         assert len(loaders) == count
+
+
+def test_a_checked_kernel_and_its_pieces_are_two_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+define i32 @twice(i32 %x) {
+  %y = call i32 @twice.piece.0(i32 %x)
+  ret i32 %y
+}
+
+define internal i32 @twice.piece.0(i32 %x) noinline {
+  %y = add i32 %x, %x
+  ret i32 %y
+}
+"""
+    caller, pieces = jit.compiled(text, "kernel" + jit.CHECKED)
+    assert elf.undefined_names(caller) == ["twice.piece.0"]
+    assert elf.undefined_names(pieces) == elf.undefined_names(caller, pieces) == []
+    code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
+    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(21) == 42
+    monkeypatch.setattr(jit, "compiled", None)  # both are in the cache
+    code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
+    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(4) == 8
 
 
 def _without_avx512() -> HostCpu:
