@@ -38,7 +38,7 @@ from triton_xe import knobs
 from triton_xe.backend import devices
 from triton_xe.tools import intel
 
-IMPORT_BAR_MS, LAUNCH_BAR_MS = 20, 15
+IMPORT_BAR_MS = LAUNCH_BAR_MS = 15
 WITHOUT = """import importlib.metadata as m
 every = m.distributions
 def some(**given):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from triton_xe.runtime.observers import Observer
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
+    from triton_xe.runtime.torch_xpu.library import Allocation, Library
 
 
 def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
@@ -23,10 +23,10 @@ def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
     return library.allocation_of(pointer, freed=freed) if library else None
 
 
-def unwritten_of(pointer: int) -> Unwritten | None:
-    """The map of unwritten bytes of the block that contains `pointer`, until all are written."""
+def to_map(pointer: int) -> int:
+    """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
     library = loaded()
-    return library.unwritten_of(pointer) if library else None
+    return library.to_map(pointer) if library else 0
 
 
 unwritten_maps = Observer()

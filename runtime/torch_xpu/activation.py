@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.selection import Selection
-from triton_xe.runtime.torch_xpu import compilation
+from triton_xe.runtime.torch_xpu import adjustments, compilation, tf32
 from triton_xe.runtime.torch_xpu.autograd_threads import wait_at_exit
 from triton_xe.runtime.torch_xpu.library import Library, load
 
@@ -117,17 +118,38 @@ def _extend_torch(names: dict[str, Any]) -> None:
     if not torch.cuda.is_available():
         torch.cuda._is_compiled = lambda: False  # a CUDA build: fake tensors refuse two devices
     setattr(torch._C._dynamo.guards, "_empty_strided_xpu", _empty_strided)  # noqa: B010
-    for name in ("streams", "graphs", "memory", "random", "_utils"):
-        if importlib.util.find_spec(f"torch.xpu.{name}"):  # graphs are there from torch 2.11 on
-            importlib.reload(importlib.import_module(f"torch.xpu.{name}"))
-    importlib.reload(torch.xpu)
+    _rebind(torch.xpu, torch._C)
     torch.xpu._device_count_zes = lambda: -1
     setattr(torch.xpu, "has_2d_block_array", _has_2d_block_array)  # noqa: B010
-    from triton_xe.runtime.torch_xpu import inductor, tf32
-
     tf32.show_in_backends()
-    inductor.adjust_when_imported()
-    inductor.forget_what_was_asked()
+    adjustments.adjust_when_imported()
+    _forget_what_was_asked()
+
+
+def _rebind(xpu: Any, built: Any) -> None:
+    """Bind the names in `torch.xpu` that it takes from `torch._C`, which is `built`, on import.
+
+    `torch.xpu` itself is not executed again: that takes 4 ms, and drops seeds that it queued.
+    """
+    for name in ("streams", "graphs", "memory"):
+        if importlib.util.find_spec(f"torch.xpu.{name}"):  # graphs are there from torch 2.11 on
+            made = vars(importlib.reload(importlib.import_module(f"torch.xpu.{name}")))
+            vars(xpu).update((each, made[each]) for each in made.get("__all__", made)
+                             if hasattr(xpu, each) and each[:2] != "__")
+    xpu._is_in_bad_fork = built._xpu_isInBadFork
+    xpu._XpuDeviceProperties = built._XpuDeviceProperties
+    xpu._exchange_device = built._xpu_exchangeDevice
+    xpu._maybe_exchange_device = built._xpu_maybeExchangeDevice
+
+
+def _forget_what_was_asked() -> None:
+    """Clear caches in which torch has stored the accelerators of this process."""
+    for name in ("torch.xpu", "torch.utils._triton", "torch._inductor.utils"):
+        for value in vars(sys.modules.get(name, object)).values():
+            if isinstance(value, _lru_cache_wrapper):
+                value.cache_clear()
+    if interfaces := sys.modules.get("torch._dynamo.device_interface"):
+        importlib.reload(interfaces)
 
 
 def _has_2d_block_array(device: int = -1) -> bool:

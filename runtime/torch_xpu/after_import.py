@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
-
-Adjust = Callable[[Any], None]
 
 
-def adjust(adjustments: Mapping[str, Adjust]) -> None:
-    """Adjust modules: imported ones at once, the others after their import."""
-    for name, each in adjustments.items():
+def adjust(adjustments: Mapping[str, str]) -> None:
+    """Adjust modules, each by a function of this package: imported ones at once, others later."""
+    for name, function in adjustments.items():
         if name in sys.modules:
-            each(sys.modules[name])
+            _call(function, sys.modules[name])
     if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Adjuster(adjustments))
+
+
+def _call(function: str, module: ModuleType) -> None:
+    home, name = function.split(".")
+    getattr(importlib.import_module(f"triton_xe.runtime.torch_xpu.{home}"), name)(module)
 
 
 class _Adjuster(MetaPathFinder):
     """Import hook that finds the named modules as usual, and adjusts them after execution."""
 
-    def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
+    def __init__(self, adjustments: Mapping[str, str]) -> None:
         self._adjustments = adjustments
 
     def find_spec(
@@ -42,6 +45,6 @@ class _Adjuster(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            self._adjustments[name](module)
+            _call(self._adjustments[name], module)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]

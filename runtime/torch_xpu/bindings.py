@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, UnsupportedError
@@ -19,8 +20,10 @@ from triton_xe.runtime.operator_traffic import SOURCES
 from triton_xe.runtime.torch_xpu.graphs import Graphs, Launches
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
-from triton_xe.runtime.torch_xpu.static_launcher import StaticLauncher
 from triton_xe.runtime.torch_xpu.tf32 import Tf32
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.torch_xpu.cpp import Kernel
 
 XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
 
@@ -287,3 +290,23 @@ def _event_class(bindings: Bindings) -> type:
 
     XpuEventBase.__name__ = "_XpuEventBase"
     return XpuEventBase
+
+
+class StaticLauncher:
+    """`torch._C._StaticXpuLauncher`."""
+
+    @staticmethod
+    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Kernel, int, int]:
+        from triton_xe.runtime.torch_xpu.cpp import Kernel
+
+        kernel = Kernel(Path(path).read_bytes(), name, device)
+        registers, spills, _ = kernel.facts
+        return kernel, registers, spills
+
+    @staticmethod
+    def _launch_kernel(kernel: Kernel, x: int, y: int, z: int, *arguments: Any) -> None:
+        """`arguments`: warps, shared memory, letters of types, values, and the stream."""
+        *_, values, stream = arguments
+        taken = [each.data_ptr() if hasattr(each, "data_ptr") else each or 0
+                 for each in values[:len(kernel.types)]]
+        kernel.launch((x, y, z), taken, stream)

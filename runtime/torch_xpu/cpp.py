@@ -195,6 +195,12 @@ def adjust_builder(module: Any) -> None:
     module.get_cpp_torch_device_options = options
 
 
+def adjust_packages(module: Any) -> None:
+    """Load the library before a package that needs it."""
+    package = sys.modules["torch"]._C._aoti
+    package.AOTIModelPackageLoader = loader_of(package.AOTIModelPackageLoader)
+
+
 def loader_of(original: Any) -> Any:
     """Wrap torch's loader of packages, so that the library is loaded first."""
     class AOTIModelPackageLoader(original):

@@ -19,7 +19,7 @@ CACHE = "torch._inductor.codecache"
 
 def adjust_when_imported() -> None:
     """Adjust a torch that has XPU support of its own, and needs nothing else."""
-    after_import.adjust({CACHE: adjust})
+    after_import.adjust({CACHE: "graph_keys.adjust"})
 
 
 def adjust(module: Any) -> None:

@@ -1,14 +1,10 @@
-"""Adjustments of parts of torch, made after their import, because importing them here would be
-slow.
+"""Adjustments of torch's compilers and timers (`adjustments` lists all).
 
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock.  On the simulator one launch is timed, by the device's clock.
-- Kernels of a cached graph are launched as others are (see `static_launcher`).
 - Product configurations that must spill are not tried when Inductor tunes one, and neither are
   those of sorts.
 - Configurations that the clock does not distinguish are timed once (see `choices`).
-- C++ that Inductor writes is compiled for a simulated device (see `cpp`).
-- Cached graphs are keyed by the compiler of their kernels (see `graph_keys`).
 - Torch 2.8 expects Triton 3.4.
 """
 
@@ -16,27 +12,18 @@ from __future__ import annotations
 
 import ast
 import copyreg
-import importlib
-import logging
 import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import _lru_cache_wrapper, partial
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.hardware.target import Target, target
-from triton_xe.runtime.torch_xpu import (
-    after_import,
-    choices,
-    distributed,
-    graph_keys,
-    static_launcher,
-)
+from triton_xe.runtime.torch_xpu import choices
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.interface import DeviceClock
@@ -75,7 +62,7 @@ def _device_clock() -> DeviceClock | None:
     return clock_of(_current_target(), sys.modules["torch"].xpu.current_device())
 
 
-def _adjust_timer(module: Any) -> None:
+def adjust_timer(module: Any) -> None:
     """Run a statement that launches kernels once, and compute further runs from the clock."""
     by_host = module.Timer._timeit
 
@@ -101,7 +88,7 @@ def _adjust_timer(module: Any) -> None:
     module.Timer._timeit = timeit
 
 
-def _adjust_benchmarking(module: Any) -> None:
+def adjust_benchmarking(module: Any) -> None:
     """Replace the timing of calls on a device, also where passes call it directly."""
     if hasattr(module, "register_benchmarker"):  # since 2.12
         module.register_benchmarker("xpu", benchmark, override=True)
@@ -109,7 +96,7 @@ def _adjust_benchmarking(module: Any) -> None:
         type(module.benchmarker).benchmark_gpu = benchmark
 
 
-def _adjust_config(module: Any) -> None:
+def adjust_config(module: Any) -> None:
     """Disable the static launcher before 2.11, where it is for CUDA alone."""
     if torch_version() < (2, 11) and hasattr(module, "use_static_triton_launcher"):
         module.use_static_triton_launcher = False
@@ -120,7 +107,7 @@ def torch_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _adjust_products(module: Any) -> None:
+def adjust_products(module: Any) -> None:
     """Skip configurations of products that spill because sums leave no registers for operands."""
     heuristic = module.XPUConfigHeuristic
     scaled = heuristic._scale_mm_configs
@@ -138,7 +125,7 @@ def _adjust_products(module: Any) -> None:
     heuristic._scale_mm_configs = without_spilling
 
 
-def _adjust_choices(module: Any) -> None:
+def adjust_choices(module: Any) -> None:
     choices.adjust(module, lambda: _device_clock() is not None)
 
 
@@ -160,7 +147,7 @@ With more, a sort is no faster, spills, and takes Intel's compiler ten times as 
 """
 
 
-def _adjust_sorts(module: Any) -> None:
+def adjust_sorts(module: Any) -> None:
     """Give a sort one configuration: the smallest block, on as many warps as it fills."""
     make = module.CachingAutotuner.__init__
 
@@ -198,18 +185,18 @@ def _current_target() -> Target:
     return target(name)
 
 
-def _adjust_descriptors(module: Any) -> None:
+def adjust_descriptors(module: Any) -> None:
     """Make torch trace `TensorDescriptor`, as for devices with messages for it."""
     module._device_supports_tma = lambda: True
 
 
-def _adjust_tracing(module: Any) -> None:
+def adjust_tracing(module: Any) -> None:
     """Make torch's tracing skip frames of Triton and of this package."""
     module.SKIP_DIRS += ["triton/compiler/", *FOLDERS]
     module._recompile_re()
 
 
-def _adjust_frames(module: Any) -> None:
+def adjust_frames(module: Any) -> None:
     """Make tracing skip the launch of a kernel, but not `triton.cdiv` in the same file."""
     from triton.runtime.jit import JITFunction
 
@@ -219,7 +206,7 @@ def _adjust_frames(module: Any) -> None:
                 module.skip_code(each.__code__)
 
 
-def _adjust_functions(module: Any) -> None:
+def adjust_functions(module: Any) -> None:
     """Make tracing skip all functions that compile a kernel."""
     compile_kernel = module.JITFunction._do_compile
 
@@ -231,101 +218,10 @@ def _adjust_functions(module: Any) -> None:
     module.JITFunction._do_compile = untraced
 
 
-def _adjust_fake_tensors(module: Any) -> None:
-    """Decompose attention by this device's rule, because torch's own asks a CPU build."""
-    torch = sys.modules["torch"]
-    attention = torch.ops.aten.scaled_dot_product_attention.default
-    keys = torch._C.DispatchKey
-
-    def decomposed(query: Any, *arguments: Any, **named: Any) -> Any:
-        key = keys.XPU if query.device.type == "xpu" else keys.CompositeImplicitAutograd
-        return attention._op_dk(key, query, *arguments, **named)
-
-    if keys.CompositeImplicitAutograd not in attention.py_kernels:
-        attention.py_impl(keys.CompositeImplicitAutograd)(decomposed)
-
-
-def _adjust_fake_operators(module: Any) -> None:
-    """Infer results of some operators from the CPU's, whose strides or sizes they have here."""
-    torch, rules = sys.modules["torch"], module.op_implementations_dict
-    change = torch.utils._pytree.tree_map_only
-
-    def as_on_the_cpu(usual: Any, mode: Any, operator: Any, *given: Any, **named: Any) -> Any:
-        device = next(each.device for each in given if isinstance(each, torch.Tensor))
-        if device.type != "xpu":
-            return usual(mode, operator, *given, **named)
-        with mode:
-            given, named = change(torch.Tensor, lambda x: x.to("cpu"), (given, named))
-            return change(torch.Tensor, lambda x: x.to(device), operator(*given, **named))
-
-    for name in ("_fft_r2c", "_embedding_bag", "_embedding_bag_forward_only"):
-        operator = getattr(torch.ops.aten, name).default
-        usual = rules.get(operator, _no_rule)
-        rules[operator] = partial(as_on_the_cpu, usual)
-
-
-def _no_rule(*given: Any, **named: Any) -> Any:
-    """Answer for an operator without a rule for fake tensors, so that torch looks further."""
-    return NotImplemented
-
-
-def _adjust_builder(module: Any) -> None:
-    from triton_xe.runtime.torch_xpu import cpp
-
-    cpp.adjust_builder(module)
-
-
-def _adjust_packages(module: Any) -> None:
-    from triton_xe.runtime.torch_xpu import cpp
-
-    package = sys.modules["torch"]._C._aoti
-    package.AOTIModelPackageLoader = cpp.loader_of(package.AOTIModelPackageLoader)
-
-
-def _adjust_compiler(module: Any) -> None:
+def adjust_compiler(module: Any) -> None:
     """Give torch 2.8 the functions of Triton 3.4: `triton_key`, and some without a lock."""
     if sys.modules["torch"].__version__.startswith("2.8."):
         from triton.runtime.cache import triton_key
 
         module.triton_key = triton_key
         copyreg.pickle(type(threading.RLock()), lambda _: (threading.RLock, ()))
-
-
-ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
-    graph_keys.CACHE: graph_keys.adjust,
-    "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
-    "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
-    "torch._inductor.select_algorithm": _adjust_choices,
-    "torch._inductor.config": _adjust_config,
-    "torch._inductor.runtime.static_triton_launcher": static_launcher.adjust,
-    "torch._inductor.triton_bundler": static_launcher.keep_what_is_current,
-    "torch._inductor.cpp_builder": _adjust_builder,
-    "torch._inductor.template_heuristics.triton": _adjust_products,
-    "torch.export.pt2_archive._package": _adjust_packages,
-    "torch._subclasses.fake_impls": _adjust_fake_operators,
-    "torch._subclasses.fake_tensor": _adjust_fake_tensors,
-    "torch._dynamo.eval_frame": _adjust_frames,
-    "torch._dynamo.trace_rules": _adjust_tracing,
-    "torch.utils._triton": _adjust_descriptors,
-    "torch.utils.benchmark.utils.timer": _adjust_timer,
-    "triton.runtime.jit": _adjust_functions,
-    "triton.compiler.compiler": _adjust_compiler,
-    "torch.distributed.distributed_c10d": distributed.adjust,
-}
-
-
-def adjust_when_imported() -> None:
-    """Adjust modules: imported ones at once, the others after their import."""
-    logging.getLogger("torch.utils.cpp_extension").addFilter(
-        lambda record: "SYCL_HOME" not in str(record.msg))  # no compiler of SYCL is needed
-    after_import.adjust(ADJUSTMENTS)
-
-
-def forget_what_was_asked() -> None:
-    """Clear caches in which torch's compilers have stored the accelerators of this process."""
-    for name in ("torch.utils._triton", "torch._inductor.utils"):
-        for value in vars(sys.modules.get(name, object)).values():
-            if isinstance(value, _lru_cache_wrapper):
-                value.cache_clear()
-    if interfaces := sys.modules.get("torch._dynamo.device_interface"):
-        importlib.reload(interfaces)

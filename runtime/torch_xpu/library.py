@@ -59,14 +59,6 @@ class Allocation(NamedTuple):
     device: int
 
 
-class Unwritten(NamedTuple):
-    """A block that is partly unwritten: `at` is the address of its map."""
-
-    base: int
-    size: int
-    at: int
-
-
 class Library:
     """The loaded library.  Device indices must be valid: callers check them."""
 
@@ -99,12 +91,11 @@ class Library:
             return None
         return Allocation(base.value, size.value, device.value)
 
-    def unwritten_of(self, pointer: int) -> Unwritten | None:
-        """The map of unwritten bytes of the block that contains `pointer`; None without one.
-        """
+    def to_map(self, pointer: int) -> int:
+        """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
         base, size = c_uint64(), c_uint64()
         found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
-        return Unwritten(base.value, size.value, found) if found else None
+        return found - base.value if found else 0
 
     def take_traffic(self, index: int) -> Traffic:
         """Memory traffic and work of operators since the last call."""

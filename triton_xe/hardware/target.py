@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from triton_xe.errors import UnsupportedError
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False, match_args=False)
 class Target:
     """One device type.  Sizes in bytes, `threads_per_eu` by register file (registers per thread).
 
-    The methods are written by hand, because `dataclass` takes 3 ms at `import torch` for this many
-    fields.
+    The methods are written by hand, also the one that refuses assignments, because `dataclass`
+    takes 4 ms at `import torch` for this many fields.
 
     >>> target("bmg").subgroup_size
     16
@@ -88,6 +88,9 @@ class Target:
         if wrong:
             raise TypeError(f"a device is made of {', '.join(names)}: {', '.join(sorted(wrong))}?")
         vars(self).update((name, given.get(name, defaults.get(name))) for name in names)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: use dataclasses.replace")
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Target) and vars(self) == vars(other))

@@ -140,6 +140,31 @@ def test_forks_while_other_threads_allocate() -> None:
 
 
 @pytest.mark.usefixtures("xpu")
+def test_torch_xpu_has_the_names_of_an_xpu_build() -> None:
+    """Executing `torch.xpu` again, as in a build with XPU, binds nothing else from elsewhere."""
+    assert output("""
+        import importlib, torch
+        before = dict(vars(torch.xpu))
+        after = vars(importlib.reload(torch.xpu))
+        taken = [name for name, each in after.items() if callable(each)
+                 and getattr(each, "__module__", None) != "torch.xpu" and name[:2] != "__"]
+        assert "_exchange_device" in taken and "Stream" in taken
+        print([name for name in taken if before[name] is not after[name]])
+        """) == "[]"
+
+
+@pytest.mark.usefixtures("xpu")
+def test_a_seed_from_before_the_first_use_counts() -> None:
+    assert output("""
+        import torch
+        torch.xpu.manual_seed(5)
+        first = torch.rand(3, device="xpu")
+        torch.xpu.manual_seed(5)
+        print(torch.equal(first, torch.rand(3, device="xpu")))
+        """) == "True"
+
+
+@pytest.mark.usefixtures("xpu")
 def test_compiler_stack_knows_the_device() -> None:
     assert output("""
         import sys, torch

@@ -81,8 +81,7 @@ class BlockMap:
         for low, (high, map_) in self._unwritten.items():
             if low <= address < high:
                 return int(map_.ctypes.data) - low
-        found = torch_memory.unwritten_of(address)
-        return 0 if found is None else found.at - found.base
+        return torch_memory.to_map(address)
 
     def find(self, address: int) -> Block | None:
         """The live block that contains an address."""
