@@ -34,6 +34,7 @@ from triton.compiler import ASTSource
 
 from benchmarks.loops import ROWS
 from triton_xe import knobs
+from triton_xe.hardware.target import target
 
 START, PER_INSTRUCTION = 2.5, 0.25e-3
 """Seconds that a launch may take, and those for each instruction of the device's LLVM IR."""
@@ -299,8 +300,8 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
         stages.watch(jit, passes, "LLVM passes")
     stages.watch(llvm.TargetMachine, "emit_object", "code generation")
     with stages.stage("other"):
-        target = GPUTarget("xpu", device, 16)
-        compiled = triton.compile(case.source(), target, {"num_warps": case.num_warps})
+        gpu = GPUTarget("xpu", device, 16)
+        compiled = triton.compile(case.source(), gpu, {"num_warps": case.num_warps})
         binary = compiled.asm["spv"]
         simulated = SimulatedDevice(device)
         kernel = simulated.load(binary, compiled.metadata.name,
@@ -313,6 +314,12 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
         else:
             assert kernel.prepared
     return dict(stages.seconds), max(counts)
+
+
+def unsupported(name: str, device: str) -> str | None:
+    """The reason why a device cannot run a kernel; None if it can."""
+    has_doubles = "*fp64" in CASES[name].types.values() if name in CASES else False
+    return f"{device} has no doubles" if has_doubles and not target(device).has_fp64 else None
 
 
 def in_new_process(name: str, device: str) -> tuple[dict[str, float], int]:
@@ -331,6 +338,9 @@ def main(arguments: list[str] | None = None) -> None:
     slower = 2 if knobs.sanitize() or knobs.exact_clock() else 1
     for name in (*CASES, *OTHERS):
         if parsed.names and not any(word in name for word in parsed.names):
+            continue
+        if why := unsupported(name, parsed.device):
+            print(f"{name:28}skipped: {why}", flush=True)
             continue
         seconds, count = in_new_process(name, parsed.device)
         total, limit = sum(seconds.values()), slower * (START + PER_INSTRUCTION * count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Set
 
 from triton_xe.llvm import Block, Instruction, Operand
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
@@ -30,19 +30,19 @@ class FrameMemory:
         return pointer.local if pointer.local in self.arrays else None
 
     def is_apart(
-        self, i: Instruction, written: Collection[Operand], read: Collection[Operand]
+        self, i: Instruction, written: Set[str | None], read: Set[str | None]
     ) -> bool:
         """True if an instruction may be reordered with calls that write and read those arrays.
 
-        A tile that comes from a table is not overwritten (see `library.tiles`).
+        None is unknown memory.  A tile that comes from a table is not overwritten (see `library.tiles`).
         """
         accesses = _accesses(i)
         if accesses is None:
             return False
-        sums, operands = ({self.array(x) for x in some} for some in (written, read))
         its_reads, its_writes = ({self.array(x) for x in some} for some in accesses)
-        known = None not in its_reads | its_writes | sums and not (its_writes and None in operands)
-        return known and sums.isdisjoint(its_reads | its_writes) and operands.isdisjoint(its_writes)
+        known = (None not in its_reads | its_writes and None not in written
+                 and not (its_writes and None in read))
+        return known and written.isdisjoint(its_reads | its_writes) and read.isdisjoint(its_writes)
 
 
 def _family(i: Instruction) -> str:

@@ -8,7 +8,7 @@ which the sum depends.  Operands are read and prepared before the whole run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
@@ -52,6 +52,21 @@ class _Call:
         return dpas_passes(self.like.shape, self.steps)
 
 
+@dataclass
+class _Run:
+    """DPAS without anything between them that must stay there, and the arrays that they access."""
+
+    memory: FrameMemory
+    products: list[Dpas] = field(default_factory=list)
+    written: set[str | None] = field(default_factory=set)
+    read: set[str | None] = field(default_factory=set)
+
+    def append(self, one: Dpas) -> None:
+        self.products.append(one)
+        self.written.add(self.memory.array(one.slot))
+        self.read |= {self.memory.array(one.a), self.memory.array(one.b)}
+
+
 def note_dpas(w: Widener, one: Dpas) -> None:
     """Emit a DPAS alone; `group_dpas` may merge it with its neighbours."""
     _call(w, _Call(one, "one", 1, (one.slot, one.a, one.b)))
@@ -68,39 +83,38 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
     if not any(i in m.calls for block in blocks for i in block.instructions):
         return
     memory = FrameMemory(w.frame, blocks, (TILES, CTX))
-    run: list[Dpas] = []
+    run = _Run(memory)
     ahead: list[Ahead] = []
     for block in blocks:
         instructions, block.instructions = block.instructions, []
         w.b.block = block
         for i in instructions:
             one = m.calls.get(i)
-            if run and not (
-                    _may_precede(m, memory, i, run) if one is None else _alike(one, run[0])):
-                _emit_run(w, run, ahead)
-                run, ahead = [], []
+            if run.products and not (
+                    _may_precede(m, i, run) if one is None else _alike(one, run.products[0])):
+                _emit_run(w, run.products, ahead)
+                run, ahead = _Run(memory), []
             if one is not None:
                 run.append(one)
                 continue
             block.instructions.append(i)
             if i in m.reads_ahead:
                 ahead.append(m.reads_ahead[i])
-    _emit_run(w, run, ahead)
+    _emit_run(w, run.products, ahead)
 
 
 def _alike(one: Dpas, other: Dpas) -> bool:
     return one.shape == other.shape and one.accumulator == other.accumulator
 
 
-def _may_precede(m: Matrices, memory: FrameMemory, i: Instruction, run: list[Dpas]) -> bool:
+def _may_precede(m: Matrices, i: Instruction, run: _Run) -> bool:
     """True if an instruction after a run of DPAS may be moved before the run."""
     if i.is_pure or i in m.own_memory:
         return True
     slot = m.slot_stores.get(i)
     if slot is not None:
-        return all(one.slot != slot for one in run)
-    operands = [x for one in run for x in (one.a, one.b)]
-    return memory.is_apart(i, [one.slot for one in run], operands)
+        return all(one.slot != slot for one in run.products)
+    return run.memory.is_apart(i, run.written, run.read)
 
 
 def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:

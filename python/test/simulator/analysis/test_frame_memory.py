@@ -78,6 +78,10 @@ BLOCK = Block("", [
 ])
 
 
+def arrays(memory: FrameMemory, *groups: list[Operand]) -> list[set[str | None]]:
+    return [{memory.array(x) for x in group} for group in groups]
+
+
 def load(x: Operand, *flags: str) -> Instruction:
     return Instruction("load", PTR, [x], "%r", flags=flags)
 
@@ -100,10 +104,10 @@ def store(x: Operand) -> Instruction:
 ])
 def test_what_may_change_places(instruction: Instruction, apart: bool) -> None:
     memory = FrameMemory(FRAME, [BLOCK], [TABLES])
-    assert memory.is_apart(instruction, [SUM], [TILE, RIGHT]) is apart
+    assert memory.is_apart(instruction, *arrays(memory, [SUM], [TILE, RIGHT])) is apart
 
 
 def test_nothing_is_written_where_operands_may_be_anywhere() -> None:
     memory = FrameMemory(FRAME, [BLOCK], [TABLES])
-    assert memory.is_apart(load(OTHER), [SUM], [UNKNOWN])
-    assert not memory.is_apart(store(OTHER), [SUM], [UNKNOWN])
+    assert memory.is_apart(load(OTHER), *arrays(memory, [SUM], [UNKNOWN]))
+    assert not memory.is_apart(store(OTHER), *arrays(memory, [SUM], [UNKNOWN]))
