@@ -127,13 +127,14 @@ class Index:
 
     def under(self, conditions: Iterable[Guard]) -> Index:
         """The index under more conditions."""
-        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, *conditions))))
+        every = tuple(dict.fromkeys((*self.conditions, *conditions)))
+        return self if every == self.conditions else replace(self, conditions=every)
 
     def plus(self, other: Index, sign: int = 1) -> Index:
         """The sum with another index, or the difference."""
-        strides = tuple(
-            a + b * sign for a, b in zip(self.strides, other.strides, strict=True))
-        return Index(self.start + other.start * sign, strides, self.conditions,
+        add = Poly.__add__ if sign == 1 else Poly.__sub__
+        strides = tuple(map(add, self.strides, other.strides))
+        return Index(add(self.start, other.start), strides, self.conditions,
                      _all_wraps(self, other)).under(other.conditions)
 
     def times(self, by: Poly) -> Index:
@@ -166,13 +167,15 @@ Arithmetic = arith.AddiOp | arith.SubiOp | arith.MuliOp
 
 
 _MOVED = (ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp, TransOp)
-_RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+_RING = (*_SUMS, arith.ShLIOp)
 """Operations whose results modulo 2^bits follow from their operands modulo 2^bits."""
 _INDEXED = operands_of(
     *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp)
 _BOUNDED = operands_of(*_MOVED, arith.AndIOp)
 _NEVER_WRAPS = operands_of(*_MOVED, *_RING, SplatOp, SelectOp)
 _ENDLESS: Any = (-inf, inf)
+_ZERO = Poly({})
 NOT_NEGATIVE = "offsets are not negative"
 Formula = TypeVar("Formula")
 
@@ -260,10 +263,10 @@ class Affine:
     def _never_wraps(self, value: SSAValue) -> bool:
         """True if a formula and its parts fit their bits, by proof or by assumption."""
         for needed in operands_first(value, self._stays_exact, _NEVER_WRAPS):
-            op = needed.owner
-            self._stays_exact[needed] = not isinstance(op, Block | TruncIOp) and (
-                not isinstance(op, _RING) or not self.facts.wraps(op)) and all(
-                self._stays_exact[v] for v in _NEVER_WRAPS(op))
+            op: Any = needed.owner
+            self._stays_exact[needed] = type(op) not in (Block, TruncIOp) and (
+                type(op) not in _RING or not self.facts.wraps(op)) and all(
+                map(self._stays_exact.__getitem__, _NEVER_WRAPS(op)))
         return self._stays_exact[value]
 
     def _fitting(self, found: Index, value: SSAValue) -> Index:
@@ -293,18 +296,21 @@ class Affine:
 
     def _small_index(self, value: SSAValue) -> Index:
         found = self._index(value)
-        if all(poly.is_small for poly in (found.start, *found.strides)):
+        if found.start.is_small and all([poly.is_small for poly in found.strides]):
             return found
         if shape_of(value):
             raise Unknown("the formula of the index is too long")
         return Index(Poly.symbol(value), ())
 
     def _index(self, value: SSAValue) -> Index:
-        zero = (Poly({}),) * len(shape_of(value))
+        zero = (_ZERO,) * len(shape_of(value))
         constant = constant_of(value)
         if constant is not None:
             return Index(Poly.constant(signed(constant, bits_of(value))), zero)
-        match value.owner:
+        owner: Any = value.owner
+        if type(owner) in _SUMS:
+            return self._arithmetic(owner)
+        match owner:
             case Block():
                 return self._block_argument(value)
             case ConvertLayoutOp(src=source):
@@ -319,8 +325,6 @@ class Affine:
                 return replace(self.index(source), strides=zero)
             case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
                 return reshape_index(self.index(op.src), op)
-            case arith.AddiOp() | arith.SubiOp() | arith.MuliOp() as op:
-                return self._arithmetic(op)
             case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None and (
                     0 <= bits < bits_of(value)):
                 return self.index(left).times(Poly.constant(1 << bits))
@@ -333,7 +337,7 @@ class Affine:
                 return self._wrapped(remainder, shape_of(value))
             case SelectOp() as choice:
                 return self._selected(choice)
-        raise Unknown(f"{value.owner.name} has no affine form")
+        raise Unknown(f"{owner.name} has no affine form")
 
     def natural(self, value: SSAValue) -> Index:
         """Formula of integers, under the conditions that they fit and that none is negative."""
@@ -345,13 +349,13 @@ class Affine:
         return found.under([at_least(found.start, Poly({}), NOT_NEGATIVE)])
 
     def _arithmetic(self, op: Arithmetic) -> Index:
-        left, right = self.index(op.lhs), self.index(op.rhs)
-        if isinstance(op, arith.MuliOp):
+        left, right = map(self.index, op.operands)
+        if type(op) is arith.MuliOp:
             if left.varying and right.varying:
                 raise Unknown("a product of two block positions is not affine")
             vary, by = (left, right) if left.varying else (right, left)
             return vary.times(by.start).under(by.conditions)
-        sign = 1 if isinstance(op, arith.AddiOp) else -1
+        sign = 1 if type(op) is arith.AddiOp else -1
         return left.plus(right, sign)
 
     def _block_argument(self, value: SSAValue) -> Index:

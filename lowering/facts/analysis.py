@@ -16,8 +16,8 @@ a change of the code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
@@ -53,6 +53,17 @@ PATIENCE = 3
 _HINTS = ("tt.contiguity", "tt.constancy", "tt.divisibility")
 
 
+class _Node:
+    """A value, the nodes that its fact is computed from, and the fact, once there is one."""
+
+    __slots__ = ("fact", "is_carried", "sources", "value")
+
+    def __init__(self, value: SSAValue, sources: Sequence[SSAValue], is_carried: bool) -> None:
+        self.value, self.is_carried = value, is_carried
+        self.sources: Any = sources
+        self.fact: Any = None
+
+
 class Facts:
     """Facts about the values of one function.
 
@@ -63,14 +74,16 @@ class Facts:
 
     def __init__(self, *, trusting: bool = True, ideal: bool = False) -> None:
         self.trusting, self.ideal = trusting, ideal
-        self._known: dict[SSAValue, Fact] = {}
-        self._sources: dict[SSAValue, Sequence[SSAValue]] = {}
+        self._nodes: dict[SSAValue, _Node] = {}
 
     def of(self, value: SSAValue) -> Fact:
         """The fact of a value."""
-        if value not in self._known:
+        node = self._nodes.get(value)
+        if node is None:
             self.solve([value])
-        return self._known[value]
+            node = self._nodes[value]
+        fact: Fact = node.fact
+        return fact
 
     def range(self, value: SSAValue) -> Range:
         """The least and the greatest number that elements can be, as signed numbers."""
@@ -78,94 +91,95 @@ class Facts:
 
     def wraps(self, op: Operation) -> bool:
         """True if a sum, difference, product or left shift may not have room in its bits."""
-        result = Result.of(op, ideal=self.ideal)
-        exact = exact_range(op, *map(self.of, op.operands))
+        (value,) = op.results
+        result = Result(op, value, self.ideal)
+        exact = exact_range(op, result.bits, *map(self.of, op.operands))
         has_room = exact is not None and fitting(exact, result.bits) == exact
-        return not result.bits or (result.wraps and not has_room)
+        return not result.bits or (not has_room and result.wraps)
 
     def idealised(self, values: Iterable[SSAValue]) -> Facts:
         """The ideal facts, which are these but for some values and what depends on them."""
-        users = self._users(self._sources)
-        waiting = list(values)
+        users = _users(self._nodes.values())
+        waiting = [self._nodes[value] for value in values]
         reached = set(waiting)
         while waiting:
             fresh = [user for user in users.get(waiting.pop(), ()) if user not in reached]
             reached.update(fresh)
             waiting += fresh
         made = Facts(trusting=self.trusting, ideal=True)
-        made._known = {v: fact for v, fact in self._known.items() if v not in reached}
-        made._sources = {v: self._sources[v] for v in made._known}
+        made._nodes = {v: node for v, node in self._nodes.items() if node not in reached}
         return made
-
-    def _users(self, values: Iterable[SSAValue]) -> dict[SSAValue, list[SSAValue]]:
-        users: dict[SSAValue, list[SSAValue]] = {}
-        for made in values:
-            for source in self._sources[made]:
-                users.setdefault(source, []).append(made)
-        return users
 
     def solve(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Solve values at once; returns those that had no facts, each after its sources."""
-        order = self.unsolved(values)
-        for value in order:
-            self._known[value] = self._evaluated(value)
+        nodes, order = self._nodes, self._unsolved(values)
+        for node in order:
+            node.sources = [nodes[source] for source in node.sources]
+        for node in order:
+            node.fact = self._evaluated(node)
         self._settle(order)
-        return order
+        return [node.value for node in order]
 
-    def _settle(self, order: Sequence[SSAValue]) -> None:
+    def _settle(self, order: Sequence[_Node]) -> None:
         """Weaken facts until those of loop-carried values hold in each iteration."""
-        waiting = deque(value for value in order if carried(value) is not None)
-        users = self._users(order) if waiting else {}
-        changes: dict[SSAValue, int] = {}
+        waiting = deque(node for node in order if node.is_carried)
+        users = _users(order) if waiting else {}
+        changes: dict[_Node, int] = {}
         while waiting:
             at = waiting.popleft()
-            new, old = self._evaluated(at), self._known[at]
+            new, old = self._evaluated(at), at.fact
             if new == old:
                 continue
             changes[at] = changes.get(at, 0) + 1
             new = _weakened(at, old, new, changes[at])
             if new != old:
-                self._known[at] = new
+                at.fact = new
                 waiting += users.get(at, ())
 
-    def unsolved(self, values: Iterable[SSAValue]) -> list[SSAValue]:
-        """Values without facts that some values depend on, each after its sources.
+    def _unsolved(self, values: Iterable[SSAValue]) -> list[_Node]:
+        """New nodes of values without facts that some values depend on, each after its sources."""
+        nodes = self._nodes
 
-        A loop-carried value comes after its initial value, and before the value that the loop
-        yields for it.
-        """
-        order: list[SSAValue] = []
-        handed_back = deque(values)
-        while handed_back:
-            waiting = [(handed_back.popleft(), False)]
-            while waiting:
-                at, is_ready = waiting.pop()
-                if is_ready:
-                    order.append(at)
-                elif at not in self._sources:
-                    first, later = _ordered_sources(at)
-                    self._sources[at] = (*first, *later)
-                    handed_back += later
-                    waiting.append((at, True))
-                    waiting += [(v, False) for v in first]
-        return order
+        def enter(value: SSAValue) -> _Entered[SSAValue] | None:
+            if value in nodes:
+                return None
+            first, later = _ordered_sources(value)
+            node = nodes[value] = _Node(value, (*first, *later), bool(later))
+            return node, first, later
 
-    def _evaluated(self, value: SSAValue) -> Fact:
-        given = [self._known[source] for source in self._sources[value] if source in self._known]
-        return self._stated(value, rounded(self._computed(value, given)))
+        return _in_order(values, enter)
 
-    def _computed(self, value: SSAValue, given: Sequence[Fact]) -> Fact:
-        """A value's fact from those of its sources, as far as a loop has handed them back."""
+    def needed(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """Solved values that some values depend on, each after its sources."""
+        seen = set[_Node]()
+
+        def enter(node: _Node) -> _Entered[_Node] | None:
+            if node in seen:
+                return None
+            seen.add(node)
+            count = 1 if node.is_carried else len(node.sources)
+            return node, node.sources[:count], node.sources[count:]
+
+        return [node.value for node in _in_order([self._nodes[v] for v in values], enter)]
+
+    def _evaluated(self, node: _Node) -> Fact:
+        given = [source.fact for source in node.sources]
+        return self._stated(node.value, rounded(self._computed(node, given)))
+
+    def _computed(self, node: _Node, given: Sequence[Any]) -> Fact:
+        """A value's fact from those of its sources; a loop may not have handed back the last."""
+        value = node.value
         op: Any = value.owner
         if type(value) is BlockArgument:
-            return _block_argument(value, given)
-        if type(op) in RULES and len(given) == len(self._sources[value]):
-            return RULES[type(op)](Result.of(op, ideal=self.ideal), given)
-        if isinstance(op, arith.ConstantOp):
+            return _block_argument(node, [fact for fact in given if fact is not None])
+        rule = RULES.get(type(op))
+        if rule is not None and None not in given:
+            return rule(Result(op, value, self.ideal), given)
+        if type(op) is arith.ConstantOp:
             constant = constant_of(value)
             return _listed(op) if constant is None else _constant(value, constant)
-        if isinstance(op, scf.ForOp | scf.IfOp):
-            return _joined(value, given)
+        if type(op) in (scf.ForOp, scf.IfOp):
+            return _joined(value, [fact for fact in given if fact is not None])
         return unknown(bits_of(value), len(shape_of(value)))
 
     def _stated(self, value: SSAValue, fact: Fact) -> Fact:
@@ -176,6 +190,43 @@ class Facts:
         if type(value) is not BlockArgument and op.attributes and states_facts(op):
             fact = _hinted(op, fact)
         return fact if type(value.type) is TensorType else _assumed(value, fact)
+
+
+_At = TypeVar("_At")
+_Entered = tuple[_Node, Sequence[_At], Sequence[_At]]
+"""A node, with its sources: those to visit before it, and those that only a loop hands back."""
+
+
+def _in_order(starts: Iterable[_At], enter: Callable[[_At], _Entered[_At] | None]) -> list[_Node]:
+    """Nodes that some depend on, each after its sources; `enter` is None for known ones.
+
+    A loop-carried value comes after its initial value, and before the value that the loop yields
+    for it.
+    """
+    order: list[_Node] = []
+    handed_back = deque(starts)
+    while handed_back:
+        waiting: list[tuple[_At, _Node | None]] = [(handed_back.popleft(), None)]
+        while waiting:
+            at, ready = waiting.pop()
+            if ready is not None:
+                order.append(ready)
+                continue
+            entered = enter(at)
+            if entered is not None:
+                node, first, later = entered
+                handed_back += later
+                waiting.append((at, node))
+                waiting += [(v, None) for v in first]
+    return order
+
+
+def _users(nodes: Iterable[_Node]) -> dict[_Node, list[_Node]]:
+    users: dict[_Node, list[_Node]] = {}
+    for made in nodes:
+        for source in made.sources:
+            users.setdefault(source, []).append(made)
+    return users
 
 
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
@@ -189,9 +240,9 @@ def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAV
         return (tuple(loop.operands[:3]), ()) if isinstance(loop, scf.ForOp) else ((), ())
     if type(op) in RULES:
         return op.operands, ()
-    if isinstance(op, scf.ForOp):
+    if type(op) is scf.ForOp:
         return (op.body.block.args[op.results.index(value) + 1],), ()
-    if isinstance(op, scf.IfOp):
+    if type(op) is scf.IfOp:
         place = op.results.index(value)
         return [region.block.last_op.operands[place] for region in op.regions], ()  # type: ignore[union-attr]
     return (), ()
@@ -223,8 +274,9 @@ def _joined(value: SSAValue, given: Sequence[Fact]) -> Fact:
     return fact
 
 
-def _block_argument(value: BlockArgument, given: Sequence[Fact]) -> Fact:
-    if carried(value) is not None:
+def _block_argument(node: _Node, given: Sequence[Fact]) -> Fact:
+    value: Any = node.value
+    if node.is_carried:
         return _joined(value, given)
     bits, rank = bits_of(value), len(shape_of(value))
     fact, parent = unknown(bits, rank), value.block.parent_op()
@@ -244,12 +296,12 @@ def _counter(loop: scf.ForOp, fact: Fact, given: Sequence[Fact]) -> Fact:
     return fact._replace(low=low.low, high=max(high.high - 1, low.low))
 
 
-def _weakened(value: SSAValue, old: Fact, new: Fact, changes: int) -> Fact:
+def _weakened(node: _Node, old: Fact, new: Fact, changes: int) -> Fact:
     """Fact that holds in each iteration of a loop; a carried value's range is soon unbounded."""
-    fact = join(old, new, pointee_bytes_or_1(value))
-    if changes < PATIENCE or carried(value) is None:
+    fact = join(old, new, pointee_bytes_or_1(node.value))
+    if changes < PATIENCE or not node.is_carried:
         return fact
-    least, most = full(bits_of(value))
+    least, most = full(bits_of(node.value))
     low = old.low if fact.low == old.low else 0 if fact.low >= 0 else least
     return fact._replace(low=low, high=old.high if fact.high == old.high else most)
 
@@ -280,7 +332,7 @@ def _assumed(value: SSAValue, fact: Fact) -> Fact:
     """Bounds that `tl.assume` states of a scalar, where it is computed."""
     for use in value.uses:
         op = use.operation
-        if isinstance(op, CmpiOp) and use.index == 0 and any(
+        if type(op) is CmpiOp and use.index == 0 and any(
                 isinstance(u.operation, AssumeOp) and _is_reached(u.operation, value)
                 for u in op.result.uses):
             bound = constant_of(op.rhs)

@@ -16,6 +16,7 @@ The idea of the three numbers is that of Triton's axis analysis (`AxisInfo` in i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 BIG = 1 << 30
@@ -51,22 +52,25 @@ class Fact(NamedTuple):
     @property
     def divisor(self) -> int:
         """Divisor of every element."""
-        return max(map(self.every, range(len(self.contiguity))))
+        found = 1
+        for run, divides in zip(self.contiguity, self.divisibility, strict=True):
+            if run == 1 and divides > found:
+                found = divides
+        return found
 
-    def first(self, dim: int, run: int, unit: int = 1) -> int:
-        """Divisor of the first element of each run after runs are cut to `run` elements.
+    def firsts(self, runs: Iterable[int], unit: int = 1) -> list[int]:
+        """Divisors, along each dim, of the first element of runs that are cut to so many elements.
 
         `unit` is the distance of neighbours: the bytes of an element for pointers.
         """
-        if self.contiguity[dim] <= run:
-            return self.divisibility[dim]
-        return min(self.divisibility[dim], run * unit)
+        return [divides if whole <= run or divides <= run * unit else run * unit
+                for whole, divides, run in zip(
+                    self.contiguity, self.divisibility, runs, strict=True)]
 
     def cut(self, runs: Iterable[int]) -> Fact:
         """This fact with runs of at most so many elements along each dimension."""
         kept = tuple(map(min, self.contiguity, runs))
-        divisibility = tuple(self.first(d, run) for d, run in enumerate(kept))
-        return self._replace(contiguity=kept, divisibility=divisibility)
+        return Fact(self.low, self.high, kept, self.constancy, tuple(self.firsts(kept)))
 
     def aligned(self, bits: int) -> Fact:
         """This fact with runs that begin at multiples of their length.
@@ -76,6 +80,7 @@ class Fact(NamedTuple):
         return self.cut(min(x, 1 << bits - 1) for x in self.divisibility)
 
 
+@cache
 def full(bits: int) -> Range:
     """Range of all signed numbers of so many bits."""
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if bits else (0, 0)
@@ -83,7 +88,7 @@ def full(bits: int) -> Range:
 
 def unknown(bits: int, rank: int) -> Fact:
     """The fact that holds for every value."""
-    ones = (1,) * max(rank, 1)
+    ones = (1,) * (rank or 1)
     return Fact(*full(bits), ones, ones, ones)
 
 
@@ -117,8 +122,7 @@ def clamped(found: Range, bits: int) -> Range:
 def join(a: Fact, b: Fact, unit: int = 1) -> Fact:
     """Fact that holds for both values, whose neighbours differ by `unit`."""
     contiguity = tuple(map(min, a.contiguity, b.contiguity))
-    divisibility = tuple(
-        min(a.first(d, run, unit), b.first(d, run, unit)) for d, run in enumerate(contiguity))
+    divisibility = tuple(map(min, a.firsts(contiguity, unit), b.firsts(contiguity, unit)))
     return Fact(min(a.low, b.low), max(a.high, b.high), contiguity,
                 tuple(map(min, a.constancy, b.constancy)), divisibility)
 
@@ -126,5 +130,7 @@ def join(a: Fact, b: Fact, unit: int = 1) -> Fact:
 def rounded(fact: Fact) -> Fact:
     """This fact with the ends of the range rounded to multiples of its divisor."""
     by = fact.divisor
+    if by == 1 or not (fact.low % by or fact.high % by):
+        return fact
     low, high = -(-fact.low // by) * by, fact.high // by * by
-    return fact._replace(low=low, high=high) if by > 1 and low <= high else fact
+    return fact._replace(low=low, high=high) if low <= high else fact

@@ -72,7 +72,8 @@ class Poly:
     @property
     def is_small(self) -> bool:
         """True if a polynomial has few terms: products of sums grow without bound."""
-        return len(self.terms) <= MAX_TERMS and max(map(len, self.terms), default=0) <= MAX_DEGREE
+        terms = self.terms
+        return not terms or (len(terms) <= MAX_TERMS and max(map(len, terms)) <= MAX_DEGREE)
 
     @property
     def symbols(self) -> set[Symbol]:

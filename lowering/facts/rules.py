@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowFlag
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import (
     CmpiOp,
@@ -60,26 +59,18 @@ Rule = Callable[["Result", Sequence[Fact]], Fact]
 RULES: dict[type[Operation], Rule] = {}
 
 
-class Result(NamedTuple):
-    """The one result of an operation: its bits and shape.
+class Result:
+    """The one result of an operation: its bits and shape; a scalar is a row of one in facts.
 
     An `ideal` one is computed as if nothing wrapped around and no dividend were negative.
     """
 
-    op: Operation
-    bits: int
-    shape: tuple[int, ...]
-    ideal: bool = False
+    __slots__ = ("bits", "ideal", "op", "rank", "shape")
 
-    @staticmethod
-    def of(op: Operation, *, ideal: bool = False) -> Result:
-        (value,) = op.results
-        return Result(op, bits_of(value), shape_of(value), ideal)
-
-    @property
-    def rank(self) -> int:
-        """Dimensions that facts have: a scalar has one."""
-        return max(len(self.shape), 1)
+    def __init__(self, op: Operation, value: SSAValue, ideal: bool = False) -> None:
+        self.op, self.ideal = op, ideal
+        self.bits, self.shape = bits_of(value), shape_of(value)
+        self.rank = len(self.shape) or 1
 
     @property
     def wraps(self) -> bool:
@@ -92,12 +83,12 @@ class Result(NamedTuple):
 
     def ranged(self, a: Fact, b: Fact) -> tuple[Range, bool]:
         """The range of a sum or product, and True if it may wrap around."""
-        exact = exact_range(self.op, a, b)
+        exact = exact_range(self.op, self.bits, a, b)
         assert exact is not None
-        if not self.wraps:
-            return clamped(exact, self.bits), False
         found = fitting(exact, self.bits)
-        return found, found != exact
+        if found == exact or self.wraps:
+            return found, found != exact
+        return clamped(exact, self.bits), False
 
     def fact(
         self, found: Range | None = None, *, contiguity: Sequence[int] = (),
@@ -107,7 +98,7 @@ class Result(NamedTuple):
         ones = (1,) * self.rank
         low, high = full(self.bits) if found is None else fitting(found, self.bits)
         return Fact(low, high, tuple(contiguity) or ones, tuple(constancy) or ones,
-                    tuple(min(x, BIG) for x in divisibility) or ones)
+                    tuple(divisibility) or ones)
 
 
 def rule(*ops: type[Operation]) -> Callable[[Rule], Rule]:
@@ -169,7 +160,7 @@ def _reinterpreted(to: Result, given: Sequence[Fact]) -> Fact:
     unit = pointee_bytes_or_1(before)
     return to.fact(
         constancy=source.constancy,
-        divisibility=[source.first(d, 1, unit) for d in range(to.rank)])
+        divisibility=source.firsts((1,) * to.rank, unit))
 
 
 @rule(GetProgramIdOp, GetNumProgramsOp)
@@ -213,16 +204,22 @@ def _truncated(to: Result, given: Sequence[Fact]) -> Fact:
 # -- sums and products -----------------------------------------------------------------------------
 
 
-def exact_range(op: Operation, a: Fact, b: Fact) -> Range | None:
+def exact_range(op: Operation, bits: int, a: Fact, b: Fact) -> Range | None:
     """The range of a sum, difference, product or left shift in integers of mathematics."""
-    if isinstance(op, arith.AddiOp):
+    kind = type(op)
+    if kind is arith.AddiOp:
         return a.low + b.low, a.high + b.high
-    if isinstance(op, arith.SubiOp):
+    if kind is arith.SubiOp:
         return a.low - b.high, a.high - b.low
-    if isinstance(op, arith.MuliOp):
+    if kind is arith.MuliOp:
         return _corners(int.__mul__, a.range, b.range)
-    amounts = _shift_amounts(bits_of(op.results[0]), b) if isinstance(op, arith.ShLIOp) else None
+    amounts = _shift_amounts(bits, b) if kind is arith.ShLIOp else None
     return amounts and _corners(int.__lshift__, a.range, amounts)
+
+
+def _runs(a: Fact, b: Fact) -> list[int]:
+    """Runs of a sum's exact elements: those of one side where the other is constant."""
+    return list(map(max, map(min, a.contiguity, b.constancy), map(min, a.constancy, b.contiguity)))
 
 
 def _summed(to: Result, a: Fact, b: Fact, runs: Sequence[int]) -> Fact:
@@ -234,7 +231,7 @@ def _summed(to: Result, a: Fact, b: Fact, runs: Sequence[int]) -> Fact:
     found, wraps = to.ranged(a, b)
     made = to.fact(
         found, contiguity=runs, constancy=list(map(min, a.constancy, b.constancy)),
-        divisibility=[min(a.first(d, run), b.first(d, run)) for d, run in enumerate(runs)])
+        divisibility=list(map(min, a.firsts(runs), b.firsts(runs))))
     return made.aligned(to.bits) if wraps and to.bits < 64 else made
 
 
@@ -242,9 +239,7 @@ def _summed(to: Result, a: Fact, b: Fact, runs: Sequence[int]) -> Fact:
 def _added(to: Result, given: Sequence[Fact]) -> Fact:
     """x + y"""
     a, b = given
-    runs = [max(min(a.contiguity[d], b.constancy[d]), min(a.constancy[d], b.contiguity[d]))
-            for d in range(to.rank)]
-    return _summed(to, a, b, runs)
+    return _summed(to, a, b, _runs(a, b))
 
 
 @rule(arith.SubiOp)
@@ -258,13 +253,11 @@ def _subtracted(to: Result, given: Sequence[Fact]) -> Fact:
 def _moved_pointer(to: Result, given: Sequence[Fact]) -> Fact:
     """p + y * bytes of an element, modulo 2^64"""
     a, b = given
-    unit = pointee_bytes_or_1(to.op.results[0])
-    runs = [max(min(a.contiguity[d], b.constancy[d]), min(a.constancy[d], b.contiguity[d]))
-            for d in range(to.rank)]
+    unit, runs = pointee_bytes_or_1(to.op.results[0]), _runs(a, b)
     return to.fact(
         contiguity=runs, constancy=list(map(min, a.constancy, b.constancy)),
-        divisibility=[min(a.first(d, run, unit), b.first(d, run) * unit)
-                      for d, run in enumerate(runs)])
+        divisibility=[min(x, y * unit) for x, y in zip(
+            a.firsts(runs, unit), b.firsts(runs), strict=True)])
 
 
 @rule(arith.MuliOp)
@@ -277,7 +270,7 @@ def _multiplied(to: Result, given: Sequence[Fact]) -> Fact:
     found, _ = to.ranged(a, b)
     return to.fact(
         found, constancy=list(map(min, a.constancy, b.constancy)),
-        divisibility=[a.every(d) * b.every(d) for d in range(to.rank)])
+        divisibility=[min(a.every(d) * b.every(d), BIG) for d in range(to.rank)])
 
 
 def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
@@ -303,7 +296,8 @@ def _shifted_left(to: Result, given: Sequence[Fact]) -> Fact:
         return to.fact(constancy=constancy)
     found, _ = to.ranged(a, by)
     return to.fact(found, constancy=constancy,
-                   divisibility=[a.every(d) << min(amounts[0], 30) for d in range(to.rank)])
+                   divisibility=[min(a.every(d) << min(amounts[0], 30), BIG)
+                                 for d in range(to.rank)])
 
 
 @rule(arith.ShRSIOp, arith.ShRUIOp)
@@ -387,7 +381,7 @@ def _remainder(to: Result, given: Sequence[Fact]) -> Fact:
     return to.fact(
         _remainders(to, a.range, b.range), contiguity=runs,
         constancy=list(map(min, a.constancy, b.constancy)),
-        divisibility=[min(a.first(d, run), by) for d, run in enumerate(runs)])
+        divisibility=[min(x, by) for x in a.firsts(runs)])
 
 
 def _remainders(to: Result, a: Range, b: Range) -> Range | None:
@@ -459,8 +453,7 @@ def _selected(to: Result, given: Sequence[Fact]) -> Fact:
     return to.fact(
         (min(a.low, b.low), max(a.high, b.high)), contiguity=runs,
         constancy=list(map(min, same, a.constancy, b.constancy)),
-        divisibility=[min(a.first(d, run, unit), b.first(d, run, unit))
-                      for d, run in enumerate(runs)])
+        divisibility=list(map(min, a.firsts(runs, unit), b.firsts(runs, unit))))
 
 
 @rule(CmpiOp)

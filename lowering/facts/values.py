@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -20,6 +21,8 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, Tran
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.errors import UnsupportedError
+
+_size = attrgetter("data")
 
 
 class Unknown(Exception):
@@ -45,7 +48,7 @@ def integer_attribute(op: Operation, name: str) -> int | None:
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value, () of a scalar."""
     kind = value.type
-    return tuple(kind.get_shape()) if type(kind) is TensorType else ()
+    return tuple(map(_size, kind.shape.data)) if type(kind) is TensorType else ()
 
 
 def element_of(value: SSAValue) -> Attribute:
@@ -155,8 +158,8 @@ def pointee_bytes_or_1(value: SSAValue) -> int:
 
 def bits_of(value: SSAValue) -> int:
     """Bits of an integer, an index or a pointer, or of each element; 0 of others."""
-    kind = element_of(value)
-    if type(kind) is VectorType:  # of programs that are written by hand
+    kind: Any = value.type
+    if type(kind) in (TensorType, VectorType):  # vectors: of programs that are written by hand
         kind = kind.element_type
     if type(kind) is IntegerType:
         return kind.width.data

@@ -64,7 +64,7 @@ def _assume(function: FuncOp) -> None:
     if not doubtful:
         return
     ideal = proved.idealised(doubtful)
-    order = Facts().unsolved(v for v in used if _gains(proved.of(v), ideal.of(v)))
+    order = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
     needs = _conditions(order, set(doubtful), Affine())
     met = _decidable(order, needs)
     if not met:
@@ -100,7 +100,7 @@ Needs = dict[Operation, list[Guard] | None]
 def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
     """True if a value may have wrapped around, or is a quotient of a negative number."""
     op: Any = value.owner
-    if isinstance(op, RING):
+    if type(op) in RING:
         return facts.wraps(op)
     return type(op) in _UNSIGNED and facts.range(op.operands[0])[0] < 0
 
