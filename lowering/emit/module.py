@@ -28,6 +28,7 @@ from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
 from triton_xe.lowering.emit.maths.unused_roundings import drop_unused_roundings
+from triton_xe.lowering.emit.separate_broadcasts import separate_broadcasts
 from triton_xe.lowering.emit.tensors import (
     atomics,
     convert,
@@ -73,6 +74,7 @@ def emit_module(
     fuse_products(state)
     drop_unused_roundings(state)
     keep_roundings(state)
+    separate_broadcasts(state)
     separate_other_values(state)
     check_written(llvm, target)
     return state

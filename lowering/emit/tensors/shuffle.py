@@ -56,6 +56,10 @@ def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     instruction it leaves a dead move.
     """
     if isinstance(lane, ir.Constant):
+        if isinstance(value.type, ir.HalfType):
+            return em.b.bitcast(shuffle_index(em, em.b.bitcast(value, I16), lane), value.type)
+        if bits_of(value.type) in (8, 16):
+            return em.call(opencl.BROADCAST, [value, lane])
         moved = [em.call(opencl.BROADCAST, [p, lane]) for p in _pieces(em, value)]
     else:
         moved = [em.call(genisa.WAVE_SHUFFLE_INDEX, [p, lane, I32(0)]) for p in _pieces(em, value)]

@@ -1,0 +1,79 @@
+"""Broadcasts whose bytes are extracted, with an addition between the two.
+
+IGC 2.40 reads a broadcast of a known lane at its use, as a region of the source's register.  Where
+the use extracts a byte (`MatchUnpack4i8`, `MatchBinaryUnpack4i8`), the region of the byte replaces
+the lane's, so that the byte is lane 0's:
+
+    %b = sub_group_broadcast(%x, 5)          %y = add i32 %x, 1
+    %s = shl i32 %b, 24                      %c = sub_group_broadcast(%y, 5)
+    %r = ashr i32 %s, 24              ->     %b = sub i32 %c, 1
+                                             ...
+
+The sum is an instruction of its own, to which that pattern does not reach; no pass of LLVM moves it
+over the broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from triton_xe.intrinsics import genisa, opencl
+from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
+from triton_xe.lowering.emit.types import I32, bits_of, scalar_of
+from triton_xe.lowering.emit.writer import ModuleState
+
+_ROWS = (opencl.BROADCAST, genisa.WAVE_SHUFFLE_INDEX)
+_LANE = 2
+"""Operand index of the lane, after the function and the value."""
+_MOVES = frozenset((
+    "extractelement", "insertelement", "shufflevector", "bitcast", "select", "phi", "trunc", "zext",
+    "sext", "shl", "or"))
+_EXTENSIONS = frozenset(("zext", "sext", "sitofp", "uitofp"))
+
+
+def separate_broadcasts(state: ModuleState) -> None:
+    """Keep broadcasts of words from being one instruction with the extraction of their bytes."""
+    for function in state.llvm.functions:
+        broadcasts = [i for i in instructions_of(function) if _is_of_known_lane(i)]
+        if broadcasts:
+            uses = uses_of(function)
+            for each in broadcasts:
+                if _gives_bytes(each, uses):
+                    _separate(each, uses)
+
+
+def _is_of_known_lane(i: Any) -> bool:
+    """True for broadcasts of 32-bit integers from another lane than the first."""
+    return (i.type == I32 and isinstance(i, ir.CallInstr) and row_of(i) in _ROWS
+            and bool(getattr(i.operands[_LANE], "constant", 0)))
+
+
+def _gives_bytes(broadcast: Any, uses: Uses) -> bool:
+    """True if instructions shift a broadcast to the right, or extend a byte of it."""
+    seen, waiting = {id(broadcast)}, [broadcast]
+    while waiting:
+        value = waiting.pop()
+        byte = bits_of(scalar_of(value.type)) == 8
+        for user in uses[id(value)]:
+            if user.opname in ("lshr", "ashr") or (byte and user.opname in _EXTENSIONS) or (
+                    isinstance(user, ir.CallInstr) and row_of(user) is None):
+                return True
+            if user.opname in _MOVES and id(user) not in seen:
+                seen.add(id(user))
+                waiting.append(user)
+    return False
+
+
+def _separate(broadcast: Any, uses: Uses) -> None:
+    function, value, *rest = broadcast.operands
+    block, one = broadcast.parent, I32(1)
+    raised = instructions.Instruction(block, I32, "add", [value, one])
+    lowered = instructions.Instruction(block, I32, "sub", [broadcast, one])
+    broadcast.operands = [function, raised, *rest]
+    for user in uses[id(broadcast)]:
+        user.replace_usage(broadcast, lowered)
+    at = block.instructions.index(broadcast)
+    block.instructions[at : at + 1] = [raised, broadcast, lowered]
