@@ -40,7 +40,8 @@ class HostCosts:
             return self._masked(i)
         if i.opcode in ("extractelement", "insertelement"):
             return 1
-        widest = max([self.registers(i.type), *[self.registers(o.type) for o in i.operands]])
+        widest = max([self.registers(t) for t in (i.type, *[o.type for o in i.operands])
+                      if t.kind == "vec"], default=1)
         if i.opcode == "shufflevector" and not (is_slice(i) or is_splat(i)):
             return self.registers(i.type) * min(_PER_SOURCE, widest)
         return widest + self.functions.get(i.callee, 0)

@@ -216,7 +216,7 @@ class _Separated:
                 self.b.append(item)
         else:
             given = [self._given(o) for o in item.operands]
-            self.b.append(replace(item, operands=given))
+            self.b.append(item.of(given))
             if item.type.kind == "vec":
                 self._keep(item.value)
 
@@ -352,8 +352,7 @@ class _Separated:
             return given.get(number - 1, o)
 
         def emit(i: Instruction) -> None:
-            made = replace(i, operands=[
-                operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
+            made = i.of([operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
             if i.type is VOID:
                 b.append(made)
             else:

@@ -341,7 +341,7 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
     if made is not None:
         w.definitions[name] = made
     operands[position] = Operand(operands[position].type, name)
-    return replace(i, operands=operands)
+    return i.of(operands)
 
 
 def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
