@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from triton_xe.runtime.torch_xpu import after_import
+from triton_xe.runtime.torch_xpu import adjustments
 
 CACHE = "torch._inductor.codecache"
 
 
 def adjust_when_imported() -> None:
     """Adjust a torch that has XPU support of its own, and needs nothing else."""
-    after_import.adjust({CACHE: "graph_keys.adjust"})
+    adjustments.adjust({CACHE: "graph_keys.adjust"})
 
 
 def adjust(module: Any) -> None:

@@ -10,7 +10,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
 from triton_xe.runtime import torch_xpu
-from triton_xe.runtime.torch_xpu import after_import, graph_keys
+from triton_xe.runtime.torch_xpu import adjustments, graph_keys
 
 torch = pytest.importorskip("torch")
 
@@ -54,7 +54,7 @@ def test_graphs_of_this_torch_are_kept_by_it() -> None:
 def test_a_real_xpu_build_is_adjusted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     adjusted: list[str] = []
     monkeypatch.setattr(torch._C, "_has_xpu", True)
-    monkeypatch.setattr(after_import, "adjust", lambda names: adjusted.extend(names))
+    monkeypatch.setattr(adjustments, "adjust", lambda names: adjusted.extend(names))
     torch_xpu.autoload()
     assert adjusted == ["torch._inductor.codecache"]
     assert "torch" in sys.modules
