@@ -216,6 +216,24 @@ def test_scratch_blocks_of_the_old_data_port():
         run("pvc", text, {6: data}, threads=2, scratch_bytes=200)
 
 
+def test_scratch_blocks_before_xe_hpc_keep_dwords_of_disabled_channels():
+    """Bit 16: a channel for each dword.  IGC spills so what a divergent branch writes."""
+    block = 1 << 25 | 1 << 19 | 1 << 18
+    write = block | 1 << 17 | 1 << 16
+    text = (f"(W) send.dc0 (8|M0) null r0 r6:1 0x0 0x{write:X}\n"
+            "(W) mov (1|M0) f0.0<1>:uw 0x35:uw\n"
+            f"(f0.0) send.dc0 (8|M0) null r0 r7:1 0x0 0x{write:X}\n"
+            f"(W) send.dc0 (8|M0) r20 r0 null:0 0x0 0x{block | 1 << 20:X}")
+    old, new = np.arange(8, dtype=np.uint32), np.arange(8, dtype=np.uint32) + 100
+    done = run("dg2", text, {6: old, 7: new}, scratch_bytes=64)
+    enabled = 0x35 >> np.arange(8) & 1
+    np.testing.assert_array_equal(
+        register(done, 20, np.uint32, 8)[0], np.where(enabled, new, old))
+    with pytest.raises(UnsupportedError, match="masked write of scratch"):
+        run("dg2", f"(f0.0) send.dc0 (8|M0) null r0 r6:2 0x0 0x{write | 1 << 12:X}", {6: old},
+            scratch_bytes=64)
+
+
 def test_stateless_addresses_of_32_bits_count_from_the_general_state():
     space = AddressSpace()
     a = space.put(BYTES)

@@ -18,7 +18,9 @@ from triton_xe.runtime.emulator.registers import Array, Bools, Threads
 
 Step = Callable[[Threads, Running], Any]
 _HALF_WORD_BLOCK = 32
-_SCRATCH_BIT, _WRITE_BIT = 18, 17
+_SCRATCH_BIT, _WRITE_BIT, _CHANNEL_MODE_BIT = 18, 17, 16
+_XE_HPG_REGISTER = 32
+"""Bytes of a register on devices before Xe-HPC."""
 _ALIGNED_READ = 1
 _BLOCK_BYTES = {0: 16, 1: 16, 2: 32, 3: 64, 4: 128}
 _STATELESS = (253, 255)
@@ -41,11 +43,14 @@ def hdc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
 def _scratch(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
     """Blocks of 32 bytes of the thread's scratch memory, at an offset in the descriptor.
 
-    They are moved whole, whatever channels are enabled, if the thread runs.
+    They are moved whole if the thread runs, with one exception: before Xe-HPC, in mode 1, a channel
+    that is not enabled keeps its dword in memory (IGC, visa/HWCaps.inc: `hasMaskForScratchMsg`).
     """
     size = _HALF_WORD_BLOCK << (descriptor >> 12 & 3)
-    offsets = np.arange(size // 8) * 8 + (descriptor & 0xFFF) * _HALF_WORD_BLOCK
     writes = bool(descriptor >> _WRITE_BIT & 1)
+    if writes and grf_bytes == _XE_HPG_REGISTER and not instruction.no_mask:
+        return _masked_write(instruction, descriptor, size, grf_bytes)
+    offsets = np.arange(size // 8) * 8 + (descriptor & 0xFFF) * _HALF_WORD_BLOCK
     operand = instruction.sources[1] if writes else instruction.destination
     assert operand is not None
     first = operand.number * grf_bytes // 8
@@ -63,6 +68,25 @@ def _scratch(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
             return
         values = memories.read(place, at, chosen, np.uint64)
         np.copyto(registers, values, where=True if chosen is None else chosen)
+
+    return run
+
+
+def _masked_write(instruction: Instruction, descriptor: int, size: int, grf_bytes: int) -> Step:
+    """Write a block to scratch memory, one dword for each enabled channel."""
+    if not descriptor >> _CHANNEL_MODE_BIT & 1 or size != 4 * instruction.width:
+        raise UnsupportedError(
+            f"a masked write of scratch memory, send.dc0 {descriptor:#x} of {instruction.width} "
+            f"channels, has no definition here")
+    offsets = np.arange(0, size, 4) + (descriptor & 0xFFF) * _HALF_WORD_BLOCK
+    first = instruction.sources[1].number * grf_bytes // 4
+    mask = execution_mask(instruction)
+
+    def run(threads: Threads, running: Running) -> None:
+        threads.memories.write(
+            Place(threads.memories.scratch, threads.numbers),
+            np.broadcast_to(offsets, (threads.count, len(offsets))), mask(threads, running),
+            threads.views[np.uint32][:, first : first + len(offsets)])
 
     return run
 
