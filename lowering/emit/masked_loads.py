@@ -40,7 +40,8 @@ _COMPUTED = frozenset((
 def separate_other_values(state: ModuleState) -> None:
     """Give masked loads whose elements are moved a constant for the lanes that are masked off."""
     for function in state.llvm.functions:
-        loads = [i for i in instructions_of(function) if row_of(i) is genisa.PREDICATED_LOAD
+        loads = [i for i in instructions_of(function) if type(i) is ir.CallInstr
+                 and row_of(i) is genisa.PREDICATED_LOAD
                  and not isinstance(i.operands[OTHER], ir.Constant)]
         if loads:
             uses = uses_of(function)

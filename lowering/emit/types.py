@@ -92,15 +92,15 @@ def bits_of(kind: ir.Type) -> int:
     return {ir.HalfType: 16, ir.FloatType: 32, ir.DoubleType: 64}[type(kind)]
 
 
-class _ByIdentity(dict[tuple[int, int], Any]):
+class _ByIdentity(dict[tuple[int, float], Any]):
     """Cache by identity of a type and a number, because types are slow to hash; values reference
     the types.
     """
 
-    def __init__(self, make: Callable[[ir.Type, int], Any]) -> None:
+    def __init__(self, make: Callable[[ir.Type, Any], Any]) -> None:
         self._make = make
 
-    def of(self, kind: ir.Type, number: int) -> Any:
+    def of(self, kind: ir.Type, number: float) -> Any:
         found = self.get((id(kind), number))
         if found is None:
             if len(self) > MOST_KEPT:
@@ -112,8 +112,8 @@ class _ByIdentity(dict[tuple[int, int], Any]):
 MOST_KEPT = 10_000
 _vectors = _ByIdentity(ir.VectorType)
 _undefined = _ByIdentity(lambda kind, count: ir.Constant(vector_of(kind, count), ir.Undefined))
-_filled = _ByIdentity(lambda kind, value: ir.Constant(
-    kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value))
+_filled, _filled_floats = (_ByIdentity(lambda kind, value: ir.Constant(
+    kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)) for _ in range(2))
 
 
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
@@ -154,5 +154,7 @@ def filled(kind: ir.Type, value: int | float) -> ir.Constant:
     """A constant with the same value in every element."""
     if type(value) is int:
         return _filled.of(kind, value)
+    if type(value) is float and value:  # zeros of both signs are equal
+        return _filled_floats.of(kind, value)
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 

@@ -213,8 +213,8 @@ def _of_itself(value: SSAValue) -> Index | Unknown:
 class Affine:
     """Formulas of the values of one function; results are cached."""
 
-    def __init__(self) -> None:
-        self.facts = Facts(trusting=False)
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or Facts(trusting=False)
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
         """Surfaces that accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}

@@ -74,6 +74,7 @@ class Facts:
 
     def __init__(self, *, trusting: bool = True, ideal: bool = False) -> None:
         self.trusting, self.ideal = trusting, ideal
+        self._was_stated = False
         self._nodes: dict[SSAValue, _Node] = {}
 
     def of(self, value: SSAValue) -> Fact:
@@ -96,6 +97,13 @@ class Facts:
         exact = exact_range(op, result.bits, *map(self.of, op.operands))
         has_room = exact is not None and fitting(exact, result.bits) == exact
         return not result.bits or (not has_room and result.wraps)
+
+    def proven(self) -> Facts:
+        """Facts that the operations prove: these, if the program stated nothing that matters."""
+        made = Facts(trusting=False)
+        if not self._was_stated:
+            made._nodes = dict(self._nodes)
+        return made
 
     def idealised(self, values: Iterable[SSAValue]) -> Facts:
         """The ideal facts, which are these but for some values and what depends on them."""
@@ -164,7 +172,12 @@ class Facts:
 
     def _evaluated(self, node: _Node) -> Fact:
         given = [source.fact for source in node.sources]
-        return self._stated(node.value, rounded(self._computed(node, given)))
+        computed = rounded(self._computed(node, given))
+        if not self.trusting:
+            return computed
+        stated = self._stated(node.value, computed)
+        self._was_stated |= stated is not computed and stated != computed
+        return stated
 
     def _computed(self, node: _Node, given: Sequence[Any]) -> Fact:
         """A value's fact from those of its sources; a loop may not have handed back the last."""
@@ -184,8 +197,6 @@ class Facts:
 
     def _stated(self, value: SSAValue, fact: Fact) -> Fact:
         """The fact with what the program states of the value."""
-        if not self.trusting:
-            return fact
         op: Any = value.owner
         if type(value) is not BlockArgument and op.attributes and states_facts(op):
             fact = _hinted(op, fact)

@@ -65,7 +65,7 @@ def _assume(function: FuncOp) -> None:
         return
     ideal = proved.idealised(doubtful)
     order = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
-    needs = _conditions(order, set(doubtful), Affine())
+    needs = _conditions(order, set(doubtful), Affine(proved.proven()))
     met = _decidable(order, needs)
     if not met:
         return

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -195,14 +196,16 @@ def uses_of(function: ir.Function) -> Uses:
     found: Uses = defaultdict(list)
     for i in instructions_of(function):
         taken = [v for v, _ in i.incomings] if isinstance(i, ir.PhiInstr) else i.operands
-        for value in {id(v): v for v in taken}.values():
-            found[id(value)].append(i)
+        for value in taken:
+            users = found[id(value)]
+            if not users or users[-1] is not i:
+                users.append(i)
     return found
 
 
 def instructions_of(function: ir.Function) -> Iterator[Any]:
     """All instructions of a function."""
-    return (i for block in function.blocks for i in block.instructions)
+    return chain.from_iterable(block.instructions for block in function.blocks)
 
 
 def row_of(i: Any) -> Intrinsic | None:
