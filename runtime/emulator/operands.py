@@ -105,12 +105,14 @@ class Source:
         return modified
 
 
-def source(operand: Operand, channels: int, grf_bytes: int) -> Source:
-    """The source that an operand describes, for that many channels."""
+def source(
+    operand: Operand, channels: int, grf_bytes: int, target: Operand | None = None
+) -> Source:
+    """The source that an operand describes, for that many channels of an instruction's result."""
     if operand.kind == "immediate":
         values, kind = immediate(operand)
         if len(values) > 1:
-            values = np.resize(values, channels)
+            values = np.resize(values[:: _elements_apart(kind, target)], channels)
         fixed = values[None, :]
         return Source(lambda threads: fixed, kind)
     kind = operand.type
@@ -262,14 +264,38 @@ def immediate(operand: Operand) -> tuple[Array, str]:
 
 
 def _float_immediate(kind: str, text: str) -> tuple[Array, str]:
+    bits = _float_bits(kind, text)
+    return (bf16_to_float(bits), "f") if kind == "bf" else (bits.view(DTYPES[kind]), kind)
+
+
+def _elements_apart(kind: str, target: Operand | None) -> int:
+    """How many elements of a vector immediate are from one channel's to the next's.
+
+    An element belongs to a position in the result: `0x0C080400:uv` adds 0, 4, 8, 12 to `:ud`
+    (IGC, `HWConformity::fixDstAlignmentWithVectorImm`).
+    """
+    if target is None or target.region is None:
+        return 1
+    apart, rest = divmod(SIZES[target.type] * (target.region[0] or 1), SIZES[kind])
+    if rest or not apart:
+        raise UnsupportedError(f"a vector immediate of :{kind} for a result of :{target.type} has "
+                               "no definition here")
+    return apart
+
+
+def immediate_bits(operand: Operand) -> int:
+    """The bits of a float immediate."""
+    return int(_float_bits(operand.type, operand.value)[0])
+
+
+def _float_bits(kind: str, text: str) -> Array:
     if "0x" in text.lower() and "p" not in text.lower() and "." not in text:
-        bits = np.array([int(text, 16)], UNSIGNED[SIZES[kind]]).view(DTYPES[kind])
-        return (bf16_to_float(bits), "f") if kind == "bf" else (bits, kind)
+        return np.array([int(text, 16)], UNSIGNED[SIZES[kind]])
     plain = text.lower().replace("qnan", "nan").replace("snan", "nan")
     number = float.fromhex(plain) if "0x" in plain else float(plain)
     if kind == "bf":
-        return np.array([number], np.float32), "f"
-    return np.array([number], DTYPES[kind]), kind
+        return (np.array([number], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array([number], DTYPES[kind]).view(UNSIGNED[SIZES[kind]])
 
 
 def _signed_nibble(bits: int, index: int) -> int:

@@ -24,7 +24,7 @@ from triton_xe.runtime.emulator.channels import (
     set_flags,
 )
 from triton_xe.runtime.emulator.instruction import Instruction
-from triton_xe.runtime.emulator.operands import Read, Source, destination, source
+from triton_xe.runtime.emulator.operands import Read, Source, destination, immediate_bits, source
 from triton_xe.runtime.emulator.registers import (
     DTYPES,
     FLOATS,
@@ -47,7 +47,8 @@ class Operation:
         self.instruction, self.grf_bytes = instruction, grf_bytes
         self.width = instruction.width
         self.sources: tuple[Source, ...] = tuple(
-            source(each, self.width, grf_bytes) for each in instruction.sources)
+            source(each, self.width, grf_bytes, instruction.destination)
+            for each in instruction.sources)
         self.mask = execution_mask(instruction)
         self.type = instruction.destination.type if instruction.destination else ""
         self.write = destination(instruction.destination, self.width, grf_bytes)
@@ -82,14 +83,19 @@ def build(instruction: Instruction, grf_bytes: int) -> Step:
 
 
 def _as_bits(instruction: Instruction) -> Instruction:
-    """A move between equal types of floats copies bits, also those of NaNs and denormals."""
+    """A move between equal types of floats copies bits, also those of NaNs and denormals.
+
+    So do immediates (IGC, `G4_INST::isRawMov`): IGC moves small integers as `0x43:hf`.
+    """
     target = instruction.destination
     if instruction.op != "mov" or target is None or target.type not in FLOATS:
         return instruction
     (first,) = instruction.sources
-    if (first.type, first.modifiers) != (target.type, "") or target.saturate or (
-            first.kind == "immediate" or instruction.condition):
+    if (first.type, first.modifiers) != (target.type, "") or (
+            target.saturate or instruction.condition):
         return instruction
+    if first.kind == "immediate":
+        first = replace(first, value=hex(immediate_bits(first)))
     bits = {2: "uw", 4: "ud", 8: "uq"}[SIZES[target.type]]
     return replace(instruction, destination=replace(target, type=bits),
                    sources=(replace(first, type=bits),))
@@ -456,8 +462,21 @@ def _extreme(operation: Operation) -> _Choice:
         (holds(left, right) | np.isnan(right)) & ~(np.isnan(left) & ~np.isnan(right)))
 
 
+def _keeps_its_register(instruction: Instruction) -> bool:
+    """True if the result and all sources are one register."""
+    target = instruction.destination
+    return target is not None and target.kind == "register" and len({
+        (each.kind, each.file, each.number, each.sub, each.type, each.modifiers)
+        for each in (replace(target, modifiers=""), *instruction.sources)}) == 1
+
+
 def _select_by_condition(operation: Operation) -> Step:
-    """csel: src0 if src2 compares with zero, else src1."""
+    """csel: src0 if src2 compares with zero, else src1.
+
+    One without condition keeps its register (IGC, `Optimizer::insertDummyCsel`), or is refused.
+    """
+    if not operation.instruction.condition and _keeps_its_register(operation.instruction):
+        return lambda threads, running: None
     a, b, c = _values(operation)
     mask, write = operation.mask, operation.write
     holds = condition(operation.instruction.condition)

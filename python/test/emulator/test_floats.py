@@ -211,6 +211,27 @@ def test_moves_keep_bits():
         np.testing.assert_array_equal(found, half)
 
 
+@pytest.mark.parametrize(("kind", "text", "bits"), [
+    ("hf", "0x43", 0x43), ("hf", "0x7C01", 0x7C01), ("f", "0x43", 0x43),
+    ("f", "0x3F800000", 0x3F800000),
+])
+def test_moves_of_immediates_keep_bits(kind, text, bits):
+    """IGC lets the float pipe move small integers, which are denormals, as addresses."""
+    found = result("dg2", control(0, 0) + f"mov (8|M0) r20.0<1>:{kind} {text}:{kind}", {},
+                   f"u{DTYPES[kind]().itemsize}", 8)
+    np.testing.assert_array_equal(found, [bits] * 8)
+
+
+def test_csel_without_condition_keeps_its_register():
+    """IGC writes it between indirect moves on pvc; the register holds payload, not floats."""
+    bits = np.array([1, 0x7F800001, 0x80000000, 0xFFFFFFFF], np.uint32)
+    text = "(W) csel (4|M0) r20.0<1>:f r20.0<1;0>:f r{}.0<1;0>:f r20.0<1>:f"
+    found = result("pvc", control(0, 0) + text.format(20), {20: bits}, np.uint32, 4)
+    np.testing.assert_array_equal(found, bits)
+    with pytest.raises(UnsupportedError, match="condition"):
+        result("pvc", text.format(21), {20: bits}, np.uint32, 4)
+
+
 def test_nan_becomes_quiet_bf16():
     bits = np.array([0x7F800001, 0xFF812345, 0x7FC00000, 0x7F800000], np.uint32).repeat(4)
     found = result("bmg", "mov (16|M0) r20.0<1>:bf r4.0<1;1,0>:f", {4: bits}, np.uint16)
@@ -332,6 +353,12 @@ def test_vectors_of_immediates():
         kind = "w" if dtype is np.int16 else "uw"
         found = result("bmg", f"mov (8|M0) r20.0<1>:{kind} {text}", {}, dtype, 8)
         np.testing.assert_array_equal(found, expected)
+    for count, text, expected in ((4, "0xC080400", [5, 9, 13, 17]), (2, "0x201", [6, 7])):
+        found = result("dg2", f"add ({count}|M0) r20.0<1>:ud r4.0<0;1,0>:uw {text}:uv",
+                       {4: np.array([5], np.uint16)}, np.uint32, count)
+        np.testing.assert_array_equal(found, expected)  # IGC interleaves it with zeros for dwords
+    found = result("dg2", "mov (4|M0) r20.0<2>:w 0x0C080400:v", {}, np.int16, 8)
+    np.testing.assert_array_equal(found[::2], [0, 4, -8, -4])
     found = result("bmg", "mov (4|M0) r20.0<1>:f 0x48403000:vf", {}, np.float32, 4)
     np.testing.assert_array_equal(found, [0, 1, 2, 3])
 
