@@ -24,7 +24,8 @@ class Cycle:
 
 
 @pytest.fixture
-def nothing_frozen():
+def nothing_frozen(monkeypatch):
+    monkeypatch.setattr(collector, "_ages", True)
     gc.unfreeze()
     yield
     gc.freeze()  # as in conftest: the collected tests
@@ -86,6 +87,16 @@ def test_frozen_objects_stay_frozen():
     with paused_collector():
         pass
     assert gc.get_freeze_count() >= count > 0
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_frozen_objects_are_counted_once(monkeypatch):
+    counts = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(1) or 1)
+    for _ in range(3):
+        with paused_collector():
+            pass
+    assert len(counts) == 1
 
 
 def test_the_last_of_two_threads_resumes():
