@@ -123,6 +123,20 @@ def test_stores(device):
         np.testing.assert_array_equal(space.get(base, np.uint8, SURFACE.shape), changed)
 
 
+def test_a_store_of_gathered_registers():
+    """Xe3: bytes of s0 number the payload's registers, the descriptor first."""
+    shape, space = BlockShape(32, 16, 4), AddressSpace()
+    data = np.arange(64, dtype=np.uint32)
+    base = space.put(np.zeros((HEIGHT, PITCH), np.uint8))
+    text = ("(W) mov (1|M0) s0.0<1>:uq 0x1E16093B32:uq\n"
+            f"send.ugm (1|M0) null r[s0.0] 0x0 0x{descriptor('store', shape) + (4 << 25):08X}")
+    run("ptl", text, {0x32: payload(base, shape, 4, 2), **{
+        number: data[16 * row : 16 * row + 16] for row, number in enumerate(
+            (0x3B, 0x09, 0x16, 0x1E))}}, space=space)
+    stored = space.get(base, np.uint8, (HEIGHT, PITCH)).view(np.uint32)
+    np.testing.assert_array_equal(stored[2:6, 4:20], data.reshape(4, 16))
+
+
 def test_a_prefetch_only_counts():
     space = AddressSpace()
     base, shape = space.put(SURFACE), BlockShape(16, 16, 8)

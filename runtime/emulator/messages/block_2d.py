@@ -27,6 +27,7 @@ from triton_xe.runtime.emulator.memory import Place, fault
 from triton_xe.runtime.emulator.messages.lsc import Lsc, field
 from triton_xe.runtime.emulator.registers import (
     GENERAL_REGISTERS,
+    STAGING,
     UNSIGNED,
     Array,
     Bools,
@@ -141,7 +142,8 @@ def _check_registers(message: Lsc, block: Block) -> None:
     rows, columns = block.height, block.width
     rows, columns = (columns, rows) if message.is_transposed else (rows, columns)
     size = block.count * block.stored_bytes(rows, columns, message.grf_bytes)
-    if position + size > GENERAL_REGISTERS * message.grf_bytes:
+    gathered = position >= STAGING  # already together, see `messages.send`
+    if not gathered and position + size > GENERAL_REGISTERS * message.grf_bytes:
         raise fault("payload", f"a 2D block of {size} bytes does not fit into the registers from "
                                f"r{position // message.grf_bytes} on")
     data = message.instruction.sources[1].registers
