@@ -34,6 +34,22 @@ def test_nans_are_equal():
     assert compared(FLOATS, bits, bits[::-1]) == "rounded"
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_nan_is_no_number():
+    signalling = np.array([0x7F817F81], np.uint32)
+    assert compared(FLOATS, signalling, signalling | 0x00400040) == "rounded"
+    with pytest.raises(Different):
+        compared(FLOATS, signalling, np.array([1.5], np.float32))
+
+
+def test_bytes_behind_the_last_number_count():
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    with pytest.raises(Different, match="the first at 10"):
+        compared(FLOATS, x, np.array([1.0, 2.0, 4.0], np.float32))
+    with pytest.raises(Different):
+        compared(FLOATS, np.arange(3, dtype=np.uint8), np.array([0, 1, 9], np.uint8))
+
+
 def test_integers_are_equal():
     """Integers that would be close to each other as floats."""
     x = np.array([0x40000000, 5], np.int32)
