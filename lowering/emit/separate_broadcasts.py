@@ -1,4 +1,4 @@
-"""Broadcasts whose bytes are extracted, with an addition between the two.
+"""Broadcasts whose bytes are extracted, or whose words are multiplied, with a sum between the two.
 
 IGC 2.40 reads a broadcast of a known lane at its use, as a region of the source's register.  Where
 the use extracts a byte (`MatchUnpack4i8`, `MatchBinaryUnpack4i8`), the region of the byte replaces
@@ -11,6 +11,9 @@ the lane's, so that the byte is lane 0's:
 
 The sum is an instruction of its own, to which that pattern does not reach; no pass of LLVM moves it
 over the broadcast.
+
+Some devices have no arithmetic of 64 bits.  There IGC also takes the lane for an offset into the
+parts of a difference or product, so that addresses of rows were wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions
 
+from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, opencl
 from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
 from triton_xe.lowering.emit.types import I32, bits_of, scalar_of
@@ -31,6 +35,7 @@ _LANE = 2
 _MOVES = frozenset((
     "extractelement", "insertelement", "shufflevector", "bitcast", "select", "phi", "trunc", "zext",
     "sext", "shl", "or"))
+_WIDE = frozenset(("add", "sub", "mul"))
 _EXTENSIONS = frozenset(("zext", "sext", "sitofp", "uitofp"))
 
 
@@ -41,7 +46,7 @@ def separate_broadcasts(state: ModuleState) -> None:
         if broadcasts:
             uses = uses_of(function)
             for each in broadcasts:
-                if _gives_bytes(each, uses):
+                if _is_taken_apart(each, uses, state.target):
                     _separate(each, uses)
 
 
@@ -51,14 +56,19 @@ def _is_of_known_lane(i: Any) -> bool:
             and bool(getattr(i.operands[_LANE], "constant", 0)))
 
 
-def _gives_bytes(broadcast: Any, uses: Uses) -> bool:
-    """True if instructions shift a broadcast to the right, or extend a byte of it."""
+def _is_taken_apart(broadcast: Any, uses: Uses, device: Target) -> bool:
+    """True if instructions shift a broadcast to the right, or extend a byte of it.
+
+    True for arithmetic of 64 bits too where the device has none.
+    """
     seen, waiting = {id(broadcast)}, [broadcast]
     while waiting:
         value = waiting.pop()
-        byte = bits_of(scalar_of(value.type)) == 8
+        bits = bits_of(scalar_of(value.type))
+        taken = _EXTENSIONS if bits == 8 else (
+            _WIDE if bits == 64 and not device.has_int64 else frozenset())
         for user in uses[id(value)]:
-            if user.opname in ("lshr", "ashr") or (byte and user.opname in _EXTENSIONS) or (
+            if user.opname in ("lshr", "ashr") or user.opname in taken or (
                     isinstance(user, ir.CallInstr) and row_of(user) is None):
                 return True
             if user.opname in _MOVES and id(user) not in seen:

@@ -105,6 +105,14 @@ class Target:
     def has_dpas(self) -> bool:
         return self.dpas_execution_size > 0
 
+    @property
+    def has_int64(self) -> bool:
+        """True if integers of 64 bits are added by one instruction, from Xe-HPC on.
+
+        Source: IGC, Platform.hpp: `hasNoInt64Inst`.
+        """
+        return self.grf_bytes == 64
+
 
 _XE2_GRF = (128, 256)
 _XE3_GRF = (32, 64, 96, 128, 160, 192, 256)
