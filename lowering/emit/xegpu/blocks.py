@@ -152,12 +152,15 @@ def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     base, low = block.base, None
     if alignment % block_2d.BASE_ALIGNMENT:
         here = block.base
+        # In 64 bits, since IGC 2.40 sinks a truncated address into loops as 64 bits, and adds it to
+        # the position as such: all messages then read the first block.
         rest = em.remember(("low", here), lambda: em.b.and_(
-            em.b.trunc(here, I32), I32(block_2d.BASE_ALIGNMENT - 1)))
+            here, I64(block_2d.BASE_ALIGNMENT - 1)))
         base = em.remember(("aligned", here), lambda: em.b.and_(
             here, I64(-block_2d.BASE_ALIGNMENT & ((1 << 64) - 1))))
-        width = em.b.add(width, rest)
-        low = em.b.udiv(em.b.mul(rest, I32(8)), I32(bits)) if bits != 8 else rest
+        width = em.b.add(width, em.b.trunc(rest, I32))
+        elements = em.b.udiv(em.b.mul(rest, I64(8)), I64(bits)) if bits != 8 else rest
+        low = em.b.trunc(elements, I32)
     lengths = (em.b.sub(length, I32(1)) for length in (width, block.height, pitch))
     return replace(block, encoded=(base, *lengths), misalignment=low)
 
