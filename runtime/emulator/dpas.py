@@ -38,26 +38,25 @@ _BITS: Mapping[str, int] = {
 
 
 def resets_reads(instruction: Instruction, following: Instruction | None) -> bool:
-    """True for the dpas that IGC puts first in a chain of Xe-HPG: `dpas r null r r {Atomic}`.
+    """True for the dpas that IGC puts first in a chain of Xe-HPG: `dpas r null s s {Atomic}`.
 
-    It only ends the suppression of repeated operand reads (IGC, visa, DPASFuseRSWA).  The
-    instruction after it has the same destination, and in an atomic chain reads its accumulator
-    before the first result arrives, so nothing observes the product.
+    It only ends the suppression of repeated operand reads.  The instruction after it has the same
+    destination, and in an atomic chain reads its accumulator before the first result arrives, so
+    nothing observes the product.
     """
-    target = instruction.destination
-    if "Atomic" not in instruction.options or target is None or following is None:
-        return False
-    return multiplies_itself(instruction) and following.op == "dpas" and (
-        following.destination == target)
+    return is_dummy(instruction) and following is not None and following.op == "dpas" and (
+        following.destination == instruction.destination)
 
 
-def multiplies_itself(instruction: Instruction) -> bool:
-    """True if both factors are the destination's old contents, without an accumulator."""
+def is_dummy(instruction: Instruction) -> bool:
+    """True if one register is both factors of a dpas in a chain, without an accumulator.
+
+    That register is the destination, or one beside the factor of the next dpas (IGC, visa,
+    SWSB_G4IR.cpp: `createADummyDpasRSWAInst`).
+    """
     initial, *factors = instruction.sources
-    target = instruction.destination
-    return target is not None and initial.is_null and all(
-        (each.file, each.number, each.sub) == (target.file, target.number, target.sub)
-        for each in factors)
+    places = {(each.file, each.number, each.sub) for each in factors}
+    return "Atomic" in instruction.options and initial.is_null and len(places) == 1
 
 
 def bits_of(operand: Operand) -> int:

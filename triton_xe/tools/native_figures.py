@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from triton_xe.runtime.emulator.branches import BRANCHES
-from triton_xe.runtime.emulator.dpas import multiplies_itself
+from triton_xe.runtime.emulator.dpas import is_dummy
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.messages.hdc import is_scratch as is_hdc_scratch
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, field
@@ -162,7 +162,7 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 def is_product(instruction: Instruction) -> bool:
     """True for a DPAS that multiplies, unlike the dummy before a chain on Xe-HPG."""
-    return instruction.op in _DPAS and not multiplies_itself(instruction)
+    return instruction.op in _DPAS and not is_dummy(instruction)
 
 
 def is_issued(instruction: Instruction) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from triton_xe.runtime.emulator.dpas import multiplies_itself
+from triton_xe.runtime.emulator.dpas import is_dummy
 from triton_xe.runtime.emulator.footprints import GENERAL, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
@@ -122,7 +122,7 @@ def _is_independent(instruction: Instruction) -> bool:
     if is_message(instruction):
         return instruction.subop not in UNITS
     if instruction.op == "dpas":
-        return multiplies_itself(instruction)
+        return is_dummy(instruction)
     places = {_place(each) for each in instruction.sources}
     if len(instruction.sources) < 2 or len(places) > 1:
         return False

@@ -68,12 +68,13 @@ def test_a_null_accumulator_is_zero():
                                   definition(np.zeros(512, np.uint8), a, b, shape))
 
 
-def test_the_reset_of_operand_reads_on_xe_hpg():
-    """`dpas r null r r {Atomic}` before a chain that accumulates in r has no effect."""
+@pytest.mark.parametrize("factors", [20, 41])
+def test_the_reset_of_operand_reads_on_xe_hpg(factors):
+    """`dpas r null s s {Atomic}` before a chain that accumulates in r has no effect."""
     rng = np.random.default_rng(1)
     shape = Dpas("f16", "f16", "f32", execution_size=8)
     c, a, b = image("f", 256, rng), image("hf", shape.a_bytes, rng), image("hf", 256, rng)
-    text = ("dpas.8x8 (8|M0) r20:f null:f r20:hf r20.0:hf {Atomic}\n"
+    text = (f"dpas.8x8 (8|M0) r20:f null:f r{factors}:hf r{factors}.0:hf {{Atomic}}\n"
             "dpas.8x8 (8|M0) r20:f r20:f r40:hf r60.0:hf {$1}")
     done = run("dg2", text, {20: c, 40: b, 60: a}, simd=8)
     np.testing.assert_array_equal(register(done, 20, np.uint8, 256)[0],
