@@ -12,8 +12,8 @@ set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
 - A read waits for the write before it.  A write waits for writes and reads before it in other
   pipes; within a pipe these happen in order.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
-- Messages to one unit read their registers in order, so that a wait for one is a wait for the
-  reads of those before it.
+- Messages to one unit, and `math` of Xe-HPG, read their registers in order, so that a wait for one
+  is a wait for the reads of those before it.
 - dpas are complete in order.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.
 - Hardware waits before a token is set again.
@@ -89,7 +89,7 @@ class Action:
     """Pipe ("A" for all) and distance."""
     token: tuple[int, str] | None
     unit: str
-    """Unit that a message goes to, or dpas."""
+    """Unit that a message goes to, dpas or math; "" for instructions in order."""
     every_token: str
     """"dst" or "src" if it waits for all tokens."""
     tokens: int
@@ -105,11 +105,11 @@ def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
     every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
         instruction.op == "sync") else ""
     given = instruction.sources[0] if every and instruction.sources else Operand("register")
+    name = pipe(device, instruction)
     return Action(
-        footprint(instruction, grf_bytes), pipe(device, instruction),
+        footprint(instruction, grf_bytes), name,
         (found[1] or "A", int(found[2])) if found else None, instruction.token,
-        instruction.subop if instruction.op.startswith("send") else (
-            "dpas" if instruction.op == "dpas" else ""), every,
+        instruction.subop if name == "send" else name if name in _OUT_OF_ORDER else "", every,
         int(given.value, 0) if given.kind == "immediate" else -1)
 
 
@@ -119,7 +119,7 @@ class Pending:
 
     positions: tuple[int, ...]
     unit: str = ""
-    """Unit that a message goes to, or dpas; "" for others."""
+    """Unit that a message goes to, dpas or math."""
     read: tuple[int, ...] = ()
     """Positions of those whose sources are free again."""
 

@@ -140,6 +140,19 @@ def test_other_bytes_of_a_register_need_no_wait():
                     "(W) mov (1|M0) r21.0<1>:d r20.1<0;1,0>:d") == ()
 
 
+MATH = "math.exp (8|M0) r%d.0<1>:f r%d.0<1;1,0>:f {%s}"
+
+
+@pytest.mark.parametrize(("wait", "between", "finds"), [
+    ("$5", (), True), ("$1.src", (), False),
+    ("$2.src", (MATH % (24, 12, "$2"),), False), ("$3.src", (MATH % (24, 12, "$2"),), True),
+    ("$2.dst", (MATH % (10, 12, "$2"),), False)])
+@pytest.mark.parametrize("last", [FLOATS % (10, 11, "%s"), LOAD.replace("r20", "r10")])
+def test_math_of_xe_hpg_reads_in_order(wait, between, finds, last):
+    text = lines(MATH % (22, 10, "$1"), *between, last.replace("16", "8") % wait)
+    assert bool(followed(text, "dg2")) == finds
+
+
 def test_a_launch_with_a_missing_wait_is_refused():
     made = Program("bmg", program("bmg", KINDS["integer to float"][0].replace("I@1", "")
                                   .replace(" {}", "")).code)
