@@ -27,6 +27,9 @@ from triton_xe.runtime.emulator.scheduler import Counters, run_in_order, run_loc
 QUANTUM = 2000
 """Instructions after which the next thread takes its turn, in orders other than lockstep."""
 LIMIT = 1 << 36
+_ROUNDED_REGISTERS = 3
+"""Most registers by which IGC rounds up one message that loads several spilled ones: 3 to 4, 5 to 8
+(visa, SpillCleanup.cpp: `coalesceFills`).  It may reach behind the end of scratch memory."""
 Order = None | str | Sequence[int]
 
 
@@ -46,7 +49,7 @@ class Launch:
         count = groups * threads
         memories = Memories(
             space, Banked("shared local memory", dispatch.slm_bytes, groups, contents),
-            Banked("scratch memory", dispatch.scratch_bytes, count, contents),
+            _scratch(dispatch.scratch_bytes, count, contents, program.grf_bytes),
             Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces)
         self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories)
         dispatch.fill(self.threads, program.grf_bytes)
@@ -144,3 +147,8 @@ class Launch:
     def misaligned(self) -> Counter[str]:
         """Misaligned accesses of global memory by kind, of this launch and earlier ones."""
         return self.space.misaligned
+
+
+def _scratch(size: int, threads: int, contents: Undefined, grf_bytes: int) -> Banked:
+    overrun = _ROUNDED_REGISTERS * grf_bytes if size else 0
+    return Banked("scratch memory", size, threads, contents, overrun)

@@ -185,15 +185,20 @@ def local_addresses(addresses: Array) -> Array:
 
 
 class Banked:
-    """Memory with one bank of `size` bytes for each owner (work-group or thread)."""
+    """Memory with one bank of `size` bytes for each owner (work-group or thread).
 
-    def __init__(self, name: str, size: int, owners: int, undefined: Undefined) -> None:
-        self.name, self.size = name, size
-        self._stride = max(8, -(-size // 8) * 8)
+    A read may reach `overrun` bytes behind the bank's end, which are undefined.
+    """
+
+    def __init__(
+        self, name: str, size: int, owners: int, undefined: Undefined, overrun: int = 0
+    ) -> None:
+        self.name, self.size, self._readable = name, size, size + overrun
+        self._stride = max(8, -(-self._readable // 8) * 8)
         self._bytes = undefined.fill((self._stride * owners,))
 
-    def _places(self, addresses: Addresses, owners: Array, size: int) -> Addresses:
-        outside = (addresses < 0) | (addresses + size > self.size)
+    def _places(self, addresses: Addresses, owners: Array, size: int, end: int) -> Addresses:
+        outside = (addresses < 0) | (addresses + size > end)
         if outside.any():
             raise fault("out of bounds", (
                 f"{size} bytes at {int(addresses[outside].flat[0]):#x} are outside of the "
@@ -207,7 +212,7 @@ class Banked:
         stride of 4 bytes: if the alignment is unknown, IGC avoids transposed messages only.
         """
         size = np.dtype(dtype).itemsize
-        places = self._places(addresses, owners, size)
+        places = self._places(addresses, owners, size, self._readable)
         if (places & size - 1).any():
             parts = self._bytes[places[..., None] + np.arange(size)]
             return np.ascontiguousarray(parts).view(dtype)[..., 0]
@@ -215,7 +220,7 @@ class Banked:
 
     def write(self, addresses: Addresses, owners: Array, values: Array) -> None:
         size = values.dtype.itemsize
-        places = self._places(addresses, owners, size)
+        places = self._places(addresses, owners, size, self.size)
         if (places & size - 1).any():
             raw = np.ascontiguousarray(values)[..., None].view(np.uint8)
             self._bytes[places[..., None] + np.arange(size)] = raw

@@ -204,6 +204,23 @@ def test_each_thread_has_its_scratch():
         run("bmg", text, {4: start, 6: data}, threads=3, scratch_bytes=64)
 
 
+@pytest.mark.parametrize(("size", "where"), [(60, "0xfc"), (0, "0x0")])
+def test_a_load_rounded_up_reads_undefined_bytes_behind_scratch(size, where):
+    """Intel's compiler loads 3 spilled registers as 4; the bytes of the fourth are not used."""
+    load = descriptor("load", "d32", address=2, vector=64, transposed=True, results=4) | 2 << 29
+    text = ("(W) shr (1|M0) a0.2<1>:ud r0.5<0;1,0>:ud 4:w\n"
+            f"(W) send.ugm (1|M0) r20 r4 null:0 a0.2 0x{load:08X}")
+    start, data = np.zeros(16, np.uint32), np.arange(48, dtype=np.uint32)
+    made = [launch("bmg", text, {4: start}, scratch_bytes=192, undefined=seed) for seed in (0, 1)]
+    for each in made:
+        each.threads.memories.scratch.write(np.arange(0, 192, 4), np.zeros(48, int), data)
+    found = [register(each.run(), 20, np.uint32, 64)[0] for each in made]
+    np.testing.assert_array_equal(found[0][:48], data)
+    assert (found[0][48:] != found[1][48:]).any()
+    with pytest.raises(Fault, match=f"4 bytes at {where} are outside of the {size} bytes of scr"):
+        run("bmg", text, {4: start}, scratch_bytes=size)
+
+
 def test_scratch_blocks_of_the_old_data_port():
     """dc0: bit 18 scratch, 17 write, [13:12] size, [11:0] offset in 32 bytes."""
     block = 1 << 25 | 1 << 19 | 1 << 18 | 2 << 12 | 3
