@@ -11,13 +11,13 @@ anything, and both round equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions
 
 from triton_xe.intrinsics import llvm
+from triton_xe.lowering.emit.links import operands_of
 from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
@@ -41,16 +41,10 @@ def _users(function: ir.Function) -> dict[ir.Instruction, list[ir.Instruction]]:
         return users
     for block in function.blocks:
         for user in block.instructions:
-            for value in _operands(user):
+            for value in operands_of(user):
                 if id(value) in marked:
                     users.setdefault(value, []).append(user)
     return users
-
-
-def _operands(instruction: ir.Instruction) -> Iterator[Any]:
-    if isinstance(instruction, instructions.PhiInstr):
-        return (value for value, _ in instruction.incomings)
-    return iter(instruction.operands)
 
 
 def _fuse_in_block(

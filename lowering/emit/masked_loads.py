@@ -14,14 +14,13 @@ Arithmetic reads the right registers, and so do DPAS and inline assembly that ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions
 
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
+from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.spirv import HALVES, WIDE
 
@@ -39,47 +38,32 @@ _COMPUTED = frozenset((
 
 def separate_other_values(state: ModuleState) -> None:
     """Give masked loads whose elements are moved a constant for the lanes that are masked off."""
-    for function in state.llvm.functions:
-        loads = [i for i in instructions_of(function) if type(i) is ir.CallInstr
-                 and row_of(i) is genisa.PREDICATED_LOAD
-                 and not isinstance(i.operands[OTHER], ir.Constant)]
-        if loads:
-            uses = uses_of(function)
-            for each in loads:
-                if _is_moved(each, uses):
-                    _separate(each, uses)
+    rewrite(state, lambda i: row_of(i) is genisa.PREDICATED_LOAD and not isinstance(
+        i.operands[OTHER], ir.Constant), _separate)
 
 
 def _is_moved(load: Any, uses: Uses) -> bool:
     """True if anything but arithmetic takes a load's elements; DPAS may take all of them."""
-    whole = tuple(range(getattr(load.type, "count", 1)))
-    elements = {id(load): whole}
-    waiting = [load]
-    while waiting:
-        value = waiting.pop()
-        for user in uses[id(value)]:
-            if user.opname in _MOVES:
-                found = _elements(user, elements)
-                if elements.get(id(user)) != found:
-                    elements[id(user)] = found
-                    waiting.append(user)
     return any(
-        user.opname not in _COMPUTED and not (
-            user.opname in _MOVES or (elements[number] == whole and _takes_registers(user)))
-        for number in elements for user in uses[number])
+        user.opname not in _MOVES | _COMPUTED
+        and not (_takes_registers(user) and _elements(value, load) == _elements(load, load))
+        for value, user in users_through(load, uses, _MOVES))
 
 
-def _elements(move: Any, known: Mapping[int, Elements]) -> Elements:
+def _elements(value: Any, load: Any) -> Elements:
     """The positions in the load of a vector's elements, -1 for others; none if not known."""
-    if move.opname == "bitcast":
-        return known[id(move.operands[0])]
-    if move.opname != "shufflevector":
+    if value is load:
+        return tuple(range(getattr(load.type, "count", 1)))
+    opname = getattr(value, "opname", "")
+    if opname == "bitcast":
+        return _elements(value.operands[0], load)
+    if opname != "shufflevector":
         return ()
-    both: list[int] = []
-    for operand in move.operands[:2]:
-        both += known.get(id(operand)) or [-1] * operand.type.count
+    sides = value.operands[:2]
+    known = {id(v): _elements(v, load) or (-1,) * v.type.count for v in sides}
+    both = [position for v in sides for position in known[id(v)]]
     return tuple(both[one.constant] if len(both) > one.constant else -1
-                 for one in move.operands[2].constant)
+                 for one in value.operands[2].constant)
 
 
 def _takes_registers(user: Any) -> bool:
@@ -88,17 +72,16 @@ def _takes_registers(user: Any) -> bool:
         getattr(user, "callee", None), "name", "").startswith((HALVES, WIDE))
 
 
-def _separate(load: Any, uses: Uses) -> None:
+def _separate(state: ModuleState, load: Any, uses: Uses) -> None:
+    if not _is_moved(load, uses):
+        return
     other = load.operands[OTHER]
     constant = _constant(other)
     load.operands[OTHER] = constant or ir.Constant(load.type, None)
     if constant is None:
-        block = load.parent
-        chosen = instructions.SelectInstr(block, load.operands[MASK], load, other)
+        chosen = instructions.SelectInstr(load.parent, load.operands[MASK], load, other)
         chosen.metadata.update({k: v for k, v in load.metadata.items() if k == "xe.at"})
-        for user in uses[id(load)]:
-            user.replace_usage(load, chosen)
-        block.instructions.insert(block.instructions.index(load) + 1, chosen)
+        replace_with(load, [load, chosen], uses)
     elif isinstance(other, ir.CallInstr) and len(uses[id(other)]) == 1:
         other.parent.instructions.remove(other)
 

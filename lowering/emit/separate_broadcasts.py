@@ -25,7 +25,7 @@ from llvmlite.ir import instructions
 
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
+from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
 from triton_xe.lowering.emit.types import I32, bits_of, scalar_of
 from triton_xe.lowering.emit.writer import ModuleState
 
@@ -41,13 +41,7 @@ _EXTENSIONS = frozenset(("zext", "sext", "sitofp", "uitofp"))
 
 def separate_broadcasts(state: ModuleState) -> None:
     """Keep broadcasts of words from being one instruction with the extraction of their bytes."""
-    for function in state.llvm.functions:
-        broadcasts = [i for i in instructions_of(function) if _is_of_known_lane(i)]
-        if broadcasts:
-            uses = uses_of(function)
-            for each in broadcasts:
-                if _is_taken_apart(each, uses, state.target):
-                    _separate(each, uses)
+    rewrite(state, _is_of_known_lane, _separate)
 
 
 def _is_of_known_lane(i: Any) -> bool:
@@ -61,29 +55,20 @@ def _is_taken_apart(broadcast: Any, uses: Uses, device: Target) -> bool:
 
     True for arithmetic of 64 bits too where the device has none.
     """
-    seen, waiting = {id(broadcast)}, [broadcast]
-    while waiting:
-        value = waiting.pop()
-        bits = bits_of(scalar_of(value.type))
-        taken = _EXTENSIONS if bits == 8 else (
-            _WIDE if bits == 64 and not device.has_int64 else frozenset())
-        for user in uses[id(value)]:
-            if user.opname in ("lshr", "ashr") or user.opname in taken or (
-                    isinstance(user, ir.CallInstr) and row_of(user) is None):
-                return True
-            if user.opname in _MOVES and id(user) not in seen:
-                seen.add(id(user))
-                waiting.append(user)
-    return False
+    taken = {8: _EXTENSIONS, 64: frozenset() if device.has_int64 else _WIDE}
+    return any(
+        user.opname in ("lshr", "ashr")
+        or user.opname in taken.get(bits_of(scalar_of(value.type)), ())
+        or (isinstance(user, ir.CallInstr) and row_of(user) is None)
+        for value, user in users_through(broadcast, uses, _MOVES))
 
 
-def _separate(broadcast: Any, uses: Uses) -> None:
+def _separate(state: ModuleState, broadcast: Any, uses: Uses) -> None:
+    if not _is_taken_apart(broadcast, uses, state.target):
+        return
     function, value, *rest = broadcast.operands
     block, one = broadcast.parent, I32(1)
     raised = instructions.Instruction(block, I32, "add", [value, one])
     lowered = instructions.Instruction(block, I32, "sub", [broadcast, one])
     broadcast.operands = [function, raised, *rest]
-    for user in uses[id(broadcast)]:
-        user.replace_usage(broadcast, lowered)
-    at = block.instructions.index(broadcast)
-    block.instructions[at : at + 1] = [raised, broadcast, lowered]
+    replace_with(broadcast, [raised, broadcast, lowered], uses)

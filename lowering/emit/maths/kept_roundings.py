@@ -20,7 +20,7 @@ from llvmlite.ir import instructions
 
 from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.intrinsic import Family
-from triton_xe.lowering.emit.tensors.wide_operands import Uses, instructions_of, row_of, uses_of
+from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
 from triton_xe.lowering.emit.types import HALF, scalar_of
 from triton_xe.lowering.emit.writer import ModuleState
 
@@ -33,27 +33,7 @@ _NUMBERS = frozenset(("fadd", "fsub", "fmul", "fdiv", "frem", "fpext", "ret"))
 
 def keep_roundings(state: ModuleState) -> None:
     """Round to fp16 with an explicit mode where arithmetic or an extension takes the result."""
-    for function in state.llvm.functions:
-        roundings = [i for i in instructions_of(function)
-                     if i.opname == "fptrunc" and scalar_of(i.type) == HALF]
-        if roundings:
-            uses = uses_of(function)
-            for each in roundings:
-                if _is_number(each, uses):
-                    _keep(state, each, uses)
-
-
-def _is_number(rounding: Any, uses: Uses) -> bool:
-    """True if arithmetic, an extension or a function takes a rounding's elements."""
-    seen, waiting = {id(rounding)}, [rounding]
-    while waiting:
-        for user in uses[id(waiting.pop())]:
-            if user.opname in _NUMBERS or _computes(user):
-                return True
-            if user.opname in _MOVES and id(user) not in seen:
-                seen.add(id(user))
-                waiting.append(user)
-    return False
+    rewrite(state, lambda i: i.opname == "fptrunc" and scalar_of(i.type) == HALF, _keep)
 
 
 def _computes(user: Any) -> bool:
@@ -65,11 +45,11 @@ def _computes(user: Any) -> bool:
 
 
 def _keep(state: ModuleState, rounding: Any, uses: Uses) -> None:
+    if not any(user.opname in _NUMBERS or _computes(user)
+               for _, user in users_through(rounding, uses, _MOVES)):
+        return
     source = rounding.operands[0]
     function = state.declare(genisa.FLOAT_TO_HALF, [source.type], rounding.type)
-    block = rounding.parent
-    call = instructions.CallInstr(block, function, [source])
+    call = instructions.CallInstr(rounding.parent, function, [source])
     call.metadata.update(rounding.metadata)
-    for user in uses[id(rounding)]:
-        user.replace_usage(rounding, call)
-    block.instructions[block.instructions.index(rounding)] = call
+    replace_with(rounding, [call], uses)

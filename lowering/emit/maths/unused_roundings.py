@@ -7,11 +7,11 @@ which leaves the separate rounding unused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
 
+from triton_xe.lowering.emit.links import instructions_of, operands_of
 from triton_xe.lowering.emit.writer import ModuleState
 
 ROUNDED = "llvm.genx.GenISA.ftobf"
@@ -21,7 +21,7 @@ _MOVES = ("shufflevector", "extractelement", "insertelement", "bitcast")
 def drop_unused_roundings(state: ModuleState) -> None:
     """Take roundings to bf16 away that no instruction uses, with what only moves their results."""
     for function in state.llvm.functions:
-        if any(map(is_rounding, _instructions(function))):
+        if any(map(is_rounding, instructions_of(function))):
             _drop(function)
 
 
@@ -31,13 +31,13 @@ def is_rounding(value: Any) -> bool:
 
 
 def _drop(function: ir.Function) -> None:
-    uses = Counter(id(v) for i in _instructions(function) for v in _operands(i))
-    waiting = [i for i in _instructions(function) if _may_go(i) and not uses[id(i)]]
+    uses = Counter(id(v) for i in instructions_of(function) for v in operands_of(i))
+    waiting = [i for i in instructions_of(function) if _may_go(i) and not uses[id(i)]]
     gone: set[int] = set()
     while waiting:
         dead = waiting.pop()
         gone.add(id(dead))
-        for value in _operands(dead):
+        for value in operands_of(dead):
             uses[id(value)] -= 1
             if not uses[id(value)] and _may_go(value):
                 waiting.append(value)
@@ -48,13 +48,3 @@ def _drop(function: ir.Function) -> None:
 
 def _may_go(value: Any) -> bool:
     return is_rounding(value) or getattr(value, "opname", "") in _MOVES
-
-
-def _instructions(function: ir.Function) -> Iterator[Any]:
-    return (i for block in function.blocks for i in block.instructions)
-
-
-def _operands(instruction: Any) -> Iterator[Any]:
-    if isinstance(instruction, ir.PhiInstr):
-        return (value for value, _ in instruction.incomings)
-    return iter(instruction.args if isinstance(instruction, ir.CallInstr) else instruction.operands)

@@ -8,10 +8,8 @@ then spilled (3 KB in a block-scaled product, IGC 2.40).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -19,6 +17,7 @@ from llvmlite.ir.instructions import ShuffleVector
 
 from triton_xe.intrinsics import Effect, find, genisa
 from triton_xe.intrinsics.intrinsic import Intrinsic
+from triton_xe.lowering.emit.links import Uses, instructions_of, row_of, users_through, uses_of
 from triton_xe.lowering.emit.types import I8, I64, SLM, bits_of, numbers, scalar_of, vector_of
 from triton_xe.lowering.emit.writer import ModuleState
 
@@ -26,7 +25,6 @@ NARROW, WIDE = 4, 8
 """Registers that a message of 32-bit and of 64-bit elements fills."""
 ACCUMULATOR = 1
 """Operand index of the accumulator in a call of DPAS, after the function; A and B follow."""
-Uses = dict[int, list[Any]]
 _ATOMICS = frozenset(("atomicrmw", "cmpxchg", "fence"))
 _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
@@ -99,27 +97,15 @@ def _operand(i: Any, uses: Uses) -> _Operand | None:
     """The read of whole 64-bit elements that only DPAS in the same block uses; None otherwise."""
     if row_of(i) is not genisa.SIMD_BLOCK_READ:
         return None
-    found = _Operand(i, *_followed(i, uses))
+    reached = [user for _, user in users_through(i, uses, {"bitcast"})]
+    casts, users = ([u for u in reached if (u.opname == "bitcast") == is_cast]
+                    for is_cast in (True, False))
+    found = _Operand(i, casts, users)
     values = [i, *found.casts]
     alone = found.users and found.bytes % 8 == 0 and all(
         row_of(user) is genisa.DPAS and all(v is not user.operands[ACCUMULATOR] for v in values)
         for user in found.users)
     return found if alone and all(v.parent is i.parent for v in values) else None
-
-
-def _followed(read: Any, uses: Uses) -> tuple[list[Any], list[Any]]:
-    """Casts of a value, and the users of the value and its casts."""
-    casts: list[Any] = []
-    users: list[Any] = []
-    waiting = [read]
-    while waiting:
-        for user in uses[id(waiting.pop())]:
-            if getattr(user, "opname", "") == "bitcast":
-                casts.append(user)
-                waiting.append(user)
-            else:
-                users.append(user)
-    return casts, users
 
 
 def _pairs(
@@ -189,25 +175,3 @@ def _become(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> N
     arguments = call.operands[1:]
     call.operands = [state.declare(row, [a.type for a in arguments], result), *arguments]
     call.type = result
-
-
-def uses_of(function: ir.Function) -> Uses:
-    """Value by identity -> the instructions that use it, each once."""
-    found: Uses = defaultdict(list)
-    for i in instructions_of(function):
-        taken = [v for v, _ in i.incomings] if isinstance(i, ir.PhiInstr) else i.operands
-        for value in taken:
-            users = found[id(value)]
-            if not users or users[-1] is not i:
-                users.append(i)
-    return found
-
-
-def instructions_of(function: ir.Function) -> Iterator[Any]:
-    """All instructions of a function."""
-    return chain.from_iterable(block.instructions for block in function.blocks)
-
-
-def row_of(i: Any) -> Intrinsic | None:
-    """The row of the function that an instruction calls; None for others."""
-    return find(getattr(i.callee, "name", "")) if isinstance(i, ir.CallInstr) else None
