@@ -182,25 +182,30 @@ def _rows(threads: Threads) -> NDArray[np.intp]:
     return np.arange(threads.count)[:, None]
 
 
-def _read_indirect(operand: Operand, channels: int) -> Read:
-    """A register-indirect source; `<w,h>` takes an address register for each row."""
-    dtype, size = DTYPES[operand.type], SIZES[operand.type]
+def addresses(operand: Operand, channels: int) -> Read:
+    """Bytes of the register file that a register-indirect source begins at in each channel.
+
+    `<w,h>` takes an address register for each row.
+    """
     vertical, width, step = operand.region or (0, 1, 0)
     channel, first = np.arange(channels), ADDRESSES + operand.sub
     by_row = vertical < 0
     registers = first + channel // width if by_row else np.full(channels, first)
     inside = channel % width * step + (0 if by_row else channel // width * vertical)
-    added = inside * size + operand.offset[0]
-
-    def read(threads: Threads) -> Array:
-        at = threads.views[np.uint16][:, registers].astype(np.int64) + added
-        _check_aligned(at, size)
-        return threads.views[dtype][_rows(threads), at // size]
-
-    return read
+    added = inside * SIZES[operand.type] + operand.offset[0]
+    return lambda threads: threads.views[np.uint16][:, registers].astype(np.int64) + added
 
 
-def _check_aligned(at: Array, size: int) -> None:
+def _read_indirect(operand: Operand, channels: int) -> Read:
+    """A register-indirect source; anything where `check_addresses` would refuse the address."""
+    dtype, size = DTYPES[operand.type], SIZES[operand.type]
+    at, last = addresses(operand, channels), GENERAL_BYTES // size - 1
+    return lambda threads: threads.views[dtype][_rows(threads), np.clip(
+        at(threads) // size, 0, last)]
+
+
+def check_addresses(at: Array, size: int) -> None:
+    """Refuse addresses of elements of `size` bytes that are misaligned or in no register."""
     if (at % size).any():
         raise UnsupportedError("a register-indirect operand is not aligned to its type")
     if (at < 0).any() or (at >= GENERAL_BYTES).any():
@@ -240,9 +245,9 @@ def _write_indirect(operand: Operand, channels: int) -> Write:
 
     def write(threads: Threads, values: Array, mask: Bools | None) -> Array:
         at = threads.views[np.uint16][:, register].astype(np.int64) + added
-        _check_aligned(at, size)
         values = np.broadcast_to(convert(values, kind, operand.saturate, threads), at.shape)
         chosen = np.broadcast_to(True if mask is None else mask, at.shape)
+        check_addresses(at[chosen], size)
         rows = np.broadcast_to(_rows(threads), at.shape)
         threads.views[dtype][rows[chosen], at[chosen] // size] = values[chosen]
         return values

@@ -24,7 +24,15 @@ from triton_xe.runtime.emulator.channels import (
     set_flags,
 )
 from triton_xe.runtime.emulator.instruction import Instruction
-from triton_xe.runtime.emulator.operands import Read, Source, destination, immediate_bits, source
+from triton_xe.runtime.emulator.operands import (
+    Read,
+    Source,
+    addresses,
+    check_addresses,
+    destination,
+    immediate_bits,
+    source,
+)
 from triton_xe.runtime.emulator.registers import (
     DTYPES,
     FLOATS,
@@ -74,12 +82,34 @@ Definition = Callable[[Operation], Compute]
 def build(instruction: Instruction, grf_bytes: int) -> Step:
     """The function that executes an arithmetic or logic instruction."""
     instruction = _as_bits(instruction)
-    if instruction.op in STEPS:
-        return STEPS[instruction.op](Operation(instruction, grf_bytes))
-    if instruction.op not in DEFINITIONS:
+    if instruction.op not in (*STEPS, *DEFINITIONS):
         raise UnsupportedError(f"instruction {instruction.name} has no definition here")
     operation = Operation(instruction, grf_bytes)
-    return _stored(operation, DEFINITIONS[instruction.op](operation))
+    if instruction.op in STEPS:
+        return _checked(instruction, STEPS[instruction.op](operation))
+    return _checked(instruction, _stored(operation, DEFINITIONS[instruction.op](operation)))
+
+
+def _checked(instruction: Instruction, step: Step) -> Step:
+    """The step, before which the addresses of register-indirect sources are checked.
+
+    Only those of channels that run count; the address registers of others are left from before.
+    """
+    width, mask = instruction.width, execution_mask(
+        instruction, predicated=instruction.op != "sel")
+    found = [(addresses(each, width), SIZES[each.type])
+             for each in instruction.sources if each.kind == "indirect"]
+    if not found:
+        return step
+
+    def run(threads: Threads, running: Running) -> Any:
+        here = mask(threads, running)
+        chosen = np.broadcast_to(True if here is None else here, (threads.count, width))
+        for at, size in found:
+            check_addresses(at(threads)[chosen], size)
+        return step(threads, running)
+
+    return run
 
 
 def _as_bits(instruction: Instruction) -> Instruction:

@@ -7,6 +7,7 @@ import pytest
 
 from python.test.emulator.assembled import register, result, run
 from triton_xe.errors import UnsupportedError
+from triton_xe.runtime.emulator import Fault
 
 pytestmark = pytest.mark.intel_compiler
 ELEMENTS = np.arange(64, dtype=np.int32) * 3 + 7
@@ -119,10 +120,20 @@ def test_channel_offsets():
     assert int(result("bmg", text, {4: ELEMENTS}, np.uint16, 1)[0]) == expected
 
 
-def test_an_operand_that_is_not_aligned_is_refused():
-    text = ("(W) mov (1|M0) a0.0<1>:uw 0x102:uw\n"
-            "mov (16|M0) r20.0<1>:d r[a0.0]<1;1,0>:d")
-    with pytest.raises(UnsupportedError, match=r"not aligned.*mov at 0x10"):
+MISPLACED = [(0x102, UnsupportedError, "not aligned"), (0x4000, Fault, "outside of the register")]
+
+
+@pytest.mark.parametrize("move", ["r20.0<1>:d r[a0.0]<1,0>:d", "r[a0.1]<1>:d r4.0<1;1,0>:d"])
+@pytest.mark.parametrize(("address", "error", "sentence"), MISPLACED)
+@pytest.mark.parametrize("off", ["", "(f0.0) "])
+def test_a_misplaced_address_is_refused_in_channels_that_run(move, address, error, sentence, off):
+    """Address registers of other channels and threads are left from before."""
+    text = ("(W) mov (8|M0) a0.0<1>:uw 0x100:uw\n(W) mov (1|M0) f0.0<1>:uw 0:uw\n"
+            f"(W) mov (1|M0) a0.1<1>:uw {address:#x}:uw\n{off}mov (8|M0) {move}")
+    if off:
+        run("bmg", text)
+        return
+    with pytest.raises(error, match=rf"{sentence}.*mov at 0x30"):
         run("bmg", text)
 
 
