@@ -411,17 +411,26 @@ def used_once(op: Operation) -> bool:
 
 
 def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
-    """Vectors of a run that is too long for one vector; [] for other fragments."""
+    """Vectors of a tensor's fragment that is too long for one vector; [] for other fragments.
+
+    A run of elements is read unchanged. Others are taken one by one, unpacked: four int32 that
+    become int8 for DPAS would need an integer of 128 bits, which SPIR-V lacks. Bytes remain in
+    words, which `lower_from_fragments` regroups.
+    """
     kind = op.value.type
     assert isinstance(kind, VectorType)
     sources = triples(op)
     if len(sources) <= MAX_VECTOR or not _serves_tensors(op.value):
         return []
-    held = _run_of([em.get(v) for v in op.loads], sources, bits_of(scalar_type(kind.element_type)))
-    if held is None or held.bits != bits_of(scalar_type(kind.element_type)):
+    loads, bits = [em.get(v) for v in op.loads], bits_of(scalar_type(kind.element_type))
+    firsts = range(0, len(sources), MAX_VECTOR)
+    held = _run_of(loads, sources, bits)
+    if held is not None and held.bits == bits:
+        return [_read(em, held, sources[0][1] + at, MAX_VECTOR) for at in firsts]
+    if (bits, kind.get_shape()[1]) == (8, 4):
         return []
-    return [_read(em, held, sources[0][1] + at, MAX_VECTOR)
-            for at in range(0, len(sources), MAX_VECTOR)]
+    return [_assemble(em, loads, sources[at : at + MAX_VECTOR], MAX_VECTOR, 1, bits)
+            for at in firsts]
 
 
 def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:

@@ -67,3 +67,26 @@ def test_sums_of_transposed_factors(kinds, how, tile):
         torch.from_numpy(a).to(into).to("xpu"), torch.from_numpy(b).to(into).to("xpu"), c,
         m, n, k, 2 * m_tile, n, n, how, m_tile, n_tile, k_tile, num_warps=warps)
     assert np.array_equal(c.float().cpu().numpy(), expected(a, b, how, k_tile)[:m])
+
+
+@triton.jit
+def narrowed_product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(a_ptr + inner[None, :] * M + rows[:, None]).to(tl.int32) + 1
+    b = tl.load(b_ptr + columns[None, :] * K + inner[:, None]).to(tl.int32) + 1
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], tl.dot(a.to(tl.int8), b.to(tl.int8)))
+
+
+@pytest.mark.parametrize("kind", ["int16", "int32", "int64", "float32"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_factors_become_narrower_after_a_transposed_load(kind, offset):
+    """Fragments of 32 values that are no run of a message: too long for a vector of 16."""
+    m, n, k = 32, 64, 32
+    rng = np.random.default_rng(offset)
+    a, b = rng.integers(-20, 20, (k, m)), rng.integers(-20, 20, (n, k))
+    on_device = [
+        torch.from_numpy(np.concatenate([np.zeros(offset, int), x.ravel()])).to(
+            getattr(torch, kind)).to("xpu")[offset:] for x in (a, b)]
+    c = torch.zeros(m, n, dtype=torch.int32, device="xpu")
+    narrowed_product[(1,)](*on_device, c, m, n, k, num_warps=2)
+    assert np.array_equal(c.cpu().numpy(), (a.T + 1) @ (b.T + 1))
