@@ -98,7 +98,8 @@ class CompiledForm:
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             if self.host.in_pieces:
                 kind += IN_PIECES if self.sanitizer is None else CHECKED
-            runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
+            runner = launcher.runner_name(
+                self.host.takes_turns, self.host.has_barrier, self.sanitizer is not None)
             code = load_kernel(self.host.text, self.host.helpers, kind, runner)
             return code, code.address(ENTRY)
 

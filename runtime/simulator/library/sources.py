@@ -23,6 +23,7 @@ from triton_xe.runtime.simulator.library import (
     tiles,
     together,
 )
+from triton_xe.runtime.simulator.library.late_calls import bound_late
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
@@ -70,10 +71,11 @@ def source(name: str, host: HostCpu) -> Source:
     family, parameters = parts(name)
     if not is_symbol(name) or family not in _FAMILIES:
         raise UnsupportedError(f"the simulator has no library function {name}")
-    return _printed(_FAMILIES[family](host, *parameters), host)
+    return _printed(_FAMILIES[family](host, *parameters), host, late=family == "san")
 
 
-def _printed(written: list[Function], host: HostCpu) -> Source:
+def _printed(written: list[Function], host: HostCpu, *, late: bool = False) -> Source:
+    """The module of these functions; `late`: what they call is compiled when first called."""
     costs = HostCosts.of(host, [])
     functions, constants = list[Function](), list[Global]()
     for function in written:
@@ -83,4 +85,6 @@ def _printed(written: list[Function], host: HostCpu) -> Source:
         constants += apart[1]
     called = undefined_calls(functions)
     helpers = tuple(name for name in sorted(called) if is_symbol(name))
+    if late:
+        constants += bound_late(functions)
     return Source(print_module(functions, constants), helpers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.locks import ForkLock
+from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.tensors import Tensor
 from triton_xe.runtime.simulator.sanitizer import cells
@@ -519,6 +522,20 @@ def _note(error: int) -> None:
         _current.noted(list((ctypes.c_int64 * len(checks.Fault._fields)).from_address(error)))
 
 
+def _bind(code: int, name: int) -> None:
+    """Compile a library function; if that is interrupted, it is called again.
+
+    Errors end the process, because the function's caller cannot go on.
+    """
+    try:
+        address = jit.helper_address(ctypes.string_at(name).decode())
+    except Exception:
+        traceback.print_exc()
+        os.abort()
+    ctypes.c_void_p.from_address(code).value = address
+
+
+_BIND = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _ROOM = ctypes.CFUNCTYPE(None)
 _NOTE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
@@ -528,7 +545,8 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 def prepare() -> tuple[object, ...]:
     """Register the host's functions with the code that calls them."""
     made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note),
-            checks.TURNS: _ROOM(_turns), checks.ELEMENTS: _NOTE(_elements)}
+            checks.TURNS: _ROOM(_turns), checks.ELEMENTS: _NOTE(_elements),
+            checks.BIND: _BIND(_bind)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())

@@ -516,6 +516,8 @@ ANY = Operand(I64, "%any")
 """Placeholder of a size or kind that is not known."""
 COLLISION = routine("collision", VOID, **_SITE, bad=I64, at=I64, nbytes=I64)
 
+BIND = Routine("xe_san_bind", VOID, (("code", PTR), ("name", PTR)))
+"""Host function: write the address of a named library function to a variable."""
 MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Host function: index of a new entry for the block that contains an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
