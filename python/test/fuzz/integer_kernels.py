@@ -7,12 +7,14 @@ A kernel is drawn line by line; each line is evaluated in numpy for every launch
 import copy
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 from integer_language import (
     NAMES,
     Block,
     Memory,
+    Partial,
     Undefined,
     run_function,
     set_program,
@@ -58,8 +60,8 @@ class Launch:
 class Kernel:
     """A kernel that is drawn, with the launches for which all of it is defined."""
 
-    def __init__(self, draw: Draw):
-        self.draw = draw
+    def __init__(self, draw: Draw, sanitize: bool = False):
+        self.draw, self.sanitize = draw, sanitize
         self.programs = draw.weighted({1: 5, 2: 2})
         self.annotations: dict[str, str] = {}
         self.lines: list[str] = []
@@ -147,6 +149,8 @@ class Kernel:
                     exec(text, dict(NAMES), local)
             except FAULTS:
                 return False
+            if any(isinstance(value, Partial) for value in local.values()):
+                return False
             changed.append(local)
         if any(self._wide(m) for m in launch.memories):
             for memories in launch.memories:
@@ -184,6 +188,21 @@ class Kernel:
         trial.launches = [Launch(dict(x.arguments), dict(x.seeds)) for x in self.launches]
         return bool(finished(trial))
 
+    def claim(self, share=0.0):
+        """Perhaps a statement about a scalar; some are false in a launch, where `share` allows."""
+        draw, names = self.draw, [n for n in self.scalars if isinstance(self.value(n), Block)]
+        if not names or not draw.yes(0.3):
+            return
+        name = draw.choice(names)
+        near = self.near(name)
+        text = f"tl.assume({name} {draw.some('<=', '>=', '!=', '<', '>')} {near})"
+        if draw.yes():
+            text = f"tl.assume({name} % {draw.some(2, 4, 8, 16, 32)} == 0)"
+        if draw.yes(share):
+            self.lines.append(self.indent + text)
+        else:
+            self.line(text)
+
     # -- expressions -------------------------------------------------------------------------------
 
     def number(self):
@@ -213,6 +232,8 @@ class Kernel:
         if kind == "shift":
             amount = draw.randint(1, 8) if draw.yes(0.8) else f"({self.one()} & 7)"
             return f"({text} {draw.some('<<', '>>', '>>')} {amount})"
+        if kind == "call" and draw.yes(0.1) and axis in (0, 1):
+            return f"({text} {draw.some('+', '-', '%')} tl.{draw.some('max', 'sum')}({text}, 0))"
         if kind == "unary":
             return draw.some("(-{})", "(~{})", "tl.abs({})").format(text)
         if kind == "call":
@@ -221,12 +242,21 @@ class Kernel:
             return f"tl.where({self.condition(axis)}, {text}, {self.other(axis)})"
         if kind == "cdiv":
             return f"tl.cdiv({text}, {self.one()})"
-        if kind in ("//", "%") and draw.yes(0.1):
-            return f"({text} {kind} (({self.other(axis)} & 15) + 1))"
+        if kind in ("//", "%") and draw.yes(0.2):
+            return f"({text} {kind} (({self.other(axis)} & 15) {draw.some('+ 1', '- 16')}))"
         operand = self.other(axis)
         if kind in "+-" and draw.yes(0.15):
             return f"({operand} {kind} {text})"
         return f"({text} {kind} {operand})"
+
+    def guarded(self, text, axis):
+        """An operation that is undefined for some elements, which are left out."""
+        draw, by = self.draw, self.other(axis)
+        if draw.yes():
+            return (f"tl.where({by} != 0, {text} {draw.some('//', '%')} {by}, "
+                    f"{draw.some('0', text)})")
+        return (f"tl.where(({by} >= 0) & ({by} < {draw.some(8, 16, 32, 64)}), "
+                f"{text} {draw.some('<<', '>>')} {by}, {draw.some('0', text)})")
 
     def expression(self, axis, depth=None):
         if self.draw.yes(0.85 if self.plain else 0.5):
@@ -240,6 +270,8 @@ class Kernel:
     def idiom(self, axis):
         """An expression of common index arithmetic, about which much can be known."""
         draw, i = self.draw, self.atom(axis)
+        if draw.yes(0.08):
+            return self.guarded(i, axis)
         s = draw.some(8, 16, 24, 32, 48, 64, -16, -24, -32, -64) if draw.yes(0.4) else self.one()
         c, d = draw.some(2, 4, 8, 16, 16, 16, 32, 64, 12), draw.some(4, 8, 16, 32, 24)
         return draw.choice((
@@ -251,10 +283,27 @@ class Kernel:
             "(({i} // {c}) % {d})", "(({i} % {d}) // {c})", "({s} - {i})", "(({i} + {s}) & {c})",
             "(({i} + {s}) >> {b})", "({i} % (({i} // {d} + 1) * {b}))", "(-{i} // {c})",
             "({i} + {i} // {c} * {c})", "({i} * {c} // {d})", "({i} ^ {b})", "({i} | {c})",
-        )).format(i=i, s=s, c=c, d=d, t=draw.choice(TYPES), b=draw.randint(1, 5))
+            "(({i} + {s}) // -{c})", "(({i} - {d}) % -{c})", "({i} * -{b} + {s})",
+            "({i} % ({i} % {d} - {c}))", "({i}.to(tl.{t}).to(tl.{u}) // {b})",
+            "(({i} + {s}).to(tl.{t}).to(tl.{u}) % {c})", "(({i} << {z}) >> {z})",
+            "(({i} + {h}) // {c} - {h} // {c})", "(({i} + {h}) - {h})", "({i} * {h} % {d})",
+            "(({i}.to(tl.int64) << {z}) + {s} >> {z})", "(({i} + {h} + {h}).to(tl.int64) - {h})",
+            "tl.where({i} < {d}, {i} + {s}, tl.where({i} < {c}, {i} // {b}, {i} - {d}))",
+            "tl.where({k}, tl.where({k}, {i}, {i} % {c}), ({i} - {s}) // {d})",
+            "tl.reshape(tl.trans(tl.reshape({i}, ({b}, {n} // {b}))), ({n},))",
+        )).format(i=i, s=s, c=c, d=d, t=draw.choice(TYPES), b=draw.randint(1, 5),
+                  u=draw.choice(TYPES), z=draw.randint(24, 33),
+                  h=draw.choice((1, -1)) * (2**31 - draw.some(1, 16, 40, 64, 4096)),
+                  n=self.elements(i), k=f"{i} {draw.some('<', '>=', '!=')} {self.number()}")
+
+    def elements(self, text):
+        value = self.value(text) if text in self.launches[0].names[0] else None
+        return value.values.size if isinstance(value, Block) else 1
 
     def comparison(self, axis):
         left = self.expression(axis, 1) if self.draw.yes(0.7) else self.atom(axis)
+        if self.draw.yes(0.15):
+            left = f"({left}).to(tl.{self.draw.some('uint8', 'uint8', 'uint16', 'uint32')})"
         right = self.near(left) if self.draw.yes(0.6) else self.other(axis)
         return f"({left} {self.draw.some('<', '<=', '>', '>=', '==', '!=')} {right})"
 
@@ -288,11 +337,19 @@ class Kernel:
     def compute_scalar(self):
         name = self.name()
         saved, self.blocks[-1] = self.blocks.get(-1), self.scalars or ["tl.program_id(0)"]
-        if self.tries(lambda: f"{name} = {self.expression(-1)}"):
+        if self.tries(lambda: f"{name} = {self.scalar_text()}"):
             if isinstance(self.value(name), Block):
                 self.scalars.append(name)
                 self._say_type(name)
         self.blocks[-1] = saved or []
+
+    def scalar_text(self):
+        """An expression of scalars, or a branch between two of them."""
+        if self.draw.yes(0.8):
+            return self.expression(-1)
+        one, two = (f"({self.atom(-1)} + {self.one()})" for _ in range(2))
+        dtype = self.draw.some("int32", "int32", *TYPES)
+        return f"{one}.to(tl.{dtype}) if {self.condition(-1)} else {two}.to(tl.{dtype})"
 
     def tries(self, draw_text, most=20):
         return any(self.line(draw_text()) for _ in range(most))
@@ -327,10 +384,11 @@ def _forget(memories):
 
 
 def _function(kernel: Kernel):
-    """The kernel's text as a function of Python."""
+    """The kernel's text as a function of Python, whose assumptions may be false."""
     text = f"def kernel({', '.join(kernel.launches[0].arguments)}):\n"
     text += "".join(f"    {line}\n" for line in kernel.lines)
-    space = dict(NAMES)
+    claims = {"assume": lambda condition: None}
+    space = NAMES | {"tl": SimpleNamespace(**vars(NAMES["tl"]) | claims)}
     exec(text, space)
     return space["kernel"]
 

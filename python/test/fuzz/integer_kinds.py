@@ -24,6 +24,7 @@ def _begin(k: Kernel, **sizes):
         k.scalars.append("pid")
     if not k.plain and k.draw.yes(0.4):
         k.compute_scalar()
+    k.claim(0.5 * k.sanitize)
 
 
 def _axis(k: Kernel, axis, name, size):
@@ -58,7 +59,15 @@ def loads(k: Kernel):
     for _ in range(10):
         mask = _mask(k, 0)
         try:
-            k.first([f"r = tl.load(x + off + {e}{mask})" for e in k.bounded(k.expression(0))])
+            texts = k.bounded(k.expression(0))
+            texts.insert(1, f"tl.where({k.condition(0)}, {texts[0]}, i)")
+            lines = [f"r = tl.load(x + off + {e}{mask})" for e in texts]
+            lines.insert(k.draw.some(0, 1, 1, 1), f"r = tl.load(x + off + {texts[0]}, "
+                            f"mask={texts[0]} {k.draw.some('< 0', '>= 0', '!= 0')}, other=7)")
+            if k.draw.yes(0.15):
+                pointers = f"x + off + {texts[0]}, x + off + {k.draw.some('i', k.expression(0))}"
+                lines.insert(0, f"r = tl.load(tl.where({k.condition(0)}, {pointers}){mask})")
+            k.first(lines)
             break
         except Redraw:
             continue
@@ -92,7 +101,7 @@ def tiles(k: Kernel):
     dtype = k.draw.weighted(DATA)
     k.array("x", SPAN, dtype)
     k.array("o", m * n * k.programs, dtype, 77, 78)
-    _begin(k, M=m, N=n, S=k.draw.some(n, n, 64, 65, 3, 1, 128))
+    _begin(k, M=m, N=n, S=k.draw.some(n, n, 64, 65, 3, 1, 128, -n, -64, -3))
     _axis(k, 0, "r", "M")
     _axis(k, 1, "c", "N")
     k.compute(0, k.draw.randint(0, 2))
@@ -129,7 +138,7 @@ def dots(k: Kernel):
     k.array("x", SPAN, dtype, -4, 5)
     k.array("w", 2 * kk * n, dtype, -4, 5)
     k.array("o", m * n * k.programs, out, 77, 78)
-    _begin(k, M=m, N=n, K=kk, S=k.draw.some(kk, kk, 64, 72, 16))
+    _begin(k, M=m, N=n, K=kk, S=k.draw.some(kk, kk, 64, 72, 16, -kk, -72))
     _axis(k, 0, "r", "M")
     _axis(k, 1, "c", "K")
     k.compute(0)
@@ -184,7 +193,8 @@ def groups(k: Kernel):
     if not k.tries(lambda: "g = " + draw.some(
             f"ks // {divisor}", f"(k0 + k) // {divisor}", f"(ks + {k.one()}) // {divisor}",
             f"tl.cdiv(ks, {divisor})", f"ks % {divisor}", f"ks >> {draw.randint(2, 6)}",
-            f"({k.expression(1, 1)}) // {divisor}", k.expression(1))):
+            f"({k.expression(1, 1)}) // {divisor}", k.expression(1),
+            f"ks.to(tl.{draw.choice(TYPES)}).to(tl.{draw.choice(TYPES)}) // {divisor}")):
         raise Redraw
     wide = draw.some("", "", ".to(tl.int64)")
     k.first([f"s = tl.load(x + off + {e}[:, None]{wide} * N + tl.arange(0, N)[None, :])"
@@ -225,14 +235,21 @@ def loops(k: Kernel):
     if not k.tries(lambda: f"low = {draw.some(low, k.one())} + tl.program_id(0) * 0"):
         raise Redraw
     bounds = [f"low, low + {draw.randint(1, 5)} * {step}, {step}",
-              f"low, {k.one()}, {step}", f"0, {k.one()} & 7", f"{k.one()}", f"low, {k.one()}"]
+              f"low, {k.one()}, {step}", f"0, {k.one()} & 7", f"{k.one()}", f"low, {k.one()}",
+              f"low, (low + {k.one()}).to(tl.{draw.choice(TYPES)}), {step}",
+              f"({k.one()} * low).to(tl.{draw.choice(TYPES)}), {k.one()}, {step}"]
     draw.shuffle(bounds)
     for bound in bounds:
         if _loop_values(k, bound):
             break
     else:
         raise Redraw
-    k.lines.append(f"for k in range({bound}):")
+    counted = draw.yes(0.8)
+    if counted:
+        k.lines.append(f"for k in range({bound}):")
+    else:
+        k.must("n = tl.program_id(0) * 0", "k = low")
+        k.lines.append(f"while (k < {k.one()}) & (n < 6):")
     k.indent = "    "
     k.scalars.append("k")
     k.blocks[0].append("at")
@@ -247,6 +264,8 @@ def loops(k: Kernel):
     elif not pointer and draw.yes(0.7):
         changed = draw.some(f"(at + {step})", k.step("at", 0))
         k.line(f"at = {changed}.to(tl.{kind})")
+    if not counted:
+        k.must(f"k = (k + {step}).to(k.dtype)", "n += 1")
     k.indent = ""
     k.must(f"tl.store({_own(k, 'N')}, acc)")
 
@@ -293,9 +312,9 @@ def descriptors(k: Kernel):
 
 def _offset(k: Kernel):
     k.blocks[-1] = k.scalars
-    text = k.draw.some("0", k.atom(-1), k.step(k.atom(-1), -1), k.step(k.atom(-1), -1))
+    text = k.draw.some("0", "-3", k.atom(-1), k.step(k.atom(-1), -1), k.step(k.atom(-1), -1))
     k.blocks[-1] = []
-    return text if text == "0" else f"({text}).to(tl.int32)"
+    return text if text in ("0", "-3") else f"({text}).to(tl.int32)"
 
 
 KINDS = {"loads": loads, "stores": stores, "tiles": tiles, "dots": dots, "groups": groups,
@@ -306,7 +325,7 @@ def program(kind: str, seed: str, sanitize: bool = False) -> str:
     """The program of this kind that belongs to the seed."""
     draw = Draw(f"{kind} {seed}")
     for _ in range(100):
-        kernel = Kernel(draw)
+        kernel = Kernel(draw, sanitize)
         try:
             KINDS[kind](kernel)
         except Redraw:

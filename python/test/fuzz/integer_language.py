@@ -3,13 +3,15 @@
 `compare` launches a kernel on the device with arrays of numpy, runs the same function here with
 this module in the place of `triton.language`, and compares every array.  Types follow
 `triton.language.semantic`: promotion, Python's integers as constants, division toward zero, shifts.
-Undefined results, such as a quotient by zero, end the evaluation with `Undefined`, since the device
-may compute anything then.
+Undefined results, such as a quotient by zero, end the evaluation with `Undefined` unless `where`
+leaves them out, since the device may compute anything then.  Under the checks it has to report a
+claim that is false, with its line.
 """
 
 import builtins
 import types
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +31,10 @@ class Undefined(Exception):
     """The kernel's result is undefined, or its types are not those that Triton takes."""
 
 
+class FalseClaim(Undefined):
+    """What the kernel states of its values is not so."""
+
+
 # -- types -----------------------------------------------------------------------------------------
 
 
@@ -45,6 +51,8 @@ def _integer(dtype) -> bool:
 
 
 def _type_of_number(x):
+    if isinstance(x, Partial):
+        raise Undefined(x.why)
     if isinstance(x, bool):
         return int1
     if isinstance(x, float):
@@ -107,49 +115,51 @@ def _block(x):
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def _operation(function, division=False):
-    def forward(self, other):
-        return Block(function(*_pair(self, other, division)))
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """A block with undefined elements: only `where` takes it, if it leaves those out."""
 
-    def backward(self, other):
-        return Block(function(*_pair(other, self, division)))
-    return forward, backward
+    block: "Block"
+    undefined: np.ndarray
+    why: str
 
 
-def _defined(a, b):
-    if (b == 0).any():
-        raise Undefined("division by zero")
-    if signed(a.dtype) and ((a == np.iinfo(a.dtype).min) & (b == -1)).any():
-        raise Undefined("the quotient of the smallest integer by -1")
+def _operation(function, division=False, undefined=None):
+    def apply(*pair):
+        a, b = _pair(*pair, division)
+        if undefined is None:
+            return Block(function(a, b))
+        where, why = undefined(a, b)
+        made = Block(function(a, np.where(where, np.ones_like(b), b)))
+        return Partial(made, where, why) if where.any() else made
+
+    return apply, lambda self, other: apply(other, self)
+
+
+def _undivided(a, b):
+    overflows = signed(a.dtype) and (a == np.iinfo(a.dtype).min) & (b == -1)
+    return (b == 0) | overflows, "a quotient by zero, or of the smallest integer by -1"
+
+
+def _unshifted(a, b):
+    return (b < 0) | (b >= bits(a.dtype)), "a shift by the integer's width or more"
 
 
 def _quotient(a, b):
-    _defined(a, b)
     return (a - np.fmod(a, b)) // b
 
 
 def _remainder(a, b):
-    _defined(a, b)
     return np.fmod(a, b)
 
 
-def _amount(a, b):
-    if ((b < 0) | (b >= bits(a.dtype))).any():
-        raise Undefined("a shift by the integer's width or more")
+def _shift_right(a, b, arithmetic):
+    as_kind = f"{'int' if arithmetic else 'uint'}{bits(a.dtype)}"
+    return (a.view(as_kind) >> b.view(as_kind)).view(a.dtype)
 
 
-def _shift_left(a, b):
-    _amount(a, b)
-    return a << b
-
-
-def _shift_right(arithmetic):
-    def shift(a, b):
-        _amount(a, b)
-        kind = "int" if arithmetic else "uint"
-        as_kind = f"{kind}{bits(a.dtype)}"
-        return (a.view(as_kind) >> b.view(as_kind)).view(a.dtype)
-    return shift
+_SHIFTS = [_operation(partial(_shift_right, arithmetic=is_signed), undefined=_unshifted)
+           for is_signed in (False, True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,21 +185,21 @@ class Block:
     __add__, __radd__ = _operation(np.add)
     __sub__, __rsub__ = _operation(np.subtract)
     __mul__, __rmul__ = _operation(np.multiply)
-    __floordiv__, __rfloordiv__ = _operation(_quotient, division=True)
-    __mod__, __rmod__ = _operation(_remainder, division=True)
+    __floordiv__, __rfloordiv__ = _operation(_quotient, True, _undivided)
+    __mod__, __rmod__ = _operation(_remainder, True, _undivided)
     __and__, __rand__ = _operation(np.bitwise_and)
     __or__, __ror__ = _operation(np.bitwise_or)
     __xor__, __rxor__ = _operation(np.bitwise_xor)
-    __lshift__, __rlshift__ = _operation(_shift_left)
+    __lshift__, __rlshift__ = _operation(np.left_shift, undefined=_unshifted)
     __lt__, __gt__ = _operation(np.less)[0], _operation(np.greater)[0]
     __le__, __ge__ = _operation(np.less_equal)[0], _operation(np.greater_equal)[0]
     __eq__, __ne__ = _operation(np.equal)[0], _operation(np.not_equal)[0]
 
     def __rshift__(self, other):
-        return Block(_shift_right(signed(self.dtype))(*_pair(self, other)))
+        return _SHIFTS[signed(self.dtype)][0](self, other)
 
     def __rrshift__(self, other):
-        return Block(_shift_right(signed(self.dtype))(*_pair(other, self)))
+        return _SHIFTS[signed(self.dtype)][1](self, other)
 
     def __neg__(self):
         if self.dtype == int1:
@@ -203,7 +213,9 @@ class Block:
         return Block(self.values[index])
 
     def __bool__(self):
-        raise Undefined("a block is no condition of Python's")
+        if self.shape:
+            raise Undefined("a block is no condition of Python's")
+        return bool(self.values)
 
 
 @dataclass
@@ -288,9 +300,18 @@ def zeros(shape, dtype):
 
 def where(condition, x, y):
     condition = _block(condition).to(int1).values
+    x, y = _chosen(x, condition), _chosen(y, ~condition)
     if isinstance(x, Pointer):
         return Pointer(x.memory, np.where(condition, x.at, y.at))
     return Block(np.where(condition, *_pair(x, y)))
+
+
+def _chosen(x, on):
+    if not isinstance(x, Partial):
+        return x
+    if (x.undefined & on).any():
+        raise Undefined(x.why)
+    return x.block
 
 
 def minimum(x, y):
@@ -344,13 +365,13 @@ def multiple_of(x, count):
     count = count[0] if isinstance(count, list) else count
     starts = x.at if isinstance(x, Pointer) else x.values
     if (starts.astype(int64).reshape(-1)[:1] % count).any():
-        raise Undefined("a false claim of what divides")
+        raise FalseClaim("a false claim of what divides")
     return x
 
 
 def assume(condition):
     if not condition.values.all():
-        raise Undefined("a false assumption")
+        raise FalseClaim("a false assumption")
 
 
 def static_assert(condition):
@@ -490,16 +511,29 @@ def compare(kernel, programs, arguments, **options):
     """End the program where the device leaves other arrays than the kernel's text says."""
     annotations = {p.name: f"{'u' * (p.annotation[0] == 'u')}int{p.annotation[1:]}"
                    for p in kernel.params if p.annotation_type}
+    found = {name: value.copy() if isinstance(value, np.ndarray) else value
+             for name, value in arguments.items()}
     try:
         wanted = run_function(
             types.FunctionType(kernel.fn.__code__, dict(NAMES)), programs, arguments, annotations)
+    except FalseClaim as error:
+        line = error.__traceback__.tb_next.tb_next.tb_lineno
+        return _has_reported(line, lambda: kernel[(programs,)](**found, **options))
     except (Undefined, TypeError, ValueError, IndexError, NameError, AttributeError) as error:
         raise SystemExit(f"undefined: {error}") from error
-    found = {name: value.copy() if isinstance(value, np.ndarray) else value
-             for name, value in arguments.items()}
     kernel[(programs,)](**found, **options)
     for name, memory in wanted.items():
         _compare(name, found[name], memory.elements)
+
+
+def _has_reported(line, launch):
+    try:
+        launch()
+    except Exception as error:
+        if f".py:{line}:" not in str(error) or "does not hold" not in str(error):
+            raise
+        return
+    raise SystemExit(f"unreported: the claim in line {line}")
 
 
 def _compare(name, found, wanted):

@@ -73,7 +73,15 @@ def test_what_is_undefined_is_not_evaluated(text):
     names = {"tl": tl, "a": of("int32", 128, 5),
              "p": tl.Pointer(tl.Memory(np.zeros(4, np.int8)), np.array(0))}
     with pytest.raises(Undefined):
-        eval(text, names)
+        eval(f"a + ({text})", names)
+
+
+def test_undefined_elements_may_be_left_out():
+    a = of("int32", 0, 5, 40)
+    assert tl.where(a < 32, a << a, 7).values.tolist() == [0, 160, 7]
+    assert tl.where(a == 0, a, 100 // a).values.tolist() == [0, 20, 2]
+    with pytest.raises(Undefined):
+        tl.where(a < 5, 100 % a, a << a)
 
 
 def test_a_loop_extends_its_bounds_by_its_own_sign():
@@ -111,6 +119,16 @@ def test_numbers_that_differ_are_reported(tmp_path):
     assert why == "wrong: 7 of 32 elements of o, the first at 0: -10, not 50"
     path.write_text(PROGRAM)
     assert integers.outcome(path) == ""
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ("num_warps=4, sanitize=True", ""), ("num_warps=4", "unreported: the claim in line 9")])
+def test_a_false_claim_has_to_be_reported_with_its_line(options, why, tmp_path):
+    """Without the checks nothing tests it."""
+    path = tmp_path / "p.py"
+    path.write_text(PROGRAM.replace("    v1 =", "    tl.assume(a < 8)\n    v1 =").replace(
+        "num_warps=4", options))
+    assert integers.outcome(path) == why
 
 
 def test_a_wrong_program_becomes_smaller(tmp_path, monkeypatch):
