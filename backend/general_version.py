@@ -1,4 +1,4 @@
-"""Other versions of a kernel (general, or for short rows), compiled when a launch first needs one.
+"""The general version of a kernel, compiled when a launch first needs it.
 
 The module of the first version contains its TTGIR and the options; the result is cached on disk.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from triton.runtime.errors import OutOfResources
@@ -15,7 +14,6 @@ from triton.runtime.errors import OutOfResources
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer
 from triton_xe.collector import paused_collector
-from triton_xe.conditions import SHORT_ROWS
 from triton_xe.hardware.target import target
 from triton_xe.runtime import code_cache
 from triton_xe.spirv import BUILD_FLAGS, GENERAL, attach, attached
@@ -26,32 +24,26 @@ def with_source(binary: bytes, ttgir: str, arch: str, options: dict[str, Any]) -
     return attach(binary, GENERAL, json.dumps({"ttgir": ttgir, "arch": arch, "options": options}))
 
 
-def general_version(binary: bytes, failing: str) -> tuple[bytes, str]:
-    """The module for launches that fail a condition, and its build flags; cached or compiled now.
+def general_version(binary: bytes) -> tuple[bytes, str]:
+    """The module of the general version, and its build flags; cached or compiled now.
 
     Raise `OutOfResources` if it needs more shared local memory than the device has.
     """
-    short = failing == SHORT_ROWS
-    file = _file(binary, short)
+    digest = hashlib.sha256(source_hash().encode() + binary).hexdigest()
+    file = code_cache.file("general", digest, ".spv")
     made = code_cache.read(file)
     if made is None:
-        made = _compiled(json.loads(attached(binary, GENERAL)), short)
+        made = _compiled(json.loads(attached(binary, GENERAL)))
         code_cache.write(file, made)
     return made, attached(made, BUILD_FLAGS)
 
 
-def _file(binary: bytes, short: bool) -> Path:
-    digest = hashlib.sha256(source_hash().encode() + binary).hexdigest()
-    return code_cache.file("general", digest, f"{'-short' * short}.spv")
-
-
 @paused_collector()
-def _compiled(source: dict[str, Any], short: bool) -> bytes:
+def _compiled(source: dict[str, Any]) -> bytes:
     namer = KernelNamer()
     namer.ttgir = source["ttgir"]
-    name = "the version for short rows" if short else "the general version"
-    source["options"] |= {"guards": "kernel", "short_rows": short}
-    made: bytes = namer.wrap(name, _stages)(source, {})
+    source["options"] |= {"guards": "kernel"}
+    made: bytes = namer.wrap("the general version", _stages)(source, {})
     return made
 
 

@@ -45,7 +45,6 @@ class CompileOptions:
     - `tests_promises`: the kernel tests the program's promises, for the simulator's checks.
     - `split_barriers`: keep the subgroups of large work-groups together in K loops.
     - `locates_all`: every LLVM instruction has its line.
-    - `short_rows`: the module is the version for rows that fit one subgroup, if a kernel has one.
     """
 
     num_stages: int = 2
@@ -56,7 +55,6 @@ class CompileOptions:
     tests_promises: bool = False
     split_barriers: bool = False
     locates_all: bool = False
-    short_rows: bool = False
 
     def __post_init__(self) -> None:
         if self.guards not in GUARDS:
@@ -107,7 +105,7 @@ def options_of(module: Operation) -> CompileOptions:
 
 def set_options(module: Operation, options: CompileOptions) -> None:
     fields = asdict(options)
-    for name in ("tests_promises", "split_barriers", "locates_all", "short_rows"):
+    for name in ("tests_promises", "split_barriers", "locates_all"):
         if not fields[name]:
             del fields[name]
     module.attributes[OPTIONS] = attribute_of(fields)

@@ -58,7 +58,6 @@ from triton_xe.lowering.surfaces.assume_no_wrap import AssumeNoWrapPass
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.fuse_split_stores import FuseSplitStoresPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
-from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
 from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
 from triton_xe.lowering.surfaces.strength_reduce_divisions import StrengthReduceDivisionsPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
@@ -85,7 +84,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         DecomposeScaledDotsPass,
         AssumeNoWrapPass,
         SwapPairsPass,
-        ShortenRowsPass,
         AssumeGroupDivisibilityPass,
         TransposeProductsPass,
         RaiseSurfacesPass,
@@ -118,7 +116,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    SwapPairsPass, ShortenRowsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
+    SwapPairsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
     FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass,
     GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
     RematerializeRowLoadsPass,

@@ -113,7 +113,7 @@ class Device(Protocol):
 
     def load(
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
-        general: Callable[[str], tuple[bytes, str]] | None = None,
+        general: Callable[[], tuple[bytes, str]] | None = None,
     ) -> Kernel:
         """Load one kernel of a module.
 

@@ -1,9 +1,8 @@
 """Versions of a kernel for launches that do not satisfy the assumptions of the first one.
 
-A module contains its conditions on launches (`triton_xe.conditions`) and the source of the other
-versions.  The code that loads the module can pass a function that compiles another version when a
-launch first needs it.  That is the version for short rows if only the condition on long rows fails,
-otherwise the general version.
+A module contains its conditions on launches (`triton_xe.conditions`) and the source of the general
+version.  The code that loads the module can pass a function that compiles that version when a
+launch first needs it.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_xe import knobs
-from triton_xe.conditions import SHORT_ROWS, Table
+from triton_xe.conditions import Table
 from triton_xe.errors import DeviceError
 from triton_xe.locks import Lock
 from triton_xe.runtime.device import Kernel
 from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 
-General = Callable[[str], tuple[bytes, str]]
-"""Function that compiles the version for launches that fail a condition: SPIR-V and build flags."""
+General = Callable[[], tuple[bytes, str]]
+"""Function that compiles the general version: SPIR-V and build flags."""
 _lock = Lock()
 _MOST_ANSWERS = 64
 
@@ -34,16 +33,16 @@ def entry_name(binary: bytes, kernel: str) -> str:
 
 @dataclass
 class Versions:
-    """Conditions of a kernel on a launch, and the kernels for other launches."""
+    """Conditions of a kernel on a launch, and the kernel for other launches."""
 
     name: str
     conditions: Table
-    load: Callable[[str], Kernel] | None
-    """Loads the version for a failing condition; None if it cannot be compiled."""
+    load: Callable[[], Kernel] | None
+    """Loads the general version; None if it cannot be compiled."""
     module: General | None = None
     """Compiles the module of that version."""
-    loaded: dict[bool, Kernel] = field(default_factory=dict)
-    """Loaded versions, by whether they are for short rows."""
+    loaded: Kernel | None = None
+    """The general version, once a launch needed it."""
     _answers: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     def failing(self, arguments: Sequence[Any], grid: Sequence[int]) -> str:
@@ -59,27 +58,21 @@ class Versions:
     def general(self, failing: str) -> Kernel:
         """The kernel for a launch that fails a condition; `DeviceError` if there is none."""
         with _lock:
-            is_short = failing == SHORT_ROWS
-            if is_short not in self.loaded:
+            if self.loaded is None:
                 if self.load is None:
                     raise DeviceError(
                         f"kernel {self.name!r} was compiled for launches of which this is none: it "
                         f"does not hold that {failing}; compile it with guards='kernel'"
                     )
                 if knobs.debug():
-                    print(f"triton-xe: {self.name}: a launch needs {name_of(failing)}, as it does "
+                    print(f"triton-xe: {self.name}: a launch needs the general version, as it does "
                           f"not hold that {failing}", file=sys.stderr)
-                self.loaded[is_short] = self.load(failing)
-            return self.loaded[is_short]
+                self.loaded = self.load()
+            return self.loaded
 
     def close(self) -> None:
-        for kernel in self.loaded.values():
-            kernel.close()
-
-
-def name_of(failing: str) -> str:
-    """The version for launches that fail a condition."""
-    return "the version for short rows" if failing == SHORT_ROWS else "the general version"
+        if self.loaded is not None:
+            self.loaded.close()
 
 
 def versions_of(
@@ -92,5 +85,5 @@ def versions_of(
     text = attached(binary, CONDITIONS)
     if not text:
         return None
-    made = None if general is None else lambda failing: load(*general(failing))
+    made = None if general is None else lambda: load(*general())
     return Versions(name, Table.read(text), made, general)

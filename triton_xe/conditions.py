@@ -34,8 +34,6 @@ ALIGNMENT = 64
 """Bytes: a step of the kind `address` is the remainder of an address by this number."""
 MANY_ZEROS = 62
 WIDTHS = (8, 16, 32, 64)
-SHORT_ROWS = "rows have more elements than one subgroup takes"
-"""Assumption of a kernel that reduces rows; if it fails, the version for short rows is launched."""
 MOST_ARGUMENTS = 256
 OPS = (
     "constant", "argument", "address", "program", "programs", "add", "subtract", "multiply",
@@ -121,11 +119,6 @@ class Table:
             if step.op in _CONDITIONS and not ranges[-1].low:
                 return self.meanings[number]
         return ""
-
-    @property
-    def short_rows(self) -> int:
-        """Number of the step that is true if rows are long; -1 without a version for short rows."""
-        return next((n for n, what in self.meanings.items() if what == SHORT_ROWS), -1)
 
     def _needed_by(self, number: int) -> str:
         """Return the meaning of the first condition from step `number` on."""

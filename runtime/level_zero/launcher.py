@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from triton_xe.conditions import SHORT_ROWS
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
@@ -97,15 +96,9 @@ class KernelState:
     """Conditions that the kernel assumes of launches, and the version for other launches."""
     general: Any = None
     """State of the general version, once it was needed."""
-    short_rows: Any = None
-    """State of the version for short rows, once it was needed."""
 
-    def assume(self, conditions: bytes, short_rows: int) -> None:
-        """Send launches that do not satisfy a packed table of conditions to `general`.
-
-        If the first condition that fails has the number `short_rows`, they go to that version
-        instead.
-        """
+    def assume(self, conditions: bytes) -> None:
+        """Send launches that do not satisfy a packed table of conditions to `general`."""
 
 
 def device_state() -> DeviceState:
@@ -126,7 +119,7 @@ def assume(kernel: KernelState, versions: Versions | None) -> None:
     """Launch the kernel only if its conditions hold, otherwise its general version."""
     if versions is not None:
         kernel.versions = versions
-        kernel.assume(versions.conditions.packed(), versions.conditions.short_rows)
+        kernel.assume(versions.conditions.packed())
 
 
 def make_launcher(
@@ -198,10 +191,7 @@ class _Launch:
         if not failing:
             return None
         other: KernelState = versions.general(failing).launch_state
-        if failing == SHORT_ROWS:
-            self.kernel.short_rows = other
-        else:
-            self.kernel.general = other
+        self.kernel.general = other
         other.is_cooperative = self.kernel.is_cooperative
         return other
 

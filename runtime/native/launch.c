@@ -370,18 +370,14 @@ static int failing(Conditions *c, const uint64_t *arguments, const uint64_t *gri
 typedef struct {
     Conditions *conditions; /* NULL: the kernel runs for every launch */
     PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
-    PyObject *short_rows;   /* that for launches that fail the condition of this number first */
-    int short_condition;
 } Versions;
 
 /* The kernel for a launch: `own`, another one, or NULL where Python has to load that first. */
 static PyObject *chosen(const Versions *v, PyObject *own, const uint64_t *read, const uint64_t *grid)
 {
-    int failed = v->conditions ? failing(v->conditions, read, grid) : -1;
-    PyObject *other = failed == v->short_condition ? v->short_rows : v->general;
-    if (failed < 0)
+    if (!v->conditions || failing(v->conditions, read, grid) < 0)
         return own;
-    return other && Py_IS_TYPE(other, Py_TYPE(own)) ? other : NULL;
+    return v->general && Py_IS_TYPE(v->general, Py_TYPE(own)) ? v->general : NULL;
 }
 
 /* The conditions of a packed table; NULL with an exception. */
@@ -410,12 +406,9 @@ static Conditions *read_conditions(PyObject *packed)
     return c;
 }
 
-/* assume(packed table, number of a condition): launch this kernel only when the conditions hold. */
-static PyObject *assume(Versions *v, PyObject *args)
+/* assume(packed table): launch this kernel only when the conditions hold. */
+static PyObject *assume(Versions *v, PyObject *packed)
 {
-    PyObject *packed;
-    if (!PyArg_ParseTuple(args, "Si", &packed, &v->short_condition))
-        return NULL;
     Conditions *c = read_conditions(packed);
     if (!c)
         return NULL;
@@ -441,9 +434,9 @@ typedef struct {
     char types[MOST_ARGUMENTS + 1]; /* a format */
 } Kernel;
 
-static PyObject *kernel_assume(PyObject *self, PyObject *args)
+static PyObject *kernel_assume(PyObject *self, PyObject *packed)
 {
-    return assume(&((Kernel *)self)->of, args);
+    return assume(&((Kernel *)self)->of, packed);
 }
 
 /* Kernel(device, handle, format) */
@@ -469,7 +462,6 @@ static void kernel_release(PyObject *self)
     Py_XDECREF((PyObject *)k->device);
     Py_XDECREF(k->versions);
     Py_XDECREF(k->of.general);
-    Py_XDECREF(k->of.short_rows);
     PyMem_Free(k->of.conditions);
     release(self);
 }
@@ -478,9 +470,9 @@ static PyMemberDef kernel_members[] = {
     MEMBER(Kernel, T_ULONGLONG, handle), MEMBER(Kernel, T_INT, is_busy),
     MEMBER(Kernel, T_INT, is_cooperative),
     MEMBER(Kernel, T_INT, has_last), MEMBER(Kernel, T_OBJECT, versions),
-    VERSION(Kernel, general), VERSION(Kernel, short_rows), {NULL},
+    VERSION(Kernel, general), {NULL},
 };
-static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_VARARGS, NULL}, {NULL}};
+static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_O, NULL}, {NULL}};
 static PyType_Slot kernel_slots[] = {
     {Py_tp_new, kernel_new}, {Py_tp_dealloc, kernel_release}, {Py_tp_members, kernel_members},
     {Py_tp_methods, kernel_methods}, {0, NULL},
@@ -1046,9 +1038,9 @@ static PyObject *simulated_stop(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *simulated_assume(PyObject *self, PyObject *args)
+static PyObject *simulated_assume(PyObject *self, PyObject *packed)
 {
-    return assume(&((Simulated *)self)->of, args);
+    return assume(&((Simulated *)self)->of, packed);
 }
 
 static int simulated_traverse(PyObject *self, visitproc visit, void *arg)
@@ -1059,7 +1051,6 @@ static int simulated_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(s->rare);
     Py_VISIT(s->code);
     Py_VISIT(s->of.general);
-    Py_VISIT(s->of.short_rows);
     return 0;
 }
 
@@ -1070,7 +1061,6 @@ static int simulated_clear(PyObject *self)
     Py_CLEAR(s->rare);
     Py_CLEAR(s->code);
     Py_CLEAR(s->of.general);
-    Py_CLEAR(s->of.short_rows);
     return 0;
 }
 
@@ -1085,11 +1075,11 @@ static void simulated_release(PyObject *self)
 
 static PyMemberDef simulated_members[] = {
     MEMBER(Simulated, T_LONGLONG, spent), MEMBER(Simulated, T_OBJECT, code),
-    VERSION(Simulated, general), VERSION(Simulated, short_rows), {NULL},
+    VERSION(Simulated, general), {NULL},
 };
 static PyMethodDef simulated_methods[] = {
     {"prepare", simulated_prepare, METH_VARARGS, NULL},
-    {"assume", simulated_assume, METH_VARARGS, NULL},
+    {"assume", simulated_assume, METH_O, NULL},
     {"stop", simulated_stop, METH_NOARGS, NULL}, {NULL},
 };
 static PyType_Slot simulated_slots[] = {

@@ -395,7 +395,7 @@ def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Record
     """The general version, if the launch uses it."""
     if not made.failing:
         return {}, made
-    binary, flags = launch.kernel.versions.module(made.failing)
+    binary, flags = launch.kernel.versions.module()
     return {folders.GENERAL: binary}, replace(made, general_flags=flags)
 
 

@@ -21,7 +21,6 @@ from triton_xe.runtime.recording.folder import Argument, Finding, Recording, Vie
 from triton_xe.runtime.recording.memory import Bytes, Placed
 from triton_xe.runtime.recording.recorder import REPORTS
 from triton_xe.runtime.spirv_reader import EntryPoint
-from triton_xe.runtime.versions import name_of
 
 Memory = dict[int, Bytes]
 """Contents of blocks, by number."""
@@ -141,7 +140,7 @@ class Replay:
         general = None
         if recording.failing:
             module = self._file(folders.GENERAL), recording.general_flags
-            general = lambda failing: module  # noqa: E731
+            general = lambda: module  # noqa: E731
         return self.device.load(
             binary, program.kernel, build_flags=program.build_flags, general=general)
 
@@ -245,7 +244,7 @@ class Replay:
 def _version(failing: str) -> str:
     if not failing:
         return "the version that was compiled for it"
-    return f"{name_of(failing)}, as it does not hold that {failing}"
+    return f"the general version, as it does not hold that {failing}"
 
 
 def describe(recording: Recording) -> str:

@@ -56,8 +56,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         state = native.launch.Simulated(
             kernel, partial(self._end_rarely, kernel), journal, self.index, format_of(types))
         if kernel.versions is not None:
-            conditions = kernel.versions.conditions
-            state.assume(conditions.packed(), conditions.short_rows)
+            state.assume(kernel.versions.conditions.packed())
         return state
 
     def _end_rarely(

@@ -227,8 +227,7 @@ class SimulatedKernel(ModuleKernel):
             patience = self._patience() if made is self.own.prepared else _NEVER
             self.launch_state.prepare(made, *made.native(), self.launch_state.spent + patience)
         if self is not like and like.versions is not None:
-            is_short = like.versions.loaded.get(True) is self
-            setattr(like.launch_state, "short_rows" if is_short else "general", self.launch_state)
+            like.launch_state.general = self.launch_state
         observers.tell(native.launch)
         native.launch.read_limits(*knobs.launch_limits())
         torch = sys.modules.get("torch")

@@ -154,7 +154,7 @@ def test_the_version_for_other_launches_has_its_fallbacks(device: SimulatedDevic
         tutorial_source(), target=GPUTarget("xpu", "bmg", 16), options=OPTIONS)
     binary = compiled.asm["spv"]
     kernel = device.load(binary, compiled.name, general=partial(general_version, binary))
-    assert not device.load(general_version(binary, "")[0], compiled.name).host.is_whole
+    assert not device.load(general_version(binary)[0], compiled.name).host.is_whole
     assert kernel.versions is not None
     assert kernel.versions.general("a condition").host.is_whole
 
