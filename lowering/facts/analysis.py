@@ -16,7 +16,8 @@ a change of the code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
@@ -70,10 +71,14 @@ class Facts:
     With `trusting`, what the program states is taken as true: `tl.multiple_of` and its kin,
     `tl.assume`.  Without it, only what the operations prove.  `ideal` facts are those of a program
     where nothing wraps around and no dividend is negative: good for choices of what is fast.
+    `assumed` are ranges of some values.
     """
 
-    def __init__(self, *, trusting: bool = True, ideal: bool = False) -> None:
-        self.trusting, self.ideal = trusting, ideal
+    def __init__(
+        self, *, trusting: bool = True, ideal: bool = False,
+        assumed: Mapping[SSAValue, Range] = MappingProxyType({}),
+    ) -> None:
+        self.trusting, self.ideal, self.assumed = trusting, ideal, assumed
         self._was_stated = False
         self._nodes: dict[SSAValue, _Node] = {}
 
@@ -173,6 +178,10 @@ class Facts:
     def _evaluated(self, node: _Node) -> Fact:
         given = [source.fact for source in node.sources]
         computed = rounded(self._computed(node, given))
+        if self.assumed and node.value in self.assumed:
+            low, high = self.assumed[node.value]
+            computed = computed._replace(
+                low=max(computed.low, low), high=min(computed.high, high))
         if not self.trusting:
             return computed
         stated = self._stated(node.value, computed)

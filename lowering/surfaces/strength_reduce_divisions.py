@@ -13,26 +13,31 @@ in 32 bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i32, i64
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from triton_xe.conditions import Step, Table
 from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
+from triton_xe.dialects.tt.ops import GetProgramIdOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
-from triton_xe.lowering.facts.values import Unknown
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.fact import Range
+from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
 from triton_xe.lowering.rewriting import all_of, functions
 from triton_xe.lowering.surfaces.launch_guards import value_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 DIVISIONS = ("divide", "remainder")
-UNKNOWN = -(1 << 63)
+_MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -46,120 +51,111 @@ class StrengthReduceDivisionsPass(TargetedPass):
         if not text:
             return
         table = Table.read(text)
-        bounds = StepBounds(table)
         for function in functions(op):
-            for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
-                if division.result.type == i32 and (how := _how(division, bounds)):
-                    division.attributes[QUICK] = StringAttr(how)
-                elif division.result.type == i64 and _fits_words(division, bounds):
-                    _divide_words(division)
+            if function.is_kernel:
+                _reduce_all(function, table)
         op.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
 
-class StepBounds:
-    """Bounds of the steps of a table that follow from all of its conditions.
+def _reduce_all(function: FuncOp, table: Table) -> None:
+    known = _Known(function, table)
+    for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
+        if division.result.type == i32 and (how := known.how(division)):
+            division.attributes[QUICK] = StringAttr(how)
+        elif division.result.type == i64 and known.fits_words(division):
+            _divide_words(division)
+
+
+def least_arguments(table: Table) -> dict[int, int]:
+    """Lower bounds of arguments that the conditions imply, by their index.
 
         >>> table = Table()
         >>> size, tile = table.step("argument", 1, 0, 32), table.step("program", 0)
-        >>> group = table.step("divide", tile, size, 32)
-        >>> table.require("at_least", size, table.constant(7), what="long enough")
-        >>> bounds = StepBounds(table)
-        >>> bounds.least(size), bounds.least(group), bounds.program_of(group) == tile
-        (7, 0, True)
+        >>> twice = table.step("multiply", size, table.constant(2), 32)
+        >>> table.require("at_least", twice, table.constant(7), what="long enough")
+        >>> least_arguments(table)
+        {1: 4}
+    """
+    steps, least = table.steps, dict[int, int]()
+    bounds = [(step.b, 1) for step in steps if step.op in DIVISIONS]
+    bounds += [(step.a, steps[step.b].a) for step in steps
+               if step.op == "at_least" and steps[step.b].op == "constant"]
+    while bounds:
+        number, bound = bounds.pop()
+        step = steps[number]
+        if step.op == "argument":
+            least[step.a] = max(bound, least.get(step.a, bound))
+        elif step.op == "multiply":
+            bounds += [(one, -(-bound // steps[other].a))
+                       for one, other in ((step.a, step.b), (step.b, step.a))
+                       if steps[other].op == "constant" and steps[other].a > 0]
+    return least
+
+
+class _Known:
+    """Facts of numbers that the launch tests: steps of its table have room in their bits.
+
+    `few` are those of a launch with less than `MOST_DIVIDED` programs along each axis.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, function: FuncOp, table: Table) -> None:
+        self.entry = function.body.blocks[0]
+        bounded: dict[SSAValue, Range] = {
+            self.entry.args[n]: (low, (1 << 63) - 1) for n, low in least_arguments(table).items()}
+        programs = dict.fromkeys(
+            [op.result for op in all_of(function, GetProgramIdOp)], (0, MOST_DIVIDED - 1))
         self.table, self.count = table, len(table.steps)
-        self._bounds: dict[int, int] = {}
-        for step in table.steps:
-            if step.op == "at_least" and table.steps[step.b].op == "constant":
-                self._note(step.a, table.steps[step.b].a)
+        self.all, self.few = (_facts(assumed) for assumed in (bounded, bounded | programs))
 
-    def _note(self, number: int, bound: int) -> None:
-        """Note a lower bound of a step, and of the step that it is a positive multiple of."""
-        self._bounds[number] = max(bound, self._bounds.get(number, UNKNOWN))
-        step = self.table.steps[number]
-        if step.op == "multiply":
-            for one, other in ((step.a, step.b), (step.b, step.a)):
-                by = self.table.steps[other]
-                if by.op == "constant" and by.a > 0:
-                    self._note(one, -(-bound // by.a))
+    def _is_tested(self, op: Operation) -> bool:
+        """True if the launch tests that a division's operands have room, and the divisor is > 0.
 
-    def least(self, number: int) -> int:
-        """Lower bound of a step."""
-        step = self.table.steps[number]
-        return max(self._bounds.get(number, UNKNOWN), self._least(step))
+        Numbers that a loop computes have more steps than those of the table.
+        """
+        if any(isinstance(value.owner, Block) and value.owner is not self.entry
+               for value in self.few.needed(op.operands[:1])):
+            return False
+        length = len(self.table.steps)
+        try:
+            a, b = (value_of(v, self.table) for v in op.operands)
+        except Unknown:
+            return False
+        finally:
+            self.table.shorten(length)
+        bits = 32 if op.results[0].type == i32 else 64
+        divided = any(Step(name, a, b, bits) in self.table.steps for name in DIVISIONS)
+        return max(a, b) < self.count and (divided or (constant_of(op.operands[1]) or 0) > 0)
 
-    def _least(self, step: Step) -> int:
-        if step.op == "constant":
-            return step.a
-        if step.op in ("program", "programs"):
-            return 0
-        if step.op in ("add", "multiply", "minimum", "maximum", *DIVISIONS):
-            a, b = self.least(step.a), self.least(step.b)
-            if step.op == "maximum":
-                return max(a, b)
-            if step.op == "minimum":
-                return min(a, b)
-            if step.op in DIVISIONS:
-                return 0 if a >= 0 else UNKNOWN
-            if a >= 0 and b >= 0:
-                return a + b if step.op == "add" else a * b
-        return UNKNOWN
+    def _has_few_programs(self, value: SSAValue) -> None:
+        """Add the condition that the program ids which a value depends on are small."""
+        most = self.table.constant(MOST_DIVIDED - 1)
+        for program in self.few.needed([value]):
+            if isinstance(program.owner, GetProgramIdOp):
+                self.table.require("at_least", most, value_of(program, self.table),
+                                   what="there are few enough programs")
 
-    def program_of(self, number: int) -> int | None:
-        """Program id that is an upper bound of a step, which is not negative."""
-        step = self.table.steps[number]
-        if step.op == "program":
-            return number
-        if step.op in DIVISIONS:
-            return self.program_of(step.a)
-        return None
+    def how(self, op: Operation) -> str:
+        """Form of a division: "small", "unsigned", or "" for none."""
+        left, right = op.operands
+        low, high = self.few.range(left)
+        if not self._is_tested(op):
+            return ""
+        if 0 <= low and high < MOST_DIVIDED and constant_of(right) is None:
+            self._has_few_programs(left)
+            return "small"
+        return "unsigned" if self.all.range(left)[0] >= 0 else ""
 
-    def multiple_of_program(self, number: int) -> tuple[int, int] | None:
-        """Program id and factor whose product bounds a step, which is not negative."""
-        step = self.table.steps[number]
-        if step.op == "multiply" and self.table.steps[step.b].op == "constant":
-            found = self.multiple_of_program(step.a)
-            return None if found is None else (found[0], found[1] * self.table.steps[step.b].a)
-        program = self.program_of(number)
-        return None if program is None else (program, 1)
-
-    def divides(self, a: int, b: int, bits: int = 32) -> bool:
-        """True if a step divides `a` by `b`, so that the conditions imply that `b` is positive."""
-        made = (Step(op, a, b, bits) for op in DIVISIONS)
-        return any(step in self.table.steps for step in made)
+    def fits_words(self, op: Operation) -> bool:
+        """True if the operands of a 64-bit division are not negative and fit 32 bits."""
+        (low, high), (_, most) = map(self.few.range, op.operands)
+        fits = low >= 0 and max(high, most) <= _MOST and self._is_tested(op)
+        if fits:
+            self._has_few_programs(op.operands[0])
+        return fits
 
 
-def _steps(op: Operation, bounds: StepBounds) -> tuple[int, int] | None:
-    """The steps of a division's operands, if the first one is not negative."""
-    length = len(bounds.table.steps)
-    try:
-        a, b = (value_of(v, bounds.table) for v in op.operands)
-    except Unknown:
-        return None
-    finally:
-        bounds.table.shorten(length)
-    return None if max(a, b) >= bounds.count or bounds.least(a) < 0 else (a, b)
-
-
-def _few_programs(bounds: StepBounds, program: int) -> None:
-    """Add the condition that program ids are small."""
-    most = bounds.table.constant(MOST_DIVIDED - 1)
-    bounds.table.require("at_least", most, program, what="there are few enough programs")
-
-
-def _fits_words(op: Operation, bounds: StepBounds) -> bool:
-    """True if the operands of a 64-bit division are not negative and fit 32 bits."""
-    found = _steps(op, bounds)
-    if found is None or not bounds.divides(*found, 64):
-        return False
-    divisor, multiple = bounds.table.steps[found[1]], bounds.multiple_of_program(found[0])
-    if (divisor.op, divisor.bits) != ("argument", 32) or multiple is None or (
-            not 0 < multiple[1] <= (1 << 31) // MOST_DIVIDED):
-        return False
-    _few_programs(bounds, multiple[0])
-    return True
+def _facts(assumed: Mapping[SSAValue, Range]) -> Facts:
+    return Facts(trusting=False, ideal=True, assumed=assumed)
 
 
 def _divide_words(op: Operation) -> None:
@@ -171,20 +167,3 @@ def _divide_words(op: Operation) -> None:
     wide = ExtSIOp(made.result, i64)
     Rewriter.replace_op(op, [left, right, made, wide])
 
-
-def _how(op: Operation, bounds: StepBounds) -> str:
-    """Form of a division: "small", "unsigned", or "" for none."""
-    found = _steps(op, bounds)
-    if found is None:
-        return ""
-    a, b = found
-    divisor = bounds.table.steps[b]
-    if divisor.op == "constant":
-        return "unsigned" if divisor.a > 0 else ""
-    if not bounds.divides(a, b):
-        return ""
-    program = bounds.program_of(a)
-    if program is None:
-        return "unsigned"
-    _few_programs(bounds, program)
-    return "small"
