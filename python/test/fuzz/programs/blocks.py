@@ -12,6 +12,8 @@ from .draw import Draw
 
 INTEGERS = ("int32", "int32", "int64", "int16", "int8")
 FLOATS = ("float32", "float16", "bfloat16")
+REACH = 20000
+"""Elements of memory that a load reaches over, from its begin."""
 HELPERS = '''@triton.jit
 def linear(a, b, c, d):
     return a * c, b * c + d
@@ -110,7 +112,9 @@ class Writer:
 
     def load(self, shape: tuple[int, ...] | None = None, dtype: str = "") -> Value:
         shape = shape or self.shape()
-        at, _ = self.offsets(shape, self.draw.some(0, 0, 1, 3, 8))
+        at, size = self.offsets(shape, self.draw.some(0, 0, 1, 3, 8))
+        if size > REACH:
+            at, _ = self.offsets(shape)
         begin = self.draw.some("0", "pid * 16", "n", "pid * n", "7")
         mask = self.draw.some("", "", f", mask=({at}) < n * 8, other={self.draw.some(0, 5)}",
                               f", mask=({at}) % 3 != 1, other=1",
@@ -325,7 +329,7 @@ class Writer:
             return self.put(f"tl.sort({name}, descending={self.draw.yes()})", shape, dtype)
         if kind == "topk" and shape[-1] > 1 and dtype != "int1":
             k = 1 << self.draw.randint(0, shape[-1].bit_length() - 1)
-            return self.put(f"tl.topk({name}, {k})", (*shape[:-1], k), dtype)
+            return self.put(f"tl.topk({name}, {k}).to(tl.{dtype})", (*shape[:-1], k), dtype)
         if kind == "flip":
             axis = self.draw.randrange(len(shape))
             return self.put(f"tl.flip({name}, {axis})", shape, dtype)
@@ -437,9 +441,9 @@ def kernel(x, y, bits, s, o, p, q, n, SPAN: tl.constexpr):
 {body}
 
 
-x = tensor(1, 20000, torch.int32, offset={draw.some(0, 1, 4)}, low=-40, high=60)[0]
-y = tensor(1, 20000, torch.float32, offset={draw.some(0, 0, 3)}, low=-60, high=60)[0] * 4
-bits = torch.rand(9000) < 0.6
+x = tensor(1, {REACH + 512}, torch.int32, offset={draw.some(0, 1, 4)}, low=-40, high=60)[0]
+y = tensor(1, {REACH + 512}, torch.float32, offset={draw.some(0, 0, 3)}, low=-60, high=60)[0] * 4
+bits = torch.rand({REACH + 512}) < 0.6
 s = torch.zeros({programs} * 16384, dtype=torch.int32)
 o, p, q = (torch.full(({programs} * {span} + 9000,), POISON, dtype=dtype)
            for dtype in (torch.int32, torch.float32, torch.int8))
