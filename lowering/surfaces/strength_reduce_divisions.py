@@ -37,7 +37,7 @@ from triton_xe.lowering.surfaces.launch_guards import value_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 DIVISIONS = ("divide", "remainder")
-_MOST = (1 << 31) - 1
+_MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -99,21 +99,26 @@ class _Known:
     """
 
     def __init__(self, function: FuncOp, table: Table) -> None:
+        self.table, self.count = table, len(table.steps)
         self.entry = function.body.blocks[0]
-        bounded: dict[SSAValue, Range] = {
-            self.entry.args[n]: (low, (1 << 63) - 1) for n, low in least_arguments(table).items()}
+        plain = _facts({})
+        self.tested = {op for op in all_of(function, arith.DivSIOp, arith.RemSIOp)
+                       if self._is_tested(op, plain)}
+        bounded: dict[SSAValue, Range] = {op.operands[1]: (1, _MOST_OF_ALL) for op in self.tested}
+        bounded |= {self.entry.args[n]: (low, _MOST_OF_ALL)
+                    for n, low in least_arguments(table).items()}
         programs = dict.fromkeys(
             [op.result for op in all_of(function, GetProgramIdOp)], (0, MOST_DIVIDED - 1))
-        self.table, self.count = table, len(table.steps)
         self.all, self.few = (_facts(assumed) for assumed in (bounded, bounded | programs))
 
-    def _is_tested(self, op: Operation) -> bool:
+    def _is_tested(self, op: Operation, facts: Facts) -> bool:
         """True if the launch tests that a division's operands have room, and the divisor is > 0.
 
         Numbers that a loop computes have more steps than those of the table.
         """
+        facts.range(op.operands[0])
         if any(isinstance(value.owner, Block) and value.owner is not self.entry
-               for value in self.few.needed(op.operands[:1])):
+               for value in facts.needed(op.operands[:1])):
             return False
         length = len(self.table.steps)
         try:
@@ -137,9 +142,9 @@ class _Known:
     def how(self, op: Operation) -> str:
         """Form of a division: "small", "unsigned", or "" for none."""
         left, right = op.operands
-        low, high = self.few.range(left)
-        if not self._is_tested(op):
+        if op not in self.tested:
             return ""
+        low, high = self.few.range(left)
         if 0 <= low and high < MOST_DIVIDED and constant_of(right) is None:
             self._has_few_programs(left)
             return "small"
@@ -148,7 +153,7 @@ class _Known:
     def fits_words(self, op: Operation) -> bool:
         """True if the operands of a 64-bit division are not negative and fit 32 bits."""
         (low, high), (_, most) = map(self.few.range, op.operands)
-        fits = low >= 0 and max(high, most) <= _MOST and self._is_tested(op)
+        fits = op in self.tested and low >= 0 and max(high, most) <= _MOST
         if fits:
             self._has_few_programs(op.operands[0])
         return fits
