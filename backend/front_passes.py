@@ -168,14 +168,11 @@ def _coalesced(module: Module) -> Module:
 
 def _without_batches(module: Module, warps: int) -> Module:
     """The module with products of matrices in place of products of few batches."""
-    batches = set(_BATCHES.findall(module.str_nodebug()))
-    if not batches:
+    if not _BATCHES.search(module.str_nodebug()):
         return module
-    from triton_xe.lowering.drop_unit_batches import without_unit_batches
-    from triton_xe.lowering.split_batches import without_batches
+    from triton_xe.lowering.peel_batches import without_batches
 
-    text = str(module)
-    made = without_unit_batches(text) if "1" in batches else without_batches(text, warps)
+    made = without_batches(str(module), warps)
     return module if made is None else _read(made, module.context)
 
 

@@ -1,17 +1,26 @@
-"""Products of a few batches become as many products of matrices.
+"""Batch dimensions of dots are peeled, so that products are those of matrices.
+
+A tensor with a batch of one loses that dimension:
+
+    %x = tt.expand_dims %m {axis = 0}   : MxK -> 1xMxK         %m itself
+    %y = tt.load %p                     : 1xKxN             -> tt.load %p    : KxN
+    tt.dot %x, %y, %c                   : 1xMxN                tt.dot %m, %y : MxN
+
+A tensor with a few batches becomes a list of its parts, one per index of the first dimension; a
+range becomes numbers:
 
     %x = tt.load %p : BxMxK         -> %x0 = tt.load %p0 : MxK, %x1 = tt.load %p1 : MxK, ...
     tt.dot %x, %y, %c : BxMxN       -> tt.dot %x0, %y0, %c0 : MxN, ...
 
-Only a product of matrices is computed from 2D block messages.  A tensor with batches becomes a list
-of its parts, one per index of the first dimension; a range becomes numbers.  This happens before
-tensors have layouts.  A function keeps its batches if one of its operations on them is not known
-here, or if a matrix is too small for all warps.
+Only a product of matrices is computed from 2D block messages.  This happens before tensors have
+layouts.  A function keeps its batches if one of its operations on them is not known here, or if a
+matrix of several is too small for all warps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
@@ -25,13 +34,15 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.text.writer import write_module
-from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import (
     AddPtrOp,
+    BitcastOp,
     BroadcastOp,
     DotOp,
     ExpandDimsOp,
     MakeRangeOp,
+    ReshapeOp,
     SplatOp,
     TransOp,
 )
@@ -39,12 +50,18 @@ from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.rewriting import all_of, functions, locate, put, values_below
+from triton_xe.lowering.rewriting import all_of, functions, locate, put, retype, values_below
 
 MOST_BATCHES = 8
 """Largest number of batches to split, because code grows with it."""
 TILE = SYSTOLIC_DEPTH * 16
 """Elements of the result of one DPAS."""
+_RETYPED = (
+    AddPtrOp, AtomicCASOp, AtomicRMWOp, BitcastOp, BroadcastOp, DotOp, LoadOp, SplatOp, StoreOp,
+    scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+)
+"""Operations that stay what they are when the shapes of their operands and results change."""
+_MOVED = (ExpandDimsOp, ReshapeOp, TransOp, ReduceOp)
 _COPIED = (AddPtrOp, BroadcastOp, ExpandDimsOp, MakeRangeOp, SplatOp, arith.ConstantOp)
 """Operations that may be repeated for the parts while other uses keep the original."""
 _ELEMENTWISE = ("arith.", "math.")
@@ -53,8 +70,119 @@ _ELEMENTWISE = ("arith.", "math.")
 def without_batches(ttir: str, warps: int) -> str | None:
     """The text of a module whose products of batches are those of matrices; None if unchanged."""
     module = import_ttgir(ttir)
-    changed = [split_batches(function, warps) for function in functions(module)]
+    changed = [drop_unit_batches(function) or split_batches(function, warps)
+               for function in functions(module)]
     return write_module(module, locations=True) if any(changed) else None
+
+
+def _peeled(kind: Attribute) -> Any:
+    """The type without its first dimension; that of an element if there is no other."""
+    assert isinstance(kind, TensorType)
+    shape = kind.get_shape()[1:]
+    return TensorType(kind.element_type, shape) if shape else kind.element_type
+
+
+def _numbered(op: Operation) -> dict[str, Attribute]:
+    """The properties of an operation, with the numbers that dimensions have without the first."""
+    if isinstance(op, TransOp):
+        order = [int(d) - 1 for d in op.order.get_values()[1:]]
+        return op.properties | {"order": DenseArrayBase.from_list(i32, order)}
+    if isinstance(op, (ReduceOp, ExpandDimsOp)):
+        return op.properties | {"axis": IntegerAttr(op.axis.value.data - 1, i32)}
+    return dict(op.properties)
+
+
+# -- a batch of one --------------------------------------------------------------------------------
+
+
+def drop_unit_batches(function: Operation) -> bool:
+    """Drop the batches of a function; False, and nothing changed, if that is not possible."""
+    batches = [v for v in values_below(function) if _is_batch(v)]
+    dots = all_of(function, DotOp)
+    if not any(_is_batch(dot.d) for dot in dots) or not all(map(_is_known, _users(batches))):
+        return False
+    moved = [op for op in all_of(function, *_MOVED) if any(
+        _is_batch(v) for v in (*op.operands, *op.results))]
+    for value in batches:
+        retype(value, _peeled(value.type))
+    for op in moved:
+        _move(op)
+    return True
+
+
+def _is_batch(value: SSAValue) -> bool:
+    shape = shape_of(value)
+    return len(shape) == 3 and shape[0] == 1
+
+
+def _users(values: Sequence[SSAValue]) -> Iterator[Operation]:
+    """The operations that make or use values; of an argument the operation with its block."""
+    for value in values:
+        maker = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+        assert maker is not None
+        yield maker
+        for use in value.uses:
+            yield use.operation
+
+
+def _is_known(op: Operation) -> bool:
+    if any(len(shape_of(v)) > 3 for v in (*op.operands, *op.results)):
+        return False
+    if isinstance(op, TransOp):
+        return int(op.order.get_values()[0]) == 0
+    if isinstance(op, ReduceOp):
+        return len(op.operands) == 1
+    return isinstance(op, (*_RETYPED, *_MOVED)) or op.name.startswith(
+        (*_ELEMENTWISE, "tt.fp_to_fp", "tt.precise_", "tt.clampf"))
+
+
+def _move(op: Operation) -> None:
+    """Make an operation that moves elements fit its operand and result, as they are now."""
+    (source,), (result,) = op.operands, op.results
+    if isinstance(op, TransOp):
+        op.properties.update(_numbered(op))
+    elif isinstance(op, ReduceOp):
+        _move_reduction(op)
+    elif shape_of(source) == shape_of(result):
+        Rewriter.replace_op(op, [], [source])
+    else:
+        _replace(op, _reshaped(source, result.type))
+
+
+def _move_reduction(op: ReduceOp) -> None:
+    (result,) = op.results
+    if op.axis.value.data == 0:
+        Rewriter.replace_op(op, [], [op.operands[0]])
+        return
+    kind = result.type
+    op.properties.update(_numbered(op))
+    retype(result, _peeled(kind))
+    (result,), users = op.results, list(op.results[0].uses)
+    again = ExpandDimsOp.build(operands=[result], result_types=[kind],
+                               properties={"axis": IntegerAttr(0, i32)})
+    locate(op, again)
+    Rewriter.insert_op(again, InsertPoint.after(op))
+    for use in users:
+        use.operation.operands[use.index] = again.results[0]
+
+
+def _reshaped(source: SSAValue, kind: Attribute) -> Operation:
+    """1xK as Kx1, from K where that is known; any other shape by a reshape."""
+    row = source.owner
+    assert isinstance(kind, TensorType)
+    if isinstance(row, ExpandDimsOp) and row.axis.value.data == 0 and (
+            kind.get_shape() == (*shape_of(row.src), 1)):
+        return ExpandDimsOp.build(operands=[row.src], result_types=[kind],
+                                  properties={"axis": IntegerAttr(len(shape_of(row.src)), i32)})
+    return ReshapeOp.build(operands=[source], result_types=[kind])
+
+
+def _replace(op: Operation, made: Operation) -> None:
+    locate(op, made)
+    Rewriter.replace_op(op, made)
+
+
+# -- several batches -------------------------------------------------------------------------------
 
 
 def split_batches(function: Operation, warps: int) -> bool:
@@ -170,12 +298,6 @@ def _has_scalar_form(op: Operation) -> bool:
         op.name.startswith("arith."))
 
 
-def _part_type(kind: Attribute) -> Attribute:
-    assert isinstance(kind, TensorType)
-    shape = kind.get_shape()[1:]
-    return TensorType(kind.element_type, shape) if shape else kind.element_type
-
-
 class _Parts:
     """Writes the parts of split tensors, in the order of the function."""
 
@@ -212,7 +334,7 @@ class _Parts:
         block = loop.body.block
         for arg in list(block.args[1:]):
             if arg in self._split:
-                kind, count = _part_type(arg.type), shape_of(arg)[0]
+                kind, count = _peeled(arg.type), shape_of(arg)[0]
                 self._parts[arg] = [block.insert_arg(kind, arg.index + 1 + i) for i in range(count)]
         made = scf.ForOp(loop.lb, loop.ub, loop.step, self._expanded(loop.iter_args),
                          loop.detach_region(0))
@@ -259,7 +381,7 @@ class _Parts:
         return put(made, at)
 
     def _constant(self, op: arith.ConstantOp, at: InsertPoint) -> SSAValue:
-        held, kind = op.value, _part_type(op.result.type)
+        held, kind = op.value, _peeled(op.result.type)
         assert isinstance(held, DenseIntOrFPElementsAttr)
         value = (DenseIntOrFPElementsAttr(kind, held.data) if isinstance(kind, TensorType)
                  else next(iter(held.get_attrs())))
@@ -270,7 +392,7 @@ class _Parts:
         self, op: Operation, scalar: SSAValue, whole: SSAValue, at: InsertPoint
     ) -> SSAValue:
         """A scalar as a part of a tensor."""
-        kind = _part_type(whole.type)
+        kind = _peeled(whole.type)
         if not isinstance(kind, TensorType):
             return scalar
         return self._put(op, SplatOp.build(operands=[scalar], result_types=[kind]), at)
@@ -279,28 +401,20 @@ class _Parts:
         self, op: BroadcastOp | ExpandDimsOp, part: SSAValue, at: InsertPoint
     ) -> SSAValue:
         """A part with more elements, or another dimension; a splat is one of its scalar."""
-        kind = _part_type(op.result.type)
+        kind = _peeled(op.result.type)
         if part.type == kind:
             return part
         if isinstance(part.owner, SplatOp):
             return self._spread(op, part.owner.src, op.result, at)
         if not isinstance(part.type, TensorType):
             return self._spread(op, part, op.result, at)
-        given = {"axis": IntegerAttr(op.axis.value.data - 1, i32)} if isinstance(
-            op, ExpandDimsOp) else {}
         return self._put(op, type(op).build(
-            operands=[part], result_types=[kind], properties=given), at)
+            operands=[part], result_types=[kind], properties=_numbered(op)), at)
 
     def _cloned(self, op: Operation, index: int) -> Operation:
         """The operation on part `index` of its tensors."""
         operands = [self._parts[v][index] if v in self._split else v for v in op.operands]
-        properties = dict(op.properties)
-        if isinstance(op, TransOp):
-            order = [int(d) - 1 for d in op.order.get_values()[1:]]
-            properties["order"] = DenseArrayBase.from_list(i32, order)
-        elif isinstance(op, ReduceOp):
-            properties["axis"] = IntegerAttr(op.axis.value.data - 1, i32)
         return type(op).create(
-            operands=operands, result_types=[_part_type(r.type) for r in op.results],
-            properties=properties, attributes=dict(op.attributes),
+            operands=operands, result_types=[_peeled(r.type) for r in op.results],
+            properties=_numbered(op), attributes=dict(op.attributes),
             regions=[r.clone() for r in op.regions])
