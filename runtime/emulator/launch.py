@@ -29,7 +29,7 @@ QUANTUM = 2000
 LIMIT = 1 << 36
 _ROUNDED_REGISTERS = 3
 """Most registers by which IGC rounds up one message that loads several spilled ones: 3 to 4, 5 to 8
-(visa, SpillCleanup.cpp: `coalesceFills`).  It may reach behind the end of scratch memory."""
+(visa, SpillCleanup.cpp: `coalesceFills`).  It may reach past the end of scratch memory."""
 Order = None | str | Sequence[int]
 
 

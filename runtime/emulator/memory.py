@@ -187,7 +187,7 @@ def local_addresses(addresses: Array) -> Array:
 class Banked:
     """Memory with one bank of `size` bytes for each owner (work-group or thread).
 
-    A read may reach `overrun` bytes behind the bank's end, which are undefined.
+    A read may reach `overrun` bytes past the bank's end, which are undefined.
     """
 
     def __init__(

@@ -103,6 +103,20 @@ class Program:
         """Program counter -> `file:line` in the kernel's source (`source_lines`), if known."""
         return self.find_lines()
 
+    def following(self, number: int) -> list[int]:
+        """Positions of the possible successors of an instruction."""
+        instruction = self.instructions[number]
+        if instruction.is_end or number + 1 == len(self.instructions):
+            return []
+        targets = self.targets(number)
+        always = instruction.op == "jmpi" and instruction.predicate is None
+        return targets if always and targets else [number + 1, *targets]
+
+    def targets(self, number: int) -> list[int]:
+        """Positions that an instruction names as labels."""
+        places = (self.labels.get(each.target, -1) for each in self.instructions[number].sources)
+        return [self.index[pc] for pc in places if pc in self.index]
+
     @property
     def steps(self) -> list[Step]:
         """The functions of the instructions; one without definition raises when it runs."""

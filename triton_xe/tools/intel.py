@@ -23,6 +23,7 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator.kernel_info import kernel_info
 from triton_xe.runtime.emulator.listing import source_lines
 from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.emulator.undefined_registers import lost_value
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
 from triton_xe.runtime.ocloc import (
     INSTALL_HINT as INSTALL_HINT,
@@ -48,7 +49,6 @@ from triton_xe.runtime.ocloc import (
     toolchain_root as toolchain_root,
 )
 from triton_xe.tools.native_figures import KernelFigures, figures
-from triton_xe.tools.undefined_registers import payload, undefined_reads
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,8 @@ def _check_registers(made: CompiledKernel, kernel: str) -> str:
         program = made.program_of(kernel)
     except DeviceError as error:
         return f"the registers of {kernel} were not checked: {error}"
-    inputs = payload(kernel_info(made.binary, kernel), program.grf_bytes)
-    if lost := undefined_reads(program, inputs):
-        raise IntelCompilerError(
-            f"Intel's compiler lost a value of kernel {kernel} for {made.device} without a word: "
-            f"its code {lost[0]}", made.log)
+    if lost := lost_value(program, kernel_info(made.binary, kernel)):
+        raise IntelCompilerError(lost, made.log)
     return ""
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, fields
 from triton_xe.runtime.emulator.branches import BRANCHES
 from triton_xe.runtime.emulator.dpas import is_dummy
 from triton_xe.runtime.emulator.instruction import Instruction
-from triton_xe.runtime.emulator.messages.hdc import is_scratch as is_hdc_scratch
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, field
+from triton_xe.runtime.emulator.messages.send import descriptor, is_message, is_scratch
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import FLOATS
 from triton_xe.runtime.level_zero.zebin import KernelFacts
@@ -94,7 +94,7 @@ def common_path(program: Program) -> LoopFigures | None:
         return None
     best, after = {len(code): (0, 0)}, {}
     for number in reversed(range(len(code))):
-        after[number] = max(following(program, number) or [len(code)], key=best.__getitem__)
+        after[number] = max(program.following(number) or [len(code)], key=best.__getitem__)
         messages, saved = best[after[number]]
         best[number] = (messages + (pipe(code[number]) == "messages"),
                         saved - is_issued(code[number]))
@@ -116,25 +116,10 @@ def hot_and_rest(program: Program) -> tuple[Sequence[Instruction], Sequence[Inst
 # -- control flow ---------------------------------------------------------------------------------
 
 
-def following(program: Program, number: int) -> list[int]:
-    """Positions of the possible successors of an instruction."""
-    instruction = program.instructions[number]
-    if instruction.is_end or number + 1 == len(program.instructions):
-        return []
-    targets = _targets(program, instruction)
-    always = instruction.op == "jmpi" and instruction.predicate is None
-    return targets if always and targets else [number + 1, *targets]
-
-
-def _targets(program: Program, instruction: Instruction) -> list[int]:
-    places = (program.labels.get(each.target, -1) for each in instruction.sources)
-    return [program.index[pc] for pc in places if pc in program.index]
-
-
 def _loops(program: Program) -> list[tuple[int, int]]:
     """Ranges of positions (first, last) from each branch target to the last branch back to it."""
-    return sorted({target: number for number, instruction in enumerate(program.instructions)
-                   for target in _targets(program, instruction) if target <= number}.items())
+    return sorted({target: number for number in range(len(program.instructions))
+                   for target in program.targets(number) if target <= number}.items())
 
 
 def _part(program: Program, ends: tuple[int, int]) -> Sequence[Instruction]:
@@ -170,10 +155,6 @@ def is_issued(instruction: Instruction) -> bool:
     return instruction.op not in ("sync", "nop") or instruction.subop == "bar"
 
 
-def is_message(instruction: Instruction) -> bool:
-    return instruction.op.startswith("send")
-
-
 def pipe(instruction: Instruction) -> str:
     """The pipe of the time model that it occupies; empty if it costs nothing."""
     if is_product(instruction):
@@ -186,19 +167,6 @@ def pipe(instruction: Instruction) -> str:
         return "maths"
     target = instruction.destination
     return "fp" if target is not None and target.type in FLOATS else "integer"
-
-
-def is_scratch(instruction: Instruction) -> bool:
-    """True for a message to the scratch memory of the thread, where registers are spilled."""
-    if not is_message(instruction):
-        return False
-    return instruction.sources[0].surface == "ss" or (
-        instruction.subop == "dc0" and is_hdc_scratch(_descriptor(instruction)))
-
-
-def _descriptor(instruction: Instruction) -> int:
-    """The descriptor of a message; 0 if a register has it."""
-    return int(instruction.sources[-1].value or "0", 0)
 
 
 def _count(instructions: Sequence[Instruction]) -> LoopFigures:
@@ -228,7 +196,7 @@ def _message_kind(instruction: Instruction) -> str:
         return "fills" if has_result else "spills"
     if instruction.subop not in UNITS:
         return ""
-    operation = OPERATIONS.get(field(_descriptor(instruction), "op"), "")
+    operation = OPERATIONS.get(field(descriptor(instruction), "op"), "")
     if instruction.subop == "slm" and operation != "fence":
         return "slm"
     if operation.startswith("load") and not has_result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from python.test.emulator import rows
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import MemoryBlock
 from triton_xe.runtime.emulator import device as emulated
@@ -172,6 +174,21 @@ def test_code_that_intels_compiler_must_not_be_left_to_choose(
 
 
 @pytest.mark.intel_compiler
+def test_code_that_reads_a_register_that_nothing_wrote_is_refused(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = rows.compiled("add", "bmg")
+    text = iga.disassemble("bmg", kernel.program.code)
+    lost = re.sub(r"(\badd \(16\|M0\) +r\d+\.0<1>:f +)r\d+", r"\1r120", text, count=1)
+    code = iga.assemble("bmg", lost)
+    binary = kernel.binary.replace(kernel.program.code[: len(code)], code)
+    assert binary != kernel.binary
+    monkeypatch.setattr(emulated.ocloc, "native_binary", lambda *module: binary)
+    loaded = emulated.EmulatedDevice("bmg").load(kernel.spirv, kernel.name)
+    with pytest.raises(Fault, match=r"kernel .* for bmg.*reads r120, which nothing wrote: add at"):
+        _ = loaded.native
+
+
 def test_checks_are_left_to_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from python.test.emulator import rows
 from triton_xe.errors import DeviceError, XeError
 from triton_xe.runtime.emulator import Program, iga
 from triton_xe.runtime.emulator.kernel_info import kernel_info
-from triton_xe.tools.undefined_registers import payload, undefined_reads
+from triton_xe.runtime.emulator.undefined_registers import lost_value
 
 pytestmark = pytest.mark.intel_compiler
 KERNELS = ("add, n odd", "prefix sum", "argmax", "rotary embedding", "row sum", "softmax fp16",
@@ -114,8 +114,7 @@ def verdict(row, device, program):
             return "differs"
     if program.missing_waits:
         return "missing wait"
-    info = kernel_info(kernel.binary, program.name)
-    return "unwritten" if undefined_reads(program, payload(info, program.grf_bytes)) else "same"
+    return "unwritten" if lost_value(program, kernel_info(kernel.binary, program.name)) else "same"
 
 
 NOT_NOTICED = {"same", "waits for a register", "prefetch or signal", "fence"}

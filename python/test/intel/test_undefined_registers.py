@@ -9,7 +9,7 @@ import pytest
 
 from python.test.emulator.assembled import program
 from python.test.emulator.test_lsc import descriptor
-from triton_xe.tools.undefined_registers import UndefinedRead, undefined_reads
+from triton_xe.runtime.emulator.undefined_registers import UndefinedRead, undefined_reads
 
 pytestmark = pytest.mark.intel_compiler
 INPUTS = (1 << 3 * 64) - 1

@@ -26,14 +26,14 @@ _BLOCK_BYTES = {0: 16, 1: 16, 2: 32, 3: 64, 4: 128}
 _STATELESS = (253, 255)
 
 
-def is_scratch(descriptor: int) -> bool:
+def is_scratch_block(descriptor: int) -> bool:
     """True for a block of the thread's scratch memory."""
     return bool(descriptor >> _SCRATCH_BIT & 1)
 
 
 def hdc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
     """The function that executes a `send.dc0`."""
-    if is_scratch(descriptor):
+    if is_scratch_block(descriptor):
         return _scratch(instruction, descriptor, grf_bytes)
     if descriptor >> 14 & 31 == _ALIGNED_READ and descriptor & 255 in _STATELESS:
         return _block_read(instruction, descriptor, grf_bytes)

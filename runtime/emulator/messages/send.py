@@ -14,7 +14,7 @@ from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.messages.atomics import atomic
 from triton_xe.runtime.emulator.messages.block_2d import block_2d
 from triton_xe.runtime.emulator.messages.gateway import gateway
-from triton_xe.runtime.emulator.messages.hdc import hdc
+from triton_xe.runtime.emulator.messages.hdc import hdc, is_scratch_block
 from triton_xe.runtime.emulator.messages.lsc import UNITS, Lsc, access, lsc
 from triton_xe.runtime.emulator.registers import (
     SCALARS,
@@ -29,13 +29,30 @@ _PITCH_MULTIPLE: Mapping[bool, int] = {True: 16, False: 8}
 multiples of 8 bytes."""
 
 
+def is_message(instruction: Instruction) -> bool:
+    return instruction.op.startswith("send")
+
+
+def is_scratch(instruction: Instruction) -> bool:
+    """True for a message to the scratch memory of the thread, where registers are spilled."""
+    if not is_message(instruction):
+        return False
+    return instruction.sources[0].surface == "ss" or (
+        instruction.subop == "dc0" and is_scratch_block(descriptor(instruction)))
+
+
+def descriptor(instruction: Instruction) -> int:
+    """The descriptor of a message; 0 if a register has it."""
+    return int(instruction.sources[-1].value or "0", 0)
+
+
 def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
     """The function that executes a message; `UnsupportedError` names one without definition."""
-    descriptor = instruction.sources[3]
-    if descriptor.kind != "immediate":
+    described = instruction.sources[3]
+    if described.kind != "immediate":
         raise UnsupportedError(f"send.{instruction.subop} with its descriptor in a register has "
                                "no definition here")
-    number = int(descriptor.value, 0)
+    number = int(described.value, 0)
     if instruction.subop == "gtwy":
         return gateway(instruction, number, grf_bytes)
     if instruction.subop == "dc0":

@@ -16,9 +16,9 @@ from triton_xe.runtime.emulator.footprints import GENERAL, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
 from triton_xe.runtime.emulator.messages.lsc import UNITS
+from triton_xe.runtime.emulator.messages.send import is_message, is_scratch
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import FLOATS
-from triton_xe.tools.native_figures import following, is_message, is_scratch
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ def payload(info: KernelInfo, grf_bytes: int) -> int:
     return (1 << (1 + ids) * grf_bytes + info.inline_bytes) - 1
 
 
+def lost_value(program: Program, info: KernelInfo) -> str:
+    """The first read of a register that nothing wrote, as a sentence; "" if there is none."""
+    found = undefined_reads(program, payload(info, program.grf_bytes))
+    return "" if not found else (
+        f"Intel's compiler lost a value of kernel {program.name} for {program.device} without a "
+        f"word: its code {found[0]}")
+
+
 def undefined_reads(program: Program, inputs: int) -> list[UndefinedRead]:
     """Reads of registers that neither `inputs` (`payload`) nor an instruction wrote, in order.
 
@@ -82,7 +90,7 @@ def _written(program: Program, effects: Sequence[_Effect], inputs: int) -> Mappi
             if number not in found:
                 continue
             after = effect.after(found[number])
-            for later in following(program, number):
+            for later in program.following(number):
                 is_new = later not in found or after & ~found[later] != 0
                 found[later] = found.get(later, 0) | after
                 is_stable = is_stable and not (is_new and later <= number)
