@@ -102,19 +102,26 @@ def _array(kind: str, name: str, rng: np.random.Generator) -> np.ndarray:
     return values.astype({"fp16": np.float16, "fp32": np.float32}[kind])
 
 
+def native_launch(
+    kernel: Compiled, given: list[Any], program: Program | None = None
+) -> tuple[Launch, list[Any]]:
+    """A launch of native code on memory of its own, and its arguments: addresses and numbers."""
+    space = AddressSpace()
+    passed = [space.put(v) if isinstance(v, np.ndarray) else v for v in given]
+    return Launch.from_zebin(
+        program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed), passed
+
+
 def run_native(
     kernel: Compiled, given: list[Any], order: Any = None, program: Program | None = None,
     watch: bool = False, **limits: Any,
 ) -> tuple[list[np.ndarray], Launch]:
     """The arrays after a launch on native code; `watch` also notes its prefetches."""
-    space = AddressSpace()
-    passed = [space.put(v) if isinstance(v, np.ndarray) else v for v in given]
-    launch = Launch.from_zebin(
-        program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed)
+    launch, passed = native_launch(kernel, given, program)
     if watch:
         launch.watch_prefetches()
     launch.check_waits().run(order, **limits)
-    return [space.get(at, value.dtype, value.shape)
+    return [launch.space.get(at, value.dtype, value.shape)
             for at, value in zip(passed, given, strict=True)
             if isinstance(value, np.ndarray)], launch
 
