@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import struct as packing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from triton_xe.llvm.types import I1, Type, pointer, vector
@@ -203,9 +204,7 @@ class Instruction:
 
     def of(self, operands: list[Operand]) -> Instruction:
         """Copy the operation onto other operands, faster than `dataclasses.replace`."""
-        made = object.__new__(Instruction)
-        for name in _FIELDS:
-            setattr(made, name, getattr(self, name))
+        made = Instruction(*_FIELDS(self))
         made.operands = operands
         return made
 
@@ -215,7 +214,7 @@ class Instruction:
         return self.opcode not in _IMPURE
 
 
-_FIELDS = tuple(x.name for x in fields(Instruction))
+_FIELDS = attrgetter(*(x.name for x in fields(Instruction)))
 _IMPURE = frozenset(
     "load store call cmpxchg atomicrmw fence br switch ret unreachable cold".split())
 BINARY = frozenset(
@@ -256,7 +255,7 @@ def substitute(blocks: Sequence[Block], values: Mapping[str, Operand]) -> None:
     for block in blocks:
         for k, i in enumerate(block.instructions):
             if any(name in values for name in i.locals()):
-                block.instructions[k] = replace(i, operands=[final(o) for o in i.operands])
+                block.instructions[k] = i.of([final(o) for o in i.operands])
 
 
 @dataclass
