@@ -61,12 +61,11 @@ def _lines(size: int) -> int:
 
 def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
     """First and last step of each value, numbered over all blocks."""
-    lives: dict[str, tuple[int, int]] = {}
+    first, last = dict[str, int](), dict[str, int]()
 
     def lengthen(names: Iterable[str], at: int) -> None:
-        for name in names:
-            first, last = lives.get(name, (at, at))
-            lives[name] = min(first, at), max(last, at)
+        first.update({name: at for name in names if name not in first})
+        last.update(dict.fromkeys(names, at))
 
     incoming, outgoing = _needed(paths)
     at = 0
@@ -78,7 +77,7 @@ def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
         at += 1
         lengthen(outgoing[path.label], at)
         at += 1
-    return lives
+    return {name: (at, last[name]) for name, at in first.items()}
 
 
 def _needed(paths: Sequence[Path]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -103,7 +102,7 @@ def _needed(paths: Sequence[Path]) -> tuple[dict[str, set[str]], dict[str, set[s
         for other in before[label]:
             added = new - outgoing[other]
             outgoing[other] |= added
-            added -= made[other] | incoming[other]
+            added = added - made[other] - incoming[other]
             if added:
                 incoming[other] |= added
                 todo.append((other, added))
