@@ -40,8 +40,10 @@ class HostCosts:
             return self._masked(i)
         if i.opcode in ("extractelement", "insertelement"):
             return 1
-        widest = max([self.registers(t) for t in (i.type, *[o.type for o in i.operands])
-                      if t.kind == "vec"], default=1)
+        widest = self.registers(i.type)
+        for operand in i.operands:
+            if operand.type.kind == "vec":
+                widest = max(widest, self.registers(operand.type))
         if i.opcode == "shufflevector" and not (is_slice(i) or is_splat(i)):
             return self.registers(i.type) * min(_PER_SOURCE, widest)
         return widest + self.functions.get(i.callee, 0)
