@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -21,30 +22,41 @@ def every_case(
 
 
 def covering_cases(
-    factors: Mapping[str, Sequence[Hashable]], allowed: Callable[[Case], bool], strength: int = 2
+    factors: Mapping[str, Sequence[Hashable]], allowed: Callable[[Case], bool], strength: int = 2,
+    in_turns: bool = False,
 ) -> list[Case]:
     """A small selection of `every_case` in which each pair of values that can meet does meet.
 
     `strength` is how many values meet: with 1, each value is in some case.  Greedy and
-    deterministic: the case with the most new pairs is taken next, the first on a tie.
+    deterministic: the case with the most new pairs is taken next, the first on a tie.  With
+    `in_turns`, a tie goes to the case whose values are in the fewest cases so far.
     """
     cases = every_case(factors, allowed)
     pairs = [frozenset(combinations(case.items(), strength)) for case in cases]
     missing = set().union(*pairs)
     chosen: list[Case] = []
+    uses: Counter[tuple[str, Hashable]] = Counter()
+
+    def worth(i: int) -> tuple[int, int]:
+        used = sum(uses[item] for item in cases[i].items()) if in_turns else 0
+        return len(missing & pairs[i]), -used
+
     while missing:
-        best = max(range(len(cases)), key=lambda i: len(missing & pairs[i]))
+        best = max(range(len(cases)), key=worth)
         chosen.append(cases[best])
+        uses.update(cases[best].items())
         missing -= pairs[best]
     return chosen
 
 
-def settings(*, strength: int = 2, **factors: Sequence[Hashable]) -> tuple[str, list[Any]]:
+def settings(
+    *, strength: int = 2, in_turns: bool = False, **factors: Sequence[Hashable]
+) -> tuple[str, list[Any]]:
     """Arguments of `parametrize` for the product of the values; only a covering selection is quick.
 
     The other cases have the mark `slow`.
     """
-    quick = covering_cases(factors, lambda case: True, strength)
+    quick = covering_cases(factors, lambda case: True, strength, in_turns)
     return ",".join(factors), [
         pytest.param(*case.values(), marks=() if case in quick else pytest.mark.slow)
         for case in every_case(factors, lambda case: True)]

@@ -34,3 +34,8 @@ def test_only_a_selection_of_settings_is_quick():
     quick = [case.values for case in cases if not case.marks]
     assert len(quick) == 3
     assert [set(values) for values in zip(*quick, strict=True)] == [{1, 2, 3}, set("xyz"), {0, 1}]
+
+
+def test_a_selection_of_each_value_has_all_of_them_in_turns():
+    cases = covering_cases({"a": range(6), "b": (0, 1)}, lambda case: True, 1, in_turns=True)
+    assert [case["b"] for case in cases] == [0, 1] * 3

@@ -77,8 +77,9 @@ def narrowed_product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: t
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], tl.dot(a.to(tl.int8), b.to(tl.int8)))
 
 
-@pytest.mark.parametrize("kind", ["int16", "int32", "int64", "float32"])
-@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize(*settings(
+    kind=("int16", "int32", "int64", "float32"), offset=(0, 1), strength=1,
+    in_turns=True))
 def test_factors_become_narrower_after_a_transposed_load(kind, offset):
     """Fragments of 32 values that are no run of a message: too long for a vector of 16."""
     m, n, k = 32, 64, 32

@@ -25,7 +25,7 @@ ORDERS = {
     "torch updated": [("install", "torch==2.11.0+xpu"), ("install", XE), ("install", XPU)],
     "stock removed": [("install", XE), ("uninstall", "-y", "triton")],
 }
-QUICK = ("torch first", "both at once", "rival removed", "older torch", "stock removed")
+QUICK = ("torch first", "rival removed", "older torch", "stock removed")
 """The others end as one of these, in another order, and run with --full."""
 
 

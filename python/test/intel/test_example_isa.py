@@ -21,6 +21,7 @@ from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
+from python.test.gemm.pairwise import settings
 from triton_xe.tools import intel
 from triton_xe.tools.native_figures import common_path
 
@@ -77,9 +78,9 @@ def built(name: str, device: str) -> intel.CompiledKernel:
     return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
-@pytest.mark.parametrize("device", ["bmg", "pvc", *(
-    pytest.param(device, marks=pytest.mark.slow) for device in ("lnl", "ptl"))])
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(*settings(
+    name=tuple(EXAMPLES), device=("bmg", "pvc", "lnl", "ptl"), strength=1,
+    in_turns=True))
 def test_every_example_compiles(name: str, device: str) -> None:
     facts = built(name, device).facts
     assert facts.simd_size == 16

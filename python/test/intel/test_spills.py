@@ -62,10 +62,10 @@ def test_a_product_of_any_surface_does_not_spill(
 @pytest.mark.parametrize(("row", "device"), [
     ("gemm tf32 32", "bmg"),
     ("attention causal", "bmg"),
-    ("attention causal", "pvc"),
+    pytest.param("attention causal", "pvc", marks=pytest.mark.slow),
     ("attention backward", "ptl"),
     ("attention backward 128", "bmg"),
-    ("attention backward 128", "pvc"),
+    pytest.param("attention backward 128", "pvc", marks=pytest.mark.slow),
     ("attention window", "pvc"),
     ("attention window 128", "bmg"),
     ("layer norm gradient fp16", "bmg"),

@@ -67,8 +67,9 @@ FLOAT_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", FLOAT_CASES)
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(*settings(
+    name=tuple(FLOAT_CASES), transposed=(False, True), strength=1,
+    in_turns=True))
 def test_floats_use_the_matrix_unit(name, transposed):
     dtype, precision, bound = FLOAT_CASES[name]
     off, kernel = multiply(dtype, (32, 32, 64), precision, transposed=transposed)
@@ -280,8 +281,9 @@ def columns_times_rows(x, c):
     tl.store(c + k[:, None] * 32 + k[None, :], tl.dot(tl.trans(v), v, input_precision="tf32"))
 
 
-@pytest.mark.parametrize("warps", [1, 8])
-@pytest.mark.parametrize("loaded", ["int8", "int16", "float16", "float8_e5m2", "float32"])
+@pytest.mark.parametrize(*settings(
+    warps=(8, 1), loaded=("int8", "int16", "float16", "float8_e5m2", "float32"), strength=1,
+    in_turns=True))
 def test_columns_of_narrow_types_are_operands_of_wide_ones(loaded, warps):
     x = torch.randint(-8, 8, (16, 32)).to(getattr(torch, loaded))
     c = torch.empty(32, 32, device="xpu")

@@ -5,6 +5,8 @@ import pytest
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
+
 
 @triton.jit
 def nested(x, o, low, n, m, STEP: tl.constexpr, INNER: tl.constexpr, N: tl.constexpr):
@@ -42,8 +44,8 @@ BOUNDS = [(0, 4, 7), (0, 5, 1), (0, 0, 3), (0, 1, 0), (0, 7, 9), (-9, 4, 5), (-9
           (3, -5, 4), (-4, 5, -3)]
 
 
-@pytest.mark.parametrize("sanitize", [False, True])
-@pytest.mark.parametrize("steps", [(2, 3), (1, 4), (5, 1), (3, 2)])
+@pytest.mark.parametrize(*settings(
+    sanitize=(False, True), steps=((2, 3), (1, 4), (5, 1), (3, 2)), strength=1, in_turns=True))
 def test_any_bounds_run_as_many_steps(steps, sanitize):
     x = np.arange(64, dtype=np.int32)
     for low, n, m in BOUNDS:

@@ -1,6 +1,7 @@
 """Imports point one way, rooms say where to begin, and nothing is imported before it is needed."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -24,6 +25,11 @@ ROWS = (
 )
 STRANGERS = {("runtime", "lowering"), ("runtime", "dialects")}
 ROOMS = sorted({ROOT / "lowering", *(f.parent for f in (ROOT / "lowering").rglob("*.py"))})
+
+
+@functools.cache
+def parsed(file):
+    return ast.parse(file.read_text())
 
 
 def sources():
@@ -56,7 +62,7 @@ def row_of(package):
 def wrong_imports():
     for name, file in sources():
         here = package_of(name)
-        for module in imported(ast.parse(file.read_text())):
+        for module in imported(parsed(file)):
             if module == "triton_xe" or not (
                 module.startswith("triton_xe.") or row_of(module) is not None
             ):
@@ -81,7 +87,7 @@ def reaching_into_the_simulator():
     room = "runtime.simulator."
     for name, file in (*sources(), *(
             (f"benchmarks.{file.stem}", file) for file in (ROOT / "benchmarks").glob("*.py"))):
-        for module in imported(ast.parse(file.read_text())):
+        for module in imported(parsed(file)):
             inner = module.removeprefix("triton_xe.")
             is_inside = inner == room[:-1] or inner.startswith(room)
             if is_inside and inner != f"{room}interface" and not name.startswith(room):
@@ -100,7 +106,7 @@ def dependencies():
     modules = {name.removesuffix(".__init__"): file for name, file in sources()}
     for name, file in modules.items():
         found = set()
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("triton_xe"):
                 package = node.module.removeprefix("triton_xe").lstrip(".")
                 for alias in node.names:

@@ -78,8 +78,8 @@ NARROW = {"dg2", "arl-h"}
 
 
 @pytest.mark.parametrize("target", [
-    "pvc", "bmg", "ptl", "dg2",
-    *(pytest.param(other, marks=pytest.mark.slow) for other in ("lnl", "arl-h"))])
+    "pvc", "bmg", "dg2",
+    *(pytest.param(other, marks=pytest.mark.slow) for other in ("lnl", "ptl", "arl-h"))])
 def test_the_instructions_are_there(target):
     if (reason := intel.available()) is not None:
         pytest.skip(reason)

@@ -12,7 +12,7 @@ from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
 
-@pytest.mark.parametrize("device", ["bmg", "dg2"])
+@pytest.mark.parametrize("device", ["bmg", pytest.param("dg2", marks=pytest.mark.slow)])
 def test_products_of_several_sizes_are_a_guess(device):
     row = replace(ROWS["grouped"], constants={"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32})
     kernel = compile(row.source(), target=GPUTarget("xpu", device, 16), options={"num_warps": 4})

@@ -334,14 +334,18 @@ def random_programs(seed: int) -> list[list[Step]]:
             return programs
 
 
-@pytest.mark.parametrize("seed", range(40))
+SEEDS = [
+    pytest.param(seed, marks=() if seed < 20 else pytest.mark.slow) for seed in range(40)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs(seed: int) -> None:
     """Reported if and only if the model has a race."""
     programs = random_programs(seed)
     assert ("data race: " in report(programs)) is any(races(programs)), programs
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_of_helpers_and_fences(seed: int) -> None:
     programs = [fenced(p) for p in random_programs(1000 + seed)]
     assert ("data race: " in report(programs, helpers=True)) is any(races(programs)), programs

@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
@@ -82,8 +83,9 @@ def touched(kind: int, start: int, N: int) -> set[int]:
     return {start + k * (3 if kind == 5 else 1) for k in range(count)}
 
 
-@pytest.mark.parametrize("N", [16, 64])
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
+@pytest.mark.parametrize(*settings(
+    N=(16, 64), dtype=(torch.int8, torch.float16, torch.float32), strength=1,
+    in_turns=True))
 def test_races_of_lines_and_of_their_parts(
     N: int, dtype: torch.dtype, monkeypatch: Any
 ) -> None:
