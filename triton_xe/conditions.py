@@ -98,6 +98,7 @@ class Table:
         for step in self.steps[length:]:
             del self._known[step]
         del self.steps[length:]
+        self.meanings = {n: what for n, what in self.meanings.items() if n < length}
 
     def constant(self, value: int) -> int:
         return self.step("constant", value)
@@ -171,7 +172,9 @@ def _range(
         return _exact(int(left.zeros >= b))
     if op == "rest":
         return _rest(left, b)
-    found = _ARITHMETIC[op](left, ranges[b])
+    right = ranges[b]
+    found = (Range(*_ENDS[op](left, right), min(left.zeros, right.zeros)) if op in _ENDS
+             else _ARITHMETIC[op](left, right))
     if found.low < -1 << bits - 1 or found.high >= 1 << bits - 1:
         raise _Unsafe
     return _exact(found.low) if found.low == found.high else found
@@ -205,14 +208,6 @@ def _rest(left: Range, power: int) -> Range:
     return Range(0, (1 << power) - (1 << left.zeros), left.zeros)
 
 
-def _add(x: Range, y: Range) -> Range:
-    return Range(x.low + y.low, x.high + y.high, min(x.zeros, y.zeros))
-
-
-def _subtract(x: Range, y: Range) -> Range:
-    return Range(x.low - y.high, x.high - y.low, min(x.zeros, y.zeros))
-
-
 def _multiply(x: Range, y: Range) -> Range:
     ends = [p * q for p in x[:2] for q in y[:2]]
     return Range(min(ends), max(ends), min(x.zeros + y.zeros, MANY_ZEROS))
@@ -241,24 +236,15 @@ def _remainder(x: Range, y: Range) -> Range:
     return Range(max(min(x.low, 0), -most), min(max(x.high, 0), most), zeros)
 
 
-def _minimum(x: Range, y: Range) -> Range:
-    return Range(min(x.low, y.low), min(x.high, y.high), min(x.zeros, y.zeros))
-
-
-def _maximum(x: Range, y: Range) -> Range:
-    return Range(max(x.low, y.low), max(x.high, y.high), min(x.zeros, y.zeros))
-
-
-def _either(x: Range, y: Range) -> Range:
-    return Range(min(x.low, y.low), max(x.high, y.high), min(x.zeros, y.zeros))
-
-
-def _span(x: Range, y: Range) -> Range:
-    return Range(x.low, max(x.high, y.high - 1), 0)
-
-
+_ENDS: dict[str, Callable[[Range, Range], tuple[int, int]]] = {
+    "add": lambda x, y: (x.low + y.low, x.high + y.high),
+    "subtract": lambda x, y: (x.low - y.high, x.high - y.low),
+    "minimum": lambda x, y: (min(x.low, y.low), min(x.high, y.high)),
+    "maximum": lambda x, y: (max(x.low, y.low), max(x.high, y.high)),
+    "either": lambda x, y: (min(x.low, y.low), max(x.high, y.high)),
+}
+"""Ends of results that are multiples of what divides both operands."""
 _ARITHMETIC: dict[str, Callable[[Range, Range], Range]] = {
-    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide,
-    "remainder": _remainder, "minimum": _minimum, "maximum": _maximum, "either": _either,
-    "span": _span,
+    "multiply": _multiply, "divide": _divide, "remainder": _remainder,
+    "span": lambda x, y: Range(x.low, max(x.high, y.high - 1), 0),
 }

@@ -360,22 +360,12 @@ class Affine:
 
     def _block_argument(self, value: SSAValue) -> Index:
         found, loop = carried(value), value.owner.parent_op()
-        made = self._in_loop(value, found, loop)
-        unsigned = isinstance(loop, scf.ForOp) and "unsignedCmp" in loop.properties
-        if not unsigned or made == Index(Poly.symbol(value), ()):
-            return made
-        ends = [self.scalar(end) for end in loop.operands[:2]]  # type: ignore[union-attr]
-        return made.under([at_least(end, Poly({}), "a loop counts natural numbers")
-                           for end in ends if not self.nonnegative(end)])
-
-    def _in_loop(self, value: SSAValue, found: Carried | None, loop: Operation | None) -> Index:
-        if found is not None and shape_of(value):
-            return self._advance(value, found, self.index(found.start))
         if found is not None:
-            growth = self._induction_step(value, found)
-            if growth is not None:
-                passed = Index(growth * Poly.symbol(Iteration(found.loop)), ())
-                return self.index(found.start).plus(passed)
+            try:
+                return self._advance(value, found, self.index(found.start))
+            except Unknown:
+                if shape_of(value):
+                    raise
         if isinstance(loop, scf.ForOp) and found is None:
             step = constant_of(loop.step)
             if step is not None:
@@ -383,19 +373,6 @@ class Affine:
         if shape_of(value):
             raise Unknown("a block argument that is not carried by a for loop")
         return Index(Poly.symbol(value), ())
-
-    def _induction_step(self, value: SSAValue, found: Carried) -> Poly | None:
-        """The invariant amount by which a loop-carried scalar grows in each iteration."""
-        grown, total = found.end, Poly({})
-        while grown is not value:
-            if not isinstance(grown.owner, arith.AddiOp):
-                return None
-            by = self.scalar(grown.owner.rhs)
-            if not invariant_in(by, found.loop):
-                return None
-            total += by
-            grown = grown.owner.lhs
-        return total
 
     def _selected(self, op: SelectOp) -> Index:
         """`where(x < bound, x, y)`: x, as long as the whole block is below the bound."""

@@ -303,16 +303,14 @@ def _block_argument(node: _Node, given: Sequence[Fact]) -> Fact:
     if isinstance(parent, FuncOp):
         return fact._replace(divisibility=(power_of_two_divisor(declared_multiple(value)),))
     if isinstance(parent, scf.ForOp) and not value.index and len(given) == 3:
-        return _counter(parent, fact, given)
+        return _counter(fact, given)
     return fact
 
 
-def _counter(loop: scf.ForOp, fact: Fact, given: Sequence[Fact]) -> Fact:
+def _counter(fact: Fact, given: Sequence[Fact]) -> Fact:
     """low, low + step, ... below high: `scf.for` ends before its counter could wrap."""
     low, high, step = given
     fact = fact._replace(divisibility=(min(low.divisibility[0], step.divisibility[0]),))
-    if "unsignedCmp" in loop.properties and min(low.low, high.low) < 0:
-        return fact
     return fact._replace(low=low.low, high=max(high.high - 1, low.low))
 
 

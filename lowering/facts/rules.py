@@ -394,17 +394,6 @@ def _remainders(to: Result, a: Range, b: Range) -> Range | None:
     return max(min(a[0], 0), -most), min(max(a[1], 0), most)
 
 
-@rule(arith.CeilDivSIOp, arith.CeilDivUIOp, arith.FloorDivSIOp)
-def _rounded_quotient(to: Result, given: Sequence[Fact]) -> Fact:
-    """x / y, rounded up or down"""
-    a, b = given
-    found = None
-    if a.low >= 0 and b.low > 0:
-        up = b.high - 1 if not isinstance(to.op, arith.FloorDivSIOp) else 0
-        found = 0, (a.high + up) // b.low
-    return to.fact(found, constancy=list(map(min, a.constancy, b.constancy)))
-
-
 # -- bits ------------------------------------------------------------------------------------------
 
 

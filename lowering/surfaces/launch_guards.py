@@ -49,8 +49,8 @@ def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """The guards of an access that the host cannot decide, for the module that `at` is in."""
     if options_of(module_of(at)).guards == "kernel":
         return list(guards)
-    known = _Known(Table())
-    return [guard for guard in guards if not known.has(guard)]
+    steps = _Steps(Table())
+    return [guard for guard in guards if not steps.has(guard)]
 
 
 def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
@@ -59,10 +59,8 @@ def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     if options_of(module).guards == "kernel":
         return list(guards)
     table = Table.read(launch_conditions_of(module))
-    known, left = _Known(table), []
-    for guard in guards:
-        if not known.has(guard):
-            left.append(guard)
+    steps = _Steps(table)
+    left = [guard for guard in guards if not steps.has(guard)]
     if table.steps:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
     return left
@@ -73,37 +71,6 @@ def value_of(value: SSAValue, table: Table) -> int:
     return _Steps(table).value(value)
 
 
-class _Known:
-    """Writer of guards as steps of a table; guards share steps."""
-
-    def __init__(self, table: Table) -> None:
-        self._table, self._steps = table, _Steps(table)
-
-    def has(self, guard: Guard) -> bool:
-        """True if the host can test a guard; otherwise the table stays unchanged."""
-        length = len(self._table.steps)
-        try:
-            _require(self._steps, guard)
-        except Unknown:
-            self._table.shorten(length)
-            self._steps = _Steps(self._table)
-            return False
-        return True
-
-
-def _require(write: _Steps, guard: Guard) -> None:
-    table = write.table
-    match guard.relation:
-        case Relation.FALSE:
-            low, high = table.constant(0), write.value(guard.amount)
-            table.require("at_least", low, high, what=guard.what)
-        case Relation.MULTIPLE_OF:
-            zeros = guard.bound.bit_length() - 1
-            table.require("multiple", write.amount(guard.amount), zeros, what=guard.what)
-        case _:
-            table.require("at_least", *write.sides(guard.amount, guard.bound), what=guard.what)
-
-
 class _Steps:
     """Writer of the steps that compute an amount; `Unknown` if the host cannot compute it."""
 
@@ -111,6 +78,29 @@ class _Steps:
         self.table = table
         self._known: dict[SSAValue, int] = {}
         self._depth = 0
+
+    def has(self, guard: Guard) -> bool:
+        """True if the host can test a guard; otherwise the table stays unchanged."""
+        length = len(self.table.steps)
+        try:
+            self.require(guard)
+        except Unknown:
+            self.forget(length)
+            return False
+        return True
+
+    def require(self, guard: Guard) -> None:
+        what = guard.what
+        match guard.relation:
+            case Relation.FALSE:
+                low, high = self.table.constant(0), self.value(guard.amount)
+                self.table.require("at_least", low, high, what=what)
+            case Relation.MULTIPLE_OF:
+                self.table.require(
+                    "multiple", self.amount(guard.amount), _log2(guard.bound), what=what)
+            case _:
+                self.table.require(
+                    "at_least", *self.sides(guard.amount, guard.bound), what=what)
 
     def amount(self, amount: object) -> int:
         match amount:

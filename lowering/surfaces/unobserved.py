@@ -36,8 +36,7 @@ from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
 
-_TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
-          arith.CeilDivUIOp, arith.FloorDivSIOp)
+_TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 _SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
                    ExternElementwiseOp, RoundTf32Op)
 _Part = tuple[SSAValue, int]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import scf
+from xdsl.dialects.arith import IntegerOverflowFlag
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -34,6 +35,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.targ
 BINARY = ("addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "andi", "ori", "xori", "shli",
           "shrsi", "shrui", "maxsi", "minsi", "maxui", "minui")
 LIKELY = ("addi", "addi", "subi", "muli", "divsi", "remsi", "divui", "remui")
+_RING = ("addi", "subi", "muli")
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
@@ -106,8 +108,9 @@ class Writer:
     def binary(self, value: Typed) -> None:
         other, name = self.like(value), self.draw.choice(LIKELY + BINARY)
         pair = (value, other) if self.draw.random() < 0.7 else (other, value)
-        self.new(f"arith.{name} {pair[0].name}, {pair[1].name} : KIND", value.bits, value.shape,
-                 value.layout)
+        flag = name in _RING and self.draw.random() < 0.15
+        self.new(f"arith.{name} {pair[0].name}, {pair[1].name}{' overflow<nsw>' * flag} : KIND",
+                 value.bits, value.shape, value.layout)
 
     def cast(self, value: Typed) -> None:
         bits = self.draw.choice([b for b in (3, 4, 5, 6, 8) if b != value.bits])
@@ -221,7 +224,7 @@ class Runs:
     """All runs of a program: a row for each input.
 
     `defined` says for which inputs no operation is undefined: a division by zero or one that
-    overflows, a shift by all bits and more.
+    overflows, a shift by all bits and more, a sum that is said not to wrap around and does.
     """
 
     def __init__(self, function: Operation) -> None:
@@ -316,7 +319,10 @@ class Runs:
             y = np.clip(y, 0, bits - 1)
         if name in ("divui", "remui", "shrui", "maxui", "minui"):
             x, y = _unsigned(x, bits), _unsigned(y, bits)
-        return signed(_COMPUTE[name](x, y), bits)
+        made = signed(_COMPUTE[name](x, y), bits)
+        if IntegerOverflowFlag.NSW in getattr(op.properties.get("overflowFlags"), "data", ()):
+            self._undefined(made != _COMPUTE[name](x, y), active)
+        return made
 
 
 _COMPUTE: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
