@@ -16,9 +16,9 @@ a change of the code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
@@ -79,7 +79,6 @@ class Facts:
         assumed: Mapping[SSAValue, Range] = MappingProxyType({}),
     ) -> None:
         self.trusting, self.ideal, self.assumed = trusting, ideal, assumed
-        self._was_stated = False
         self._nodes: dict[SSAValue, _Node] = {}
 
     def of(self, value: SSAValue) -> Fact:
@@ -103,26 +102,6 @@ class Facts:
         has_room = exact is not None and fitting(exact, result.bits) == exact
         return not result.bits or (not has_room and result.wraps)
 
-    def proven(self) -> Facts:
-        """Facts that the operations prove: these, if the program stated nothing that matters."""
-        made = Facts(trusting=False)
-        if not self._was_stated:
-            made._nodes = dict(self._nodes)
-        return made
-
-    def idealised(self, values: Iterable[SSAValue]) -> Facts:
-        """The ideal facts, which are these but for some values and what depends on them."""
-        users = _users(self._nodes.values())
-        waiting = [self._nodes[value] for value in values]
-        reached = set(waiting)
-        while waiting:
-            fresh = [user for user in users.get(waiting.pop(), ()) if user not in reached]
-            reached.update(fresh)
-            waiting += fresh
-        made = Facts(trusting=self.trusting, ideal=True)
-        made._nodes = {v: node for v, node in self._nodes.items() if node not in reached}
-        return made
-
     def solve(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Solve values at once; returns those that had no facts, each after its sources."""
         nodes, order = self._nodes, self._unsolved(values)
@@ -136,8 +115,11 @@ class Facts:
     def _settle(self, order: Sequence[_Node]) -> None:
         """Weaken facts until those of loop-carried values hold in each iteration."""
         waiting = deque(node for node in order if node.is_carried)
-        users = _users(order) if waiting else {}
+        users: dict[_Node, list[_Node]] = {}
         changes: dict[_Node, int] = {}
+        for node in order if waiting else ():
+            for source in node.sources:
+                users.setdefault(source, []).append(node)
         while waiting:
             at = waiting.popleft()
             new, old = self._evaluated(at), at.fact
@@ -150,30 +132,35 @@ class Facts:
                 waiting += users.get(at, ())
 
     def _unsolved(self, values: Iterable[SSAValue]) -> list[_Node]:
-        """New nodes of values without facts that some values depend on, each after its sources."""
-        nodes = self._nodes
+        """New nodes of values without facts that some values depend on, each after its sources.
 
-        def enter(value: SSAValue) -> _Entered[SSAValue] | None:
-            if value in nodes:
-                return None
-            first, later = _ordered_sources(value)
-            node = nodes[value] = _Node(value, (*first, *later), bool(later))
-            return node, first, later
+        A loop-carried value comes after its initial value, and before the value that the loop
+        yields for it.
+        """
+        nodes, order, handed_back = self._nodes, list[_Node](), deque(values)
+        while handed_back:
+            waiting: list[tuple[SSAValue, _Node | None]] = [(handed_back.popleft(), None)]
+            while waiting:
+                at, ready = waiting.pop()
+                if ready is not None:
+                    order.append(ready)
+                elif at not in nodes:
+                    first, later = _ordered_sources(at)
+                    node = nodes[at] = _Node(at, (*first, *later), bool(later))
+                    handed_back += later
+                    waiting.append((at, node))
+                    waiting += [(v, None) for v in first]
+        return order
 
-        return _in_order(values, enter)
-
-    def needed(self, values: Iterable[SSAValue]) -> list[SSAValue]:
-        """Solved values that some values depend on, each after its sources."""
-        seen = set[_Node]()
-
-        def enter(node: _Node) -> _Entered[_Node] | None:
-            if node in seen:
-                return None
-            seen.add(node)
-            count = 1 if node.is_carried else len(node.sources)
-            return node, node.sources[:count], node.sources[count:]
-
-        return [node.value for node in _in_order([self._nodes[v] for v in values], enter)]
+    def needed(self, values: Iterable[SSAValue]) -> dict[SSAValue, None]:
+        """Solved values, and all that they depend on."""
+        found, waiting = dict[SSAValue, None](), [self._nodes[value] for value in values]
+        while waiting:
+            node = waiting.pop()
+            if node.value not in found:
+                found[node.value] = None
+                waiting += node.sources
+        return found
 
     def _evaluated(self, node: _Node) -> Fact:
         given = [source.fact for source in node.sources]
@@ -182,11 +169,7 @@ class Facts:
             low, high = self.assumed[node.value]
             computed = computed._replace(
                 low=max(computed.low, low), high=min(computed.high, high))
-        if not self.trusting:
-            return computed
-        stated = self._stated(node.value, computed)
-        self._was_stated |= stated is not computed and stated != computed
-        return stated
+        return self._stated(node.value, computed) if self.trusting else computed
 
     def _computed(self, node: _Node, given: Sequence[Any]) -> Fact:
         """A value's fact from those of its sources; a loop may not have handed back the last."""
@@ -210,43 +193,6 @@ class Facts:
         if type(value) is not BlockArgument and op.attributes and states_facts(op):
             fact = _hinted(op, fact)
         return fact if type(value.type) is TensorType else _assumed(value, fact)
-
-
-_At = TypeVar("_At")
-_Entered = tuple[_Node, Sequence[_At], Sequence[_At]]
-"""A node, with its sources: those to visit before it, and those that only a loop hands back."""
-
-
-def _in_order(starts: Iterable[_At], enter: Callable[[_At], _Entered[_At] | None]) -> list[_Node]:
-    """Nodes that some depend on, each after its sources; `enter` is None for known ones.
-
-    A loop-carried value comes after its initial value, and before the value that the loop yields
-    for it.
-    """
-    order: list[_Node] = []
-    handed_back = deque(starts)
-    while handed_back:
-        waiting: list[tuple[_At, _Node | None]] = [(handed_back.popleft(), None)]
-        while waiting:
-            at, ready = waiting.pop()
-            if ready is not None:
-                order.append(ready)
-                continue
-            entered = enter(at)
-            if entered is not None:
-                node, first, later = entered
-                handed_back += later
-                waiting.append((at, node))
-                waiting += [(v, None) for v in first]
-    return order
-
-
-def _users(nodes: Iterable[_Node]) -> dict[_Node, list[_Node]]:
-    users: dict[_Node, list[_Node]] = {}
-    for made in nodes:
-        for source in made.sources:
-            users.setdefault(source, []).append(made)
-    return users
 
 
 def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:

@@ -63,9 +63,11 @@ def _assume(function: FuncOp) -> None:
     doubtful = [v for v in order if _is_doubtful(v, proved)]
     if not doubtful:
         return
-    ideal = proved.idealised(doubtful)
-    order = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
-    needs = _conditions(order, set(doubtful), Affine(proved.proven()))
+    ideal = Facts(ideal=True)
+    ideal.solve(used)
+    gain = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
+    order = [value for value in order if value in gain]
+    needs = _conditions(order, set(doubtful), Affine())
     met = _decidable(order, needs)
     if not met:
         return
