@@ -60,16 +60,20 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import is_through_shared
 
-HELD = 128
+HELD = LARGE // 2
 """Registers that the loads of one block may fill, half of the larger register file."""
-MESSAGEWISE = 104
-"""Registers of the values that a loop needs above which products are computed message by
-message.
+BUDGET = 184
+"""Registers that values which a loop carries, needs or combines may fill together.
+
+It is the limit for a loop with a wide product, if lanes also keep values for after the loop, and
+for several loops, as in causal attention.  With 193 attention to heads of 64 that stores the
+logarithms of its sums spilled up to 512 bytes (IGC 2.40).
 """
-CROWDED = 168
-"""Limit like `MESSAGEWISE` for values that are combined with a loop's results."""
 FULL = 232
-"""Registers of the values that a loop needs above which it loads again what it loads before it."""
+"""Limit like `BUDGET` for a single loop: above it a loop loads again what is loaded before it.
+
+With 184 the loops of attention, and of its gradient, took 12 and 24 % longer by the model.
+"""
 FULL_ON = {"ptl": 224}
 """Limit like `FULL` on devices where Intel's compiler needs more registers for itself.
 
@@ -86,23 +90,8 @@ MOST_BESIDE = 216
 With 224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide
 heads nothing.
 """
-FULL_OF_SEVERAL = 184
-"""Limit like `FULL` for values of several loops, as in causal attention, whose other loop masks
-too.
-"""
 WIDE = 64
 """Registers of a product above which parts are converted while operands of the next one arrive."""
-HELD_BESIDE_WIDE = 184
-"""Limit like `FULL` for a loop with a wide product, if lanes also keep values for after the loop.
-
-With 193 attention to heads of 64 that stores the logarithms of its sums spilled up to 512 bytes
-(IGC 2.40).
-"""
-HELD_IN_SEVERAL = 150
-"""Limit like `FULL` for values that are passed from one loop to the next, which copies them.
-
-With 184 the ledger's `attention causal` spills 576 bytes on bmg, and 1,088 on pvc.
-"""
 FREE = (arith.ConstantOp, SplatOp)
 """Operations whose tensors take no registers of lanes."""
 LONGEST_CHAIN = 96
@@ -121,9 +110,10 @@ class SinkLoadsPass(TargetedPass):
             loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = FULL_ON.get(target.name, FULL) if len(products) == 1 else FULL_OF_SEVERAL
+            full = FULL_ON.get(target.name, FULL) if len(products) == 1 else BUDGET
             for body in products:
-                if loops[body] > _most_held(body, len(products) > 1, target) * target.grf_bytes:
+                most = _most_held(body, len(products) > 1, target)
+                if loops[body] + _passed(body, target) > most * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
@@ -131,12 +121,11 @@ class SinkLoadsPass(TargetedPass):
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
-                    if loops.get(block, 0) > MESSAGEWISE * target.grf_bytes:
-                        tight = loops.get(block, 0) > full * target.grf_bytes
+                    if block in loops:
+                        tight = loops[block] > full * target.grf_bytes
                         _multiply_by_message(block, target, HELD if tight else HELD + 1)
                 read = sum(_bytes(o.results[0], target) for o in loads)
-                if block in products and _carried(block, target) + read > (
-                        FULL_OF_SEVERAL * target.grf_bytes):
+                if block in products and _carried(block, target) + read > BUDGET * target.grf_bytes:
                     _load_by_operand(block, target)
                 _multiply_at_use(block, target)
                 _combine_by_message(block, target)
@@ -164,13 +153,21 @@ def _needed(loop: scf.ForOp, target: Target) -> int:
     return sum(_bytes(value, target) for value in held) + _made(loop.body.block, target)
 
 
+def _passed(body: Block, target: Target) -> int:
+    """Bytes that a loop takes from another loop or passes on, which are copied."""
+    loop = body.parent_op()
+    assert isinstance(loop, scf.ForOp)
+    taken = [value for value in loop.iter_args if isinstance(value.owner, scf.ForOp)]
+    given = [value for value in loop.results
+             if any(isinstance(use.operation, scf.ForOp) for use in value.uses)]
+    return sum(_bytes(value, target) for value in taken + given)
+
+
 def _most_held(body: Block, several: bool, target: Target) -> int:
     """Registers of the values that a loop needs, up to which it keeps what is loaded before it."""
-    if several:
-        return HELD_IN_SEVERAL
     wide = _made(body, target) >= WIDE * target.grf_bytes
-    if wide and _passes_something(body):
-        return HELD_BESIDE_WIDE
+    if several or (wide and _passes_something(body)):
+        return BUDGET
     if max(_filled(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
         return FULL_BESIDE_TILES
     return FULL_ON.get(target.name, FULL)
@@ -434,7 +431,7 @@ def _multiply_at_use(block: Block, target: Target) -> None:
     room = HELD * target.grf_bytes
     made = sum(_bytes(op.results[0], target) for op in chains)
     fits = made <= room or sum(_bytes(value, target) for value in factors) > room
-    fits_again = made + _carried(block, target) <= FULL_OF_SEVERAL * target.grf_bytes
+    fits_again = made + _carried(block, target) <= BUDGET * target.grf_bytes
     if fits_again if fits != fits_again and _are_read_again(factors, target) else fits:
         return
     ends = {op for op in chains if all(use.operation is not block.last_op
@@ -469,7 +466,7 @@ def _combine_by_message(block: Block, target: Target) -> None:
     combined = {op: loads for op in block.ops
                 if isinstance(op, xe.ToFragmentsOp) and (loads := _read_into(op))}
     read = dict.fromkeys(load for loads in combined.values() for load in loads)
-    if left + sum(_bytes(load.value, target) for load in read) <= CROWDED * target.grf_bytes:
+    if left + sum(_bytes(load.value, target) for load in read) <= BUDGET * target.grf_bytes:
         return
     for op, loads in combined.items():
         places = sorted(range(len(loads)), key=lambda i: [*read].index(loads[i]))
