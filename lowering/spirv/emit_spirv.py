@@ -24,6 +24,7 @@ from triton_xe.spirv import (
     attach,
     has_visa,
     ids_are_sound,
+    integers_are_sound,
     with_new_labels,
 )
 
@@ -75,12 +76,14 @@ def definition(symbol: str) -> str:
 
 
 def written(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V as LLVM writes it, with checked ids.
+    """SPIR-V as LLVM writes it, with checked ids and integers.
 
     LLVM caches the labels of a function by its address for the life of the process.  A later
     function at the same address gets the same label ids, even if other results have them.  In that
     case the labels get new ids.  If they cannot be distinguished, the module is written again, with
     the memory of earlier functions occupied.
+
+    A module whose integers are not sound is written again without optimisation.
     """
     effort = _effort(text)
     kept: list[Any] = []  # what lives keeps its address
@@ -90,7 +93,9 @@ def written(text: str, parsed: Any = None) -> bytes:
         kept.append(verified(text) if parsed is None else parsed)
         binary, parsed = spirv_target.write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)
-        if ids_are_sound(binary):
+        if not integers_are_sound(binary):
+            effort = 0
+        elif ids_are_sound(binary):
             return binary
     return _from_new_process(text)
 
@@ -104,8 +109,8 @@ def _from_new_process(text: str) -> bytes:
     """The module as a process writes it that has written no other."""
     path = f"import runpy, sys; sys.path[:] = {sys.path!r}; "
     run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"
-    command = [sys.executable, "-c", run, spirv_target.__file__, str(_effort(text))]
+    command = [sys.executable, "-c", run, spirv_target.__file__, "0"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
-    if done.returncode or not ids_are_sound(done.stdout):
+    if done.returncode or not (ids_are_sound(done.stdout) and integers_are_sound(done.stdout)):
         raise UnsupportedError(f"LLVM cannot write SPIR-V: {done.stderr.decode()[-500:]}")
     return done.stdout

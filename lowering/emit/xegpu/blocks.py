@@ -152,8 +152,6 @@ def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     base, low = block.base, None
     if alignment % block_2d.BASE_ALIGNMENT:
         here = block.base
-        # In 64 bits, since IGC 2.40 sinks a truncated address into loops as 64 bits, and adds it to
-        # the position as such: all messages then read the first block.
         rest = em.remember(("low", here), lambda: em.b.and_(
             here, I64(block_2d.BASE_ALIGNMENT - 1)))
         base = em.remember(("aligned", here), lambda: em.b.and_(

@@ -1,6 +1,7 @@
 """Blocks of a surface with a misaligned base advance in a loop, in native code too.
 
-IGC 2.40 would read the first block again (`triton_xe.lowering.emit.xegpu.blocks.encoded`).
+With an operand of 64 bits in 32-bit arithmetic (`triton_xe.spirv.integers_are_sound`), Intel's
+compiler reads the first block again.
 """
 
 from __future__ import annotations
