@@ -189,6 +189,7 @@ def test_code_that_reads_a_register_that_nothing_wrote_is_refused(
         _ = loaded.native
 
 
+@pytest.mark.intel_compiler
 def test_checks_are_left_to_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

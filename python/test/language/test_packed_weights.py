@@ -167,11 +167,12 @@ def product_in_groups(kernel, m, k, n, group, blocks, turned, warps=4, index=tl.
     return made, c.cpu(), a.float() @ wanted.float()
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(("kernel", "group"), [
-    (by_row, 128), (by_row, 64), (by_row, 32), (by_row, 16), (by_row, 48), (by_row, 24),
-    (by_step, 128), (by_step, 64)])
-def test_groups(kernel, group, turned):
+@pytest.mark.parametrize(*settings(
+    turned=(False, True), grouping=(
+        (by_row, 128), (by_row, 64), (by_row, 32), (by_row, 16), (by_row, 48), (by_row, 24),
+        (by_step, 128), (by_step, 64)), strength=1, in_turns=True))
+def test_groups(grouping, turned):
+    kernel, group = grouping
     _, found, wanted = product_in_groups(kernel, 16, 256, 64, group, (16, 64, 64), turned)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)
 
@@ -211,10 +212,11 @@ def of_bytes(
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
 
 
-@pytest.mark.parametrize(("m", "warps"), [(16, 4), (64, 8), (32, 2)])
-@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
-def test_bytes_with_zero_points(kind, m, warps):
+@pytest.mark.parametrize(*settings(
+    kind=(torch.int8, torch.uint8), rows=((16, 4), (64, 8), (32, 4)), strength=1, in_turns=True))
+def test_bytes_with_zero_points(kind, rows):
     """Weights and their zero points are exact in fp16, and so is their difference."""
+    m, warps = rows
     low, high = torch.iinfo(kind).min, torch.iinfo(kind).max + 1
     k, n = 128, 128
     weights, zeros = (torch.randint(low, high, size, dtype=kind) for size in ((k, n), (2, n)))

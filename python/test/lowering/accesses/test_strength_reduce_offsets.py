@@ -34,7 +34,7 @@ def addresses(tensors):
 
 @pytest.mark.parametrize(*settings(
     sizes=((ODD_DEPTH,), (ODD_ROWS,), (ALIGNED, ODD_DEPTH, ODD_ROWS, (1, 1, 1))),
-    blocks=((32, 64, 32, 2), (64, 64, 64, 4)), strength=1))
+    blocks=((32, 64, 32, 4), (64, 32, 64, 4)), strength=1))
 def test_products_of_all_sizes(sizes, blocks):
     a, b, c = of_groups(*sizes)
     shapes = torch.tensor(sizes, dtype=torch.int32, device="xpu")

@@ -228,7 +228,7 @@ def experts(
 
 @pytest.mark.parametrize(("size", "warps", "zeros"), [
     ((64, 64, 32), 4, False), ((16, 64, 64), 4, True), ((32, 32, 32), 8, True),
-    ((16, 128, 64), 2, False)])
+    ((16, 128, 64), 4, False)])
 def test_experts(size: tuple[int, int, int], warps: int, zeros: bool) -> None:
     m, n, block = size
     depth, rng = 2 * block, np.random.default_rng(m + n)

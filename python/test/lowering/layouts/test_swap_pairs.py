@@ -45,7 +45,7 @@ def sort_pairs(x, out, places, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LOG: t
 
 
 @pytest.mark.parametrize(("dtype", "rows", "columns", "warps"), [
-    (np.float32, 4, 64, 4), (np.float32, 1, 256, 8), (np.int64, 2, 128, 2), (np.int32, 4, 32, 1)])
+    (np.float32, 4, 64, 4), (np.float32, 1, 128, 8), (np.int64, 2, 128, 2), (np.int32, 4, 32, 1)])
 def test_numbers_are_sorted_with_their_places(dtype, rows, columns, warps):
     """With rows in one warp, and rows that are in several."""
     x = np.random.default_rng(columns).integers(-50, 50, (rows, columns)).astype(dtype)

@@ -70,32 +70,32 @@ def rows(x, y, N, STRIDE, IN_PLACE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.c
 
 @pytest.mark.parametrize(*settings(
     dtype=(torch.int8, torch.float16, torch.float32, torch.int64), in_place=(False, True),
-    size=((333, 4), (501, 2), (77, 1), (510, 8)), strength=1))
+    size=((333, 4, 512), (501, 4, 512), (77, 1, 128), (510, 8, 512)), strength=1))
 def test_rows_that_take_several_accesses_of_each_lane(
-    dtype: torch.dtype, in_place: bool, size: tuple[int, int], monkeypatch: Any
+    dtype: torch.dtype, in_place: bool, size: tuple[int, int, int], monkeypatch: Any
 ) -> None:
     """Rows that end too late are found: in the memory behind, and where the next row begins."""
-    n, warps = size
+    n, warps, block = size
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
     x = torch.zeros(5, n, dtype=dtype, device="xpu")
     y = torch.empty_like(x)
 
     def run(length: int, grid: int = 5, low: int = 0) -> None:
-        rows[(grid,)](x, y, length, n, in_place, low, 512, num_warps=warps)
+        rows[(grid,)](x, y, length, n, in_place, low, block, num_warps=warps)
 
     run(n)
     wanted = torch.arange(1, 6, dtype=torch.float64)[:, None]
     assert ((x if in_place else y).cpu().double() == wanted).all()
     run(n - 3, low=5)
     with pytest.raises(SimulatorTrap, match=r"out-of-bounds load of .*\n?.*0 bytes past the end"):
-        rows[(1,)](x[4], y[4], n + 1, n, in_place, 0, 512, num_warps=warps)
+        rows[(1,)](x[4], y[4], n + 1, n, in_place, 0, block, num_warps=warps)
     with pytest.raises(SimulatorTrap, match="data race"):
         run(n + 1, 4)
     fresh = torch.empty_like(x)
-    rows[(4,)](x, fresh, n, n, False, 7, 512, num_warps=warps)
-    rows[(4,)](fresh, y, n, n, in_place, 7, 512, num_warps=warps)
+    rows[(4,)](x, fresh, n, n, False, 7, block, num_warps=warps)
+    rows[(4,)](fresh, y, n, n, in_place, 7, block, num_warps=warps)
     with pytest.raises(SimulatorTrap, match="never written"):
-        rows[(4,)](fresh, y, n, n, in_place, 6, 512, num_warps=warps)
+        rows[(4,)](fresh, y, n, n, in_place, 6, block, num_warps=warps)
 
 
 @triton.jit
