@@ -10,6 +10,9 @@ any program.  A launch fails its test if its memory differs, except:
 - Two NaNs are equal.
 - A kernel that uses the old values of atomics shows the order of its threads, and those in
   `UNDEFINED` compute what Triton leaves undefined.  There the test judges what native code left.
+
+Each module must also be valid SPIR-V, if `spirv-val` is installed: Intel's compiler makes wrong
+code of others without a word.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from triton_xe.runtime.emulator.messages.lsc import OPERATIONS
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import FLOATS
 from triton_xe.runtime.simulator.interface import SimulatedDevice
+from triton_xe.tools import intel
 
 ROUNDING = {np.float64: 1e-12, np.float32: 4e-6, np.float16: 2e-3}
 """Relative errors that hardware's functions may cause; those of bf16 are in `BF16`."""
@@ -33,6 +37,8 @@ BF16 = 1.6e-2
 HOW = ("equal", "rounded", "left to the test")
 UNDEFINED = ("divisions",)
 """Kernels that divide integers by zero."""
+LONG_VECTORS = "Illegal number of components"
+"""The validator's message for vectors of more than 16 elements, which results of messages are."""
 counts: Counter[str] = Counter()
 
 
@@ -52,6 +58,7 @@ def compare_launches() -> None:
         native = [memory.copy() for memory in places]
         _fill(places, before)
         if kernel.serial not in twins:
+            _check_module(kernel.module)
             twins[kernel.serial] = _twin(self, kernel)
         device, twin = twins[kernel.serial]
         device._run(twin, work)
@@ -64,6 +71,12 @@ def compare_launches() -> None:
             _fill(places, native)
 
     EmulatedDevice._run = run  # type: ignore[method-assign]
+
+
+def _check_module(module: bytes) -> None:
+    problem = None if intel.spirv_val_available() else intel.spirv_val(module)
+    if problem is not None and LONG_VECTORS not in problem:
+        raise Different(f"the module is not valid SPIR-V: {problem}")
 
 
 def _twin(emulated: EmulatedDevice, kernel: Any) -> tuple[SimulatedDevice, Any]:

@@ -158,9 +158,10 @@ def test_a_module_with_a_lost_truncation_is_written_without_optimisation():
     """Fails once LLVM is repaired: then `integers_are_sound` can go."""
     lost = spirv_target.write(spirv_target.verified(TRUNCATED), 2)
     assert not integers_are_sound(lost)
-    long = TRUNCATED + ";" * emit_spirv.SHORT
-    assert integers_are_sound(emit_spirv.written(long))
-    assert emit_spirv.written(long) == spirv_target.write(spirv_target.verified(TRUNCATED), 0)
+    long = emit_spirv.written(TRUNCATED + ";" * emit_spirv.SHORT)
+    plain = spirv_target.write(spirv_target.verified(TRUNCATED), 0)
+    assert integers_are_sound(long)
+    assert [op for op, *_ in instructions(long)] == [op for op, *_ in instructions(plain)]
 
 
 def operand(binary, opcode, word, value):
