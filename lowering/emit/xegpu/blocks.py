@@ -153,12 +153,11 @@ def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     if alignment % block_2d.BASE_ALIGNMENT:
         here = block.base
         rest = em.remember(("low", here), lambda: em.b.and_(
-            here, I64(block_2d.BASE_ALIGNMENT - 1)))
+            em.b.trunc(here, I32), I32(block_2d.BASE_ALIGNMENT - 1)))
         base = em.remember(("aligned", here), lambda: em.b.and_(
             here, I64(-block_2d.BASE_ALIGNMENT & ((1 << 64) - 1))))
-        width = em.b.add(width, em.b.trunc(rest, I32))
-        elements = em.b.udiv(em.b.mul(rest, I64(8)), I64(bits)) if bits != 8 else rest
-        low = em.b.trunc(elements, I32)
+        width = em.b.add(width, rest)
+        low = em.b.udiv(em.b.mul(rest, I32(8)), I32(bits)) if bits != 8 else rest
     lengths = (em.b.sub(length, I32(1)) for length in (width, block.height, pitch))
     return replace(block, encoded=(base, *lengths), misalignment=low)
 
