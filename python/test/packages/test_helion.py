@@ -20,6 +20,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 def test_its_autotuner_tunes_a_softmax_and_no_configuration_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("HELION_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HELION_CAP_REBENCHMARK_REPEAT", "3")
+    monkeypatch.setenv("HELION_AUTOTUNE_BUDGET_SECONDS", "60")
     monkeypatch.setenv("HELION_AUTOTUNE_COMPILE_TIMEOUT", "600")  # of the host, however busy
     monkeypatch.setenv("HELION_AUTOTUNE_BENCHMARK_TIMEOUT", "600")
     found = []
