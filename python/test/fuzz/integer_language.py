@@ -32,7 +32,7 @@ class Undefined(Exception):
 
 
 class FalseClaim(Undefined):
-    """What the kernel states of its values is not so."""
+    """Error for a claim about values, such as `tl.assume`, that is false in a launch."""
 
 
 # -- types -----------------------------------------------------------------------------------------
