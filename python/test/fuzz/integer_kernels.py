@@ -395,14 +395,16 @@ def _function(kernel: Kernel):
 
 def finished(kernel: Kernel):
     """Give `off` its value for each launch, and keep the launches that are defined then."""
-    done = []
+    done, moves = [], any("off" in line for line in kernel.lines)
     for launch in kernel.launches:
         arguments = dict(launch.arguments)
-        launch.arguments["off"] = 0
+        if moves:
+            launch.arguments["off"] = 0
         try:
             memories = run_function(_function(kernel), kernel.programs, launch.arguments,
                                     kernel.types(), ("x",))
-            _settle(kernel, launch, memories["x"])
+            if moves:
+                _settle(kernel, launch, memories["x"])
             run_function(_function(kernel), kernel.programs, launch.arguments, kernel.types())
         except FAULTS:
             launch.arguments = arguments
@@ -412,9 +414,6 @@ def finished(kernel: Kernel):
 
 
 def _settle(kernel: Kernel, launch: Launch, memory: Memory):
-    if not any("off" in line for line in kernel.lines):
-        del launch.arguments["off"]
-        return
     low, high = (min(memory.touched), max(memory.touched)) if memory.touched else (0, 0)
     if high - low >= SPAN:
         raise Undefined("accesses that are too far from each other")

@@ -3,6 +3,8 @@
 A program is the text of a Python file that compares all launches, drawn from its seed alone.
 """
 
+import math
+
 import numpy as np
 from integer_kernels import SPAN, TYPES, Draw, Kernel, Redraw, finished, text_of
 from integer_language import Block
@@ -288,37 +290,117 @@ def _loop_values(k: Kernel, bound):
 
 
 def descriptors(k: Kernel):
-    """Blocks of a tensor at offsets of any sign."""
+    """Blocks of a tensor at offsets of any sign: loaded at once or on a walk, by rows, stored."""
     draw = k.draw
-    m, n = draw.some(8, 16, 32), draw.some(16, 32, 64)
-    dtype = draw.weighted({"float16": 3, "int8": 1, "float32": 2})
-    rows, pitch = draw.randint(4, 80), draw.some(32, 64, 96, 128)
-    k.array("x", rows * pitch, dtype)
-    k.array("o", m * n * k.programs, dtype, 77, 78)
+    use = draw.weighted({"load": 3, "walk": 2, "gather": 1, "store": 1, "atomic": 2})
+    rank = 2 if use == "gather" else draw.weighted({1: 1, 2: 3, 3: 1})
+    dtype = draw.weighted(DATA | {"uint32": 1} if use != "atomic" else
+                          {"int32": 2, "uint32": 2, "int64": 1})
+    size = [draw.some(2, 4), draw.some(8, 16, 32), draw.some(16, 32, 64)][-rank:]
+    pitch = draw.some(32, 64, 96, 128)
+    length = [draw.randint(1, 6), draw.randint(4, 40), draw.some(pitch, pitch - 5)][-rank:]
+    strides = [*np.cumprod([1, pitch, *length[-2:0:-1]][:rank]).tolist()][::-1]
+    k.array("x", length[0] * strides[0] + pitch, dtype)
+    changes = use in ("store", "atomic")
+    k.array("o", 16 if changes else math.prod(size) * k.programs, dtype, 77, 78)
     for launch in k.launches:
-        offset = launch.seeds["x"]
-        launch.seeds["x"] = (*offset[:5], 0)
-    k.constant("rows", rows)
-    k.constant("columns", draw.some(pitch, pitch - 5))
-    _begin(k, M=m, N=n, S=pitch)
-    k.must("d = tl.make_tensor_descriptor(x, [rows, columns], [S, 1], [M, N])")
+        launch.seeds["x"] = (*launch.seeds["x"][:5], 0)
+    for axis, count in enumerate(length):
+        k.constant(f"length{axis}", count)
+    _begin(k, N=math.prod(size))
+    lengths, block = ", ".join(f"length{a}" for a in range(rank)), size
+    if use == "gather":
+        block = [1, size[1]]
+    k.must(f"d = tl.make_tensor_descriptor(x, [{lengths}], {strides}, {block})")
     for _ in range(draw.randint(0, 2)):
         k.compute_scalar()
-    if not k.tries(lambda: f"v = d.load([{_offset(k)}, {_offset(k)}])"):
+    value = f"tl.reshape(tl.arange(0, N) * {draw.choice([1, 3, -7])}, {size}).to(tl.{dtype})"
+    for _ in range(20):
+        kept = k.lines[:], k.launches[:]
+        if _uses_descriptor(k, use, rank, size, value) and (not changes or k.finishes()):
+            break
+        k.lines, k.launches = kept
+    else:
         raise Redraw
-    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
-    k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], v)")
+    if not changes:
+        k.must(f"tl.store({_own(k, 'N')}, tl.reshape(v, (N,)))")
+
+
+def _uses_descriptor(k: Kernel, use, rank, size, value):
+    draw = k.draw
+    offsets = [_offset(k) for _ in range(rank)]
+    if use == "gather":
+        k.blocks[0] = [f"tl.arange(0, {size[0]})"]
+        rows = f"({k.expression(0)}).to(tl.{draw.some('int16', 'int32')})"
+        return k.line(f"v = d.gather({rows}, {offsets[1]})")
+    if use == "atomic":
+        names = ["max", "min", "and", "or", "xor", *2 * ["add"] * ("int64" not in value)]
+        name = draw.choice(names)
+        return k.line(f"d.atomic_{name}([{', '.join(offsets)}], {value})")
+    if use == "store":
+        return k.line(f"d.store([{', '.join(offsets)}], {value})")
+    if use == "load":
+        return k.line(f"v = d.load([{', '.join(offsets)}])")
+    names = [f"p{axis}" for axis in range(rank)]
+    lines = [f"{n} = ({o} + tl.program_id(0) * 0).to(tl.int32)"
+             for n, o in zip(names, offsets, strict=True)]
+    if not all(k.line(x) for x in [*lines, f"v = tl.zeros({size}, x.dtype.element_ty)"]):
+        return False
+    steps = draw.some("2", "3", "(pid & 3)" if k.programs > 1 else "4")
+    k.lines.append(f"for _ in range({steps}):")
+    k.indent = "    "
+    steps = [f"{n} = ({n} {draw.some('+', '+', '-')} {k.one()}).to(tl.int32)" for n in names]
+    done = all(k.line(x) for x in [f"v += d.load([{', '.join(names)}])", *steps])
+    k.indent = ""
+    return done
 
 
 def _offset(k: Kernel):
     k.blocks[-1] = k.scalars
-    text = k.draw.some("0", "-3", k.atom(-1), k.step(k.atom(-1), -1), k.step(k.atom(-1), -1))
+    text = k.draw.some("0", "-3", *(k.expression(-1) for _ in range(6)))
     k.blocks[-1] = []
-    return text if text in ("0", "-3") else f"({text}).to(tl.int32)"
+    if text in ("0", "-3"):
+        return text
+    return f"({k.draw.choice([text, *k.bounded(text)])}).to(tl.int32)"
+
+
+def atomics(k: Kernel):
+    """Atomic operations at computed addresses, and what they return where that is defined."""
+    draw = k.draw
+    dtype = draw.weighted({"int32": 4, "uint32": 2, "int64": 2, "uint64": 1, "float32": 2})
+    names = ["add", "max", "min", "xchg"]
+    names += [] if dtype == "float32" else ["add", "and", "or", "xor", "cas"]
+    n = draw.some(16, 32, 64, 128) * k.warps
+    k.array("x", SPAN, dtype, -4 if dtype[0] != "u" else 0, 5)
+    k.array("o", n * k.programs, dtype, 77, 78)
+    _begin(k, N=n)
+    _axis(k, 0, "i", "N")
+    k.compute(0)
+    for r in range(30):
+        kept = k.lines[:], k.launches[:]
+        name, index = draw.choice(names), k.expression(0, draw.randint(1, 2)) if r < 20 else "i"
+        value = f"({draw.some('i', k.atom(0), k.expression(0))}).to(tl.int8).to(tl.{dtype})"
+        lines = _atomic(k, name, f"x + off + {draw.choice(k.bounded(index))}", value, dtype)
+        if all(k.line(line) for line in lines) and k.finishes():
+            return
+        k.lines, k.launches = kept
+    raise Redraw
+
+
+def _atomic(k: Kernel, name, at, value, dtype):
+    draw = k.draw
+    if name == "cas":
+        some = f"tl.zeros((N,), tl.{dtype})"
+        call = f"tl.atomic_cas({at}, {some} + {draw.some('1', k.number())}, {some} + {value})"
+        return [call] if draw.yes(0.3) else [f"r = {call}", f"tl.store({_own(k, 'N')}, r)"]
+    mask = f"({k.condition(0)}) & (i >= 0)" if draw.yes(0.7) else "i >= 0"
+    call = f"tl.atomic_{name}({at}, {value}, mask=m)"
+    returned = [f"r = tl.where(m, {call}, 7)", f"tl.store({_own(k, 'N')}, r)"]
+    return [f"m = {mask}", *([call] if draw.yes(0.4) else returned)]
 
 
 KINDS = {"loads": loads, "stores": stores, "tiles": tiles, "dots": dots, "groups": groups,
-         "loops": loops, "descriptors": descriptors}
+         "loops": loops, "descriptors": descriptors, "atomics": atomics}
 
 
 def program(kind: str, seed: str, sanitize: bool = False) -> str:

@@ -179,8 +179,17 @@ class Block:
     def shape(self):
         return self.values.shape
 
-    def to(self, dtype):
-        return Block(self.values != 0) if dtype == int1 else Block(self.values.astype(dtype))
+    def to(self, dtype, bitcast=False):
+        if bitcast:
+            if bits(self.dtype) != bits(dtype):
+                raise Undefined("a view of another width")
+            return Block(self.values.view(dtype))
+        if dtype == int1:
+            return Block(self.values != 0)
+        made = Block(self.values.astype(dtype))
+        if not _integer(self.dtype) and _integer(dtype) and (made.values != self.values).any():
+            raise Undefined("a fraction, or a number that its type does not hold")
+        return made
 
     __add__, __radd__ = _operation(np.add)
     __sub__, __rsub__ = _operation(np.subtract)
@@ -228,7 +237,8 @@ class Memory:
     elements: np.ndarray
     probe: bool = False
     touched: list[int] = field(default_factory=list)
-    written: set[int] = field(default_factory=set)
+    written: dict[int, str] = field(default_factory=dict)
+    """What wrote an element: a store, or the atomic operations of one name."""
 
     def places(self, at, mask):
         """The addresses of the lanes that are on, as indices of the array."""
@@ -349,16 +359,119 @@ def reshape(x, shape):
 
 
 def trans(x):
-    return Block(x.values.T)
+    return Block(x.values.swapaxes(-1, -2))
+
+
+def permute(x, axes):
+    return Block(x.values.transpose(axes))
+
+
+def join(x, y):
+    x, y = np.broadcast_arrays(*_pair(x, y))
+    return Block(np.stack([x, y], -1))
+
+
+def split(x):
+    if x.shape[-1] != 2:
+        raise Undefined("more than two parts")
+    return Block(x.values[..., 0]), Block(x.values[..., 1])
+
+
+def interleave(x, y):
+    joined = join(x, y)
+    return reshape(joined, (*joined.shape[:-2], -1))
+
+
+def flip(x, axis):
+    return Block(np.flip(x.values, axis))
+
+
+def gather(x, index, axis):
+    index = index.values.astype(int64)
+    if ((index < 0) | (index >= x.shape[axis])).any():
+        raise Undefined("an index outside of the block")
+    return Block(np.take_along_axis(x.values, index, axis))
+
+
+def sort(x, descending=False):
+    ordered = np.sort(x.values, -1)
+    return Block(np.flip(ordered, -1) if descending else ordered)
+
+
+def histogram(x, count):
+    if bits(x.dtype) != 32 or ((x.values < 0) | (x.values >= count)).any():
+        raise Undefined("an element that has no bin")
+    return Block(np.bincount(x.values, minlength=count).astype(int32))
+
+
+def umulhi(x, y):
+    x, y = np.broadcast_arrays(*_pair(x, y))
+    width = bits(x.dtype)
+    if width < 32:
+        raise Undefined("a product of narrow numbers")
+    exact = x.view(f"uint{width}").astype(object) * y.view(f"uint{width}").astype(object)
+    return Block((exact >> width).astype(f"uint{width}").view(x.dtype))
+
+
+def _wide(x, unsigned=uint32):
+    """The type in which Triton reduces; `max` takes signed integers for narrow unsigned ones."""
+    return x.dtype if bits(x.dtype) >= 32 else int32 if signed(x.dtype) else unsigned
+
+
+def reduce(x, axis, function):
+    return Block(function.reduce(x.values, axis, dtype=x.dtype))
 
 
 def sum(x, axis):
-    wide = x.dtype if bits(x.dtype) >= 32 else int32 if signed(x.dtype) else uint32
-    return Block(x.values.astype(wide).sum(axis, dtype=wide))
+    return reduce(x.to(_wide(x)), axis, np.add)
 
 
 def max(x, axis):
-    return Block(x.values.astype(x.dtype if bits(x.dtype) >= 32 else int32).max(axis))
+    return reduce(x.to(_wide(x, int32)), axis, np.maximum)
+
+
+def min(x, axis):
+    return reduce(x.to(_wide(x, int32)), axis, np.minimum)
+
+
+def xor_sum(x, axis):
+    return reduce(x, axis, np.bitwise_xor)
+
+
+def reduce_or(x, axis):
+    return reduce(x, axis, np.bitwise_or)
+
+
+def argmax(x, axis):
+    return Block(x.values.argmax(axis).astype(int32))
+
+
+def argmin(x, axis):
+    return Block(x.values.argmin(axis).astype(int32))
+
+
+def _scanned(function, x, axis, reverse):
+    values = np.flip(x.values, axis) if reverse else x.values
+    values = function.accumulate(values, axis, dtype=values.dtype)
+    return Block(np.flip(values, axis) if reverse else values)
+
+
+def cumsum(x, axis, reverse=False):
+    return _scanned(np.add, x.to(_wide(x)), axis, reverse)
+
+
+def cumprod(x, axis, reverse=False):
+    return _scanned(np.multiply, x.to(_wide(x)), axis, reverse)
+
+
+def associative_scan(x, axis, function, reverse=False):
+    return _scanned(function, x, axis, reverse)
+
+
+standard = types.SimpleNamespace(
+    _elementwise_max=np.maximum, _elementwise_min=np.minimum, _sum_combine=np.add,
+    _prod_combine=np.multiply, _xor_combine=np.bitwise_xor, _or_combine=np.bitwise_or)
+"""Triton's functions of two elements, for scans and reductions."""
 
 
 def multiple_of(x, count):
@@ -393,10 +506,58 @@ def store(pointer, value, mask=True):
     places = memory.places(at, mask)[mask]
     if memory.probe:
         return
-    if len(np.unique(places)) != places.size or memory.written.intersection(places.tolist()):
+    if len(np.unique(places)) != places.size or not memory.written.keys().isdisjoint(places):
         raise Undefined("two stores to an element")
-    memory.written.update(places.tolist())
+    memory.written.update(dict.fromkeys(places.tolist(), "store"))
     memory.elements[places] = value[mask]
+
+
+ATOMICS = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and,
+           "or": np.bitwise_or, "xor": np.bitwise_xor}
+"""Operations whose order does not matter in memory."""
+
+
+def _atomic(name, pointer, value, mask=True, change=None):
+    """What the elements were; where several lanes change one, its order is undefined.
+
+    `change` is the new value for an element and its operand, of an operation with an order.
+    """
+    memory = pointer.memory
+    dtype = memory.elements.dtype
+    at, mask, value = np.broadcast_arrays(
+        pointer.at, _block(mask).values, _block(value).to(dtype).values)
+    places = memory.places(at, mask)
+    unique, lanes, counts = np.unique(at[mask], return_inverse=True, return_counts=True)
+    earlier = [memory.written.get(place) for place in unique.tolist()]
+    seen = (counts > 1) | np.array([x is not None for x in earlier], bool)
+    if not {*earlier} <= {None, name} or (change and seen.any()):
+        raise Undefined("operations on an element whose order matters")
+    unknown = np.ones(at.shape, bool)
+    unknown[mask] = seen[lanes]
+    old = Partial(Block(memory.elements[places]), unknown, "an element before other lanes' work")
+    if not memory.probe:
+        memory.written.update(dict.fromkeys(unique.tolist(), name))
+        if change:
+            memory.elements[places[mask]] = change(memory.elements[places[mask]], value[mask])
+        else:
+            ATOMICS[name].at(memory.elements, places[mask], value[mask])
+    return old if unknown.any() else old.block
+
+
+def _atomics(name, change=None):
+    return lambda pointer, value, mask=True: _atomic(name, pointer, value, mask, change)
+
+
+atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor = map(_atomics, ATOMICS)
+atomic_xchg = _atomics("xchg", lambda old, new: new)
+
+
+def atomic_cas(pointer, compared, value):
+    kinds = {pointer.memory.elements.dtype, compared.dtype, value.dtype}
+    if len(kinds) > 1 or not pointer.at.shape == compared.shape == value.shape:
+        raise Undefined("operands that are not converted")
+    return _atomic("cas", pointer, value, True,
+                   lambda old, new: np.where(old == compared.values.reshape(-1), new, old))
 
 
 @dataclass(frozen=True)
@@ -407,8 +568,11 @@ class Descriptor:
     block_shape: list
 
     def _places(self, offsets):
+        """The addresses of a block that begins at the offsets; one may be a block of rows."""
         at, mask = self.base.at, np.array(True)
         for axis, (offset, size) in enumerate(zip(offsets, self.block_shape, strict=True)):
+            if _block(offset).dtype not in (int16, int32):
+                raise Undefined("an offset that is not converted")
             index = _block(offset).values.astype(int64) + np.arange(size)
             index = index.reshape([-1 if a == axis else 1 for a in builtins.range(len(offsets))])
             length, stride = (int(_block(x).values) for x in (self.shape[axis], self.strides[axis]))
@@ -419,9 +583,21 @@ class Descriptor:
         pointer, mask = self._places(offsets)
         return load(pointer, mask, 0)
 
-    def store(self, offsets, value):
-        pointer, mask = self._places(offsets)
-        store(pointer, value, mask)
+    def gather(self, rows, column):
+        return self.load([rows, column])
+
+    def scatter(self, value, rows, column):
+        self.store([rows, column], value)
+
+    def _operation(operation):
+        def apply(self, offsets, value):
+            pointer, mask = self._places(offsets)
+            operation(pointer, value, mask)
+        return apply
+
+    store = _operation(store)
+    atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor = map(
+        _operation, (atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor))
 
 
 def make_tensor_descriptor(base, shape, strides, block_shape):
