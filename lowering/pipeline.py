@@ -21,8 +21,7 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
-from triton_xe.lowering.accesses.assume_blocks_in_bounds import AssumeBlocksInBoundsPass
-from triton_xe.lowering.accesses.assume_full_rows import AssumeFullRowsPass
+from triton_xe.lowering.accesses.assume_in_bounds import AssumeInBoundsPass
 from triton_xe.lowering.accesses.fuse_range_checks import FuseRangeChecksPass
 from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
 from triton_xe.lowering.accesses.strength_reduce_offsets import StrengthReduceOffsetsPass
@@ -89,8 +88,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         RaiseSurfacesPass,
         FuseSplitStoresPass,
         SplitInsidePass,
-        AssumeBlocksInBoundsPass,
-        AssumeFullRowsPass,
+        AssumeInBoundsPass,
         FuseRangeChecksPass,
         AssignDpasPass,
         GatherOperandsPass,
@@ -117,7 +115,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
     SwapPairsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
-    FuseSplitStoresPass, SplitInsidePass, AssumeBlocksInBoundsPass,
+    FuseSplitStoresPass, SplitInsidePass,
     GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
     RematerializeRowLoadsPass,
 )

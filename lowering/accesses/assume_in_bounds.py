@@ -1,0 +1,135 @@
+"""Pass assume-in-bounds: drop masks that are true if a condition of the launch holds.
+
+    scf.for ... { %m = cmpi slt, %k, splat %left ; tt.load %p, %m ; tt.dot }
+
+ -> scf.for ... { tt.load %p, true ; tt.dot }                      condition: 32 divides %left
+
+Intel's compiler gives each masked message separate 64-bit addresses, two registers each, and
+initialises its registers.  Unmasked messages share an address.  Launches that fail a condition use
+the general version.  Two kinds of accesses gain from that:
+
+- blocks of a product's operands, in a loop, on devices without 2D messages, whose hardware would
+  check the edges;
+- rows that fill the registers and their block, because they leave no room for addresses while they
+  are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.ir import Block
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
+from triton_xe.hardware.block_2d import Guard
+from triton_xe.hardware.register_file import MOST_CARRIED
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.module_facts import module_warps, options_of, remark
+from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.surfaces.operand_loads import operand_loads
+from triton_xe.lowering.surfaces.split_inside import Masked, bounds_of
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+FILLING = 128
+"""Registers of loaded values live at a reduction, as words, from which masks are dropped.
+
+It is half of the larger file.  With 192 the masks made layer norm's gradient spill up to 2,688
+bytes.  With 128 the softmax's gradient has 487 instructions with masks and 308 without (IGC 2.40).
+"""
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True)
+class AssumeInBoundsPass(TargetedPass):
+    """Drop masks that are true if a condition of the launch holds."""
+
+    name: ClassVar = "assume-in-bounds"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        if options_of(op).guards == "kernel":
+            return
+        register = module_warps(op) * target.grf_bytes
+        for function in functions(op):
+            if not function.is_kernel:
+                continue
+            affine = Affine()
+            if self.native_device(op) and not target.has_block_2d:
+                for load in _operand_blocks(function, target, register):
+                    _drop_mask(load, bounds_of(load, affine), "if its blocks lie inside")
+            for access in _accesses_of_rows(function, register):
+                guards = bounds_of(access, affine)
+                if guards and _are_of_arguments(guards, function):
+                    _drop_mask(access, guards, "if rows are as long as their block")
+
+
+def _operand_blocks(function: FuncOp, target: Target, register: int) -> Iterator[LoadOp]:
+    """Loads, in a loop, of the operands of products that leave registers for loaded values."""
+    for dot in all_of(function, DotOp):
+        if not isinstance(instruction_of(dot, target), str) and _leaves_room(dot, register):
+            for operand in (dot.a, dot.b):
+                yield from (load for load in operand_loads(operand)
+                            if isinstance(load.parent_op(), scf.ForOp))
+
+
+def _leaves_room(dot: DotOp, register: int) -> bool:
+    """True if a product leaves registers for loaded values; otherwise IGC 2.40 spills more.
+
+    That happened in attention's loops, with two products.  `register` is the bytes of one register
+    in all warps.
+    """
+    nbytes = prod(shape_of(dot.d)) * WORD_BYTES
+    loop = dot.parent_op()
+    alone = loop is not None and len(all_of(loop, DotOp)) == 1
+    return alone and nbytes < MOST_CARRIED * register
+
+
+def _accesses_of_rows(function: FuncOp, register: int) -> list[Masked]:
+    """The accesses of a kernel without products whose loaded rows fill the registers."""
+    reducing = {op.parent for op in all_of(function, ReduceOp)} - {None}
+    held = max((_loaded(block) for block in reducing if block is not None), default=0)
+    if all_of(function, DotOp) or held < FILLING * register:
+        return []
+    return [*all_of(function, LoadOp), *all_of(function, StoreOp)]
+
+
+def _loaded(block: Block) -> int:
+    """Bytes of the values that a block loads, each element as a word."""
+    loads = [op for op in block.ops if isinstance(op, LoadOp)]
+    return sum(prod(shape_of(op.result)) * WORD_BYTES for op in loads if shape_of(op.result))
+
+
+def _are_of_arguments(guards: Iterable[Guard], function: FuncOp) -> bool:
+    """True if guards test arguments alone, not where a row starts."""
+    arguments = set(function.body.blocks[0].args)
+    return all(isinstance(amount, Poly) and amount.symbols <= arguments
+               for guard in guards for amount in (guard.amount, guard.bound))
+
+
+def _drop_mask(access: Masked, guards: list[Guard] | None, what: str) -> None:
+    """Make an access's mask true for all of its users, under conditions of the launch."""
+    mask = access.mask
+    if guards is None or mask is None or tested_in_kernel(guards, access):
+        return
+    assume(guards, access)
+    remark(access, "without masks" + (f", {what}" if guards else ""))
+    assert isinstance(mask.type, TensorType)
+    true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1]))
+    owner = mask.owner
+    at = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+    Rewriter.insert_op(true, at)
+    mask.replace_all_uses_with(true.result)
