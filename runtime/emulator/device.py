@@ -27,9 +27,9 @@ from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.dispatch import Dispatch, of_zebin
 from triton_xe.runtime.emulator.kernel_info import KernelInfo, kernel_info
 from triton_xe.runtime.emulator.launch import Launch
-from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, Fault, fault
+from triton_xe.runtime.emulator.memory import Addresses, AddressSpace, Fault
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.emulator.undefined_registers import lost_value
+from triton_xe.runtime.emulator.undefined_registers import payload, refuse_lost_value
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.interface import HostDevice, ModuleKernel, Work
 
@@ -53,7 +53,7 @@ class EmulatedKernel(ModuleKernel):
             made = NativeKernel(self.device.target.name, self.source.name,
                                 self.device.module_of(self), self.build_flags)
             made.program.find_lines = partial(self.device.lines_of, made)
-            made.refuse_lost_value()
+            refuse_lost_value(made.program, payload(made.info, made.program.grf_bytes))
             return made
 
     @property
@@ -153,13 +153,6 @@ class NativeKernel:
     @once
     def info(self) -> KernelInfo:
         return kernel_info(self.binary, self.entry)
-
-    def refuse_lost_value(self) -> None:
-        """Raise an error that names the first read of a register that nothing wrote."""
-        if lost := lost_value(self.program, self.info):
-            raise fault("undefined registers", (
-                f"{lost}.  The register holds what was there before, so that results are wrong; "
-                "report it with the kernel"))
 
     def run(self, space: AddressSpace, grid: Grid, arguments: list[int | bytes]) -> Counts:
         """Execute a launch to its end, as many work-groups at once as a device may hold.

@@ -77,6 +77,11 @@ class Dispatch:
         x, y, z = self.groups
         return x * y * z
 
+    def inputs(self, grf_bytes: int) -> int:
+        """The bytes of the registers that `fill` writes, one bit for each."""
+        registers = 1 + self._id_registers(grf_bytes)
+        return (1 << registers * grf_bytes + len(self.inline_data)) - 1
+
     def fill(self, threads: Threads, grf_bytes: int) -> None:
         """Write the payload of every thread."""
         words = threads.views[np.uint32]
@@ -86,8 +91,8 @@ class Dispatch:
             words[:, word] = coordinate
         words[:, 2] = number | self.threads << 24
         words[:, 5] = SCRATCH_HANDLE
-        register = 1 + self._fill_local_ids(threads, number, grf_bytes)
-        first = register * grf_bytes
+        self._fill_local_ids(threads, number, grf_bytes)
+        first = (1 + self._id_registers(grf_bytes)) * grf_bytes
         threads.bytes[:, first : first + len(self.inline_data)] = np.frombuffer(
             self.inline_data, np.uint8)
         self._enable(threads, number)
@@ -97,17 +102,20 @@ class Dispatch:
         group, (first_x, first_y, first_z) = threads.groups, self.first_group
         return group % x + first_x, group // x % y + first_y, group // (x * y) + first_z
 
-    def _fill_local_ids(self, threads: Threads, number: Array, grf_bytes: int) -> int:
-        """Write local ids; returns the registers that they take."""
+    def _id_registers(self, grf_bytes: int) -> int:
+        """Registers that local ids take."""
+        emitted = self.local_ids.emitted if self.local_ids else ()
+        return len(emitted) * max(1, self.simd * 2 // grf_bytes)
+
+    def _fill_local_ids(self, threads: Threads, number: Array, grf_bytes: int) -> None:
         if self.local_ids is None or not self.local_ids.emitted:
-            return 0
+            return
         ids = local_ids(self.local_ids, number[:, None] * self.simd + np.arange(self.simd))
         size = max(1, self.simd * 2 // grf_bytes)
         words = threads.views[np.uint16]
         for i, dimension in enumerate(self.local_ids.emitted):
             first = (1 + i * size) * grf_bytes // 2
             words[:, first : first + self.simd] = ids[dimension]
-        return size * len(self.local_ids.emitted)
 
     def _enable(self, threads: Threads, number: Array) -> None:
         bits = (self.last_thread_mask >> np.arange(CHANNELS) & 1).astype(bool)

@@ -68,6 +68,8 @@ class Program:
         self.find_lines: Callable[[], Mapping[int, str]] = dict
         """The function that finds `lines`; they are needed for errors and reports only."""
         self._steps: list[Step] | None = None
+        self.complete_with: set[int] = set()
+        """Payloads, as bits of bytes, with which no register is read before it is written."""
         self.scoreboard = Scoreboard(device, self.instructions, self.grf_bytes)
 
     @classmethod

@@ -4,6 +4,9 @@ Intel's compiler does not report when it loses a value.  Version 2.40 loses half
 predicated loads that a shuffle joins feed a DPAS.  The register may even contain the right value
 for a while, left by another thread.  A read is reported if no path to it has written the bytes,
 whatever the predicates; so it does not depend on launches.
+
+Undefined values may be copied, and go through macros of division channel by channel: Intel's
+compiler divides numbers of a whole subgroup in one channel of 16.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from triton_xe.runtime.emulator.dpas import is_dummy
 from triton_xe.runtime.emulator.footprints import GENERAL, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
+from triton_xe.runtime.emulator.macros import is_macro
+from triton_xe.runtime.emulator.memory import fault
 from triton_xe.runtime.emulator.messages.lsc import UNITS
-from triton_xe.runtime.emulator.messages.send import is_message, is_scratch
+from triton_xe.runtime.emulator.messages.send import is_message, is_scratch, operation
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.emulator.registers import FLOATS
+from triton_xe.runtime.emulator.registers import FLOATS, byte_offset
 
 
 @dataclass(frozen=True)
@@ -43,17 +48,27 @@ class _Effect:
 
     writes: int
     reads: int
-    copies: bool
+    copies: bool = False
     """True if it only moves bytes: undefined bytes may be moved, and their copies are undefined."""
+    shifts: tuple[int, ...] = ()
+    """Distances in bytes from the result to each source, for results defined byte by byte."""
+    last: int = 0
+    """The last register of data that a block may fill in part."""
 
     def after(self, written: int) -> int:
         """The defined bytes after it."""
         if self.copies and self.reads and not self.reads & written:
             return written & ~self.writes
-        return written | self.writes
+        defined = self.writes
+        for shift in self.shifts:
+            defined &= written >> shift if shift > 0 else written << -shift
+        return written | defined
 
     def missing(self, written: int) -> int:
-        return 0 if self.copies else self.reads & ~written
+        if self.copies or self.shifts:
+            return 0
+        wanted = self.reads & ~self.last if self.last & written else self.reads
+        return wanted & ~written
 
 
 def payload(info: KernelInfo, grf_bytes: int) -> int:
@@ -62,12 +77,23 @@ def payload(info: KernelInfo, grf_bytes: int) -> int:
     return (1 << (1 + ids) * grf_bytes + info.inline_bytes) - 1
 
 
-def lost_value(program: Program, info: KernelInfo) -> str:
+def lost_value(program: Program, inputs: int) -> str:
     """The first read of a register that nothing wrote, as a sentence; "" if there is none."""
-    found = undefined_reads(program, payload(info, program.grf_bytes))
+    found = undefined_reads(program, inputs)
     return "" if not found else (
-        f"Intel's compiler lost a value of kernel {program.name} for {program.device} without a "
+        f"the compiler lost a value of kernel {program.name} for {program.device} without a "
         f"word: its code {found[0]}")
+
+
+def refuse_lost_value(program: Program, inputs: int) -> None:
+    """Raise `Fault` with the first read of a register that nothing wrote; asked once a program."""
+    if inputs in program.complete_with:
+        return
+    if lost := lost_value(program, inputs):
+        raise fault("undefined registers", (
+            f"{lost}.  The register holds what was there before, so that results are wrong; "
+            "report it with the kernel"))
+    program.complete_with.add(inputs)
 
 
 def undefined_reads(program: Program, inputs: int) -> list[UndefinedRead]:
@@ -90,11 +116,17 @@ def _written(program: Program, effects: Sequence[_Effect], inputs: int) -> Mappi
             if number not in found:
                 continue
             after = effect.after(found[number])
-            for later in program.following(number):
+            for later in _following(program, number):
                 is_new = later not in found or after & ~found[later] != 0
                 found[later] = found.get(later, 0) | after
                 is_stable = is_stable and not (is_new and later <= number)
     return found
+
+
+def _following(program: Program, number: int) -> Sequence[int]:
+    """Positions of the possible successors; a jump through a register may lead anywhere."""
+    is_indirect = program.instructions[number].op == "jmpi" and not program.targets(number)
+    return range(len(program.instructions)) if is_indirect else program.following(number)
 
 
 def _undefined(
@@ -118,7 +150,24 @@ def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
     is_anywhere = target is not None and target.kind == "indirect"
     writes = GENERAL if is_anywhere else touched.writes & GENERAL
     reads = 0 if _is_independent(instruction) else touched.reads & GENERAL
-    return _Effect(writes, reads, instruction.op == "mov" or is_scratch(instruction))
+    return _Effect(writes, reads, instruction.op == "mov" or is_scratch(instruction),
+                   _shifts(instruction, grf_bytes), _last_of_block(instruction, grf_bytes))
+
+
+def _shifts(instruction: Instruction, grf_bytes: int) -> tuple[int, ...]:
+    target = instruction.destination
+    if not is_macro(instruction) or target is None:
+        return ()
+    return tuple(byte_offset(each, grf_bytes) - byte_offset(target, grf_bytes)
+                 for each in instruction.sources if each.file == "r")
+
+
+def _last_of_block(instruction: Instruction, grf_bytes: int) -> int:
+    """The last register of a stored 2D block, whose size is not in the instruction."""
+    if instruction.subop not in UNITS or operation(instruction) != "store_block2d":
+        return 0
+    data = instruction.sources[1]
+    return ((1 << grf_bytes) - 1) << (data.number + data.registers - 1) * grf_bytes
 
 
 def _is_independent(instruction: Instruction) -> bool:

@@ -23,7 +23,7 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator.kernel_info import kernel_info
 from triton_xe.runtime.emulator.listing import source_lines
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.emulator.undefined_registers import lost_value
+from triton_xe.runtime.emulator.undefined_registers import lost_value, payload
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
 from triton_xe.runtime.ocloc import (
     INSTALL_HINT as INSTALL_HINT,
@@ -164,7 +164,8 @@ def _check_registers(made: CompiledKernel, kernel: str) -> str:
         program = made.program_of(kernel)
     except DeviceError as error:
         return f"the registers of {kernel} were not checked: {error}"
-    if lost := lost_value(program, kernel_info(made.binary, kernel)):
+    inputs = payload(kernel_info(made.binary, kernel), program.grf_bytes)
+    if lost := lost_value(program, inputs):
         raise IntelCompilerError(lost, made.log)
     return ""
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, fields
 from triton_xe.runtime.emulator.branches import BRANCHES
 from triton_xe.runtime.emulator.dpas import is_dummy
 from triton_xe.runtime.emulator.instruction import Instruction
-from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, field
-from triton_xe.runtime.emulator.messages.send import descriptor, is_message, is_scratch
+from triton_xe.runtime.emulator.messages.lsc import UNITS
+from triton_xe.runtime.emulator.messages.send import is_message, is_scratch, operation
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.registers import FLOATS
 from triton_xe.runtime.level_zero.zebin import KernelFacts
@@ -196,9 +196,9 @@ def _message_kind(instruction: Instruction) -> str:
         return "fills" if has_result else "spills"
     if instruction.subop not in UNITS:
         return ""
-    operation = OPERATIONS.get(field(descriptor(instruction), "op"), "")
-    if instruction.subop == "slm" and operation != "fence":
+    does = operation(instruction)
+    if instruction.subop == "slm" and does != "fence":
         return "slm"
-    if operation.startswith("load") and not has_result:
+    if does.startswith("load") and not has_result:
         return "prefetches"
-    return _KINDS.get(operation, "atomics")
+    return _KINDS.get(does, "atomics")

@@ -19,7 +19,7 @@ from python.test.emulator.assembled import launch
 from triton_xe.errors import DeviceError, XeError
 from triton_xe.runtime.emulator import Program, iga
 from triton_xe.runtime.emulator.kernel_info import kernel_info
-from triton_xe.runtime.emulator.undefined_registers import lost_value
+from triton_xe.runtime.emulator.undefined_registers import lost_value, payload
 
 pytestmark = pytest.mark.intel_compiler
 KERNELS = ("add, n odd", "prefix sum", "argmax", "rotary embedding", "row sum", "softmax fp16",
@@ -115,7 +115,8 @@ def verdict(row, device, program):
             return "differs"
     if program.missing_waits:
         return "missing wait"
-    return "unwritten" if lost_value(program, kernel_info(kernel.binary, program.name)) else "same"
+    inputs = payload(kernel_info(kernel.binary, program.name), program.grf_bytes)
+    return "unwritten" if lost_value(program, inputs) else "same"
 
 
 def explained(row, device, program, pc):

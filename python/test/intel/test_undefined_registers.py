@@ -69,7 +69,6 @@ def test_what_was_written_or_came_with_the_thread_is_read(text: str) -> None:
     ("mad (16|M0) r8.0<1>:f r0.0<1;0>:f r9.3<0;0>:f r0.0<0>:f", (9,)),
     ("mad (16|M0) r8.0<1>:f r0.0<1;0>:f r0.0<1;0>:f r9.0<1>:f", (9,)),
     ("(f0.0) cmp (16|M0) (lt)f0.0 null<1>:d r9.0<1;1,0>:d r0.0<0;1,0>:d", (9,)),
-    ("madm (16|M0) r8.nomme:df r0.mme1:df -r9.nomme:df r0.mme0:df", (9, 10)),
     ("dpas.8x4 (16|M0) r16:f null:f r24:hf r0.0:hf {Atomic}", tuple(range(24, 32))),
     ("dpas.8x4 (16|M0) r16:d null:d r24:u2 r30.0:s8", (24, 25, 30, 31)),
     ("dpas.8x4 (16|M0) r16:d null:d r24:s4 r0.0:u2", tuple(range(24, 32))),
@@ -107,6 +106,38 @@ madm (16|M0) r10.nomme:df r8.mme7:df r8.mme1:df r8.mme0:df
 mov (16|M0) r12.0<1>:df r10.0<1;1,0>:df
 add (16|M0) r12.0<1>:df r12.0<1;1,0>:df r8.0<1;1,0>:df
 """) == []
+
+
+def test_a_division_of_one_channel_is_one_result() -> None:
+    """Intel's compiler divides numbers of a whole subgroup by macros of 16 channels."""
+    divided = """
+mov (1|M0) r9.0<1>:f r0.0<0;1,0>:f
+math.invm (16|M0) (eo)f0.0 r10.mme0:f r9.nomme<1;1,0>:f r9.nomme<1;1,0>:f
+(W&~f0.0) madm (16|M0) r11.nomme:f r10.mme0:f -r9.nomme:f r10.mme0:f
+mov (1|M0) r12.0<1>:f 0x0:f
+"""
+    assert found(divided + "add (1|M0) r12.0<1>:f r11.0<0;1,0>:f r12.0<0;1,0>:f") == []
+    assert found(divided + "add (1|M0) r12.0<1>:f r11.1<0;1,0>:f r12.0<0;1,0>:f") == [(11,)]
+    assert found(divided + "add (1|M0) r12.0<1>:f r10.1<0;1,0>:f r12.0<0;1,0>:f") == [(10,)]
+
+
+def test_a_stored_block_may_fill_its_last_register_in_part() -> None:
+    def store(registers: int) -> str:
+        return f"send.ugm (1|M0) null r0 r52:{registers} 0x0 0x02000407\n"
+
+    half = "mov (16|M0) r53.0<1>:hf 0x0:hf\n"
+    whole = "mov (16|M0) r52.0<1>:f 0x0:f\n"
+    assert found(whole + half + store(2)) == []
+    assert found(whole + store(2)) == [(53,)]
+    assert found(half + store(2)) == [(52,)]
+    assert found(whole + half + store(3)) == [(53, 54)]
+
+
+def test_a_jump_through_a_register_leads_anywhere() -> None:
+    """nGEN jumps into tables, whose entries no branch names."""
+    table = "jmpi over\nentry:\n{}over:\nmov (16|M0) r9.0<1>:d 0x0:d\njmpi r0.9\n"
+    assert found(table.format(USE)) == []
+    assert found(table.format(USE.replace("r9", "r19"))) == [(19,)]
 
 
 def test_a_block_of_32_registers_is_called_31() -> None:

@@ -18,6 +18,7 @@ from triton_xe.runtime.emulator.kernel_driver.memory import (
     EmulatorFault,
 )
 from triton_xe.runtime.emulator.memory import Surfaces
+from triton_xe.runtime.emulator.undefined_registers import refuse_lost_value
 
 Words = Sequence[int]
 _SIMD = {0: 8, 1: 16, 2: 32}
@@ -45,7 +46,9 @@ class Dispatcher:
         descriptor = words[-21:-13]
         address = bases.get("instruction", 0) + (descriptor[0] & ~63)
         program = self._program(space, address & _ADDRESS_MASK)
-        launch = Launch(program, space, dispatch_of(words, space, bases)).check_waits()
+        dispatch = dispatch_of(words, space, bases)
+        refuse_lost_value(program, dispatch.inputs(program.grf_bytes))
+        launch = Launch(program, space, dispatch).check_waits()
         launch.run(seconds=knobs.time_limit())
         program.refuse_missing_waits()
         self.launches += 1

@@ -15,7 +15,7 @@ from triton_xe.runtime.emulator.messages.atomics import atomic
 from triton_xe.runtime.emulator.messages.block_2d import block_2d
 from triton_xe.runtime.emulator.messages.gateway import gateway
 from triton_xe.runtime.emulator.messages.hdc import hdc, is_scratch_block
-from triton_xe.runtime.emulator.messages.lsc import UNITS, Lsc, access, lsc
+from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, Lsc, access, field, lsc
 from triton_xe.runtime.emulator.registers import (
     SCALARS,
     STAGING,
@@ -44,6 +44,11 @@ def is_scratch(instruction: Instruction) -> bool:
 def descriptor(instruction: Instruction) -> int:
     """The descriptor of a message; 0 if a register has it."""
     return int(instruction.sources[-1].value or "0", 0)
+
+
+def operation(instruction: Instruction) -> str:
+    """The operation in the descriptor of a message to an LSC unit; "" if it is not known."""
+    return OPERATIONS.get(field(descriptor(instruction), "op"), "")
 
 
 def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:

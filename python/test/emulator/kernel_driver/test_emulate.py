@@ -113,6 +113,29 @@ print("went on")
     assert "0x700000000000" in sentence
 
 
+@pytest.mark.parametrize("device", ["bmg", "dg2"])
+def test_a_register_that_nothing_wrote_ends_the_program(emulate, device):
+    """Native code with another register in its addition, as if the compiler had lost a value."""
+    done = emulate(sys.executable, "-c", ADD + """
+import re
+from triton_xe.runtime.emulator import Program, iga
+spirv = sample_kernel.to_spirv(sample_kernel.vector_add(device.target.subgroup_size))
+made = device.native_code(spirv, "vector_add")
+program = Program.from_zebin(device.target.name, made.binary, "vector_add")
+text = iga.disassemble(program.device, program.code)
+lost = re.sub(r"(\\badd \\(\\d+\\|M0\\) +r\\d+\\.0<1>:f +)r\\d+", r"\\1r120", text, count=1)
+code = iga.assemble(program.device, lost)
+binary = made.binary.replace(program.code[: len(code)], code)
+print(add("device"), binary != made.binary)
+kernel = device.load_native(binary, made.entry)
+add("device")
+print("went on")
+""", device=device)
+    assert done.returncode == 70
+    assert done.stdout == "True True\n"
+    assert "reads r120, which nothing wrote: add at 0x" in done.stderr.splitlines()[-2]
+
+
 def test_the_exit_code_is_the_programs(emulate):
     assert emulate("/bin/sh", "-c", "exit 7").returncode == 7
     assert emulate("/bin/sh", "-c", "kill -9 $$").returncode == 137
