@@ -6,7 +6,8 @@
 `--sample N` keeps N of the tests, drawn by `--sample-seed`.  `compare_launches` does the same in
 any program.  A launch fails its test if its memory differs, except:
 
-- Floats may differ by `ROUNDING`: Intel's library and `math.*` have errors of their own.
+- Floats may differ by `ROUNDING`: Intel's library and `math.*` have errors of their own.  Types
+  are those of the tensors; for other pointers, those that the instructions compute.
 - Two NaNs are equal.
 - A kernel that uses the old values of atomics shows the order of its threads, and those in
   `UNDEFINED` compute what Triton leaves undefined.  There the test judges what native code left.
@@ -19,6 +20,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,13 +30,14 @@ from triton_xe.runtime.emulator.device import EmulatedDevice
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.emulator.registers import FLOATS
 from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools import intel
 
-ROUNDING = {np.float64: 1e-12, np.float32: 4e-6, np.float16: 2e-3}
-"""Relative errors that hardware's functions may cause; those of bf16 are in `BF16`."""
-BF16 = 1.6e-2
+ROUNDING = {"float64": 1e-12, "float32": 4e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+"""Relative errors that hardware's functions may cause; numbers of fp8 may be neighbours."""
+REGISTERS = {"df": ("float64",), "f": ("float32", "bfloat16"), "hf": ("float16",),
+             "bf": ("bfloat16",)}
+"""Types of registers -> types of memory that instructions with them may have computed."""
 HOW = ("equal", "rounded", "left to the test")
 UNDEFINED = ("divisions",)
 """Kernels that divide integers by zero."""
@@ -53,9 +57,9 @@ def compare_launches() -> None:
 
     def run(self: EmulatedDevice, kernel: Any, work: Any) -> None:
         places = _places(self, kernel, work)
-        before = [memory.copy() for memory in places]
+        before = [place.memory.copy() for place in places]
         emulated(self, kernel, work)
-        native = [memory.copy() for memory in places]
+        native = [place.memory.copy() for place in places]
         _fill(places, before)
         if kernel.serial not in twins:
             _check_module(kernel.module)
@@ -63,8 +67,8 @@ def compare_launches() -> None:
         device, twin = twins[kernel.serial]
         device._run(twin, work)
         program: Program = kernel.native.program
-        how = max((_compared(kernel.name, x, memory, program)
-                   for x, memory in zip(native, places, strict=True)),
+        how = max((_compared(kernel.name, x, place, program)
+                   for x, place in zip(native, places, strict=True)),
                   key=HOW.index, default="equal")
         counts[how] += 1
         if how == HOW[-1]:
@@ -86,19 +90,46 @@ def _twin(emulated: EmulatedDevice, kernel: Any) -> tuple[SimulatedDevice, Any]:
     return device, device.load(kernel.module, kernel.name, build_flags=kernel.build_flags)
 
 
-def _fill(places: list[np.ndarray], values: list[np.ndarray]) -> None:
-    for memory, contents in zip(places, values, strict=True):
-        memory[...] = contents
+def _fill(places: list[Place], values: list[np.ndarray]) -> None:
+    for place, contents in zip(places, values, strict=True):
+        place.memory[...] = contents
 
 
-def _places(device: EmulatedDevice, kernel: Any, work: Any) -> list[np.ndarray]:
+@dataclass(frozen=True)
+class Place:
+    """A block of memory that pointers of a launch point to."""
+
+    memory: np.ndarray
+    types: set[str]
+    """Types of the elements of the tensors in it; "" for a pointer without a tensor."""
+
+    def formats(self, program: Program) -> Iterator[str]:
+        """The types of floats that may be in it."""
+        for each in self.types:
+            if each:
+                yield from (each,) if each in ROUNDING or each.startswith("float8") else ()
+            else:
+                yield from _computed(program)
+
+
+def _places(device: EmulatedDevice, kernel: Any, work: Any) -> list[Place]:
     """The memory of all blocks that pointers of a launch point to."""
-    found = {}
+    found: dict[int, Place] = {}
+    types = {k: str(tensor.dtype).rpartition(".")[2]
+             for (k, _), tensor in zip(*(work.tensors or ((), ())), strict=True)}
     for k in sorted(kernel.pointer_arguments):
         block = device._blocks.find(int(work.args[k]))
         if block is not None and block.high > block.low:
-            found[block.low] = _memory(block.low, block.high - block.low)
+            place = Place(_memory(block.low, block.high - block.low), set())
+            found.setdefault(block.low, place).types.add(types.get(k, ""))
     return list(found.values())
+
+
+def _computed(program: Program) -> set[str]:
+    """Types of floats that the instructions of a program compute."""
+    targets = (each.destination for each in program.instructions)
+    return {each for target in targets if target is not None
+            for each in REGISTERS.get(target.type, ())}
 
 
 def _memory(address: int, size: int) -> np.ndarray:
@@ -108,22 +139,19 @@ def _memory(address: int, size: int) -> np.ndarray:
 
 
 def _compared(
-    name: str, native: np.ndarray, simulated: np.ndarray, program: Program
+    name: str, native: np.ndarray, place: Place, program: Program
 ) -> str:
+    """How memory that native code left is like that of the simulator; else `Different`."""
+    simulated = place.memory
     if np.array_equal(native, simulated):
         return "equal"
-    if any(map(_is_float, program.instructions)) and _is_rounded(native, simulated):
+    if any(_is_rounded(native, simulated, each) for each in place.formats(program)):
         return "rounded"
     if name in UNDEFINED or any(map(_returns_old_value, program.instructions)):
         return "left to the test"
     wrong = np.flatnonzero(native != simulated)
     raise Different(f"kernel {name}: {len(wrong)} bytes differ, the first at {wrong[0]}: native "
                     f"code left {native[wrong[0]]}, the simulator {simulated[wrong[0]]}")
-
-
-def _is_float(instruction: Instruction) -> bool:
-    target = instruction.destination
-    return target is not None and target.type in FLOATS
 
 
 def _returns_old_value(instruction: Instruction) -> bool:
@@ -136,29 +164,22 @@ def _returns_old_value(instruction: Instruction) -> bool:
         int(descriptor, 0) & 63, "").startswith("atomic"))
 
 
-def _is_rounded(native: np.ndarray, simulated: np.ndarray) -> bool:
-    return any(_is_close(native, simulated, kind, bound) for kind, bound in ROUNDING.items()) or (
-        _is_close_bf16(native, simulated))
-
-
-def _is_close(native: np.ndarray, simulated: np.ndarray, kind: Any, bound: float) -> bool:
-    size = np.dtype(kind).itemsize
+def _is_rounded(native: np.ndarray, simulated: np.ndarray, kind: str) -> bool:
+    if kind.startswith("float8"):
+        return bool((abs(native.astype(int) - simulated) <= 1).all())
+    size = 2 if kind == "bfloat16" else np.dtype(kind).itemsize
     whole = len(native) // size * size
     if not np.array_equal(native[whole:], simulated[whole:]):
         return False
-    a, b = native[:whole].view(kind), simulated[:whole].view(kind)
-    differ = a.view(f"u{size}") != b.view(f"u{size}")
-    return _within(a[differ], b[differ], bound, np.finfo(kind))
+    bits = [x[:whole].view(f"u{size}") for x in (native, simulated)]
+    differ = bits[0] != bits[1]
+    a, b = (_numbers(x[differ], kind) for x in bits)
+    return _within(a, b, ROUNDING[kind], np.finfo(a.dtype))
 
 
-def _is_close_bf16(native: np.ndarray, simulated: np.ndarray) -> bool:
-    whole = len(native) // 2 * 2
-    if not np.array_equal(native[whole:], simulated[whole:]):
-        return False
-    a, b = ((x[:whole].view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-            for x in (native, simulated))
-    differ = native[:whole].view(np.uint16) != simulated[:whole].view(np.uint16)
-    return _within(a[differ], b[differ], BF16, np.finfo(np.float32))
+def _numbers(bits: np.ndarray, kind: str) -> np.ndarray:
+    return (bits.astype(np.uint32) << 16).view(np.float32) if kind == "bfloat16" else (
+        bits.view(kind))
 
 
 def _within(a: np.ndarray, b: np.ndarray, bound: float, limits: Any) -> bool:

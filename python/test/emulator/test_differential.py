@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from python.test.emulator.assembled import program
-from python.test.emulator.differential import Different, _compared
+from python.test.emulator.differential import Different, Place, _compared
 
 pytestmark = pytest.mark.intel_compiler
 INTEGERS = "add (16|M0) r20.0<1>:d r4.0<1;1,0>:d r6.0<1;1,0>:d"
@@ -14,9 +14,9 @@ FLOATS = "add (16|M0) r20.0<1>:f r4.0<1;1,0>:f r6.0<1;1,0>:f"
 ADD = "send.ugm (16|M0) {} r4 r8:1 0x0 0x04{}0058C"
 
 
-def compared(text, native, simulated, name="kernel"):
-    return _compared(name, *(np.ascontiguousarray(x).view(np.uint8) for x in (native, simulated)),
-                     program("bmg", text))
+def compared(text, native, simulated, name="kernel", types=("",)):
+    left, right = (np.ascontiguousarray(x).view(np.uint8) for x in (native, simulated))
+    return _compared(name, left, Place(right, set(types)), program("bmg", text))
 
 
 def test_numbers_of_every_size_may_be_rounded():
@@ -26,7 +26,7 @@ def test_numbers_of_every_size_may_be_rounded():
     with pytest.raises(Different, match="bytes differ"):
         compared(FLOATS, x, x * np.float32(1 + 1e-4))
     y = np.array([1e-290, 4e300, 7.0])
-    assert compared(FLOATS, y, y * (1 + 1e-15)) == "rounded"
+    assert compared(FLOATS, y, y * (1 + 1e-15), types=["float64"]) == "rounded"
 
 
 def test_nans_are_equal():
@@ -55,6 +55,26 @@ def test_integers_are_equal():
     x = np.array([0x40000000, 5], np.int32)
     with pytest.raises(Different, match="1 bytes differ, the first at 0"):
         compared(INTEGERS, x, x + np.array([1, 0], np.int32))
+
+
+def test_types_of_tensors_say_what_may_be_rounded():
+    """Integers close to each other as floats, in a kernel that computes floats."""
+    x = np.array([0x40000000, 5], np.int32)
+    near = x + np.array([1, 0], np.int32)
+    assert compared(FLOATS, x, near) == compared(FLOATS, x, near, types=["float32"]) == "rounded"
+    for types in (["int32"], ["int64", "uint8"], ["float64"]):
+        with pytest.raises(Different):
+            compared(FLOATS, x, near, types=types)
+    half = np.array([0x3C00, 0x3C01], np.int16)
+    assert compared(FLOATS, half, half + 1, types=["float16"]) == "rounded"
+    assert compared(FLOATS, half, half + 1, types=["bfloat16", "int16"]) == "rounded"
+    for types in (["int16"], ["float32"]):
+        with pytest.raises(Different):
+            compared(FLOATS, half, half + 1, types=types)
+    eight = np.array([0x38, 0xB8], np.uint8)
+    assert compared(FLOATS, eight, eight + 1, types=["float8_e4m3fn"]) == "rounded"
+    with pytest.raises(Different):
+        compared(FLOATS, eight, eight + 2, types=["float8_e4m3fn"])
 
 
 def test_old_values_of_atomics_are_left_to_the_test():
