@@ -35,7 +35,6 @@ from triton_xe.runtime.simulator.analysis.numbers import (
     by_lanes,
     is_block,
     makes_numbers,
-    uniform_values,
 )
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.analysis.provenance import Read, read_for
@@ -75,7 +74,7 @@ def instrument(
     address is computed from.
     """
     made = _Shadows(function, plan, helpers, entry)
-    some = any(made.begins(i) or made.is_checked(i) for i in function.instructions())
+    some = any(made.begins(i) or _is_assumption(i) for i in function.instructions())
     return made.run() if some else function
 
 
@@ -90,7 +89,6 @@ class _Shadows(Values):
         self.helpers = helpers
         self.entry = entry
         self.pointers = private_pointers(function)
-        self.uniform = uniform_values(function)
         self.made_by = {i.result: i for i in function.instructions() if i.result}
         self.loads = frozenset(name for name, i in self.made_by.items()
                                if loads_global(i) and by_lanes(i))
@@ -162,18 +160,12 @@ class _Shadows(Values):
         if is_masked_atomic(i):
             return Why.ATOMIC
         if i.opcode in _DIVISIONS:
-            alone = i.operands[1].local is None or i.operands[1].local in self.uniform
-            return None if alone else Why.DIVISION
+            return None if i.operands[1].local is None else Why.DIVISION
         if i.opcode in _CASTS:
             return Why.CAST
         if self._loses_bits(i):
             return Why.LOST
         return Why.NAN if self.plan.finite and makes_numbers(i) else None
-
-    def is_checked(self, i: Instruction) -> bool:
-        """True if it is checked itself: a division by a uniform number, or an assumption."""
-        shared = i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
-        return shared or _is_assumption(i)
 
     def reads_suspect(self, i: Instruction) -> bool:
         """True if it loads from a block with unwritten bytes."""
@@ -448,11 +440,22 @@ class _Shadows(Values):
         return self.either(i, self.same(i, [self.shadow(value), amount]), amount)
 
     def _compare(self, i: Instruction) -> Value:
-        if i.extra not in ("eq", "ne") or i.operands[0].type.scalar.kind != "int":
+        """Undefined if the undefined bits can change the result."""
+        if i.operands[0].type.scalar.kind != "int":
             return self._any_operand(i)
+        if i.extra not in ("eq", "ne"):
+            ends = [self._ends(o, signed=i.extra[0] == "s") for o in i.operands]
+            (low, high), (other_low, other_high) = ends
+            return low.compare(i.extra, other_high) ^ high.compare(i.extra, other_low)
         s = self._both(i)
         a, b = (Value(self, o) for o in i.operands)
         return ((a ^ b) & ~s == 0) & self.any(s)
+
+    def _ends(self, o: Operand, signed: bool) -> tuple[Value, Value]:
+        """The smallest and the largest number that an operand may be."""
+        value, s = Value(self, o), self._bits(o)
+        sign = s & (-1 << o.type.scalar.bits - 1) if signed else 0
+        return value & ~s | sign, (value | s) ^ sign
 
     def _select(self, i: Instruction) -> Value:
         condition, a, b = i.operands
@@ -589,14 +592,11 @@ class _Shadows(Values):
     def _checks(self, i: Instruction) -> None:
         """Report undefined bits that `i` would use."""
         known, o = find(i.callee), i.operands
-        if self.is_checked(i):
-            assumed = _is_assumption(i)
-            bad = ~self.of(o[0]) if assumed else self.of(o[1]) == 0
-            read = self._read_for(o[0 if assumed else 1])
+        if _is_assumption(i):
+            read = self._read_for(o[0])
             at = [] if read is None else [read.load.operands[0]]
-            self._note(USE, [bad.operand, ir.TRUE, *at], len(self.plan.uses))
-            self.plan.uses.append(Use(BROKEN if assumed else "an integer is divided by 0", NONE,
-                                      -1 if read is None else self.entry(at[0])))
+            self._note(USE, [(~self.of(o[0])).operand, ir.TRUE, *at], len(self.plan.uses))
+            self.plan.uses.append(Use(BROKEN, NONE, -1 if read is None else self.entry(at[0])))
         elif i.opcode in ("br", "switch") and o:
             self._use("a branch on", o[0])
         elif i.opcode in ("load", "store"):

@@ -82,8 +82,26 @@ def test_division(dtype: torch.dtype) -> None:
 
 def test_division_by_a_scalar() -> None:
     divide_by_scalar[(1,)](whole(9), whole(0), N, BLOCK=64)
-    with pytest.raises(SimulatorTrap, match=r"test_arithmetic\.py:33:.*integer is divided by 0"):
-        divide_by_scalar[(1,)](whole(9), whole(0), 5, BLOCK=64)
+    found(lambda: divide_by_scalar[(1,)](whole(9), whole(0), 5, BLOCK=64),
+          "divides an integer by 0", "(0,)")
+
+
+@triton.jit
+def divide_where_defined(x, out, n, BLOCK: tl.constexpr):
+    """Divides by 0 only where the quotient is not selected, not stored, or loaded from."""
+    i = tl.arange(0, BLOCK)
+    fits = tl.where(n != 0, i % n, i) < 60
+    tl.atomic_add(out + i, tl.where(n != 0, i // n, 1), mask=fits)
+    tl.store(out + 64 + i, i // n, mask=(n != 0) & (i % n < 60))
+    tl.store(out + 64 + i, tl.load(x + i // n, mask=n > 0, other=5), mask=n <= 0)
+
+
+@pytest.mark.parametrize("n", [0, 2**35])
+def test_quotient_by_a_scalar_that_is_left_out(n: int) -> None:
+    out = torch.zeros(128, dtype=torch.int32, device="xpu")
+    divide_where_defined[(1,)](whole(9), out, n, BLOCK=64)
+    wanted = [1] * 60 + [0] * 4 + [5] * 64 if n == 0 else [0] * 128
+    assert out.tolist() == wanted
 
 
 @pytest.mark.parametrize("left", [True, False])
