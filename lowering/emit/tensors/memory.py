@@ -244,7 +244,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, policy)
         if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))
-        return where_kept(em, value, start, size, pointers, conditions) if tested else value
+        return where_kept(em, op, value, start, size, pointers, conditions) if tested else value
 
     if width == 1 and _is_written_piecewise(op, len(view.registers)):
         em.bind(op.result, regrouped(em, Registers(len(view.registers), kind, one, 1)))
@@ -336,7 +336,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         value = _narrowed_words(em, op.value, start, width)
         value = values.slice(em, start, width) if value is None or tested else value
         if tested:
-            value = where_kept(em, value, start, size, pointers, conditions)
+            value = where_kept(em, op, value, start, size, pointers, conditions)
         pointer = address(start)
         if start == 0 and width < len(view.registers):
             em.b.begin_store()

@@ -1,26 +1,32 @@
 """Test the program's promises in the kernel itself, for the simulator's checks.
 
 A load or store of several registers of a lane uses the address and mask of the first, because the
-others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).
+others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).  A report names
+the source line of the value that the promise is about.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
+from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I64
 from triton_xe.spirv import PROMISE_NODE
 
+_STATED = ("tt.contiguity", "tt.constancy", "tt.divisibility")
+
 
 def where_kept(
-    em: Emitter, value: ir.Value, start: int, size: int, pointers: Registers,
-    conditions: Registers | None,
+    em: Emitter, op: LoadOp | StoreOp, value: ir.Value, start: int, size: int,
+    pointers: Registers, conditions: Registers | None,
 ) -> ir.Value:
     """The value of an access to the registers from `start` on, undefined where a register has
     another address, or another mask, than follows from the first one's; elements have `size` bytes.
     """
+    outer = em.b.at(_stated_in(op.ptr, op.mask) or op)
     kind = value.type
     assert isinstance(kind, ir.VectorType)
     first = em.address(pointers.register(em, start))
@@ -31,7 +37,22 @@ def where_kept(
     pair = (em.pack(I64, each) for each in (found, wanted))
     kept = em.b.icmp_unsigned("==", *pair)
     em.b.mark_fitting(kept, PROMISE_NODE)
-    return em.b.select(kept, value, value)
+    value = em.b.select(kept, value, value)
+    em.b.back(outer)
+    return value
+
+
+def _stated_in(*values: SSAValue | None) -> Operation | None:
+    """The nearest operation that the values are computed from, and the program states a fact of."""
+    known, todo = set[SSAValue](), [v for v in values if v is not None]
+    for value in todo:
+        op = value.owner
+        if isinstance(op, Operation) and value not in known:
+            known.add(value)
+            if not op.attributes.keys().isdisjoint(_STATED):
+                return op
+            todo += op.operands
+    return None
 
 
 def _found(

@@ -73,7 +73,7 @@ def report(launch: Any, line: int) -> str:
 def test_load_that_is_not_contiguous() -> None:
     x, out = tensors()
     gather[(1,)](x, out, 256, 1, BLOCK=256)
-    text = report(lambda: gather[(1,)](x, out, 256, 3, BLOCK=256), 24)
+    text = report(lambda: gather[(1,)](x, out, 256, 3, BLOCK=256), 23)
     assert "max_contiguous" in text
     assert "argument 'out'" in text
     assert "element (1,)" in text
@@ -83,7 +83,7 @@ def test_load_that_is_not_contiguous() -> None:
 def test_store_that_is_not_contiguous() -> None:
     x, out = tensors()
     scatter[(1,)](x, out, 1, BLOCK=256)
-    text = report(lambda: scatter[(1,)](x, out, 3, BLOCK=256), 31)
+    text = report(lambda: scatter[(1,)](x, out, 3, BLOCK=256), 30)
     assert "max_contiguous" in text
     assert "argument 'out'" in text
 
@@ -91,7 +91,7 @@ def test_store_that_is_not_contiguous() -> None:
 def test_mask_that_is_not_constant() -> None:
     x, out = tensors()
     constant_mask[(1,)](x, out, 64, BLOCK=256)
-    text = report(lambda: constant_mask[(1,)](x, out, 61, BLOCK=256), 38)
+    text = report(lambda: constant_mask[(1,)](x, out, 61, BLOCK=256), 37)
     assert "does not hold" in text
     assert "element (61,)" in text
 
@@ -191,7 +191,7 @@ def test_mask_of_a_store_that_is_not_constant(wrong: int) -> None:
     one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256)
     assert torch.equal(out.cpu()[:256], (keys > 0).float())
     keys[wrong] = -1
-    text = report(lambda: one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256), 182)
+    text = report(lambda: one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256), 181)
     assert "does not hold" in text
     assert "argument 'out'" in text
 
