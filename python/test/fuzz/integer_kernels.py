@@ -7,11 +7,11 @@ A kernel is drawn line by line; each line is evaluated in numpy for every launch
 import copy
 import random
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import numpy as np
 from integer_language import (
     NAMES,
+    WITHOUT_CLAIMS,
     Block,
     Memory,
     Partial,
@@ -24,6 +24,16 @@ from integer_language import (
 FAULTS = (Undefined, TypeError, ValueError, IndexError, NameError, AttributeError)
 TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 CONSTANTS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 16, 16, 24, 31, 32, 32, 64, 100, 127, 128, 255, 1664525)
+CALLS = (
+    "tl.gather({i}, {j} & {last}, 0)", "tl.gather({j}, {i} & {last}, 0)", "tl.flip({i}, 0)",
+    "tl.sort({i})", "tl.sort({i}, descending=True)", "tl.cumsum({i}, 0)",
+    "tl.cumsum({i}, 0, reverse=True)", "tl.cumprod({i} | 1, 0)",
+    "tl.associative_scan({i}, 0, tl.standard.{f})", "({i} - tl.reduce({j}, 0, tl.standard.{f}))",
+    "tl.gather(tl.histogram(({i} & 15).to(tl.int32), 16), {j} & 15, 0)",
+    "({i} + tl.{g}({j}, 0))", "({i} % (tl.{g}({j}, 0) | 1))", "tl.load(index + ({i} & 127))",
+    "tl.sum(tl.join({i}, {j}), 1)", "tl.reshape(tl.join(tl.max{pairs}, tl.min{pairs}), ({n},))",
+)
+"""Expressions of several elements along an axis, or of what is loaded."""
 SPAN = 1 << 13
 """Elements that a kernel's accesses may span."""
 HEAD = """import triton
@@ -73,6 +83,7 @@ class Kernel:
         self.warps = draw.some(1, 1, 1, 1, 2, 4)
         self.plain = draw.yes()
         """Few operations, along rows that are aligned: much can be known about each index."""
+        self.constants: list[str] = []
         self.aligned = self.plain or draw.yes(0.7)
 
     # -- arguments ---------------------------------------------------------------------------------
@@ -86,18 +97,22 @@ class Kernel:
             launch.seeds[name] = (seed, count, dtype, low, high, offset)
 
     def constant(self, name, value):
+        if name.isupper():
+            self.constants.append(name)
         for launch in self.launches:
             launch.arguments[name] = value
 
     def scalar(self):
         """An argument of any type, with another value for each launch."""
         name = f"a{len(self.scalars)}"
-        dtype = self.draw.weighted({"": 8, **dict.fromkeys(TYPES, 1)})
-        if dtype:
+        dtype = self.draw.weighted({"": 8, "1": 0.5, "wide": 0.5, **dict.fromkeys(TYPES, 1)})
+        if dtype in TYPES:
             self.annotations[name] = f"tl.{dtype}"
         aligned = self.draw.yes(0.55)
+        far = self.draw.choice((-1, 1)) << 31 + self.draw.randint(1, 31)
         for launch in self.launches:
-            launch.arguments[name] = self._value(dtype or "int32", aligned)
+            value = self._value(dtype if dtype in TYPES else "int32", aligned)
+            launch.arguments[name] = {"1": 1, "wide": far + value // 64 * 16}.get(dtype, value)
         self.scalars.append(name)
 
     def _value(self, dtype, aligned):
@@ -211,8 +226,8 @@ class Kernel:
 
     def one(self):
         """A scalar."""
-        return self.draw.choice(self.scalars) if self.scalars and self.draw.yes(0.55) \
-            else self.number()
+        names = self.scalars if self.scalars and self.draw.yes(0.85) else self.constants
+        return self.draw.choice(names) if names and self.draw.yes(0.6) else self.number()
 
     def atom(self, axis):
         names = self.blocks[axis]
@@ -226,14 +241,17 @@ class Kernel:
         draw = self.draw
         kind = draw.weighted({
             "+": 10, "-": 4, "*": 4, "//": 8, "%": 8, "&": 3, "|": 1, "^": 1, "shift": 3,
-            "cast": 7, "unary": 2, "call": 4, "where": 2, "cdiv": 2})
+            "cast": 7, "unary": 2, "call": 4, "where": 2, "cdiv": 2, "several": 2})
         if kind == "cast":
             return f"({text}).to(tl.{draw.choice(TYPES)})"
         if kind == "shift":
             amount = draw.randint(1, 8) if draw.yes(0.8) else f"({self.one()} & 7)"
             return f"({text} {draw.some('<<', '>>', '>>')} {amount})"
-        if kind == "call" and draw.yes(0.1) and axis in (0, 1):
-            return f"({text} {draw.some('+', '-', '%')} tl.{draw.some('max', 'sum')}({text}, 0))"
+        if kind == "several":
+            return self.several(text, axis)
+        if kind == "call" and draw.yes(0.2):
+            low, high = sorted((draw.choice(CONSTANTS) - 16, draw.choice(CONSTANTS)))
+            return f"tl.clamp({text}, {low}, {high})"
         if kind == "unary":
             return draw.some("(-{})", "(~{})", "tl.abs({})").format(text)
         if kind == "call":
@@ -249,6 +267,17 @@ class Kernel:
             return f"({operand} {kind} {text})"
         return f"({text} {kind} {operand})"
 
+    def several(self, text, axis):
+        """An expression whose elements depend on several elements, if the axis has any."""
+        n, draw = self.elements(self.blocks[axis][0]), self.draw
+        if axis not in (0, 1) or n < 2:
+            return text
+        pairs = f"(tl.reshape({text}, ({n // 2}, 2)), 1)"
+        return draw.choice(CALLS).format(
+            i=text, j=self.atom(axis), n=n, last=n - 1, pairs=pairs,
+            f=draw.some("_elementwise_max", "_elementwise_min", "_sum_combine", "_xor_combine"),
+            g=draw.some("max", "min", "sum", "argmax", "argmin", "xor_sum", "reduce_or"))
+
     def guarded(self, text, axis):
         """An operation that is undefined for some elements, which are left out."""
         draw, by = self.draw, self.other(axis)
@@ -263,6 +292,8 @@ class Kernel:
             text, most = self.idiom(axis), self.draw.weighted({0: 6, 1: self.plain or 3})
         else:
             text, most = self.atom(axis), self.draw.weighted({1: 3, 2: 4, 3: 2})
+        if self.draw.yes(0.05):
+            text = self.several(text, axis)
         for _ in range(most if depth is None else min(most, depth)):
             text = self.step(text, axis)
         return text
@@ -291,7 +322,11 @@ class Kernel:
             "tl.where({i} < {d}, {i} + {s}, tl.where({i} < {c}, {i} // {b}, {i} - {d}))",
             "tl.where({k}, tl.where({k}, {i}, {i} % {c}), ({i} - {s}) // {d})",
             "tl.reshape(tl.trans(tl.reshape({i}, ({b}, {n} // {b}))), ({n},))",
-        )).format(i=i, s=s, c=c, d=d, t=draw.choice(TYPES), b=draw.randint(1, 5),
+            "tl.umulhi({i}.to(tl.{w}), (({i} + {s}) * {h}).to(tl.{w}))",
+            "({i}.to(tl.{t}).to(tl.float32) * 2.0).to(tl.{u})",
+            "(({i} + {s}).to(tl.{w}).to(tl.{w}, bitcast=True) // {c})",
+        )).format(w=draw.some("int32", "uint32", "int64", "uint64"), i=i, s=s, c=c, d=d,
+                  t=draw.choice(TYPES), b=draw.randint(1, 5),
                   u=draw.choice(TYPES), z=draw.randint(24, 33),
                   h=draw.choice((1, -1)) * (2**31 - draw.some(1, 16, 40, 64, 4096)),
                   n=self.elements(i), k=f"{i} {draw.some('<', '>=', '!=')} {self.number()}")
@@ -359,8 +394,9 @@ class Kernel:
         if len(types) == 1 and self.draw.yes(0.3):
             named = types.pop().replace("bool", "int1")
             self.must(f"tl.static_assert({name}.dtype == tl.{named})")
-        elif self.value(name).values.ndim < 2 and self.draw.yes(0.1):
-            self.line(f"{name} = tl.multiple_of({name}, {self.draw.some(2, 4, 8, 16)})")
+        elif self.value(name).values.ndim < 2 and self.draw.yes(0.2):
+            what = self.draw.some("multiple_of", "max_contiguous", "max_constancy")
+            self.line(f"{name} = tl.{what}({name}, {self.draw.some(2, 4, 8, 16)})")
 
     def bounded(self, text):
         """The index as drawn, and then with an end: what comes first that stays near."""
@@ -384,11 +420,10 @@ def _forget(memories):
 
 
 def _function(kernel: Kernel):
-    """The kernel's text as a function of Python, whose assumptions may be false."""
+    """The kernel's text as a function of Python, whose claims may be false."""
     text = f"def kernel({', '.join(kernel.launches[0].arguments)}):\n"
     text += "".join(f"    {line}\n" for line in kernel.lines)
-    claims = {"assume": lambda condition: None}
-    space = NAMES | {"tl": SimpleNamespace(**vars(NAMES["tl"]) | claims)}
+    space = dict(WITHOUT_CLAIMS)
     exec(text, space)
     return space["kernel"]
 

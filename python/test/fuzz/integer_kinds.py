@@ -237,6 +237,7 @@ def loops(k: Kernel):
     if not k.tries(lambda: f"low = {draw.some(low, k.one())} + tl.program_id(0) * 0"):
         raise Redraw
     bounds = [f"low, low + {draw.randint(1, 5)} * {step}, {step}",
+              f"low + {draw.randint(1, 9)}, low, {draw.some('-1', '-2', '-3', '-16')}",
               f"low, {k.one()}, {step}", f"0, {k.one()} & 7", f"{k.one()}", f"low, {k.one()}",
               f"low, (low + {k.one()}).to(tl.{draw.choice(TYPES)}), {step}",
               f"({k.one()} * low).to(tl.{draw.choice(TYPES)}), {k.one()}, {step}"]
@@ -248,13 +249,18 @@ def loops(k: Kernel):
         raise Redraw
     counted = draw.yes(0.8)
     if counted:
-        k.lines.append(f"for k in range({bound}):")
+        k.lines.append(f"for k in {_range(k, bound)}:")
     else:
         k.must("n = tl.program_id(0) * 0", "k = low")
         k.lines.append(f"while (k < {k.one()}) & (n < 6):")
     k.indent = "    "
     k.scalars.append("k")
     k.blocks[0].append("at")
+    inner = draw.some("2", "0, 5, 2", "k, k + 2", "3, 0, -2", "0, k & 3, 2", f"0, {k.one()} & 3")
+    if counted and draw.yes(0.25) and _loop_values(k, inner, "j"):
+        k.lines.append(f"    for j in {_range(k, inner)}:")
+        k.indent = "        "
+        k.scalars.append("j")
     k.compute(0, draw.randint(0, 1))
     index = k.expression(0, 1) if draw.yes() else f"at + {draw.some('k', k.one())}"
     where = "p" if pointer else f"x + off + {index}"
@@ -272,8 +278,14 @@ def loops(k: Kernel):
     k.must(f"tl.store({_own(k, 'N')}, acc)")
 
 
-def _loop_values(k: Kernel, bound):
-    """True if the loop runs a few steps at least once: `k` is its variable's first value."""
+def _range(k: Kernel, bound):
+    return k.draw.weighted({f"range({bound})": 3, f"tl.range({bound})": 1,
+                            f"tl.range({bound}, num_stages=3)": 1,
+                            f"tl.range({bound}, flatten=True)": 1})
+
+
+def _loop_values(k: Kernel, bound, name="k"):
+    """True if the loop runs a few steps at least once: the name has its first value then."""
     done = k.line(f"steps = [*range({bound})]")
     if not done:
         return False
@@ -285,7 +297,7 @@ def _loop_values(k: Kernel, bound):
     for launch in k.launches:
         for names in launch.names:
             steps = names.pop("steps")
-            names["k"] = steps[0] if steps else Block(np.zeros_like(some.values))
+            names[name] = steps[0] if steps else Block(np.zeros_like(some.values))
     return True
 
 
@@ -364,6 +376,84 @@ def _offset(k: Kernel):
     return f"({k.draw.choice([text, *k.bounded(text)])}).to(tl.int32)"
 
 
+def claims(k: Kernel):
+    """What a kernel says of its values; under the checks it may be false in a launch."""
+    draw = k.draw
+    n = draw.some(16, 32, 64, 128) * k.warps
+    k.array("x", SPAN, "int32")
+    k.array("o", n * k.programs, "int32", 77, 78)
+    _begin(k, N=n)
+    _axis(k, 0, "i", "N")
+    k.compute(0, draw.randint(0, 1))
+    k.compute_scalar()
+    what = draw.some("multiple_of", "max_contiguous", "max_constancy")
+    count = draw.some(2, 4, 8, 16)
+    false = k.sanitize and draw.yes(0.7)
+    mask = ""
+    if what == "multiple_of":
+        at = f"{k.draw.choice(k.scalars)} {draw.some('*', '+', '-', '//', '%', '&')} {k.number()}"
+    else:
+        at = k.draw.choice(k.bounded(k.expression(0)))
+    if what == "max_constancy" and draw.yes(0.7):
+        at, mask = k.condition(0), ", mask=c, other=3"
+    for _ in range(1 if false else 10):
+        if false and k.line(f"c = {at}"):
+            k.lines[-1] = f"c = tl.{what}({at}, {count})"
+        elif not k.line(f"c = tl.{what}({at}, {count})"):
+            continue
+        break
+    else:
+        raise Redraw
+    index = "i" if mask else "c" if what != "multiple_of" else "(c % 64) + i"
+    k.must(f"r = tl.load(x + off + {index}{mask})", f"tl.store({_own(k, 'N')}, r)")
+
+
+def cubes(k: Kernel):
+    """Indices of two to four axes, which are permuted, reshaped, joined, reduced and scanned."""
+    draw = k.draw
+    a, b, c = draw.some(2, 4, 8), draw.some(2, 4, 8), draw.some(4, 8, 16)
+    dtype = draw.weighted(DATA)
+    k.array("x", SPAN, dtype)
+    k.array("o", 4 * a * b * c * k.programs, dtype, 77, 78)
+    _begin(k, A=a, B=b, C=c, S=draw.some(b * c, b * c, 64, 1, 3, -b * c), T=draw.some(c, c, 16, 5))
+    for axis, name, size in ((0, "p", "A"), (1, "q", "B"), (3, "r", "C")):
+        _axis(k, axis, name, size)
+        k.compute(axis, draw.randint(0, 1))
+    k.first([f"at = {p}[:, None, None] * S + {q}[None, :, None] * T + {r}[None, None, :]"
+             for p, q, r in zip(*(k.bounded(k.atom(axis)) for axis in (0, 1, 3)), strict=True)])
+    k.blocks[2] = ["at"]
+    for _ in range(draw.randint(1, 4)):
+        k.tries(lambda: _reshaped(draw, k.value("at").shape), 5)
+    k.compute(2, draw.randint(0, 1))
+    mask = _mask(k, 2)
+    if not k.tries(lambda: f"v = tl.load(x + off + {draw.choice(k.bounded(k.atom(2)))}"
+                           f"{draw.some(mask, '')})"):
+        raise Redraw
+    size = math.prod(k.value("v").shape)
+    k.must(f"tl.store({_own(k, str(size))}, tl.reshape(v, ({size},)))")
+
+
+def _reshaped(draw, shape):
+    """A line that gives `at` other elements or another shape."""
+    rank = len(shape)
+    axis, order = draw.randrange(rank), draw.sample(range(rank), rank)
+    size, first = math.prod(shape), 1 << draw.randint(0, 2)
+    g = draw.some("max", "min", "sum", "argmax", "xor_sum", "reduce_or")
+    texts = [f"tl.permute(at, {tuple(order)})", f"tl.reshape(at, ({first}, {size // first}))",
+             f"tl.reshape(at, (2, {size // (2 * first)}, {first}))", f"tl.reshape(at, ({size},))",
+             f"tl.flip(at, {axis})", f"tl.cumsum(at, {axis})", "tl.sort(at)",
+             f"tl.gather(at, at & {shape[axis] - 1}, {axis})",
+             f"at - tl.expand_dims(tl.{g}(at, {axis}), {axis})",
+             f"tl.associative_scan(at, {axis}, tl.standard._elementwise_max)"]
+    if rank > 1:
+        texts += ["tl.trans(at)", f"tl.{g}(at, {axis})", f"tl.{g}(at, {rank - 1})"]
+    if shape[-1] == 2:
+        return draw.some("at, _ = tl.split(at)", "_, at = tl.split(at)")
+    if size < 512:
+        texts += [f"tl.join(at, at {draw.some('+ 1', '* 3', '// 2')})", "tl.interleave(at, at % 7)"]
+    return f"at = {draw.choice(texts)}"
+
+
 def atomics(k: Kernel):
     """Atomic operations at computed addresses, and what they return where that is defined."""
     draw = k.draw
@@ -400,7 +490,8 @@ def _atomic(k: Kernel, name, at, value, dtype):
 
 
 KINDS = {"loads": loads, "stores": stores, "tiles": tiles, "dots": dots, "groups": groups,
-         "loops": loops, "descriptors": descriptors, "atomics": atomics}
+         "loops": loops, "descriptors": descriptors, "atomics": atomics, "cubes": cubes,
+         "claims": claims}
 
 
 def program(kind: str, seed: str, sanitize: bool = False) -> str:

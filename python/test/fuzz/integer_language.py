@@ -35,6 +35,10 @@ class FalseClaim(Undefined):
     """Error for a claim about values, such as `tl.assume`, that is false in a launch."""
 
 
+class FalseHint(FalseClaim):
+    """Error for a false claim that is reported if an access relies on it."""
+
+
 # -- types -----------------------------------------------------------------------------------------
 
 
@@ -482,6 +486,24 @@ def multiple_of(x, count):
     return x
 
 
+def _groups(x, count, holds, why):
+    """A claim of each `count` elements along the last axis."""
+    count = count[-1] if isinstance(count, list) else count
+    values = _block(x).values.astype(int64)
+    groups = values.reshape(-1, builtins.min(count, values.shape[-1]))
+    if not holds(groups).all():
+        raise FalseHint(why)
+    return x
+
+
+def max_contiguous(x, count):
+    return _groups(x, count, lambda g: np.diff(g) == 1, "elements that are not contiguous")
+
+
+def max_constancy(x, count):
+    return _groups(x, count, lambda g: np.diff(g) == 0, "elements that are not constant")
+
+
 def assume(condition):
     if not condition.values.all():
         raise FalseClaim("a false assumption")
@@ -611,7 +633,7 @@ def dot(a, b, acc=None):
     return Block(product if acc is None else product + acc.values)
 
 
-def _range(*bounds):
+def _range(*bounds, **_):
     """The values of a loop's variable: bounds are converted and compared as `scf.for` does.
 
     Triton extends a bound by the sign of the loop's type, and compares signed integers always.
@@ -645,6 +667,10 @@ LANGUAGE.static_range = builtins.range
 
 NAMES = {"tl": LANGUAGE, "range": _range}
 """The globals of a kernel's function when it runs here."""
+CLAIMS = ("assume", "multiple_of", "max_contiguous", "max_constancy")
+WITHOUT_CLAIMS = NAMES | {"tl": types.SimpleNamespace(**vars(LANGUAGE) | dict.fromkeys(
+    CLAIMS, lambda x, count=0: x))}
+"""The same for kernels whose claims may be false."""
 
 
 def array(seed, count, dtype, low=-100, high=100, offset=0):
@@ -689,27 +715,36 @@ def compare(kernel, programs, arguments, **options):
                    for p in kernel.params if p.annotation_type}
     found = {name: value.copy() if isinstance(value, np.ndarray) else value
              for name, value in arguments.items()}
+    def wanted(names):
+        function = types.FunctionType(kernel.fn.__code__, dict(names))
+        return run_function(function, programs, arguments, annotations)
+
     try:
-        wanted = run_function(
-            types.FunctionType(kernel.fn.__code__, dict(NAMES)), programs, arguments, annotations)
+        memories = wanted(NAMES)
     except FalseClaim as error:
-        line = error.__traceback__.tb_next.tb_next.tb_lineno
-        return _has_reported(line, lambda: kernel[(programs,)](**found, **options))
+        line = error.__traceback__.tb_next.tb_next.tb_next.tb_lineno
+        if _reports(line, lambda: kernel[(programs,)](**found, **options)):
+            return
+        if not isinstance(error, FalseHint):
+            raise SystemExit(f"unreported: the claim in line {line}") from error
+        memories = wanted(WITHOUT_CLAIMS)
     except (Undefined, TypeError, ValueError, IndexError, NameError, AttributeError) as error:
         raise SystemExit(f"undefined: {error}") from error
-    kernel[(programs,)](**found, **options)
-    for name, memory in wanted.items():
+    else:
+        kernel[(programs,)](**found, **options)
+    for name, memory in memories.items():
         _compare(name, found[name], memory.elements)
 
 
-def _has_reported(line, launch):
+def _reports(line, launch):
+    """True if the launch reports that the claim in this line does not hold."""
     try:
         launch()
     except Exception as error:
         if f".py:{line}:" not in str(error) or "does not hold" not in str(error):
             raise
-        return
-    raise SystemExit(f"unreported: the claim in line {line}")
+        return True
+    return False
 
 
 def _compare(name, found, wanted):
