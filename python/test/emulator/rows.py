@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,27 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "add": {"n": 2000}, "add, n odd": {"n": 1999}, "dropout": {"n": 2000, "seed": 42},
     "cross entropy": {"label": 3}, "inductor reduction": {"xnumel": 2, "r0_numel": 768},
     "inductor pointwise": {"xnumel": 1000}, "rotary embedding": {"length": 2, "batches": 1},
-    "rms norm bf16": {"n": 4096},
+    "rms norm bf16": {"n": 4096}, "MoE": {"stride_be": 256 * 256},
+    "MoE 64x128x32": {"stride_be": 256 * 256},
 }
 """Arguments of single rows; others are as in the ledger, or fit `ELEMENTS`."""
+
+
+GROUPS = ((128, 128, 64), (256, 128, 128), (100, 72, 40), (1, 304, 192))
+"""M, N and K of each product of row "grouped"."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Arrays whose addresses an array in memory has."""
+
+    arrays: tuple[np.ndarray, ...]
+
+
+def arrays(value: Any) -> tuple[np.ndarray, ...]:
+    """The arrays that an argument points to."""
+    return value.arrays if isinstance(value, Table) else (
+        (value,) if isinstance(value, np.ndarray) else ())
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,8 @@ def arguments(kernel: Compiled, seed: int = 1) -> list[Any]:
 
 def _argument(row: str, name: str, seed: int) -> Any:
     kind = loops.ROWS[row]._type(name)
+    if row == "grouped" and name != "groups":
+        return _of_groups(name, seed)
     if kind[0] == "*":
         return _array(kind[1:], name, np.random.default_rng([seed, zlib.crc32(name.encode())]))
     if kind == "fp32":
@@ -81,9 +101,21 @@ def _argument(row: str, name: str, seed: int) -> Any:
     return sizes.get(name, 256)
 
 
+def _of_groups(name: str, seed: int) -> Any:
+    if name == "size_ptr":
+        return np.array(GROUPS, np.int32)
+    sizes = {"a_ptr": lambda m, n, k: m * k, "b_ptr": lambda m, n, k: n * k,
+             "c_ptr": lambda m, n, k: m * n}[name]
+    return Table(tuple(
+        _array("fp16", name, np.random.default_rng([seed, number]))[: sizes(*shape)]
+        for number, shape in enumerate(GROUPS)))
+
+
 def _array(kind: str, name: str, rng: np.random.Generator) -> np.ndarray:
     if name == "lock_ptr":
         return np.zeros(ELEMENTS, np.int32)
+    if name == "token_ptr":
+        return rng.permutation(320).astype(np.int32)
     if kind in ("i32", "i64"):
         return rng.integers(0, 4, ELEMENTS, {"i32": np.int32, "i64": np.int64}[kind])
     if kind == "i8":
@@ -102,14 +134,29 @@ def _array(kind: str, name: str, rng: np.random.Generator) -> np.ndarray:
     return values.astype({"fp16": np.float16, "fp32": np.float32}[kind])
 
 
+def _placed(
+    given: list[Any], put: Callable[[np.ndarray], int]
+) -> tuple[list[Any], list[tuple[int, np.ndarray]]]:
+    """The arguments to pass, and the address of each array."""
+    passed, found = [], []
+    for value in given:
+        places = [(put(array), array) for array in arrays(value)]
+        found += places
+        if isinstance(value, Table):
+            passed.append(put(np.array([at for at, _ in places], np.int64)))
+        else:
+            passed.append(places[0][0] if places else value)
+    return passed, found
+
+
 def native_launch(
     kernel: Compiled, given: list[Any], program: Program | None = None
-) -> tuple[Launch, list[Any]]:
-    """A launch of native code on memory of its own, and its arguments: addresses and numbers."""
+) -> tuple[Launch, list[tuple[int, np.ndarray]]]:
+    """A launch of native code on memory of its own, and the address of each array."""
     space = AddressSpace()
-    passed = [space.put(v) if isinstance(v, np.ndarray) else v for v in given]
+    passed, places = _placed(given, space.put)
     return Launch.from_zebin(
-        program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed), passed
+        program or kernel.program, kernel.binary, space, grid_of(kernel.row), passed), places
 
 
 def run_native(
@@ -117,13 +164,11 @@ def run_native(
     watch: bool = False, **limits: Any,
 ) -> tuple[list[np.ndarray], Launch]:
     """The arrays after a launch on native code; `watch` also notes its prefetches."""
-    launch, passed = native_launch(kernel, given, program)
+    launch, places = native_launch(kernel, given, program)
     if watch:
         launch.watch_prefetches()
     launch.check_waits().run(order, **limits)
-    return [launch.space.get(at, value.dtype, value.shape)
-            for at, value in zip(passed, given, strict=True)
-            if isinstance(value, np.ndarray)], launch
+    return [launch.space.get(at, array.dtype, array.shape) for at, array in places], launch
 
 
 def _refuse(reason: str) -> Any:
@@ -136,17 +181,19 @@ def run_simulated(kernel: Compiled, given: list[Any]) -> list[np.ndarray]:
     loaded = device.load(kernel.spirv, kernel.name, build_flags=kernel.build_flags,
                          general=_refuse)
     buffers = []
-    for value in given:
-        if isinstance(value, np.ndarray):
-            buffers.append(device.allocate(value.nbytes))
-            device.copy_to_device(buffers[-1].pointer, value)
-    pointers = iter(b.pointer for b in buffers)
-    passed = [next(pointers) if isinstance(v, np.ndarray) else v for v in given]
+
+    def put(array: np.ndarray) -> int:
+        buffers.append(device.allocate(array.nbytes))
+        device.copy_to_device(buffers[-1].pointer, array)
+        return buffers[-1].pointer
+
+    passed, places = _placed(given, put)
     device.launch(loaded, grid_of(kernel.row), passed)
     device.synchronize()
-    results = [np.empty_like(v) for v in given if isinstance(v, np.ndarray)]
-    for buffer, array in zip(buffers, results, strict=True):
-        device.copy_to_host(array, buffer.pointer)
+    results = []
+    for at, array in places:
+        results.append(np.empty_like(array))
+        device.copy_to_host(results[-1], at)
     loaded.close()
     return results
 
