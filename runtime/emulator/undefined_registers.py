@@ -6,7 +6,8 @@ for a while, left by another thread.  A read is reported if no path to it has wr
 whatever the predicates; so it does not depend on launches.
 
 Undefined values may be copied, and go through macros of division channel by channel: Intel's
-compiler divides numbers of a whole subgroup in one channel of 16.
+compiler divides numbers of a whole subgroup in one channel of 16.  A read is not reported if
+nothing uses the result: the compiler leaves some such arithmetic in the code.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_xe.runtime.emulator.dpas import is_dummy
-from triton_xe.runtime.emulator.footprints import GENERAL, footprint
+from triton_xe.runtime.emulator.footprints import GENERAL, Footprint, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
 from triton_xe.runtime.emulator.macros import is_macro
@@ -104,7 +105,9 @@ def undefined_reads(program: Program, inputs: int) -> list[UndefinedRead]:
     if any(instruction.op == "sendg" for instruction in program.instructions):
         return []
     effects = [_effect(each, program.grf_bytes) for each in program.instructions]
-    return list(_undefined(program, effects, _written(program, effects, inputs)))
+    found = list(_undefined(program, effects, _written(program, effects, inputs)))
+    used = _used(program) if found else set()
+    return [read for read in found if program.index[read.instruction.pc] in used]
 
 
 def _written(program: Program, effects: Sequence[_Effect], inputs: int) -> Mapping[int, int]:
@@ -137,6 +140,40 @@ def _undefined(
             instruction = program.instructions[number]
             yield UndefinedRead(instruction, tuple(_registers(missing, program.grf_bytes)),
                                 program.line_of(instruction.pc))
+
+
+def _used(program: Program) -> set[int]:
+    """Positions of the instructions that do more than write registers that nothing reads."""
+    effects = [_all_effects(each, program.grf_bytes) for each in program.instructions]
+    live, found, is_stable = [0] * len(effects), set[int](), False
+    while not is_stable:
+        is_stable = True
+        for number in reversed(range(len(effects))):
+            after = 0
+            for later in _following(program, number):
+                after |= live[later]
+            instruction, effect = program.instructions[number], effects[number]
+            if _acts(instruction) or effect.writes & after:
+                found.add(number)
+                kept = after if instruction.predicate is not None else after & ~effect.writes
+                after = kept | effect.reads
+            is_stable = is_stable and after == live[number]
+            live[number] = after
+    return found
+
+
+def _acts(instruction: Instruction) -> bool:
+    """True if it does more than write general registers."""
+    target = instruction.destination
+    return (is_message(instruction) or bool(instruction.condition) or target is None
+            or target.file != "r" or target.kind == "indirect")
+
+
+def _all_effects(instruction: Instruction, grf_bytes: int) -> Footprint:
+    """All bytes that it reads, also where their values do not matter, and those that it writes."""
+    touched = footprint(instruction, grf_bytes)
+    is_anywhere = any(each.kind == "indirect" for each in instruction.sources)
+    return Footprint(GENERAL if is_anywhere else touched.reads & GENERAL, touched.writes & GENERAL)
 
 
 def _registers(mask: int, size: int) -> Iterator[int]:

@@ -14,11 +14,13 @@ from triton_xe.runtime.emulator.undefined_registers import UndefinedRead, undefi
 pytestmark = pytest.mark.intel_compiler
 INPUTS = (1 << 3 * 64) - 1
 """r0 to r2."""
+READ_ANY = "mov (16|M0) r127.0<1>:d r[a0.0]<1,0>:d\n"
+"""Read a register that is not known, so that no result is unused."""
 USE = "add (16|M0) r8.0<1>:d r9.0<1;1,0>:d 0x7:w\n"
 
 
 def reads(text: str) -> list[UndefinedRead]:
-    return undefined_reads(program("bmg", text), INPUTS)
+    return undefined_reads(program("bmg", f"{text}\n{READ_ANY}"), INPUTS)
 
 
 def found(text: str) -> list[tuple[int, ...]]:
@@ -92,7 +94,7 @@ def test_a_message_sends_the_bytes_of_its_channels() -> None:
 
 
 def test_a_finding_names_the_source_line() -> None:
-    made = program("bmg", USE + USE)
+    made = program("bmg", USE + USE.replace("r8", "r10") + READ_ANY)
     made.lines = {16: "/kernels/one.py:12"}
     first, second = undefined_reads(made, INPUTS)
     assert (first.location, second.location) == ("", "/kernels/one.py:12")
@@ -154,6 +156,23 @@ def test_a_copy_of_nothing_is_nothing() -> None:
     assert found("mov (1|M0) r10.3<1>:f 0x0:f\n" + copy + use) == []
 
 
+def test_what_nothing_uses_may_be_computed_of_nothing() -> None:
+    """Intel's compiler leaves additions whose results nothing reads (pvc, `exchange`)."""
+    again, more = USE.replace("r8", "r10"), "add (16|M0) r11.0<1>:d r8.0<1;1,0>:d 0x7:w\n"
+
+    def kept(text: str) -> int:
+        return len(undefined_reads(program("bmg", text), INPUTS))
+
+    store = message("store", "d32", "null r0 r8:1", 1)
+    over = "mov (16|M0) r8.0<1>:d 0x0:d\n"
+    assert [kept(text) for text in (USE, USE + more, USE + over + store)] == [0, 0, 0]
+    assert kept(USE + store) == kept(USE + "(f0.0) " + over + store) == 1
+    assert kept(USE + more + message("store", "d32", "null r0 r11:1", 1)) == 1
+    assert kept(f"(W&f0.0) jmpi skip\n{over}skip:\n{store}") == 0
+    assert kept(f"{USE}(W&f0.0) jmpi skip\n{over}skip:\n{store}") == 1
+    assert kept(f"{again}\ncmp (16|M0) (lt)f0.0 null<1>:d r10.0<1;1,0>:d 0x7:w") == 1
+
+
 def test_every_path_is_looked_at() -> None:
     def loop(last: str) -> str:
         return f"""
@@ -163,7 +182,7 @@ again:
 {last}
 (W&f0.1) jmpi again
 after:
-{USE}
+{USE.replace("r8", "r10")}
 """
 
     assert found(loop("(f0.0) mov (16|M0) r9.0<1>:d 0x0:d")) == []
