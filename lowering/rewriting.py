@@ -36,11 +36,11 @@ from triton_xe.lowering.facts.affine import (
     LastIteration,
     Remainder,
     bounds,
-    small_symbols,
 )
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import fitting
-from triton_xe.lowering.facts.poly import Poly, Symbol
+from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
+from triton_xe.lowering.facts.values import Unknown
 from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 
@@ -213,20 +213,28 @@ class Scalars:
         return self._known[key]
 
 
-def _room(guards: Iterable[Guard]) -> list[Guard]:
-    """Guards under which the compared amounts and bounds fit 64 bits.
+def _room(guards: Iterable[Guard]) -> Iterator[Guard]:
+    """Yield guards of single symbols under which the compared amounts and bounds fit 63 bits.
 
     Most sums fit by the ranges of their symbols; products of three fit only if their symbols are
     small.
     """
-    facts, needs = Facts(trusting=False), list[Guard]()
+    facts, what = Facts(trusting=False), "numbers have room in 64 bits"
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
              for side in (guard.amount, guard.bound) if isinstance(side, Poly)]
     for poly in (part for side in sides for part in _parts(side)):
-        ends = bounds(poly, facts)
-        if fitting(ends, 63) != ends:
-            needs += small_symbols([poly], facts)
-    return needs
+        limit, ends = 1 << 63, bounds(poly, facts)
+        while fitting(ends, 63) != ends:
+            limit >>= 1
+            if not limit:
+                raise Unknown("a number has no room in 64 bits")
+            ends = bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit)))
+        for one in (Poly.symbol(s) for s in dict.fromkeys(s for term in poly.terms for s in term)):
+            low, high = bounds(one, facts)
+            if high > limit:
+                yield at_least(Poly.constant(limit), one, what)
+            if low < -limit:
+                yield at_least(one, Poly.constant(-limit), what)
 
 
 def _parts(poly: Poly) -> Iterator[Poly]:

@@ -119,7 +119,7 @@ def _along(load: LoadOp, dim: int, facts: Facts) -> bool:
 
 def _is_affine(load: LoadOp, affine: Affine) -> bool:
     try:
-        affine.pointers(load.ptr)
+        affine.index(load.ptr)
     except Unknown:
         return False
     return True

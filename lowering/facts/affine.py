@@ -18,7 +18,7 @@ valid if all of its conditions hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd, inf, prod
 from types import MappingProxyType
@@ -44,10 +44,11 @@ from triton_xe.dialects.tt.ops import (
     SplatOp,
     TransOp,
 )
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.fact import Range, fitting, full, signed
+from triton_xe.lowering.facts.fact import Range, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
 from triton_xe.lowering.facts.values import (
     Carried,
@@ -105,12 +106,18 @@ class Wrap:
 
 @dataclass(frozen=True)
 class Index:
-    """start + sum of strides[d] * position[d]; `wraps` by dimension."""
+    """start + sum of strides[d] * position[d]; `wraps` by dimension.
+
+    For pointers it counts elements from `base`, a scalar pointer of the kernel.  With `is_exact`,
+    no operation in it wraps around if the conditions hold.
+    """
 
     start: Poly
     strides: tuple[Poly, ...]
     conditions: tuple[Guard, ...] = ()
     wraps: Mapping[int, Wrap] = field(default_factory=dict)
+    base: SSAValue | None = None
+    is_exact: bool = True
 
     def without_wrap(self, dim: int) -> Index:
         """The index that does not wrap along a dimension."""
@@ -135,7 +142,8 @@ class Index:
         add = Poly.__add__ if sign == 1 else Poly.__sub__
         strides = tuple(map(add, self.strides, other.strides))
         return Index(add(self.start, other.start), strides, self.conditions,
-                     _all_wraps(self, other)).under(other.conditions)
+                     _all_wraps(self, other), self.base, self.is_exact and other.is_exact,
+                     ).under(other.conditions)
 
     def times(self, by: Poly) -> Index:
         """The product with a number that is the same at all positions."""
@@ -144,14 +152,6 @@ class Index:
     @property
     def varying(self) -> tuple[int, ...]:
         return tuple(d for d, s in enumerate(self.strides) if s.as_constant != 0)
-
-
-@dataclass(frozen=True)
-class Pointers:
-    """Addresses base + index * element size; `base` is a scalar pointer of the kernel."""
-
-    base: SSAValue
-    index: Index
 
 
 @dataclass(frozen=True)
@@ -171,28 +171,22 @@ _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _RING = (*_SUMS, arith.ShLIOp)
 """Operations whose results modulo 2^bits follow from their operands modulo 2^bits."""
 _INDEXED = operands_of(
-    *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp)
+    *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp,
+    AddPtrOp)
 _BOUNDED = operands_of(*_MOVED, arith.AndIOp)
-_NEVER_WRAPS = operands_of(*_MOVED, *_RING, SplatOp, SelectOp)
 _ENDLESS: Any = (-inf, inf)
 _ZERO = Poly({})
 NOT_NEGATIVE = "offsets are not negative"
 Formula = TypeVar("Formula")
 
 
-def _pointed(op: Operation) -> Sequence[SSAValue]:
-    return op.operands[:1] if isinstance(op, (*_MOVED, AddPtrOp)) else ()
-
-
 def _remembered(
     known: dict[SSAValue, Formula | Unknown], value: SSAValue,
     through: Callable[[Operation], Iterable[SSAValue]], find: Callable[[SSAValue], Formula],
-    before: Callable[[SSAValue], Formula | Unknown] = lambda _: Unknown(
-        "a loop makes the value from itself"),
 ) -> Formula:
     """Return the cached formula of a value, or raise its `Unknown`, after those of its operands."""
     for needed in operands_first(value, known, through):
-        known[needed] = before(needed)
+        known[needed] = Unknown("a loop makes the value from itself")
         try:
             known[needed] = find(needed)
         except Unknown as reason:
@@ -203,13 +197,6 @@ def _remembered(
     return found
 
 
-def _of_itself(value: SSAValue) -> Index | Unknown:
-    """Formula of a value while a loop computes it from itself."""
-    if shape_of(value):
-        return Unknown("a loop makes the value from itself")
-    return Index(Poly.symbol(value), ())
-
-
 class Affine:
     """Formulas of the values of one function; results are cached."""
 
@@ -218,22 +205,22 @@ class Affine:
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
         """Surfaces that accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}
-        self._pointers: dict[SSAValue, Pointers | Unknown] = {}
         self._masks: dict[SSAValue, Mask | Unknown] = {}
         self._exact: dict[SSAValue, Index] = {}
-        self._stays_exact: dict[SSAValue, bool] = {}
 
     # -- what is known of polynomials --------------------------------------------------------------
 
-    def bounds(self, poly: Poly) -> Range:
-        """Lower and upper bound of a polynomial."""
-        return bounds(poly, self.facts)
+    def bounds(
+        self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
+    ) -> Range:
+        """Lower and upper bound of a polynomial, with assumed ranges of symbols."""
+        return bounds(poly, self.facts, assumed)
 
     def nonnegative(
         self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
     ) -> bool:
         """True if a polynomial is certainly not negative, with assumed ranges of symbols."""
-        return bounds(poly, self.facts, assumed)[0] >= 0
+        return self.bounds(poly, assumed)[0] >= 0
 
     # -- integers ----------------------------------------------------------------------------------
 
@@ -243,15 +230,14 @@ class Affine:
         return Poly.symbol(value) if found.conditions else found.start
 
     def index(self, value: SSAValue) -> Index:
-        """A scalar or a tensor of integers as a formula, modulo 2^bits."""
-        return _remembered(self._indices, value, _INDEXED, self._small_index, _of_itself)
+        """A scalar or a tensor of integers or pointers as a formula, modulo 2^bits."""
+        return _remembered(self._indices, value, _INDEXED, self._small_index)
 
     def exact(self, value: SSAValue) -> Index:
         """Formula of integers, with the conditions under which it fits their bits."""
         if value not in self._exact:
             found = self.index(value)
-            self._exact[value] = (
-                found if self._never_wraps(value) else self._fitting(found, value))
+            self._exact[value] = found if found.is_exact else self._fitting(found, value)
         return self._exact[value]
 
     def _exact_if_known(self, value: SSAValue) -> Index | None:
@@ -260,19 +246,11 @@ class Affine:
         except Unknown:
             return None
 
-    def _never_wraps(self, value: SSAValue) -> bool:
-        """True if a formula and its parts fit their bits, by proof or by assumption."""
-        for needed in operands_first(value, self._stays_exact, _NEVER_WRAPS):
-            op: Any = needed.owner
-            self._stays_exact[needed] = type(op) not in (Block, TruncIOp) and (
-                type(op) not in _RING or not self.facts.wraps(op)) and all(
-                map(self._stays_exact.__getitem__, _NEVER_WRAPS(op)))
-        return self._stays_exact[value]
-
     def _fitting(self, found: Index, value: SSAValue) -> Index:
         """The formula under the conditions that its least and greatest element fit."""
         bits = bits_of(value)
         (least, most), what = full(bits), f"numbers of {bits} bits do not wrap around"
+        limits = full(min(bits, 63))  # a test with 64 bits computes sums of both sides
         low = high = found.start
         needs: list[Guard] = []
         for stride, size in zip(found.strides, shape_of(value), strict=True):
@@ -284,15 +262,11 @@ class Affine:
                 if lowest < 0:
                     needs.append(at_least(stride, Poly({}), NOT_NEGATIVE))
         assumed = implied(needs)
-        if bits == 64 and not all(
-                fitting(bounds(end, self.facts, assumed), bits) == bounds(end, self.facts, assumed)
-                for end in (low, high)):
-            return found.under([*needs, *small_symbols((low, high), self.facts)])
-        if bounds(low, self.facts, assumed)[0] < least:
-            needs.append(at_least(low, Poly.constant(least), what))
-        if bounds(high, self.facts, assumed)[1] > most:
-            needs.append(at_least(Poly.constant(most), high, what))
-        return found.under(needs)
+        if self.bounds(low, assumed)[0] < least:
+            needs.append(at_least(low, Poly.constant(limits[0]), what))
+        if self.bounds(high, assumed)[1] > most:
+            needs.append(at_least(Poly.constant(limits[1]), high, what))
+        return replace(found.under(needs), is_exact=True)
 
     def _small_index(self, value: SSAValue) -> Index:
         found = self._index(value)
@@ -303,8 +277,9 @@ class Affine:
         return Index(Poly.symbol(value), ())
 
     def _index(self, value: SSAValue) -> Index:
-        zero = (_ZERO,) * len(shape_of(value))
-        constant = constant_of(value)
+        if type(value.type) is PointerType:
+            return Index(_ZERO, (), base=value)
+        zero, constant = (_ZERO,) * len(shape_of(value)), constant_of(value)
         if constant is not None:
             return Index(Poly.constant(signed(constant, bits_of(value))), zero)
         owner: Any = value.owner
@@ -313,6 +288,8 @@ class Affine:
         match owner:
             case Block():
                 return self._block_argument(value)
+            case AddPtrOp(ptr=pointers, offset=offset):
+                return self.index(pointers).plus(self._offset(offset))
             case ConvertLayoutOp(src=source):
                 return self.index(source)
             case ExtSIOp(input=source) | IndexCastOp(input=source):
@@ -327,12 +304,12 @@ class Affine:
                 return reshape_index(self.index(op.src), op)
             case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None and (
                     0 <= bits < bits_of(value)):
-                return self.index(left).times(Poly.constant(1 << bits))
+                return self._result(owner, self.index(left).times(Poly.constant(1 << bits)))
         if not shape_of(value):
             return Index(Poly.symbol(value), ())
         match value.owner:
             case TruncIOp(input=source):
-                return self.index(source)
+                return replace(self.index(source), is_exact=False)
             case arith.RemSIOp() | arith.RemUIOp() as remainder:
                 return self._wrapped(remainder, shape_of(value))
             case SelectOp() as choice:
@@ -354,9 +331,13 @@ class Affine:
             if left.varying and right.varying:
                 raise Unknown("a product of two block positions is not affine")
             vary, by = (left, right) if left.varying else (right, left)
-            return vary.times(by.start).under(by.conditions)
-        sign = 1 if type(op) is arith.AddiOp else -1
-        return left.plus(right, sign)
+            return self._result(op, vary.times(by.start).under(by.conditions), by.is_exact)
+        return self._result(op, left.plus(right, 1 if type(op) is arith.AddiOp else -1))
+
+    def _result(self, op: Operation, found: Index, is_exact: bool = True) -> Index:
+        """The formula of a sum or product, which is exact if its operands are and it has room."""
+        is_exact = is_exact and found.is_exact and not self.facts.wraps(op)
+        return found if is_exact == found.is_exact else replace(found, is_exact=is_exact)
 
     def _block_argument(self, value: SSAValue) -> Index:
         found, loop = carried(value), value.owner.parent_op()
@@ -403,7 +384,8 @@ class Affine:
         if not invariant_in(step.start, found.loop):
             raise Unknown("the step of a loop-carried tensor changes in the loop")
         passed = step.times(Poly.symbol(Iteration(found.loop)))
-        return start.plus(replace(passed, strides=(Poly({}),) * len(start.strides)))
+        moved = start.plus(replace(passed, strides=(_ZERO,) * len(start.strides)))
+        return replace(moved, is_exact=False)
 
     def _growth(self, value: SSAValue, start: SSAValue) -> Index:
         total = Index(Poly({}), ())
@@ -425,43 +407,13 @@ class Affine:
             value = before
         return total
 
-    def moved(self, offset: SSAValue, rank: int) -> Index:
-        """Index of some dimensions that a scalar offset of a pointer adds."""
-        return replace(self._offset(offset), strides=(Poly({}),) * rank)
+    def moved(self, offset: SSAValue, index: Index) -> Index:
+        """The index that a scalar offset of a pointer adds to another one."""
+        return replace(self._offset(offset), strides=(_ZERO,) * len(index.strides))
 
     def _offset(self, value: SSAValue) -> Index:
         """Index that is added to a pointer: signed, or modulo 2^64 as addresses are."""
         return self.index(value) if bits_of(value) == 64 else self.exact(value)
-
-    def pointers(self, value: SSAValue) -> Pointers:
-        """A tensor of pointers as one base and a formula in elements."""
-        return _remembered(self._pointers, value, _pointed, self._pointers_of)
-
-    def _pointers_of(self, value: SSAValue) -> Pointers:
-        match value.owner:
-            case Block():
-                return self._carried_pointers(value)
-            case SplatOp(src=base):
-                return Pointers(base, Index(Poly({}), (Poly({}),) * len(shape_of(value))))
-            case AddPtrOp() as op:
-                return self._added(op)
-            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
-                source = self.pointers(op.src)
-                return Pointers(source.base, reshape_index(source.index, op))
-            case ConvertLayoutOp(src=converted):
-                return self.pointers(converted)
-        raise Unknown(f"pointers come from {value.owner.name}")
-
-    def _added(self, op: AddPtrOp) -> Pointers:
-        source = self.pointers(op.ptr)
-        return Pointers(source.base, source.index.plus(self._offset(op.offset)))
-
-    def _carried_pointers(self, value: SSAValue) -> Pointers:
-        found = carried(value)
-        if found is None:
-            raise Unknown("pointers are a block argument that is not carried by a for loop")
-        start = self.pointers(found.start)
-        return Pointers(start.base, self._advance(value, found, start.index))
 
     def mask(self, value: SSAValue | None) -> Mask:
         """A tensor of conditions as bounds on block positions."""
@@ -556,32 +508,6 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
     3
     """
     return met(map(limit, needs))
-
-
-def small_symbols(polys: Iterable[Poly], facts: Facts) -> list[Guard]:
-    """Conditions on single symbols under which polynomials fit 64 bits.
-
-    Each can be tested with 64 bits; `Unknown` if no size of the symbols is enough.
-    """
-    every, limit = list(polys), 1 << 62
-
-    def has_room() -> bool:
-        found = [bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit)))
-                 for poly in every]
-        return all(fitting(ends, 63) == ends for ends in found)
-
-    while not has_room():
-        limit >>= 1
-        if not limit:
-            raise Unknown("a number has no room in 64 bits")
-    what, most, needs = "numbers have room in 64 bits", Poly.constant(limit), list[Guard]()
-    for symbol in dict.fromkeys(s for poly in every for s in poly.symbols):
-        low, high = _symbol_range(symbol, facts)
-        if high > limit:
-            needs.append(at_least(most, Poly.symbol(symbol), what))
-        if low < -limit:
-            needs.append(at_least(Poly.symbol(symbol), -most, what))
-    return needs
 
 
 def bounds(

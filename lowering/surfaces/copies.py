@@ -58,7 +58,7 @@ class Copies:
         try:
             surface = surface_access(
                 op, self.affine, loop if isinstance(loop, scf.ForOp) else None)
-            strides = self.affine.pointers(op.ptr).index.strides
+            strides = self.affine.index(op.ptr).strides
         except Unknown:
             return False
         stores, along = isinstance(op, StoreOp), surface.transposed != transposed

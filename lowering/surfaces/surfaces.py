@@ -26,7 +26,6 @@ from triton_xe.lowering.facts.affine import (
     Iteration,
     LastIteration,
     Mask,
-    Pointers,
     implied,
     invariant_in,
     limit,
@@ -90,37 +89,36 @@ def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
-    pointers = _from_before(affine.pointers(op.ptr), affine, loop)
+    index = _from_before(affine.index(op.ptr), affine, loop)
     mask = affine.mask(op.mask)
     if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
     if isinstance(op, LoadOp):
-        pointers, mask = _without_unobserved(op, pointers, mask, affine)
-    surface = _surface(pointers, mask, op.ptr, loop, affine)
+        index, mask = _without_unobserved(op, index, mask, affine)
+    surface = _surface(index, mask, op.ptr, loop, affine)
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
-def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> Pointers:
-    """Pointers with a base that is known before `loop`; its motion becomes part of the index."""
-    base, index = pointers.base, pointers.index
-    while loop is not None and made_inside(base, loop):
-        if not isinstance(base.owner, AddPtrOp):
+def _from_before(index: Index, affine: Affine, loop: Operation | None) -> Index:
+    """An index with a base that is known before `loop`; the base's motion becomes part of it."""
+    while loop is not None and made_inside(index.base, loop):
+        moved = index.base.owner  # type: ignore[union-attr]
+        if not isinstance(moved, AddPtrOp):
             raise Unknown("the base address changes in the loop")
-        index = index.plus(affine.moved(base.owner.offset, len(index.strides)))
-        base = base.owner.ptr
-    return Pointers(base, index)
+        index = replace(index.plus(affine.moved(moved.offset, index)), base=moved.ptr)
+    return index
 
 
 def _without_unobserved(
-    op: LoadOp, pointers: Pointers, mask: Mask, affine: Affine
-) -> tuple[Pointers, Mask]:
+    op: LoadOp, index: Index, mask: Mask, affine: Affine
+) -> tuple[Index, Mask]:
     """Treat rows and columns that wrap, if no store observes them, as masked."""
-    for dim, wrap in pointers.index.wraps.items():
+    for dim, wrap in index.wraps.items():
         needs = None if dim in mask.high else unobserved_if(op.result, dim, wrap, affine)
         if needs is not None:
-            pointers = replace(pointers, index=pointers.index.without_wrap(dim).under(needs))
+            index = index.without_wrap(dim).under(needs)
             mask = replace(mask, high={**mask.high, dim: wrap.end - wrap.start})
-    return pointers, mask
+    return index, mask
 
 
 def _zero_unless(fill: SSAValue | None) -> list[Guard]:
@@ -146,12 +144,12 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _surface(
-    pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None, affine: Affine
+    index: Index, mask: Mask, pointer: SSAValue, loop: Operation | None, affine: Affine
 ) -> Surface:
     bits = pointee_bits(pointer)
     if bits not in block_2d.ELEMENT_BITS or bits == 64:  # a row of 16 is two messages wide
         raise Unknown(f"elements of {bits} bits have no 2D block messages")
-    index, unit, guards = _unit_stride(pointers.index)
+    index, unit, guards = _unit_stride(index)
     if unit is None:
         raise Unknown("no dimension is contiguous")
     other = 1 - unit
@@ -159,7 +157,8 @@ def _surface(
     if not invariant_in_maybe(pitch, loop) or affine.nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
-    return _bounded(_Draft(pointers.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
+    assert index.base is not None
+    return _bounded(_Draft(index.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
                     index.conditions + mask.conditions, affine)
 
 

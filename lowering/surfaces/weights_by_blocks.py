@@ -134,7 +134,7 @@ def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
     if copies_of(found.operand) > most or (found.runs and not once.may_shrink(found)):
         return False
     try:
-        strides = Affine().pointers(once.pointers(found)).index.strides
+        strides = Affine().index(once.pointers(found)).strides
     except Unknown:
         return False
     along = [d for d, stride in enumerate(strides) if stride.as_constant == 1]

@@ -4,7 +4,7 @@
 import pytest
 
 from python.test.lowering.module_text import module_of, named, poly_text
-from triton_xe.lowering.facts.affine import Affine, Index, Mask, Pointers
+from triton_xe.lowering.facts.affine import Affine, Index, Mask
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import Unknown
 
@@ -161,10 +161,9 @@ POINTERS = f"""{PLANE}
 
 def test_pointers():
     module = module_of(POINTERS, ARGUMENTS)
-    found = Affine().pointers(named(module, "ptrs"))
-    assert isinstance(found, Pointers)
+    found = Affine().index(named(module, "ptrs"))
     assert found.base is named(module, "p")
-    assert text(found.index) == "0 | n, 1 | n >= 0 | 2147483647 >= 15*n + 31"
+    assert text(found) == "0 | n, 1 | n >= 0 | 2147483647 >= 15*n + 31"
 
 
 def test_pointers_from_memory_have_no_formula():
@@ -173,8 +172,8 @@ def test_pointers_from_memory_have_no_formula():
         "%t = tt.load %pp : tensor<16x!tt.ptr<!tt.ptr<f16>>, #rows>",
         "%q: !tt.ptr<!tt.ptr<f16>>",
     )
-    with pytest.raises(Unknown, match=r"pointers come from tt\.load"):
-        Affine().pointers(named(module, "t"))
+    with pytest.raises(Unknown, match=r"tt\.load has no affine form"):
+        Affine().index(named(module, "t"))
 
 
 def mask(compare):
