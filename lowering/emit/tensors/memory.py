@@ -193,13 +193,18 @@ def _in_words(total: int, size: int, divisor: int) -> bool:
     return size >= WORD_BYTES or divisor >= min(total, WORD_BYTES)
 
 
-def tests_width(
-    em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View,
+def proven_alignment(
+    em: Emitter, width: int, align: int, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int,
-) -> bool:
-    """True if accesses are so wide because of facts that the program states and the checks test."""
-    return em.state.tests_promises and (
-        width > vector_width(em.proven, pointer, mask, view, most)[0])
+) -> int:
+    """Divisor of the address that holds without the facts that the program states.
+
+    0 if the checks need not test these facts, because the access does not rely on them.
+    """
+    if not em.state.tests_promises:
+        return 0
+    proven, divisor = vector_width(em.proven, pointer, mask, view, most)
+    return divisor if width > proven or align > divisor else 0
 
 
 def needed_mask(mask: SSAValue | None) -> SSAValue | None:
@@ -223,7 +228,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     view = em.view(op.ptr)
     most = COLUMN_BYTES if COLUMNS in op.attributes else MAX_LANE_BYTES
     width, align = vector_width(em.axis, op.ptr, mask, view, most)
-    tested = tests_width(em, width, op.ptr, mask, view, most)
+    tested = proven_alignment(em, width, align, op.ptr, mask, view, most)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
@@ -241,10 +246,12 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         if passthrough is None and fill is not None:
             passthrough = fill.slice(em, start, width)
             passthrough = _words(em, passthrough) if by_words else passthrough
-        value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, policy)
+        least = 1 if kind == I1 else tested or align
+        value = load(em, pointer, kinds, condition, passthrough, least, policy)
         if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))
-        return where_kept(em, op, value, start, size, pointers, conditions) if tested else value
+        return where_kept(em, op, value, start, size, align, pointers, conditions) \
+            if tested else value
 
     if width == 1 and _is_written_piecewise(op, len(view.registers)):
         em.bind(op.result, regrouped(em, Registers(len(view.registers), kind, one, 1)))
@@ -319,7 +326,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         return
     view = em.view(op.ptr)
     width, align = vector_width(em.axis, op.ptr, mask, view)
-    tested = tests_width(em, width, op.ptr, mask, view, MAX_LANE_BYTES)
+    tested = proven_alignment(em, width, align, op.ptr, mask, view, MAX_LANE_BYTES)
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     address = _addresses(em, op)
     conditions = None if mask is None else em.registers(mask)
@@ -336,11 +343,11 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         value = _narrowed_words(em, op.value, start, width)
         value = values.slice(em, start, width) if value is None or tested else value
         if tested:
-            value = where_kept(em, op, value, start, size, pointers, conditions)
+            value = where_kept(em, op, value, start, size, align, pointers, conditions)
         pointer = address(start)
         if start == 0 and width < len(view.registers):
             em.b.begin_store()
-        store(em, pointer, value, condition, align, policy)
+        store(em, pointer, value, condition, tested or align, policy)
 
 
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Value | None:

@@ -1,8 +1,9 @@
 """Test the program's promises in the kernel itself, for the simulator's checks.
 
 A load or store of several registers of a lane uses the address and mask of the first, because the
-others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).  A report names
-the source line of the value that the promise is about.
+others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).  The alignment
+of the address may be promised too (`tl.multiple_of`).  A report names the source line of the value
+that the promise is about.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ _STATED = ("tt.contiguity", "tt.constancy", "tt.divisibility")
 
 
 def where_kept(
-    em: Emitter, op: LoadOp | StoreOp, value: ir.Value, start: int, size: int,
+    em: Emitter, op: LoadOp | StoreOp, value: ir.Value, start: int, size: int, align: int,
     pointers: Registers, conditions: Registers | None,
 ) -> ir.Value:
     """The value of an access to the registers from `start` on, undefined where a register has
     another address, or another mask, than follows from the first one's; elements have `size` bytes.
+    It is undefined too where the first address is no multiple of `align`.
     """
     outer = em.b.at(_stated_in(op.ptr, op.mask) or op)
     kind = value.type
@@ -34,6 +36,9 @@ def where_kept(
     wanted = [em.b.add(first, I64(k * size)) for k in range(kind.count)]
     found = [_found(em, start + k, want, mask, pointers, conditions)
              for k, want in enumerate(wanted)]
+    rest = em.b.and_(first, I64(align - 1))
+    rest = rest if mask is None else em.b.select(mask, rest, I64(0))
+    found[0] = em.b.add(found[0], rest)
     pair = (em.pack(I64, each) for each in (found, wanted))
     kept = em.b.icmp_unsigned("==", *pair)
     em.b.mark_fitting(kept, PROMISE_NODE)

@@ -28,7 +28,7 @@ class Why(Enum):
     UNWRITTEN = "unwritten", "reads what was never written"
     DIVISION = "arithmetic", "divides an integer by 0"
     PROMISE = "promise", (
-        "relies on what the kernel says (tl.max_contiguous and its kin), which does not hold")
+        "relies on what the kernel says (tl.multiple_of, tl.max_contiguous), which does not hold")
     SHIFT = "arithmetic", "shifts by the number of bits, or more"
     GATHER = "out-of-bounds", "takes an element (tl.gather) whose index is out of range"
     CAST = "arithmetic", "makes an integer of a number that is out of its range"

@@ -215,3 +215,28 @@ def test_tensor_of_a_gather_whose_index_is_computed(computed: bool) -> None:
     assert "index is out of range, of what was read from argument 'x'" in text
     assert "argument 'out'" in text
     assert "element (63,)" in text
+
+
+@triton.jit
+def aligned(x, out, n, POINTER: tl.constexpr, STORED: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    if POINTER:
+        at = tl.multiple_of((out if STORED else x) + n + i, 16)
+    else:
+        at = (out if STORED else x) + tl.multiple_of(n + i, 16)
+    if STORED:
+        tl.store(at, tl.load(x + i, i < 60), i < 60)
+    else:
+        tl.store(out + i, tl.load(at, i < 60), i < 60)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("pointer", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32], ids=str)
+def test_alignment_of_an_access(dtype: torch.dtype, pointer: bool, stored: bool) -> None:
+    x, out = (torch.arange(96).to(dtype).to("xpu") for _ in range(2))
+    aligned[(1,)](x, out, 16, pointer, stored, N=64, num_warps=1)
+    text = report(lambda: aligned[(1,)](x, out, 3, pointer, stored, N=64, num_warps=1),
+                  224 if pointer else 226)
+    assert "tl.multiple_of" in text
+    assert "does not hold" in text
