@@ -344,14 +344,19 @@ class Kernel:
 
     def near(self, text):
         """A number at which the expression's elements part, for one of the launches."""
+        value = self.evaluated(text)
+        return str(int(self.draw.choice(value.values.reshape(-1).tolist()))) \
+            if isinstance(value, Block) else "0"
+
+    def evaluated(self, text):
+        """The expression's value in one of the launches, if it has one."""
         launch = self.draw.choice(self.launches)
         set_program(0, self.programs)
         try:
             with np.errstate(all="ignore"):
-                values = eval(text, dict(NAMES), dict(launch.names[0])).values
+                return eval(text, dict(NAMES), dict(launch.names[0]))
         except FAULTS:
-            return "0"
-        return str(int(self.draw.choice(values.reshape(-1).tolist())))
+            return None
 
     def condition(self, axis):
         text = self.comparison(axis)
@@ -380,9 +385,9 @@ class Kernel:
 
     def scalar_text(self):
         """An expression of scalars, or a branch between two of them."""
-        if self.draw.yes(0.8):
-            return self.expression(-1)
         one, two = (f"({self.atom(-1)} + {self.one()})" for _ in range(2))
+        if self.draw.yes(0.8) or any(self.evaluated(x) is None for x in (one, two)):
+            return self.expression(-1)
         dtype = self.draw.some("int32", "int32", *TYPES)
         return f"{one}.to(tl.{dtype}) if {self.condition(-1)} else {two}.to(tl.{dtype})"
 

@@ -377,23 +377,27 @@ def _offset(k: Kernel):
 
 
 def claims(k: Kernel):
-    """What a kernel says of its values; under the checks it may be false in a launch."""
+    """What a kernel says of its values; under the checks it may be false in a launch.
+
+    MLIR drops what is said of a sum, if it folds the sum.
+    """
     draw = k.draw
-    n = draw.some(16, 32, 64, 128) * k.warps
-    k.array("x", SPAN, "int32")
-    k.array("o", n * k.programs, "int32", 77, 78)
+    n = draw.some(16, 64, 128, 256) * k.warps
+    dtype = draw.weighted(DATA)
+    k.array("x", SPAN, dtype)
+    k.array("o", n * k.programs, dtype, 77, 78)
     _begin(k, N=n)
     _axis(k, 0, "i", "N")
     k.compute(0, draw.randint(0, 1))
     k.compute_scalar()
-    what = draw.some("multiple_of", "max_contiguous", "max_constancy")
+    what = draw.some("multiple_of", "multiple_of", "max_contiguous", "max_constancy")
     count = draw.some(2, 4, 8, 16)
     false = k.sanitize and draw.yes(0.7)
     mask = ""
-    if what == "multiple_of":
-        at = f"{k.draw.choice(k.scalars)} {draw.some('*', '+', '-', '//', '%', '&')} {k.number()}"
+    if of_number := what == "multiple_of" and draw.yes():
+        at = f"{k.draw.choice(k.scalars)} {draw.some('//', '%')} {draw.some(3, 7, 12, 24, 100, -7)}"
     else:
-        at = k.draw.choice(k.bounded(k.expression(0)))
+        at = k.draw.some(k.draw.choice(k.bounded(k.expression(0))), f"{k.one()} % 64 + i")
     if what == "max_constancy" and draw.yes(0.7):
         at, mask = k.condition(0), ", mask=c, other=3"
     for _ in range(1 if false else 10):
@@ -404,7 +408,7 @@ def claims(k: Kernel):
         break
     else:
         raise Redraw
-    index = "i" if mask else "c" if what != "multiple_of" else "(c % 64) + i"
+    index = "i" if mask else "(c % 64) + i" if of_number else "c"
     k.must(f"r = tl.load(x + off + {index}{mask})", f"tl.store({_own(k, 'N')}, r)")
 
 

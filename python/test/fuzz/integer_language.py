@@ -371,7 +371,9 @@ def permute(x, axes):
 
 
 def join(x, y):
-    x, y = np.broadcast_arrays(*_pair(x, y))
+    x, y = np.broadcast_arrays(_block(x).values, _block(y).values)
+    if x.dtype != y.dtype:
+        raise Undefined("parts of unlike types")
     return Block(np.stack([x, y], -1))
 
 
@@ -479,10 +481,12 @@ standard = types.SimpleNamespace(
 
 
 def multiple_of(x, count):
+    """A claim of a number, or of the first of contiguous elements, which accesses may rely on."""
     count = count[0] if isinstance(count, list) else count
     starts = x.at if isinstance(x, Pointer) else x.values
-    if (starts.astype(int64).reshape(-1)[:1] % count).any():
-        raise FalseClaim("a false claim of what divides")
+    contiguous = (np.diff(starts.astype(int64)) == 1).all() if starts.ndim else True
+    if (starts.astype(int64).reshape(-1)[:1] % count).any() or not contiguous:
+        raise (FalseHint if starts.ndim else FalseClaim)("a false claim of what divides")
     return x
 
 

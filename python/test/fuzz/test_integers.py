@@ -56,6 +56,39 @@ def test_types_and_numbers_are_those_of_triton(result, dtype, values):
     assert (result.dtype.name, result.values.tolist()) == (dtype, values)
 
 
+@pytest.mark.parametrize(("result", "dtype", "values"), [
+    (tl.cumsum(of("int8", 100, 100, -1), 0), "int32", [100, 200, 199]),
+    (tl.cumsum(of("uint8", 200, 100), 0, reverse=True), "uint32", [300, 100]),
+    (tl.cumprod(of("int16", 300, 300), 0), "int32", [300, 90000]),
+    (tl.associative_scan(of("int8", 3, -4, 5), 0, tl.standard._elementwise_max), "int8", [3, 3, 5]),
+    (tl.reduce(of("int8", 100, 100, 1), 0, tl.standard._sum_combine), "int8", -55),
+    (tl.sort(of("uint8", 3, 255, 0, 7), descending=True), "uint8", [255, 7, 3, 0]),
+    (tl.histogram(of("int32", 0, 3, 3, 1), 4), "int32", [1, 1, 0, 2]),
+    (tl.gather(of("int16", 5, 6, 7), of("int8", 2, 2, 0), 0), "int16", [7, 7, 5]),
+    (tl.umulhi(of("int32", -1), of("int32", 7)), "int32", [6]),
+    (tl.argmax(of("int32", 4, 9, 9), 0), "int32", 1),
+    (tl.max(of("uint8", 3, 255), 0), "int32", 255),
+    (tl.interleave(of("int8", 1, 2), of("int8", 3, 4)), "int8", [1, 3, 2, 4]),
+    (of("int8", -1).to(tl.uint8, bitcast=True), "uint8", [255]),
+])
+def test_functions_of_several_elements(result, dtype, values):
+    assert (result.dtype.name, result.values.tolist()) == (dtype, values)
+
+
+def test_atomics_return_what_no_other_lane_changes():
+    memory = tl.Memory(np.array([5, 6, 7], np.int32))
+    pointer = tl.Pointer(memory, np.array([0, 2, 2, 1]))
+    old = tl.atomic_add(pointer, of("int32", 1, 2, 3, 4), of("bool", True, True, True, False))
+    assert memory.elements.tolist() == [6, 6, 12]
+    assert old.undefined.tolist() == [False, True, True, True]
+    assert old.block.values[0] == 5
+    assert tl.atomic_cas(pointer[3:], of("int32", 6), of("int32", 9)).values.tolist() == [6]
+    assert memory.elements.tolist() == [6, 9, 12]
+    for operation in (tl.atomic_max, tl.atomic_xchg, tl.store):
+        with pytest.raises(Undefined):
+            operation(pointer, of("int32", 1, 2, 3, 4))
+
+
 @pytest.mark.parametrize(("bounds", "values"), [
     ((3,), [0, 1, 2]), ((5, -4, -3), [5, 2, -1]), ((0, Block(np.array(96, "uint64")), -32), []),
     ((Block(np.array(9, "uint64")), 3, -4), [9, 5]), ((0, 7, 3), [0, 3, 6]),
@@ -67,7 +100,8 @@ def test_loops_count_as_those_of_triton(bounds, values):
 @pytest.mark.parametrize("text", [
     "a // 0", "a % (a - a)", "a.to(tl.int8) // -1", "a << 32", "a << -1", "a + 2**32",
     "a.to(tl.uint8) + -1", "a.to(tl.uint8) // a", "tl.load(p + 4)", "tl.load(p - 1)",
-    "tl.store(p + a * 0, 1)", "tl.assume(a < 0)", "tl.multiple_of(a, 256)", "-(a < 0)",
+    "tl.store(p + a * 0, 1)", "tl.max_contiguous(a, 2)", "tl.max_constancy(a, 2)",
+    "tl.assume(a < 0)", "tl.multiple_of(a, 256)", "-(a < 0)",
 ])
 def test_what_is_undefined_is_not_evaluated(text):
     names = {"tl": tl, "a": of("int32", 128, 5),
@@ -129,6 +163,21 @@ def test_a_false_claim_has_to_be_reported_with_its_line(options, why, tmp_path):
     path.write_text(PROGRAM.replace("    v1 =", "    tl.assume(a < 8)\n    v1 =").replace(
         "num_warps=4", options))
     assert integers.outcome(path) == why
+
+
+@pytest.mark.parametrize(("n", "options", "why"), [
+    (32, "num_warps=4", ""), (1024, "num_warps=1", "wrong"),
+    (1024, "num_warps=1, sanitize=True", ""),
+])
+def test_a_false_hint_is_reported_or_changes_nothing(n, options, why, tmp_path):
+    """Only wide accesses rely on it, of kernels with several elements for each lane."""
+    path = tmp_path / "p.py"
+    path.write_text(PROGRAM.replace("    v1 =", "    i = tl.max_contiguous(i // 3, 4)\n    v1 =")
+                    .replace("x + 32 + tl.maximum(v1 // 4, v1), mask=(i < 20), other=0", "x + i")
+                    .replace("o + i", "o + tl.arange(0, N)").replace("N=32", f"N={n}")
+                    .replace("2, 32", f"2, {n}").replace("1, 64", "1, 512").replace("int8", "int32")
+                    .replace("num_warps=4", options))
+    assert integers.sort(integers.outcome(path)) == why
 
 
 def test_a_wrong_program_becomes_smaller(tmp_path, monkeypatch):
