@@ -18,6 +18,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from python.test.gemm.pairwise import settings
 from triton_xe.lowering.emit import module
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
@@ -72,12 +73,13 @@ def numbers(kind: str) -> NDArray[Any]:
     return RANDOM.integers(limits.min, limits.max, 16, np.dtype(kind), endpoint=True)
 
 
-@pytest.mark.parametrize(("kind", "how"), [
+@pytest.mark.parametrize(*settings(strength=1, part=(
     ("int8", "whole"), ("int16", "whole"), ("int16", "low byte"), ("int16", "second byte"),
     ("int32", "low byte"), ("int32", "second byte"), ("int32", "fourth byte"),
-    ("int64", "low byte"), ("int64", "second byte"), ("int64", "difference")])
-@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
-def test_bytes_are_those_of_their_row(device: str, kind: str, how: str) -> None:
+    ("int64", "low byte"), ("int64", "second byte"), ("int64", "difference")),
+    device=("bmg", "pvc", "dg2"), in_turns=True))
+def test_bytes_are_those_of_their_row(part: tuple[str, str], device: str) -> None:
+    kind, how = part
     rows = numbers(kind)
     wanted = np.broadcast_to(bytes_in(rows, how)[:, None].astype(np.int32), (16, 16))
     np.testing.assert_array_equal(native(device, rows, how), wanted)

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.sanitizer import shadow
 
@@ -345,10 +346,9 @@ def overlapping_reads(x, out, ticket, N: tl.constexpr, OVER: tl.constexpr, SEM: 
             tl.store(out + k * N + i, sums + tl.load(x + k * N + i), i < N)
 
 
-@pytest.mark.parametrize("seed", ["0", "5"])
-@pytest.mark.parametrize("sem", ["relaxed", "acq_rel"])
-@pytest.mark.parametrize("kernel", [overlapping_items, overlapping_reads])
-@pytest.mark.parametrize("programs", [2, 24])
+@pytest.mark.parametrize(*settings(
+    kernel=(overlapping_items, overlapping_reads), sem=("relaxed", "acq_rel"), programs=(2, 24),
+    seed=("0", "5")))
 def test_items_of_a_queue_that_overlap(
     kernel: Any, sem: str, programs: int, seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,16 +419,16 @@ def own_scratch(x, out, scratch, ticket, N: tl.constexpr, BUG: tl.constexpr):
         k = tl.atomic_add(ticket, 1, sem="relaxed")
 
 
-@pytest.mark.parametrize("seed", ["0", "1", pytest.param("2", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("kernel", "bug"), [
+@pytest.mark.parametrize(*settings(strength=1, in_turns=True, planted=(
     (tickets, ""), (tickets, "relaxed"), (locked_items, ""), (locked_items, "relaxed"),
     (locked_items, "two locks"), (over_the_grid, ""), (over_the_grid, "relaxed"),
-    (over_the_grid, "no wait"), (own_scratch, ""), (own_scratch, "shared"), (tickets, "early"),
-])
+    (over_the_grid, "no wait"), (own_scratch, ""), (own_scratch, "shared"), (tickets, "early")),
+    seed=("0", "1", "2")))
 def test_programs_that_run_together(
-    kernel: Any, bug: str, seed: str, monkeypatch: pytest.MonkeyPatch
+    planted: tuple[Any, str], seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What atomics order is no race, in whichever order programs take turns; all else is."""
+    kernel, bug = planted
     monkeypatch.setenv("TRITON_XE_SHUFFLE", seed)
     N, x, count = 128, torch.randn(32 * 128).to("xpu"), zeros(16, dtype=I32)
     given = {
@@ -539,7 +539,9 @@ def stages(x, y, slots, done, n, CAP: tl.constexpr, LIMIT: tl.constexpr, N: tl.c
 
 @pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize(("slots", "producer", "programs"), [
-    (2, 0, 2), (3, 1, 2), (8, 0, 2), (8, 1, 2), (2, None, 3), (4, None, 6)])
+    (2, 0, 2), (8, 1, 2), (2, None, 3), *(
+        pytest.param(*more, marks=pytest.mark.slow)
+        for more in ((3, 1, 2), (8, 0, 2), (4, None, 6)))])
 def test_rings_that_are_too_full(
     slots: int, producer: int | None, programs: int, extra: int
 ) -> None:

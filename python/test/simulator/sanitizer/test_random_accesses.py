@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from numpy.typing import NDArray
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 
 LOAD, STORE, BOTH, BARRIER = range(4)
@@ -101,9 +102,10 @@ def plant(rng: np.random.Generator, places: NDArray[np.int32], steps: tuple[int,
         places[other, k, place] = places[one, used[0], at]
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
-def test_clashes_are_those_of_all_pairs(steps: tuple[int, ...], dtype: Any) -> None:
+@pytest.mark.parametrize(*settings(
+    name=tuple(STEPS), dtype=(torch.int8, torch.float16, torch.float32), strength=1, in_turns=True))
+def test_clashes_are_those_of_all_pairs(name: str, dtype: Any) -> None:
+    steps = STEPS[name]
     rng = np.random.default_rng(sum(k * 5**n for n, k in enumerate(steps)) + dtype.itemsize)
     found = 0
     for turn in range(24):

@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 
 I32 = torch.int32
@@ -30,15 +31,15 @@ def scatter(x, put, got, out, LOADS: tl.constexpr, B: tl.constexpr):
     tl.store(out + tl.load(put + i), value)
 
 
-@DTYPES
-@pytest.mark.parametrize("bug", ["", "store", "load"])
-@pytest.mark.parametrize("loads", [False, True])
-@pytest.mark.parametrize(("n", "seed", "warps"), [
-    (256, 0, 4), (512, 1, 2), (4096, 2, 4), (4096, 3, 1), (16384, 4, 1)])
+@pytest.mark.parametrize(*settings(
+    size=((256, 0, 4), (512, 1, 2), (4096, 2, 4), (4096, 3, 1), (16384, 4, 1)),
+    loads=(False, True), bug=("", "store", "load"),
+    dtype=(torch.int8, torch.float16, torch.float32)))
 def test_shared_dwords(
-    n: int, seed: int, warps: int, loads: bool, bug: str, dtype: Any
+    size: tuple[int, int, int], loads: bool, bug: str, dtype: Any
 ) -> None:
     """Some accesses have two elements of a dword, and of most dwords several programs store."""
+    n, seed, warps = size
     torch.manual_seed(seed)
     x, old = (torch.randint(1, 50, (n,)).to(dtype) for _ in range(2))
     put = torch.randperm(n).to(I32)

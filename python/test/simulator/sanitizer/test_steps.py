@@ -118,9 +118,10 @@ def test_lanes_that_are_masked_off_may_be_anywhere(
     """Those that are not are found where they leave the tensor, and nothing else is written."""
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
     random, n, size = np.random.default_rng(3), 64, 300
-    for _ in range(30):
+    steps = (-3, 1, 2) if stores else (-1, 3, 5)
+    for _ in range(15):
         x, out = (torch.zeros(size, dtype=dtype, device="xpu") for _ in range(2))
-        step, start = int(random.choice([-3, -1, 1, 2, 3, 5])), int(random.integers(-80, 380))
+        step, start = int(random.choice(steps)), int(random.integers(-80, 380))
         at = start + step * np.arange(n)
         fits = np.flatnonzero((at >= 0) & (at < size))
         low, high = (int(fits[0]), int(fits[-1]) + 1) if len(fits) else (0, 0)
