@@ -33,7 +33,8 @@ class Monomial(tuple[Symbol, ...]):
                 and Counter(self) == Counter(other))
 
     def __hash__(self) -> int:
-        return hash((len(self), frozenset(self))) if len(self) > 1 else tuple.__hash__(self)
+        """Hash of the factors in any order; powers of the same symbols differ."""
+        return hash((len(self), sum(map(hash, self)))) if len(self) > 1 else tuple.__hash__(self)
 
 
 _ONE = Monomial()
@@ -114,10 +115,16 @@ class Poly:
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):
             return Poly({m: c * other for m, c in self.terms.items()} if other else {})
-        out = Poly({})
+        out: dict[Monomial, int] = {}
         for left, c in self.terms.items():
-            out += Poly({Monomial(left + right): c * d for right, d in other.terms.items()})
-        return out
+            for right, d in other.terms.items():
+                product = Monomial(left + right)
+                total = out.get(product, 0) + c * d
+                if total:
+                    out[product] = total
+                else:
+                    out.pop(product, None)
+        return Poly(out)
 
     def substitute(self, replace: Callable[[Symbol], Poly | None]) -> Poly:
         """The polynomial with some symbols replaced (`None` keeps a symbol)."""
