@@ -2,9 +2,11 @@
 
 import gc
 import sys
+from collections import defaultdict
 
 import pytest
 
+from python.test.gemm.pairwise import cover
 from triton_xe import triton_versions
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import target
@@ -38,10 +40,37 @@ def pytest_sessionfinish():
     gc.unfreeze()
 
 
+def settings_of(item):
+    """(names, value) of each `parametrize` of a test and of each parameter of its fixtures.
+
+    Values are told apart by identity, because some of them cannot be hashed.
+    """
+    params = item.callspec.params
+    marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [tuple(name.strip() for name in (x.split(",") if isinstance(x, str) else x))
+              for x in marks]
+    groups += [(name,) for name in params if not any(name in group for group in groups)]
+    return tuple((group, tuple(id(params[name]) for name in group)) for group in groups)
+
+
+def left_out(items):
+    """What the mark `covering` leaves out of products of settings."""
+    products = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering") and not item.get_closest_marker("slow"):
+            products[item.nodeid.partition("[")[0]].append(item)
+    for product in products.values():
+        cases = [settings_of(item) for item in product]
+        chosen = set(cover(cases, len(cases[0]) - 1, in_turns=True))
+        yield from (item for i, item in enumerate(product) if i not in chosen)
+
+
 def pytest_collection_modifyitems(config, items):
     full = config.getoption("--full")
     here = triton_versions.installed().number
     missing = {"intel_compiler": intel.available(), "intel_driver": intel.driver_available()}
+    for item in () if full else left_out(items):
+        item.add_marker("slow")
     for item in items:
         for name, reason in missing.items():
             if reason and item.get_closest_marker(name):

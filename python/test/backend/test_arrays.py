@@ -58,6 +58,7 @@ def without_torch(program, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "uint16"])
 @pytest.mark.parametrize("name", [
     "", "__array_interface__", "__cuda_array_interface__", "__sycl_usm_array_interface__",

@@ -100,6 +100,7 @@ def test_a_loop_that_never_ends_is_reported():
         waiting.run(seconds=0.01)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("spinner", [0, 1])
 @pytest.mark.parametrize("order", [None, "in order", "reversed"])
 def test_a_thread_that_spins_does_not_starve_the_one_that_answers(spinner, order):

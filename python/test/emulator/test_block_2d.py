@@ -69,6 +69,7 @@ def sample(operation, device, count):
     return [shapes[i] for i in rng.permutation(len(shapes))[:count]]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize("kind", ["plain", "vnni", "transpose"])
 def test_loads(device, kind):

@@ -32,19 +32,26 @@ def covering_cases(
     `in_turns`, a tie goes to the case whose values are in the fewest cases so far.
     """
     cases = every_case(factors, allowed)
-    pairs = [frozenset(combinations(case.items(), strength)) for case in cases]
+    return [cases[i] for i in cover([tuple(case.items()) for case in cases], strength, in_turns)]
+
+
+def cover(
+    cases: Sequence[tuple[Hashable, ...]], strength: int, in_turns: bool = False
+) -> list[int]:
+    """Places of a selection of cases, as in `covering_cases`; a case is a tuple of its settings."""
+    pairs = [frozenset(combinations(case, strength)) for case in cases]
     missing = set().union(*pairs)
-    chosen: list[Case] = []
-    uses: Counter[tuple[str, Hashable]] = Counter()
+    chosen: list[int] = []
+    uses: Counter[Hashable] = Counter()
 
     def worth(i: int) -> tuple[int, int]:
-        used = sum(uses[item] for item in cases[i].items()) if in_turns else 0
+        used = sum(uses[setting] for setting in cases[i]) if in_turns else 0
         return len(missing & pairs[i]), -used
 
     while missing:
         best = max(range(len(cases)), key=worth)
-        chosen.append(cases[best])
-        uses.update(cases[best].items())
+        chosen.append(best)
+        uses.update(cases[best])
         missing -= pairs[best]
     return chosen
 

@@ -88,6 +88,7 @@ def test_every_example_compiles(name: str, device: str) -> None:
     assert facts.spill_size == 0
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("device", "bar"), [("bmg", 0.5), ("pvc", 0.6)])
 @pytest.mark.parametrize("name", MATMULS)
 def test_k_loop_is_as_good_as_hand_written(name: str, device: str, bar: float) -> None:

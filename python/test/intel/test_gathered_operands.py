@@ -59,6 +59,7 @@ def compiled(kernel: object, device: str, hidden: bool) -> Any:
     return made
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize(("kernel", "hidden"), [
     (rows_of_a, True), (rows_of_a, False), (columns_of_b, False)])

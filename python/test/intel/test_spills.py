@@ -45,6 +45,7 @@ def spilled(device: str, pointer: str, shape: tuple[int, int, int], warps: int) 
     return intel.compile_spirv(kernel.asm["spv"], device, flags, dump_asm=False).facts.spill_size
 
 
+@pytest.mark.covering
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize(("pointer", "shape", "warps"), [

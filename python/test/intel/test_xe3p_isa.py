@@ -30,6 +30,7 @@ def product(kind: str, device: str) -> intel.CompiledKernel:
     return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("device", "registers"), [("cri", 512), ("nvl-p", 256)])
 @pytest.mark.parametrize("kind", OPERANDS)
 def test_products_are_native_and_short(kind: str, device: str, registers: int) -> None:

@@ -48,6 +48,7 @@ def rmw_kernel(x, out, size: tl.constexpr, op: tl.constexpr):
         tl.atomic_min(p, v)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("op", ["and", "or", "xor", "max", "min"])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint32])
 def test_integer_operations(op, dtype):
@@ -77,6 +78,7 @@ def counter_kernel(count, tickets, sem: tl.constexpr):
     tl.store(tickets + tl.program_id(0), ticket)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("sem", ["relaxed", "acquire", "release", "acq_rel"])
 def test_a_scalar_atomic_happens_once_per_program(sem, warps):

@@ -202,6 +202,7 @@ def squaring_kernel(z_ptr, skip, size: tl.constexpr):
     square(z_ptr, size, 2.0, 0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("skip", [0, 4])
 def test_functions_with_dots_use_the_matrix_unit(warps, skip):

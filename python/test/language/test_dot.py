@@ -193,6 +193,7 @@ def halves_kernel(a_ptr, b_ptr, c_ptr, m, n, k, GAP: tl.constexpr, SIZE: tl.cons
     c.store([0, SIZE // 2 + GAP], right.to(tl.float16))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("gap", [0, 16])
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (50, 48)])
 def test_halves_of_a_dot_stored_side_by_side_are_one_block_store(gap, m, n):

@@ -84,6 +84,7 @@ def add_to_matrix(x, places, masks, out, olds, M: tl.constexpr, N: tl.constexpr)
 KERNELS = [scatter, masked_scatter, count, exchange, whole_sum, whole_sum_of_matrix, whole_minimum]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4, 32])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.fn.__name__)
 def test_results(kernel, warps):
@@ -104,6 +105,7 @@ def test_no_shared_memory(kernel):
     assert "Barrier" not in made.asm["llir"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 8, 32])
 @pytest.mark.parametrize("shape", [(1, 4), (8, 16), (64, 32)])
 def test_matrices_whose_layouts_may_hold_copies(shape, warps):
@@ -128,6 +130,7 @@ def double(x, out, n, count, N: tl.constexpr, MASKED: tl.constexpr):
     tl.store(out + 2 * n + i, tl.load(x + i, mask=mask) * 2, mask=mask)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("dtype", "places"), [
     (torch.float32, 1), (torch.float32, 2), (torch.float16, 2), (torch.int64, 1), (torch.uint8, 2),
     (torch.float64, 3),
@@ -152,6 +155,7 @@ def by_row(row, x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + at, tl.load(x + at) * tl.load(row + column)[None, :])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("num_warps", [4, 8, 16])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_a_row_that_is_stored_to_by_another_argument(dtype: torch.dtype, num_warps: int) -> None:

@@ -41,6 +41,7 @@ def masked_store(x, o, base, N: tl.constexpr, BY: tl.constexpr):
     tl.store(o + i, tl.load(x + i), mask=(i + base) // BY == 0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("base", [-32, -24, -16, 0, 16])
 @pytest.mark.parametrize("by", [8, 16, 12])
 def test_dividends_of_both_signs(base, by):
@@ -127,6 +128,7 @@ def remainder_by_rows(x, o, N: tl.constexpr):
     tl.store(o + r0[:, None] * 16 + c[None, :], tl.load(x + r[:, None] + c[None, :]))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
 @pytest.mark.parametrize("shift", [1, 3])
 def test_no_access_is_wider_than_its_address_allows(dtype, shift):
@@ -149,6 +151,7 @@ def hashed(x, w, o, seed, R: tl.constexpr, K: tl.constexpr, UNSIGNED: tl.constex
     tl.store(o + i[:, None] * K + i[None, :], tl.dot(a, b))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("seed", [2, 31337, 123456])
 @pytest.mark.parametrize("unsigned", [True, False])
 def test_rows_at_a_hash(seed, unsigned):

@@ -45,6 +45,7 @@ def many_products(a, b, c, count, K, N: tl.constexpr):
         tl.store(c + tile * N * N + row * N + column, total.to(tl.float16))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernel", [square_in_place, square_by_calls])
 @pytest.mark.parametrize("num_warps", [1, 4, 8])
 def test_a_step_sees_what_all_warps_stored_in_the_step_before(kernel, num_warps):

@@ -55,6 +55,7 @@ def add_norm_kernel(x, residual, size, SIZE: tl.constexpr):
     tl.store(x + at, total / tl.sqrt(tl.sum(total * total, 0)), mask)
 
 
+@pytest.mark.covering
 @WARPS
 @pytest.mark.parametrize("size", [8, 32, 100])
 @pytest.mark.parametrize("sanitize", [False, True])

@@ -31,6 +31,7 @@ def reduce_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.co
     tl.store(out + tl.arange(0, columns if axis == 0 else rows), r)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sums_of_bf16_round_once(shape, axis):
@@ -50,6 +51,7 @@ def test_maximum_of_types(dtype):
     assert torch.equal(out.cpu(), x.max(1).values)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_first_of_equal_elements_wins(op, axis):
@@ -200,6 +202,7 @@ def test_histogram(size, bins):
     assert torch.equal(out.cpu().long(), torch.bincount(x[mask != 0], minlength=bins))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lanes", [16, 32])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_kernels_may_ask_for_their_number_of_lanes(lanes, warps):

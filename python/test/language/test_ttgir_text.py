@@ -41,6 +41,7 @@ def compiled(tmp_path, body, kind, lanes=16, target="xpu:bmg"):
     return triton.compile(str(path))
 
 
+@pytest.mark.covering
 @pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("lanes", [16, 32])
 @pytest.mark.parametrize("at", [(0, 0), (-3, 5), (4, -7)])

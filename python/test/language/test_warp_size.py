@@ -35,6 +35,7 @@ def matmul(a, b, c, N: tl.constexpr, PRECISION: tl.constexpr):
     tl.store(c + row + column * N, tl.dot(x, y, input_precision=PRECISION))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warp_size", [16, 32])
 @pytest.mark.parametrize(("rows", "columns", "num_warps"), [(4, 32, 4), (64, 16, 2), (1, 512, 8)])
 def test_reductions_scans_and_sums(rows, columns, num_warps, warp_size):

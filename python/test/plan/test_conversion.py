@@ -116,6 +116,7 @@ def random_layout(rng, n_bits, n_lanes, n_warps, mixed=0):
     return flat
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("n_warps", [0, 2])
 def test_random_conversions_are_exact(seed, n_warps):
@@ -213,6 +214,7 @@ def test_a_reduced_dim_comes_back_by_shuffles_inside_the_warp():
     check(result, source)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("seed", range(4))
 def test_shared_memory_is_free_of_bank_conflicts(seed, bits):
@@ -334,6 +336,7 @@ def run_turns(plan, source, result):
     return out
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("second", [
     blocked((1, 4), (2, 8), (1, 8)),

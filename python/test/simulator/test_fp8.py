@@ -35,6 +35,7 @@ def product(a, b, c, SIZE: tl.constexpr, K: tl.constexpr):
 NAMES = {"hf8": "fp8e4nv", "bf8": "fp8e5"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["cri", "nvl-p", "ptl"])
 @pytest.mark.parametrize(("left", "right"), [("hf8", "hf8"), ("bf8", "bf8"), ("hf8", "bf8")])
 def test_products(name: str, left: str, right: str) -> None:

@@ -63,6 +63,7 @@ def same(x, y):
     return x.tobytes() == y.tobytes() or (np.isnan(x) and np.isnan(y))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -84,6 +85,7 @@ def test_arithmetic(dtype, name, mode):
         assert same(found, want), f"{name}_{mode}({x!r}, {y!r}) is {want!r}, not {found!r}"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_roots_and_reciprocals(dtype, mode):
@@ -107,6 +109,7 @@ def test_roots_and_reciprocals(dtype, mode):
         assert same(found, want), f"rcp_{mode}({value!r})"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("letters", "integer"), [
     ("int", np.int32), ("uint", np.uint32), ("ll", np.int64), ("ull", np.uint64)])

@@ -103,6 +103,7 @@ QUOTIENTS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.since_triton(3, 9)
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 @pytest.mark.parametrize("name", QUOTIENTS)
@@ -126,6 +127,7 @@ EXTENDED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.since_triton(3, 9)
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 @pytest.mark.parametrize("name", EXTENDED)

@@ -15,6 +15,7 @@ def windows(out, n, window, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
     tl.store(out + i[:, None] * 64 + j[None, :], tl.where(seen, 1, 0))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("window", [-3, 0, 1, 20, 1000])
 @pytest.mark.parametrize("width", [0, 9])
 def test_what_is_seen(window, width):

@@ -86,6 +86,7 @@ def test_gathers_and_scatters(target, count):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.covering
 @LANES
 @pytest.mark.parametrize(("shape", "order", "element", "kind"), [
     ((8, 16), (1, 0), "f32", np.float32), ((3, 5), (1, 0), "i8", np.int8),
@@ -116,6 +117,7 @@ def test_slices(target):
     np.testing.assert_array_equal(out.reshape(2, 3, 4), x[1:5:3, 2:5])
 
 
+@pytest.mark.covering
 @LANES
 @pytest.mark.parametrize(("how", "combine", "shape", "dims"), [
     ("add", np.add, (3, 4, 8), (0, 2)), ("mul", np.multiply, (8, 5), (0,)),

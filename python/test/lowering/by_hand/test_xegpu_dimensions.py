@@ -143,6 +143,7 @@ func.func @k(%a: memref<3x32x64xf32>, %o: memref<2x{columns}x16xf32>) {{
     np.testing.assert_array_equal(o, a[1:, 4:20, 8 : 8 + columns].transpose(0, 2, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 @pytest.mark.parametrize("block", [(8, 16), (2, 4, 16)])
 def test_blocks_in_shared_local_memory(target, block):

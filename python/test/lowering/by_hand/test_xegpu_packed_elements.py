@@ -43,6 +43,7 @@ def run(text, kind, target, shape=(24, 64)):
 LOAD = "  %v = {load} : {desc} -> vector<8x64xi4>\n"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 @pytest.mark.parametrize(("op", "element", "kind"), [
     ("extsi", "i8", np.int8), ("extui", "i32", np.int32), ("sitofp", "f16", np.float16),
@@ -104,6 +105,7 @@ func.func @k(%a: i64, %o: i64) {{
     np.testing.assert_array_equal(o, nibbles(a)[32:96])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 @pytest.mark.parametrize(("form", "shape", "order"), [
     ("packed", "1x64x8", lambda v: v.T.reshape(8, 64)),
@@ -175,6 +177,7 @@ func.func @k(%a: memref<16x128xi4>, %o: memref<16x128xi4>, %c: index) {{
 KNOWN, ASKED = "{} : memref<16x128xi4>", "%c : memref<16x128xi4>, index"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["bmg", "pvc", "dg2"])
 @pytest.mark.parametrize(("source", "into"), [
     (KNOWN.format(48), KNOWN.format(16)), (ASKED, KNOWN.format(0)), (KNOWN.format(8), ASKED)])

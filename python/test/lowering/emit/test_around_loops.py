@@ -23,6 +23,7 @@ def parts(name: str, device: str) -> tuple[str, str, str]:
     return before, loop, after
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize("name", ["gemm tf32 16", "gemm W8A16"])
 def test_many_sums_begin_as_products_of_zeros(name, device):

@@ -27,6 +27,7 @@ def in_either_branch(x, y, out, loops, flag, M: tl.constexpr, N: tl.constexpr):
         tl.store(at, s / total[:, None] + most[:, None])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("flag", [0, 1, 2])
 def test_either_branch(flag: int, warps: int) -> None:

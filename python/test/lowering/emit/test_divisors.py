@@ -141,6 +141,7 @@ def divide_counter(q, r, low, n, divisor, FIRST: tl.constexpr):
         tl.store(r + (i - first), i % divisor)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("first", [0, 2, -7, "given"])
 @pytest.mark.parametrize("divisor", [1, -1, 3, -3, 64, -(1 << 31)])
 def test_counters_of_loops_are_divided(first, divisor):

@@ -44,6 +44,7 @@ WANTED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", WANTED)
 @pytest.mark.parametrize(
     ("rows", "columns"), [(27, 29), (0, 32), (-3, 40), (40, -(2**31)), (31, 5)])
@@ -72,6 +73,7 @@ def sums(x_ptr, y_ptr, rows_ptr, stride, columns, limit, FIRST: tl.constexpr, M:
     tl.store(y_ptr + i, tl.sum(total, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("first", [0, -4])
 @pytest.mark.parametrize("columns", [32, 40, 5])
 def test_conditions_of_all_passes_are_joined_with_those_of_each(columns, first):

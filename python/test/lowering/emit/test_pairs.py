@@ -263,6 +263,7 @@ def of_loaded(x_ptr, y_ptr, w_ptr, z_ptr, n, SCALED: tl.constexpr, BLOCK: tl.con
     tl.store(z_ptr + i, z, i < n)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("n", [2048, 2011])
 def test_what_is_loaded_in_pairs_is_computed_in_pairs(scaled: bool, n: int) -> None:

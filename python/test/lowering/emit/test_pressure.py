@@ -192,6 +192,7 @@ def test_a_loop_whose_product_hardly_fits_beside_its_sums_is_named(keys, told):
     assert all("160 at once" in text and "more warps" in text for text in found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", [
     "gemm tf32 32", "block-scaled fp8e4nv", "scaled e4m3", "MoE 64x128x32", "grouped"])
 @pytest.mark.parametrize("device", ["bmg", "pvc"])

@@ -25,6 +25,7 @@ def running(x, y, start, out, seen, count, KIND: tl.constexpr):
     tl.store(out + i, total)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["plain", "scaled", "used"])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_running_sums(kind, warps):

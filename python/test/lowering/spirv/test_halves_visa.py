@@ -39,6 +39,7 @@ SYMBOLS = {(name, form, source, first): f"{HALVES}{name}.{form}_of_{source}.{fir
            for name in NAMES for form in FORMS for source in FIRST for first in FIRST[source]}
 
 
+@pytest.mark.covering
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", FORMS)

@@ -136,6 +136,7 @@ def test_words_of_two_registers_are_taken_apart_into_rows() -> None:
     assert np.array_equal(made.reshape(2, 2, 32), words.transpose(0, 2, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("block", "apart"), [((64, 64), True), ((32, 32), False)])
 @pytest.mark.parametrize("shape", [(128, 192), (72, 104)])
 def test_halves_that_are_transposed_are_stored_by_full_registers(
@@ -157,6 +158,7 @@ def test_values_of_eight_bytes_are_taken_apart_into_rows() -> None:
     assert np.array_equal(made.reshape(8, 2, 16), each.transpose(2, 0, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("block", [(64, 64), (32, 128), (128, 128), (32, 32)])
 @pytest.mark.parametrize("shape", [(128, 192), (80, 112)])
 def test_bytes_that_are_transposed_are_stored_by_rows_of_32(
@@ -215,6 +217,7 @@ def centered_rows(x_ptr, y_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, tl.exp(x - most), inside)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows", [2, 8, 16])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_each_row_has_a_number_of_its_own(rows: int, warps: int) -> None:

@@ -233,6 +233,7 @@ def held(amount, values):
     return values[amount.name_hint] if isinstance(amount, SSAValue) else amount
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("compare", [None, "slt, %qb, %mb", "slt, %rb, %mb"])
 @pytest.mark.parametrize("pointer", [GOOD, "%p: !tt.ptr<f16>, "])
 def test_guards_imply_the_rules_of_surfaces(compare, pointer):

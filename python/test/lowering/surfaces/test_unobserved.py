@@ -55,6 +55,7 @@ HIDDEN = ("stored", "stored where more holds", "chosen")
 SEEN = ("summed", "stored everywhere", "stored elsewhere", "chosen elsewhere", "an address")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("how", HIDDEN + SEEN[:-1])
 def test_results(how, dtype):

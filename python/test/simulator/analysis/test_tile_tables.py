@@ -120,6 +120,7 @@ def test_every_form_of_a_read_shares_its_tiles(
         np.testing.assert_array_equal(work.run(loaded), expected)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("tiles", [1, 3, 7, 40], ids=lambda n: f"{n} tiles")
 @pytest.mark.parametrize("k", [64, K])
 @pytest.mark.parametrize("threads", [1, 2])

@@ -94,6 +94,7 @@ def test_loops_that_wait(kernel, line, warps):
     assert places(kernel, warps) == [line]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("kernel", [histogram, queue, last_one, chain, maximum])
 def test_loops_that_do_not(kernel, warps):

@@ -42,6 +42,7 @@ class Applied:
         return result
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lanes", [8, 16, 32])
 def test_bits_are_the_same_on_hosts_without_wide_vectors(name: str, lanes: int) -> None:

@@ -308,6 +308,7 @@ def wait_by_polls(flags, out, met, N: tl.constexpr, LIMIT: tl.constexpr):
         tl.atomic_xchg(flags + at, 1, (at % 3 == 0) | (LIMIT is None))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("limit", [None, 100_000])
 def test_polls(warps, limit):

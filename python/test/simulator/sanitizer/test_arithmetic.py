@@ -104,6 +104,7 @@ def test_quotient_by_a_scalar_that_is_left_out(n: int) -> None:
     assert out.tolist() == wanted
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize(("dtype", "amount"), [
     (torch.int16, 16), (torch.int32, 32), (torch.int32, -1), (torch.int64, 64)], ids=str)

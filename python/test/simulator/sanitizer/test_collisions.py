@@ -44,6 +44,7 @@ def launch(places: Any, values: Any, dtype: Any, n: int = 64, BLOCK: int = 64) -
     return out
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64], ids=str)
 @pytest.mark.parametrize(("first", "second"), [(3, 7), (3, 3 + 16), (1, 60)])
 def test_lanes_and_registers_of_one_warp(first: int, second: int, dtype: torch.dtype) -> None:

@@ -75,6 +75,7 @@ def modulo(out, n, BLOCK: tl.constexpr, BUG: tl.constexpr):
     tl.store(out + at % n, at if BUG else at % n)
 
 
+@pytest.mark.covering
 @TWINS
 @pytest.mark.parametrize(("block", "warps"), [(32, 1), (1024, 2), (256, 4)])
 def test_elements_that_meet_at_an_address(bug: bool, block: int, warps: int) -> None:
@@ -198,6 +199,7 @@ def odd_rows(x, out, n, ends, begins, BLOCK: tl.constexpr):
     tl.store(out + row * n + at, value * 2, (at >= tl.load(begins + row)) & (at < n))
 
 
+@pytest.mark.covering
 @TWINS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
 @pytest.mark.parametrize("what", ["store", "load", "race", "undefined"])

@@ -246,6 +246,7 @@ def mixed_atomics(out, seen, x, N: tl.constexpr, BUG: tl.constexpr):
         tl.store(out + 5, -1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("bug", ["", "store"])
 def test_atomics_of_several_programs(bug: str, dtype: Any) -> None:

@@ -120,6 +120,7 @@ def pick(x, at, out, n, AXIS: tl.constexpr):
     tl.store(out + i * 16 + j, values, i < n)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("wrong", [16, -1, 1 << 20])
 def test_index_of_a_gather(axis: int, wrong: int) -> None:

@@ -134,6 +134,7 @@ def move(x, put, out, B: tl.constexpr):
     tl.store(out + tl.load(put + i), tl.load(x + i), i < B - 3)
 
 
+@pytest.mark.covering
 @DTYPES
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("at", [3, 40, 200])

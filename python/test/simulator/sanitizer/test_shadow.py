@@ -170,6 +170,7 @@ STORES = [next(k for k, line in enumerate(records.src.splitlines()) if f" + {n}.
           for n in (1, 2, 3)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fields", [2, 3, 4, 5])
 @pytest.mark.parametrize("bug", [True, False])
 def test_earlier_store_of_a_field_is_named_by_its_line(

@@ -42,6 +42,7 @@ after:
 SHARED = "@slm = internal addrspace(3) global [2048 x i8] undef, align 64"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("apart", [1, 16], ids=["in a row", "in lines of their own"])
 @pytest.mark.parametrize(("steps", "bug"), [
     ([SAME, BARRIER, "a"], ""),

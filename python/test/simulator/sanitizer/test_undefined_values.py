@@ -325,6 +325,7 @@ def sorted_by_key(keys, values, out, n, TAKE: tl.constexpr, BLOCK: tl.constexpr)
     tl.store(out + i, v, (i < n) | (TAKE == 3))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize(("take", "used"), [(0, False), (1, True), (2, True), (3, True)])
 def test_values_that_exclusive_ors_exchange(take: int, used: bool, dtype: Any) -> None:
@@ -392,6 +393,7 @@ def test_an_atomic_that_is_masked_off_returns_nothing(kind: str, use: str, warps
     assert "is masked off, and returns nothing" in text
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["add", "max", "xchg"])
 @pytest.mark.parametrize("use", ["masked", "where"])
 def test_results_of_atomics_that_took_place_are_defined(kind: str, use: str) -> None:

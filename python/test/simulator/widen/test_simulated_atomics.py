@@ -52,6 +52,7 @@ def random_values(generator: Any, dtype: Any, count: int) -> Any:
     return generator.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lanes", [16, 32])
 @pytest.mark.parametrize(("kind", "t", "dtype"), CASES)
 def test_read_modify_write(

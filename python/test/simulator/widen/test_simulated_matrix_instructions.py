@@ -81,6 +81,7 @@ INTEGER_CASES = [("s8", "s8"), ("u8", "u8"), ("u8", "s8"), ("s8", "u8"), ("s4", 
 CASES = FLOAT_CASES + [(a, b, "i32") for a, b in INTEGER_CASES]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("a", "b", "acc"), CASES)
 @pytest.mark.parametrize("rows", [8, 4])
 @pytest.mark.parametrize("specials", [False, True], ids=["numbers", "any-bits"])

@@ -347,6 +347,7 @@ def test_index_arithmetic_of_lanes(run: Run, kernel: Text, lanes: int) -> None:
     np.testing.assert_array_equal(out, data - np.trunc(u / 3).astype(np.int32))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("opcode", ["sdiv", "srem", "udiv", "urem"])
 @pytest.mark.parametrize("same", [False, True], ids=["any divisors", "one divisor"])
