@@ -204,6 +204,8 @@ def _last_of_block(instruction: Instruction, grf_bytes: int) -> int:
     if instruction.subop not in UNITS or operation(instruction) != "store_block2d":
         return 0
     data = instruction.sources[1]
+    if not data.registers:  # s0 numbers them
+        return 0
     return ((1 << grf_bytes) - 1) << (data.number + data.registers - 1) * grf_bytes
 
 

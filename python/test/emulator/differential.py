@@ -30,6 +30,7 @@ from triton_xe.runtime.emulator.device import EmulatedDevice
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS
 from triton_xe.runtime.emulator.program import Program
+from triton_xe.runtime.recording.views import root_of
 from triton_xe.runtime.simulator.interface import SimulatedDevice
 from triton_xe.tools import intel
 
@@ -113,15 +114,19 @@ class Place:
 
 
 def _places(device: EmulatedDevice, kernel: Any, work: Any) -> list[Place]:
-    """The memory of all blocks that pointers of a launch point to."""
+    """The memory of all tensors, arrays and blocks that pointers of a launch point to.
+
+    The device's blocks of borrowed memory may reach past an array, into what others change.
+    """
     found: dict[int, Place] = {}
-    types = {k: str(tensor.dtype).rpartition(".")[2]
-             for (k, _), tensor in zip(*(work.tensors or ((), ())), strict=True)}
+    tensors = {k: tensor for (k, _), tensor in zip(*(work.tensors or ((), ())), strict=True)}
     for k in sorted(kernel.pointer_arguments):
-        block = device._blocks.find(int(work.args[k]))
-        if block is not None and block.high > block.low:
-            place = Place(_memory(block.low, block.high - block.low), set())
-            found.setdefault(block.low, place).types.add(types.get(k, ""))
+        tensor = tensors.get(k)
+        block = root_of(device, tensor, int(work.args[k]))
+        if block is not None and block.nbytes:
+            place = Place(_memory(block.low, block.nbytes), set())
+            found.setdefault(block.low, place).types.add(
+                str(getattr(tensor, "dtype", "")).rpartition(".")[2])
     return list(found.values())
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from python.test.emulator.assembled import program
-from python.test.emulator.differential import Different, Place, _compared
+from python.test.emulator.differential import Different, Place, _compared, _places
+from triton_xe.runtime.emulator.device import EmulatedDevice
+from triton_xe.runtime.simulator.interface import Work
 
 pytestmark = pytest.mark.intel_compiler
 INTEGERS = "add (16|M0) r20.0<1>:d r4.0<1;1,0>:d r6.0<1;1,0>:d"
@@ -83,3 +87,17 @@ def test_old_values_of_atomics_are_left_to_the_test():
     with pytest.raises(Different):
         compared(ADD.format("null", 0), x, x[::-1])
     assert compared(INTEGERS, x, x[::-1], "divisions") == "left to the test"
+
+
+def test_memory_around_an_array_is_not_compared():
+    """A block of borrowed memory may be larger than the array that is there now."""
+    array = np.zeros(32, np.int32)
+    address = array.ctypes.data
+    kernel = SimpleNamespace(pointer_arguments=frozenset((0, 1)))
+    device = EmulatedDevice("bmg")
+    device.borrow(address - 64, address + 4096)
+    own = device.allocate(64)
+    work = Work((1, 1, 1), (address, own.pointer), (((0, "x"),), (array,)))
+    one, two = _places(device, kernel, work)
+    assert (one.memory.ctypes.data, one.memory.nbytes, one.types) == (address, 128, {"int32"})
+    assert (two.memory.ctypes.data, two.memory.nbytes, two.types) == (own.pointer, 64, {""})

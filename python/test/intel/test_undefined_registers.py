@@ -133,6 +133,8 @@ def test_a_stored_block_may_fill_its_last_register_in_part() -> None:
     assert found(whole + store(2)) == [(53,)]
     assert found(half + store(2)) == [(52,)]
     assert found(whole + half + store(3)) == [(53, 54)]
+    gathered = "send.ugm (1|M0) null r[s0.0] 0x0 0x02000407\n"
+    assert undefined_reads(program("ptl", gathered), INPUTS) == []
 
 
 def test_a_jump_through_a_register_leads_anywhere() -> None:
