@@ -1,5 +1,6 @@
 # make demo    set everything up, run the main job on this machine's device
-# make test    run the tests
+# make test    run the tests, but for those marked slow and rest
+# make test-rest   run those marked rest: more cases of tables, wheels, longer fuzzing
 # make bench   run the benchmarks
 # make ledger  count and time the native code of common kernels, into benchmarks/ledger.csv
 # make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
@@ -46,7 +47,7 @@ ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions test-torches test-hosts test-machines test-packages \
+.PHONY: demo test test-rest test-versions test-torches test-hosts test-machines test-packages \
   smoke quick bench ledger check docs wheel clean
 
 demo: $(VENV)/ready
@@ -54,6 +55,9 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal
+
+test-rest: $(VENV)/ready
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m rest --rest
 
 test-versions: $(VENV)/ready
 	set -e; for version in $(TRITONS); do folder=$(CURDIR)/$(VENV)/triton-$$version; \

@@ -20,6 +20,10 @@ def pytest_addoption(parser):
         "--full", action="store_true",
         help="every combination of settings instead of a selection, and the tests marked slow",
     )
+    parser.addoption(
+        "--rest", action="store_true",
+        help="also the tests marked rest, which `make test` leaves to `make test-rest`",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,15 +58,26 @@ def settings_of(item):
 
 
 def left_out(items):
-    """What the mark `covering` leaves out of products of settings."""
-    products = defaultdict(list)
+    """What the marks `covering` and `sample` leave out of the cases of a test."""
+    tests = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("covering") and not item.get_closest_marker("slow"):
-            products[item.nodeid.partition("[")[0]].append(item)
-    for product in products.values():
-        cases = [settings_of(item) for item in product]
-        chosen = set(cover(cases, len(cases[0]) - 1, in_turns=True))
-        yield from (item for i, item in enumerate(product) if i not in chosen)
+        if not item.get_closest_marker("slow") and not item.get_closest_marker("rest"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        chosen = selected(cases)
+        yield from (case for i, case in enumerate(cases) if i not in chosen)
+
+
+def selected(cases):
+    """Places of those cases of a test that `make test` runs."""
+    if cases[0].get_closest_marker("covering"):
+        settings = [settings_of(case) for case in cases]
+        return set(cover(settings, len(settings[0]) - 1, in_turns=True))
+    sample = cases[0].get_closest_marker("sample")
+    if sample is None or sample.args[0] >= len(cases):
+        return range(len(cases))
+    (count,) = sample.args
+    return {i * len(cases) // count for i in range(count)}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -70,13 +85,16 @@ def pytest_collection_modifyitems(config, items):
     here = triton_versions.installed().number
     missing = {"intel_compiler": intel.available(), "intel_driver": intel.driver_available()}
     for item in () if full else left_out(items):
-        item.add_marker("slow")
+        item.add_marker("rest")
+    with_rest = full or config.getoption("--rest")
     for item in items:
         for name, reason in missing.items():
             if reason and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("slow") and not full:
             item.add_marker(pytest.mark.skip(reason="slow: run with --full"))
+        if item.get_closest_marker("rest") and not with_rest:
+            item.add_marker(pytest.mark.skip(reason="part of `make test-rest`: run with --rest"))
         for mark in item.iter_markers("since_triton"):
             if here < mark.args:
                 since = ".".join(map(str, mark.args))

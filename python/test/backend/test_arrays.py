@@ -183,6 +183,7 @@ def test_no_torch_is_needed():
     assert (code, out) == (0, "0.0 False\n"), err
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "signature"), [
     ("vector_add.py::add_kernel", "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"),
     ("softmax.py::softmax_kernel", ""), ("matmul.py::matmul_kernel", ""),

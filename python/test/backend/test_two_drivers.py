@@ -17,6 +17,7 @@ print(type(triton.runtime.driver.active).__name__)
 CASES = [("sim:bmg", "XeDriver"), ("", "2 active drivers")]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("chosen", "expected"), CASES)
 def test_two_active_drivers(chosen, expected):
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_DEFAULT_BACKEND"}

@@ -100,7 +100,8 @@ kernel[(8,)](a, o, 1 << 20, 128, num_warps=2)
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize(("device", "lines"), [("bmg", "1"), ("dg2", "0")])
+@pytest.mark.parametrize(("device", "lines"), [
+    ("bmg", "1"), pytest.param("dg2", "0", marks=pytest.mark.rest)])
 def test_a_program_with_torch_runs_native_code(
     device: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +158,7 @@ for rows, columns, warps, lanes in (
 
 
 @pytest.mark.intel_compiler
-@pytest.mark.parametrize("device", ["bmg", "pvc"])
+@pytest.mark.parametrize("device", ["bmg", pytest.param("pvc", marks=pytest.mark.rest)])
 def test_code_that_intels_compiler_must_not_be_left_to_choose(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_code_that_reads_a_register_that_nothing_wrote_is_refused(
         _ = loaded.native
 
 
+@pytest.mark.rest
 @pytest.mark.intel_compiler
 def test_checks_are_left_to_the_simulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -203,7 +205,8 @@ def test_checks_are_left_to_the_simulator(
 
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(("device", "kernels"), [
-    ("bmg", 2), ("pvc", 1), ("dg2", 1),
+    ("bmg", 1), *(pytest.param(*more, marks=pytest.mark.rest)
+                  for more in (("bmg", 4), ("pvc", 2), ("dg2", 2))),
     *(pytest.param(*more, marks=pytest.mark.slow)
       for more in (("bmg", 20), ("pvc", 12), ("dg2", 12))),
 ])
@@ -266,6 +269,7 @@ def test_a_device_opens_by_name() -> None:
     assert device.is_simulated
 
 
+@pytest.mark.rest
 @pytest.mark.intel_compiler
 def test_a_recorded_launch_is_replayed_as_native_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

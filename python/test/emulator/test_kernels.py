@@ -56,6 +56,7 @@ def numbers(array):
     return array.astype(np.float64)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("row", "device"), CASES)
 def test_native_code_equals_the_simulator(row, device):
     kernel = rows.compiled(row, device)

@@ -21,10 +21,11 @@ from store_programs import Barrier, Index, Load, Place, Program, Store  # noqa: 
 
 
 @pytest.mark.parametrize("what", [
-    ["--count", "5"], ["--count", "1", "--chains"], ["--count", "100", "--texts"],
+    ["--count", "4"], ["--count", "50", "--texts"],
+    *(pytest.param(more, marks=pytest.mark.rest) for more in (
+        ["--count", "10"], ["--count", "2", "--chains"], ["--count", "200", "--texts"])),
     *(pytest.param(more, marks=pytest.mark.slow)
-      for more in (
-          ["--count", "40"], ["--count", "10", "--chains"], ["--count", "200", "--texts"])),
+      for more in (["--count", "40"], ["--count", "10", "--chains"])),
 ])
 def test_random_programs_compile_or_are_refused(what, tmp_path):
     done = subprocess.run(
@@ -36,9 +37,10 @@ def test_random_programs_compile_or_are_refused(what, tmp_path):
 
 
 @pytest.mark.parametrize(("seed", "kinds", "how"), [
-    ("small", ["tiles", "products", "attention", "rows", "gathers", "blocks", "chains", "boxes",
-               "scaled", "atomics", "graphs"], []),
-    ("small", ["rows"], ["--in-step"]),
+    ("small", ["products", "gathers", "atomics"], []),
+    pytest.param("small", ["tiles", "products", "attention", "rows", "gathers", "blocks", "chains",
+                           "boxes", "scaled", "atomics", "graphs"], [], marks=pytest.mark.rest),
+    pytest.param("small", ["rows", "tiles"], ["--in-step"], marks=pytest.mark.rest),
     *(pytest.param("suite", kinds, how, marks=pytest.mark.slow) for kinds, how in (
         (["tiles", "products", "attention", "rows", "gathers"], []),
         (["blocks", "chains", "boxes", "scaled", "atomics"], []),
@@ -139,10 +141,11 @@ NARROW = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(("device", "level", "kernels", "draws", "how"), [
-    ("bmg", "", 4, 8, []),
-    pytest.param("pvc", "x86-64-v3", 3, 8, [], marks=NARROW),
-    ("dg2", "", 3, 8, []),
-    ("bmg", "", 2, 3, ["--in-step"]),
+    ("bmg", "", 3, 8, []),
+    pytest.param("bmg", "", 8, 8, [], marks=pytest.mark.rest),
+    pytest.param("pvc", "x86-64-v3", 6, 8, [], marks=[NARROW, pytest.mark.rest]),
+    pytest.param("dg2", "", 6, 8, [], marks=pytest.mark.rest),
+    pytest.param("bmg", "", 3, 3, ["--in-step"], marks=pytest.mark.rest),
     pytest.param("bmg", "", 30, 25, [], marks=pytest.mark.slow),
     pytest.param("pvc", "x86-64-v3", 30, 25, [], marks=[NARROW, pytest.mark.slow]),
     pytest.param("dg2", "", 20, 25, [], marks=pytest.mark.slow),

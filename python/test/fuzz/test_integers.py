@@ -14,6 +14,7 @@ from python.test.fuzz.integer_language import Block, Undefined
 INTEGERS = Path(__file__).with_name("integers.py")
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("count", [10, pytest.param(49, marks=pytest.mark.slow)])
 def test_random_kernels_have_right_numbers(count, tmp_path):
     done = subprocess.run(

@@ -57,13 +57,14 @@ def cover(
 
 
 def settings(
-    *, strength: int = 2, in_turns: bool = False, **factors: Sequence[Hashable]
+    *, strength: int = 2, in_turns: bool = False, others: Any = pytest.mark.slow,
+    **factors: Sequence[Hashable],
 ) -> tuple[str, list[Any]]:
     """Arguments of `parametrize` for the product of the values; only a covering selection is quick.
 
-    The other cases have the mark `slow`.
+    The other cases have the mark `others`.
     """
     quick = covering_cases(factors, lambda case: True, strength, in_turns)
     return ",".join(factors), [
-        pytest.param(*case.values(), marks=() if case in quick else pytest.mark.slow)
+        pytest.param(*case.values(), marks=() if case in quick else others)
         for case in every_case(factors, lambda case: True)]

@@ -89,6 +89,7 @@ def launch(kind, m, n, k, pads, offsets, seed=0):
     return a.is_block and b.is_block and c.is_block
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_edges_run_fast_and_the_rest_is_right(kind, needed):
     choose, fast = random.Random(7), 0

@@ -48,6 +48,7 @@ def eight_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     product.device_caches.clear()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", [
     pytest.param(seed, marks=() if seed < 5 else pytest.mark.slow) for seed in range(12)])
 def test_random_products(eight_lanes: None, seed: int) -> None:

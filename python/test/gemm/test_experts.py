@@ -85,6 +85,7 @@ def launched(n, k, apart, dtype=torch.float16, weighted=False, warps=2):
     return kernel, c.cpu().float(), torch.where(chosen.flatten()[:, None] < 0, 0.0, wanted)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(*settings(
     sizes=((64, 64, 0), (64, 64, 8), (64, 64, 1), (96, 40, 32), (50, 40, 0), (33, 35, 0),
            (16, 96, 8)),

@@ -83,6 +83,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("case", cases, ids=name_of)
 
 
+@pytest.mark.sample(9)
 def test_settings(case):
     a, b = matmul.operands(*case["shape"], case["layout"], case["dtype"])
     out = case["dtype"] if case["out"] == "same" else case["out"]
@@ -146,6 +147,7 @@ def padded(x, columns):
     return wide[:, : x.shape[1]]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(*settings(
     module=(matmul, matmul_descriptor), extra=(1, 8, 3, 16, 4), strength=1, in_turns=True))
 def test_odd_leading_dimensions(module, extra):

@@ -52,6 +52,7 @@ def expected(a, b, how, step):
     return total + total.max(1, keepdims=True) if how == "rows added" else total
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(*settings(
     kinds=(("float16", "float16"), ("bfloat16", "float32")),
     how=("plain", "rows added", "begins with rows", "also untransposed", "scaled"),

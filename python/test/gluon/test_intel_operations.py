@@ -55,6 +55,7 @@ CUT = (38, 50, 45), (16, 32, 32), (2, 1), (1, 2), ""
 TRANSPOSED = (32, 64, 64), (32, 32, 32), (2, 1), (2, 2), "ab"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("dtype", "sizes", "blocks", "warps", "cluster", "transposed"), [
     (torch.float16, *CUT), (torch.float16, *TRANSPOSED), (torch.bfloat16, *WHOLE),
     (torch.int8, *CUT), (torch.int8, *TRANSPOSED), (torch.float32, *WHOLE)])

@@ -48,6 +48,7 @@ def move(p, out, first: gl.constexpr, second: gl.constexpr, memory: gl.constexpr
     gl.store(out + 4096 + row * 16 + column, part.load(first))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("memory", SHARED, ids=lambda layout: type(layout).__name__)
 def test_buffers_in_every_layout(memory):
     checked = memory is SHARED[1]

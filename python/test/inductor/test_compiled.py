@@ -310,6 +310,7 @@ OPTIONS |= {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in CASES])
 def test_as_on_the_cpu(name: str) -> None:

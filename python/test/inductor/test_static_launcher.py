@@ -50,6 +50,7 @@ def kept() -> Any:
         yield x
 
 
+@pytest.mark.rest
 def test_kernels_come_with_a_kept_graph(kept: Any) -> None:
     assert loaded_and_saved(shifted_sums, kept) == (1, 0)
 

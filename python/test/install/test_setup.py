@@ -25,7 +25,8 @@ ORDERS = {
     "torch updated": [("install", "torch==2.11.0+xpu"), ("install", XE), ("install", XPU)],
     "stock removed": [("install", XE), ("uninstall", "-y", "triton")],
 }
-QUICK = ("torch first", "rival removed", "older torch", "stock removed")
+QUICK = "torch first"
+REST = ("rival removed", "older torch", "stock removed")
 """The others end as one of these, in another order, and run with --full."""
 
 
@@ -47,6 +48,7 @@ def seen(environment):
     return installation.examine([str(environment.site)])
 
 
+@pytest.mark.rest
 def test_a_whole_installation_is_left_alone(environment):
     environment.pip("install", XE, "torch==2.13.0+cpu")
     assert installation.findings(seen(environment)) == []
@@ -56,8 +58,8 @@ def test_a_whole_installation_is_left_alone(environment):
 
 
 @pytest.mark.parametrize("order", [
-    pytest.param(order, id=name, marks=() if name in QUICK else pytest.mark.slow)
-    for name, order in ORDERS.items()])
+    pytest.param(order, id=name, marks=() if name == QUICK else (
+        pytest.mark.rest if name in REST else pytest.mark.slow)) for name, order in ORDERS.items()])
 def test_stock_triton_becomes_whole_in_each_order(environment, order):
     for words in order:
         environment.pip(*words)
@@ -70,6 +72,7 @@ def test_stock_triton_becomes_whole_in_each_order(environment, order):
     assert installation.steps(seen(environment)) == []
 
 
+@pytest.mark.rest
 def test_nothing_changes_without_consent(environment):
     environment.pip("install", XPU)
     before = sorted(environment.site.rglob("*"))
@@ -90,6 +93,7 @@ def test_nothing_changes_without_consent(environment):
     assert sorted(environment.site.rglob("*")) == before
 
 
+@pytest.mark.rest
 def test_a_later_install_of_torch_keeps_the_stand_in(environment):
     environment.pip("install", XPU)
     assert environment.setup("--yes").returncode == 0
@@ -99,6 +103,7 @@ def test_a_later_install_of_torch_keeps_the_stand_in(environment):
     environment.pip("check")
 
 
+@pytest.mark.rest
 @pytest.mark.skipif(not UV, reason="pip install uv")
 def test_environments_without_pip_are_changed_by_uv(made, tmp_path):
     environment = Environment(tmp_path / "environment", made.wheelhouse, UV)
@@ -114,6 +119,7 @@ def test_environments_without_pip_are_changed_by_uv(made, tmp_path):
     assert [str(p) for p in seen(environment).rivals] == ["triton-xpu 3.7.2"]
 
 
+@pytest.mark.rest
 def test_another_torch_asks_for_another_stand_in(environment):
     environment.pip("install", "torch==2.11.0+xpu")
     assert environment.setup("--yes").returncode == 0
@@ -127,6 +133,7 @@ def test_another_torch_asks_for_another_stand_in(environment):
     assert seen(environment).stand_ins == ()
 
 
+@pytest.mark.rest
 def test_what_was_replaced_comes_back(environment):
     environment.pip("install", XPU)
     assert environment.setup("--yes").returncode == 0
@@ -137,6 +144,7 @@ def test_what_was_replaced_comes_back(environment):
     assert environment.setup("--undo").stdout == "nothing to undo\n"
 
 
+@pytest.mark.rest
 def test_metadata_without_its_files_is_removed(environment):
     environment.pip("install", XPU, XE)
     rival = next(environment.site.glob("triton_xpu-*.dist-info"))
@@ -146,6 +154,7 @@ def test_metadata_without_its_files_is_removed(environment):
     assert not (rival / "entry_points.txt").exists()
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("harm", ["missing", "other text, same size"])
 def test_a_damaged_file_is_found(environment, harm):
     environment.pip("install", XE)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rest
 ROOT = Path(__file__).parents[3]
 KERNEL = '''
 import triton

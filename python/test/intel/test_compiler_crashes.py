@@ -31,6 +31,7 @@ def test_differences_that_stop_at_zero_compile(device: str) -> None:
     assert intel.compile_spirv(kernel.asm["spv"], device, dump_asm=False).facts.spill_size == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kind", "device"), [
     ("fp8e5", "bmg"), ("fp8e4nv", "dg2"),
 ])

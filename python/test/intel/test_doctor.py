@@ -20,7 +20,12 @@ def triton_here() -> dict[str, Any]:
     return doctor_command._triton()
 
 
-@pytest.mark.parametrize("name", TARGETS)
+QUICK = ("dg2", "mtl", "pvc", "bmg", "ptl", "cri")
+"""A device of each architecture; the others run with --rest."""
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.rest) for name in TARGETS])
 def test_kernels_run_on_every_simulated_device(
     name: str, triton_here: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -78,6 +78,7 @@ def built(name: str, device: str) -> intel.CompiledKernel:
     return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(*settings(
     name=tuple(EXAMPLES), device=("bmg", "pvc", "lnl", "ptl"), strength=1,
     in_turns=True))
@@ -122,6 +123,7 @@ def built_attention(device: str, depth: int, rows: int) -> intel.CompiledKernel:
     return intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("device", "depth", "rows", "bar"), [
     ("bmg", 64, 16, 595), ("pvc", 64, 16, 681), ("bmg", 64, 8, 380), ("bmg", 128, 16, 900),
 ])
@@ -157,6 +159,7 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
         assert issued["gluon-2"] < issued["pointers"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "device", "bar"), [
     ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60),
     ("cross entropy", "bmg", 230), ("softmax fp32", "bmg", 226), ("MoE", "bmg", 94)])

@@ -139,6 +139,7 @@ def test_fp16_is_added_by_one_message(device: str, name: str) -> None:
     assert f"atomic_{name}.ugm.d16u32" in listing
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", ["wcl", "nvl-s", "nvl-u", "bmg-g31"])
 def test_relatives_are_known_to_the_compiler(device: str) -> None:
     assert product("fp16", device).facts.spill_size == 0

@@ -34,6 +34,7 @@ def compiled(case: ttgir_kernels.Case, device: str) -> Any:
     return triton.compile(source, target=GPUTarget("xpu", device, lanes), options=case.options)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(("case", "device"), CASES, ids=[f"{c.name}-{d}" for c, d in CASES])
 def test_names_of_compiled_kernels(case: ttgir_kernels.Case, device: str) -> None:
     try:

@@ -49,6 +49,7 @@ def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
     assert {len(run) for run in runs[-8:]} == {8}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     length=(64, 100, 93), dtype=(torch.float16, torch.float32, torch.int8), strength=1))
 def test_a_bias_comes_by_blocks(length, dtype):

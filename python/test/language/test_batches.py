@@ -141,6 +141,7 @@ def of_batches(kernel, batches, M=M, N=N, num_warps=4):
     return [x.cpu() for x in given[3:]], [exact, exact.amax(2)], made
 
 
+@pytest.mark.rest
 def test_several_batches_are_products_of_matrices():
     found, exact, made = of_batches(several, B)
     torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-3)

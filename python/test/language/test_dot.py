@@ -67,6 +67,7 @@ FLOAT_CASES = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(*settings(
     name=tuple(FLOAT_CASES), transposed=(False, True), strength=1,
     in_turns=True))
@@ -100,6 +101,7 @@ def test_half_accumulators():
     assert kernel.metadata.n_dpas > 0
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(*settings(
     name=("fp16", "bf16", "tf32", "tf32x3", "bf16x3"), warps=(1, 4),
     shape=((1, 16, 16), (4, 32, 16), (16, 8, 16), (1, 1, 32))))
@@ -263,6 +265,7 @@ def cast_operands(x, c, KIND: tl.constexpr, OUT: tl.constexpr):
     tl.store(c + i[:, None] * 16 + i[None, :], product)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("loaded", "multiplied"), [
     (torch.int64, tl.float16), (torch.float64, tl.bfloat16), (torch.int32, tl.int8),
     (torch.float32, tl.int8), (torch.int16, tl.int8), (torch.float32, tl.float8e5),
@@ -282,6 +285,7 @@ def columns_times_rows(x, c):
     tl.store(c + k[:, None] * 32 + k[None, :], tl.dot(tl.trans(v), v, input_precision="tf32"))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(*settings(
     warps=(8, 1), loaded=("int8", "int16", "float16", "float8_e5m2", "float32"), strength=1,
     in_turns=True))

@@ -112,6 +112,7 @@ def batched_kernel(
     tl.store(c + batch * M * N + (m * N + n[None, :])[None, :, :], z)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("a_format", "b_format"), [("e5m2", "e5m2"), ("e2m1", "e4m3")])
 def test_batches(a_format, b_format):
     torch.manual_seed(0)
@@ -165,6 +166,7 @@ def product_of_scaled(
     tl.store(c_ptr + rows[:, None] * SIZE + columns[None, :], acc)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("a_format", "b_format", "size", "depth", "k", "transposed"), [
     ("e4m3", "e4m3", 128, 64, 128, False), ("e5m2", "e4m3", 64, 128, 256, False),
     ("e4m3", "e2m1", 64, 128, 128, False), ("e2m1", "e5m2", 64, 64, 96, False),

@@ -57,6 +57,7 @@ def test_by_descriptors(block, dtype, transpose, size):
     assert torch.equal(y.cpu(), x.T if transpose else x)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("block", "dtype", "out", "transpose", "size"), [
     ((32, 128), torch.float32, torch.float32, False, (96, 192)),
     ((64, 32), torch.float32, torch.float32, True, (61, 117)),
@@ -102,6 +103,7 @@ def squared_and_masked(x, y, z, s, M: tl.constexpr, N: tl.constexpr):
     tl.store(y + j[:, None] * M + i[None, :], (b != 0).to(tl.float32))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("m", "n"), [(32, 64), (64, 32), (16, 64), (64, 16), (32, 32)])
 def test_a_transpose_beside_a_product_has_the_layout_of_its_own_shape(m, n):
     x = torch.randint(-2, 3, (m, n)).float()

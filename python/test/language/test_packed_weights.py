@@ -167,6 +167,7 @@ def product_in_groups(kernel, m, k, n, group, blocks, turned, warps=4, index=tl.
     return made, c.cpu(), a.float() @ wanted.float()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(*settings(
     turned=(False, True), grouping=(
         (by_row, 128), (by_row, 64), (by_row, 32), (by_row, 16), (by_row, 48), (by_row, 24),
@@ -177,6 +178,7 @@ def test_groups(grouping, turned):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(*settings(
     kernel=((False, (16, 64, 64), 4), (False, (32, 128, 32), 8), (False, (16, 32, 128), 2),
             (True, (16, 64, 64), 4), (True, (64, 64, 32), 4)),

@@ -128,6 +128,7 @@ def scan_kernel(x, y, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.c
 LONG_SHAPES = [(512, 2, 4), (256, 4, 1), (2, 512, 2), (1, 1024, 16)]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(*settings(
     shape=(*SHAPES, *LONG_SHAPES), axis=(0, 1), reverse=(False, True)))
 def test_scans_of_tuples_keep_the_order(shape, axis, reverse):

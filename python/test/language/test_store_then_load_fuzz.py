@@ -125,6 +125,7 @@ def expected(kernel, dtype, size, permutation):
     return torch.from_numpy(stored).to(dtype)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("seed", [
     pytest.param(seed, marks=() if seed < QUICK else pytest.mark.slow) for seed in range(CASES)])

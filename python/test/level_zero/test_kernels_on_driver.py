@@ -21,7 +21,9 @@ from triton_xe.tools.commands.compile import compile_kernel
 
 pytestmark = pytest.mark.intel_driver
 ROOT = Path(__file__).parents[3]
-DEVICES = ["pvc", "bmg", pytest.param("lnl", marks=pytest.mark.slow), "ptl", "dg2"]
+DEVICES = ["pvc", "bmg", "dg2", *(
+    pytest.param(device, marks=mark) for device, mark in (
+        ("lnl", pytest.mark.slow), ("ptl", pytest.mark.rest)))]
 CHECKS = {
     "ZE_ENABLE_VALIDATION_LAYER": "1",
     "ZE_ENABLE_PARAMETER_VALIDATION": "1",
@@ -131,6 +133,7 @@ KERNELS: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_kernels_build_launch_and_end(device: str, tmp_path: Path, on_driver: Any) -> None:
     rows = []
@@ -364,7 +367,8 @@ out["held"] = held
 
 
 @pytest.mark.parametrize(("device", "warps", "size"), [
-    ("bmg", 1, 64), ("bmg", 4, 64), ("bmg", 8, 1024), ("pvc", 32, 64), ("lnl", 4, 64)])
+    ("bmg", 1, 64), ("bmg", 8, 1024), ("pvc", 32, 64),
+    *(pytest.param(device, 4, 64, marks=pytest.mark.rest) for device in ("bmg", "lnl"))])
 def test_cooperative_launches(
     device: str, warps: int, size: int, on_driver: Any, tmp_path: Path
 ) -> None:

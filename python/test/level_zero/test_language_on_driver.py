@@ -1,7 +1,7 @@
 """Kernels of the language's own tests, built and launched by the driver of each device.
 
-Three devices take a third of the files each, and a sixth of their test functions; `--full` gives
-every device all of them.
+`--rest` gives three devices a third of the files each, and a third of their test functions.
+`--full` gives every device all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_xe.tools import intel
 
 DEVICES = ["pvc", "bmg", "dg2", "lnl", "ptl"]
 QUICK = 3
-"""Devices of the ordinary run."""
+"""Devices without `--full`."""
 SCRIPT = Path(__file__).with_name("language_on_driver.py")
 TESTS = Path(__file__).parents[1] / "language"
 CHECKS = {"ZE_ENABLE_VALIDATION_LAYER": "1", "ZE_ENABLE_PARAMETER_VALIDATION": "1"}
@@ -23,7 +23,7 @@ CHECKS = {"ZE_ENABLE_VALIDATION_LAYER": "1", "ZE_ENABLE_PARAMETER_VALIDATION": "
 
 @pytest.mark.intel_driver
 @pytest.mark.parametrize("device", [
-    pytest.param(device, marks=() if place < QUICK else pytest.mark.slow)
+    pytest.param(device, marks=pytest.mark.rest if place < QUICK else pytest.mark.slow)
     for place, device in enumerate(DEVICES)])
 def test_tests_of_the_language_build_and_launch(
     device: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -31,7 +31,7 @@ def test_tests_of_the_language_build_and_launch(
     if intel.driver_available():
         pytest.skip(str(intel.driver_available()))
     full = request.config.getoption("--full")
-    share = (0, 1, 1) if full else (DEVICES.index(device), QUICK, 6)
+    share = (0, 1, 1) if full else (DEVICES.index(device), QUICK, 3)
     done = intel.level_zero_environment(device).run(
         str(SCRIPT), str(TESTS), *map(str, share),
         extra={**CHECKS, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_XE_DEVICE": f"sim:{device}"},
@@ -41,4 +41,4 @@ def test_tests_of_the_language_build_and_launch(
     found = json.loads(done.stdout.rpartition("OUT")[2])
     assert found["refused"] == []
     assert found["launches"] >= found["kernels"] >= found["tests"]
-    assert found["tests"] >= (60 if full else 6)
+    assert found["tests"] >= (60 if full else 12)

@@ -10,6 +10,7 @@ from benchmarks import launch_cost
 from triton_xe.tools import intel
 
 
+@pytest.mark.rest
 @pytest.mark.intel_driver
 def test_the_whole_call_is_measured_against_its_floor() -> None:
     if intel.driver_available():

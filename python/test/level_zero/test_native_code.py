@@ -162,6 +162,7 @@ def test_native_code_without_a_fitting_gpu_is_no_stage_and_said(run: Run) -> Non
     assert "no native code: this process has no GPU of type pvc" in out["stderr"]
 
 
+@pytest.mark.rest
 def test_torchs_static_launcher_binds_just_the_arguments(run: Run) -> None:
     pytest.importorskip("torch._inductor")
     out = run(

@@ -102,6 +102,7 @@ del target._BY_RELEASE[30, 5]
 """Makes a device that the driver knows unknown to the table."""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.intel_driver
 @pytest.mark.parametrize(
     ("chosen", "expected", "said"),

@@ -58,7 +58,8 @@ TIMED = ("timer", "launch-cost", "bandwidth")
 
 @pytest.mark.intel_driver
 @pytest.mark.parametrize(("target", "more"), [
-    ("bmg", ()), ("dg2", ()), pytest.param("bmg", TIMED, marks=pytest.mark.slow)])
+    ("bmg", ()), pytest.param("dg2", (), marks=pytest.mark.rest),
+    pytest.param("bmg", TIMED, marks=pytest.mark.slow)])
 def test_intels_driver_takes_every_step(target, more, tmp_path):
     names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording", *more)
     program = (

@@ -90,6 +90,7 @@ def copied(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + at, tl.load(x + at, at < n), at < n)
 
 
+@pytest.mark.rest
 def test_what_the_driver_is_given_runs_anywhere(tmp_path: Path, records: Any) -> None:
     """The simulator runs what the driver was given, and the driver what the simulator was."""
     on_driver(tmp_path, LAUNCHES)

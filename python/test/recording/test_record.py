@@ -265,6 +265,7 @@ def test_numpy_records_what_a_view_is_a_view_of(records: Any) -> None:
     assert first.extent == (first.value, first.value + 200)
 
 
+@pytest.mark.rest
 def test_a_kernel_inside_of_torch_compile(records: Any) -> None:
     x = filled(64, 100)
     torch.compile(lambda x: torch.nn.functional.softmax(x * 2 + 1, -1))(x)

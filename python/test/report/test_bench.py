@@ -39,6 +39,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.rest
 def test_devices_stand_side_by_side_and_figures_are_predicted(tmp_path, capsys):
     pytest.importorskip("torch")
     file, out = tmp_path / "bench.py", tmp_path / "page.html"

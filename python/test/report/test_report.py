@@ -135,6 +135,7 @@ def watched_once(monkeypatch):
     monkeypatch.setattr(watching, "launches", launches)
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("watched_once")
 def test_the_longest_launch_of_a_script_is_predicted(tmp_path, capsys):
     pytest.importorskip("torch")
@@ -180,6 +181,7 @@ def test_a_signature_or_a_script_is_needed(capsys):
     assert "give --signature, of x_ptr, y_ptr, stride, n, BLOCK" in capsys.readouterr().err
 
 
+@pytest.mark.rest
 def test_what_the_sanitizer_finds_is_on_the_page(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "script.py"

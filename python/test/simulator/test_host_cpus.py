@@ -61,6 +61,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, host: HostCpu) -> None:
 
 
 @needs_avx2
+@pytest.mark.rest
 def test_a_host_with_avx2_computes_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +295,7 @@ def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: in
     return translate(module, entry, target("bmg"), sanitizer=sanitizer)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "checked"),
                          [*itertools.product(KERNELS, [False]),
                           pytest.param("rows", True, marks=pytest.mark.slow)])

@@ -87,6 +87,7 @@ def multiply(
     return kernel
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("device", "a", "b", "size", "warps", "code"), [
     ("cri", "e4m3", "e5m2", (64, 64, 64), 4, 8), ("cri", "e2m1", "e2m1", (64, 64, 128), 4, 13),
     ("cri", "e4m3", "e4m3", (128, 128, 128), 8, 8), ("cri", "e5m2", "e2m1", (32, 32, 64), 2, 7),

@@ -85,6 +85,7 @@ def run(stand_in: str, *words: str) -> subprocess.CompletedProcess[str]:
         env=environment | {"TRITON_XE_DEVICE": "sim", "TORCHINDUCTOR_COMPILE_THREADS": "1"})
 
 
+@pytest.mark.rest
 def test_the_simulated_device_is_the_accelerator(stand_in: str) -> None:
     """CUDA devices are hidden from this process, and not from those that it starts."""
     done = run(stand_in, "compile")
@@ -95,6 +96,7 @@ def test_the_simulated_device_is_the_accelerator(stand_in: str) -> None:
     assert float(compiled) == pytest.approx(sum(math.sin(k) + 1 for k in range(8)))
 
 
+@pytest.mark.rest
 def test_cuda_that_is_in_use_already_is_named(stand_in: str) -> None:
     done = run(stand_in, "early")
     if done.stderr == "no device\n":

@@ -38,6 +38,7 @@ print("traps", traps)
 """
 
 
+@pytest.mark.rest
 def test_wild_stores_leave_the_process_alone(tmp_path: Path) -> None:
     offsets = [1030, 5000, 70_000, 3_000_000, -3_000_000, 100_000_000, -100_000_000, 2**31 - 200]
     path = tmp_path / "wild.py"

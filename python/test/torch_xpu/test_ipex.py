@@ -57,6 +57,7 @@ def test_the_gemm_suite_passes_with_it(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("device", "blocks"), [
     ("bmg", True), ("dg2", False), pytest.param("pvc", True, marks=pytest.mark.slow)])
 def test_devices_say_whether_they_load_blocks(device, blocks):

@@ -243,6 +243,7 @@ def test_traps_are_told(seen: Seen) -> None:
     assert x.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.rest
 def test_a_launch_that_takes_too_long_ends(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.ones(1, dtype=torch.int32, device="xpu")
     monkeypatch.setattr("triton_xe.runtime.simulator.kernel.LEAST_LIMIT", 0.1)

@@ -424,6 +424,7 @@ print(used)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("checks", "used"), [("", 1), ("1", 0)])
 def test_the_block_freed_last_is_used_again_and_under_checks_the_first(
     checks: str, used: int

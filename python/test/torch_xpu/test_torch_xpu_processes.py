@@ -113,6 +113,7 @@ def test_fork_spawn_and_exit(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("xpu")
 def test_forks_while_other_threads_allocate() -> None:
     """Without locks that forks wait for, four runs of five hang within 200 forks."""
@@ -139,6 +140,7 @@ def test_forks_while_other_threads_allocate() -> None:
         """) == "0"
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("xpu")
 def test_torch_xpu_has_the_names_of_an_xpu_build() -> None:
     """Executing `torch.xpu` again, as in a build with XPU, binds nothing else from elsewhere."""
@@ -164,6 +166,7 @@ def test_a_seed_from_before_the_first_use_counts() -> None:
         """) == "True"
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("xpu")
 def test_compiler_stack_knows_the_device() -> None:
     assert output("""

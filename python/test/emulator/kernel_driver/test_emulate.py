@@ -38,6 +38,7 @@ def last_line(done: subprocess.CompletedProcess[str]):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h"])
 def test_a_kernel_runs_and_the_driver_says_what_the_table_says(emulate, name):
     done = emulate(sys.executable, "-c", ADD + """

@@ -26,6 +26,7 @@ def expected(check, device):
     return NOT_DECIDED if check.only_silicon else PASSED
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", list(QUICK))
 def test_quick_checks_pass(emulate, device):
     names = QUICK[device]

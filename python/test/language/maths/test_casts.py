@@ -51,6 +51,7 @@ def samples(dtype, low=-100):
     return numbers.round().to(getattr(torch, dtype))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS])
 def test_small_numbers_survive_every_cast(source):
     signed = torch_types(n for n in (*INTEGERS, *FLOATS) if not n.startswith("u"))

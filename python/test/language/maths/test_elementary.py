@@ -49,6 +49,7 @@ def computed(name, numbers):
     return out.cpu().numpy(), made
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_errors(name):
     numbers = samples(name in SIGNED)

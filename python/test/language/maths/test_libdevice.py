@@ -114,6 +114,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(31)
 @pytest.mark.parametrize("name", CASES)
 def test_functions_of_floats(name):
     reference, bounds, ulp, floor = CASES[name]

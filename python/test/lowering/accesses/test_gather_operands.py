@@ -62,6 +62,7 @@ def launched(kind, dtype, k=DEPTH, warps=4, **blocks):
     return kernel.asm["xetile"], c.cpu(), wanted, sums.cpu()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     kind=("plain", "weighted", "all rows"),
     dtype=(torch.float16, torch.bfloat16, torch.float32), strength=1))

@@ -32,6 +32,7 @@ def addresses(tensors):
     return torch.tensor([t.data_ptr() for t in tensors], dtype=torch.int64, device="xpu")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     sizes=((ODD_DEPTH,), (ODD_ROWS,), (ALIGNED, ODD_DEPTH, ODD_ROWS, (1, 1, 1))),
     blocks=((32, 64, 32, 4), (64, 32, 64, 4)), strength=1))
@@ -69,6 +70,7 @@ def rows_from(matrix, start, count):
     return found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(*settings(
     row=(-70, -64, -5, 0, 41, 60, 70, 2**31 - 64), others=((-9, 0), (0, -13), (30, 5)),
     strength=1))
@@ -88,6 +90,7 @@ def test_blocks_that_begin_before_a_matrix_or_end_behind_it(row, others):
     np.testing.assert_array_equal(c.cpu().numpy(), wanted)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(*settings(
     device=("bmg", "pvc", "ptl"), blocks=((128, 128, 64), (64, 128, 64), (128, 64, 32)),

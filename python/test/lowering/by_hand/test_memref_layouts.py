@@ -84,6 +84,7 @@ def runs(case: Case, body: str) -> bool:
     return True
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("form", BODIES)
 @pytest.mark.parametrize("count", [24, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_layouts_are_honoured_or_refused(form, count):

@@ -77,6 +77,7 @@ for a, b in SMALL:
 NARROW = {"dg2", "arl-h"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", [
     "pvc", "bmg", "dg2",
     *(pytest.param(other, marks=pytest.mark.slow) for other in ("lnl", "ptl", "arl-h"))])
@@ -153,6 +154,7 @@ TILE_PARTS = ("load_block2d.ugm.d16.a64", "load_block2d.ugm.d32t.a64", "load_blo
 GATHERED_PARTS = ("load.ugm.d32.a64", "store.ugm.d32.a64", "load.ugm.d32x4.a64.uc.ca", "dpas.8x8")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["pvc", "bmg", "lnl", "ptl", "dg2", "arl-h"])
 def test_what_becomes_of_tiles(target):
     if (reason := intel.available()) is not None:

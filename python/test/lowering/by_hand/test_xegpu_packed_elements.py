@@ -66,6 +66,7 @@ def test_elements_of_4_bits_are_widened(op, element, kind, target):
     np.testing.assert_array_equal(o[:8], nibbles(a, "u" not in op)[3:11])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["pvc", "dg2"])
 def test_they_are_copied_computed_with_and_narrowed(target):
     body = LOAD + """

@@ -18,11 +18,13 @@ def run(name, target, lanes):
     check(arrays)
 
 
+@pytest.mark.sample(44)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_with_16_lanes(name):
     run(name, "bmg", 16)
 
 
+@pytest.mark.sample(27)
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NOT_ON_DG2])
 def test_with_8_lanes(name):
     run(name, "dg2", 8)

@@ -35,6 +35,7 @@ def numbers(array, kind):
     return (bf16_to_float(array) if kind == "bf16" else array).astype(np.float64)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("m", "n", "k", "kind", "target"),
     [
@@ -59,6 +60,7 @@ def test_gemm_of_any_size(m, n, k, kind, target):
     assert (np.abs(c - expected) <= bound).all()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(("kind", "target"), [
     ("f16", "bmg"), ("bf16", "pvc"), *(pytest.param(*more, marks=pytest.mark.slow) for more in (

@@ -75,6 +75,7 @@ def run_product(kind, m, n, k, target, transposed=(False, False), pad=0):
     return done.program.llvm_ir
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("kind", "m", "n", "k", "target"),
     [
@@ -90,6 +91,7 @@ def test_tiles_of_any_size(kind, m, n, k, target):
     assert uses_messages == (target not in ("dg2", "arl-h"))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kind", "transposed", "target"),
     [
@@ -120,6 +122,7 @@ def test_transposed_tiles_are_gathered(kind, m, k, transposed, target):
     run_product(kind, m, 16, k, target, transposed, pad=1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     kinds=(("f16", False), ("i8", False), ("f16", True)), target=("bmg", "dg2"), strength=1))
 def test_tiles_in_shared_local_memory(kinds, target):

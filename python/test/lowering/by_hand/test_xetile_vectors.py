@@ -33,6 +33,7 @@ def run(body, tiles, target, grid=(1, 1, 1)):
     return before, arrays
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kind", "rows", "columns", "target"), [
     ("f32", 8, 32, "bmg"), ("f16", 8, 16, "dg2"), ("i8", 16, 32, "pvc"), ("f32", 5, 16, "bmg"),
 ])
@@ -95,6 +96,7 @@ def test_a_softmax_of_a_product(target):
     np.testing.assert_allclose(c, e / (2 * e.sum(1, keepdims=True)), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kind", "out", "target"), [
     ("f16", "f32", "bmg"), ("i8", "i32", "pvc"), ("f16", "f32", "dg2")])
 def test_factors_made_by_vector_ops(kind, out, target):

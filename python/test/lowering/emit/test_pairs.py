@@ -124,6 +124,7 @@ def cases(count: int, seed: int) -> list[Any]:
     return made
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("given", "warps", "seed"), cases(10, 7))
 def test_weights(given: dict[str, Any], warps: int, seed: int) -> None:
     check(given, warps, seed)
@@ -165,6 +166,7 @@ def in_turns(
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("size", "warps"), [((16, 32, 32), 4), ((32, 64, 32), 2)])
 def test_columns_in_the_halves_of_words_in_turns(size: tuple[int, int, int], warps: int) -> None:
     m, n, k = size
@@ -226,6 +228,7 @@ def experts(
     tl.store(c_ptr + at, acc, mask=(token < tokens)[:, None])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("size", "warps", "zeros"), [
     ((64, 64, 32), 4, False), ((16, 64, 64), 4, True), ((32, 32, 32), 8, True),
     ((16, 128, 64), 4, False)])

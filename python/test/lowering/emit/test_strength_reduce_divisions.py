@@ -42,6 +42,7 @@ def test_every_reciprocal_within_two_units_gives_the_quotient(off):
         np.testing.assert_array_equal(found[1], a % b)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     shape=((520, 391, 72), (64, 2048, 64), (2048, 64, 64), (130, 1, 64)), group=(3, 1, 8),
     strength=1))

@@ -44,6 +44,7 @@ def sort_pairs(x, out, places, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LOG: t
     tl.store(places + row * COLUMNS + column, at)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("dtype", "rows", "columns", "warps"), [
     (np.float32, 4, 64, 4), (np.float32, 1, 128, 8), (np.int64, 2, 128, 2), (np.int32, 4, 32, 1)])
 def test_numbers_are_sorted_with_their_places(dtype, rows, columns, warps):
@@ -70,6 +71,7 @@ def sort_and_best(x, out, best, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(best + row * 8 + tl.arange(0, 8)[None, :], tl.topk(v, 8, 1))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("dtype", "rows", "columns", "warps"), [
     (np.float16, 4, 128, 4), (np.float32, 1, 64, 8), (np.int64, 4, 32, 2), (np.int8, 16, 16, 4)])
 def test_the_languages_own_sort(dtype, rows, columns, warps):

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.rewriter import InsertPoint
@@ -138,6 +139,7 @@ def both(choose):
     return guards, table, module, condition
 
 
+@pytest.mark.rest
 def test_a_test_that_passes_is_true_and_usual_numbers_pass_it():
     choose, passed, failed = random.Random(3), 0, 0
     for _ in range(300):

@@ -208,6 +208,7 @@ def test_sums_along_rows_and_layouts_in_step(monkeypatch: pytest.MonkeyPatch, dt
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(*settings(
     types=((np.int8, np.float32), (np.float16, np.float32), (np.uint8, np.float16),
            (np.int16, np.int64), (np.int8, np.int32)),
@@ -229,6 +230,7 @@ def test_layouts_change_between_types_in_step(
         np.testing.assert_array_equal(y, x.astype(to))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(*settings(
     dtype=(np.float32, np.float16, np.int8),
     sizes=((32, 64, 32, 32), (30, 61, 32, 16), (8, 128, 8, 64)), strength=1))

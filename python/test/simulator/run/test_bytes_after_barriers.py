@@ -60,15 +60,16 @@ def wrong_rows(warps):
     return np.flatnonzero(out != np.array([77, *least, 77])).tolist()
 
 
-found = [wrong_planes(*each) for each in ((np.int8, 8), (np.bool_, 16), (np.int8, 32))]
-found += [wrong_rows(warps) for warps in (1, 4)]
+found = [wrong_planes(dtype, warps) for dtype in (np.int8, np.bool_) for warps in (8, 16, 32)]
+found += [wrong_rows(warps) for warps in (1, 2, 4)]
 print(found)
 '''
 NARROW = pytest.mark.skipif(not host_cpu().has("avx2"), reason="needs a CPU with AVX2")
 
 
 @pytest.mark.parametrize(("device", "level"), [
-    ("bmg", ""), ("dg2", ""), pytest.param("pvc", "x86-64-v3", marks=NARROW),
+    ("bmg", ""), pytest.param("dg2", "", marks=pytest.mark.rest),
+    pytest.param("pvc", "x86-64-v3", marks=[NARROW, pytest.mark.rest]),
     pytest.param("pvc", "", marks=pytest.mark.slow),
     pytest.param("bmg", "x86-64-v3", marks=[NARROW, pytest.mark.slow]),
     pytest.param("dg2", "x86-64-v3", marks=[NARROW, pytest.mark.slow])])
@@ -80,4 +81,4 @@ def test_bytes_after_a_barrier_are_all_stored(
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == str([[]] * 5), done.stdout + done.stderr
+    assert done.stdout.strip() == str([[]] * 9), done.stdout + done.stderr

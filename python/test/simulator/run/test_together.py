@@ -200,6 +200,7 @@ def look_back(x, out, state, sums, n, BLOCK: tl.constexpr):
     tl.store(out + at, tl.cumsum(values) + before, at < n)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("warps", [1, 4])
 def test_scans_that_look_back(warps):
     x = np.random.default_rng(1).integers(-9, 9, 5000).astype(np.int32)
@@ -266,6 +267,7 @@ def stream_k(a, b, c, partial, flags, K, BLOCK: tl.constexpr, STEP: tl.constexpr
         tl.store(c + tile * BLOCK * BLOCK + at, acc)
 
 
+@pytest.mark.sample(2)
 def test_stream_k():
     tiles, block, k, split = 5, 32, 256, 4
     rng = np.random.default_rng(2)

@@ -70,6 +70,7 @@ def test_program_goes_on_and_each_finding_is_kept(program: Any) -> None:
     assert "view of 4000 bytes" in first.text
 
 
+@pytest.mark.rest
 def test_known_findings_and_storage(program: Any, tmp_path: Path) -> None:
     allowed = tmp_path / "known.txt"
     allowed.write_text("# of the old kernel\nout-of-bounds add *\n* test_program.py:12\n")

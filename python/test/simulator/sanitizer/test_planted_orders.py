@@ -168,6 +168,7 @@ def handed_on(x, flag, out, N: tl.constexpr, HOW: tl.constexpr):
         tl.store(out + i, tl.load(x + i))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("how", "ordered"), [
     ("", True), ("exchanged", True), ("relaxed store", False), ("relaxed load", False),
     ("stored over", False),
@@ -349,7 +350,7 @@ def overlapping_reads(x, out, ticket, N: tl.constexpr, OVER: tl.constexpr, SEM: 
 
 @pytest.mark.parametrize(*settings(
     kernel=(overlapping_items, overlapping_reads), sem=("relaxed", "acq_rel"), programs=(2, 24),
-    seed=("0", "5")))
+    seed=("0", "5"), others=pytest.mark.rest))
 def test_items_of_a_queue_that_overlap(
     kernel: Any, sem: str, programs: int, seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -541,7 +542,7 @@ def stages(x, y, slots, done, n, CAP: tl.constexpr, LIMIT: tl.constexpr, N: tl.c
 @pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize(("slots", "producer", "programs"), [
     (2, 0, 2), (8, 1, 2), (2, None, 3), *(
-        pytest.param(*more, marks=pytest.mark.slow)
+        pytest.param(*more, marks=pytest.mark.rest)
         for more in ((3, 1, 2), (8, 0, 2), (4, None, 6)))])
 def test_rings_that_are_too_full(
     slots: int, producer: int | None, programs: int, extra: int

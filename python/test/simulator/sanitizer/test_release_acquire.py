@@ -338,6 +338,7 @@ SEEDS = [
     pytest.param(seed, marks=() if seed < 20 else pytest.mark.slow) for seed in range(40)]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs(seed: int) -> None:
     """Reported if and only if the model has a race."""
@@ -345,6 +346,7 @@ def test_random_programs(seed: int) -> None:
     assert ("data race: " in report(programs)) is any(races(programs)), programs
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_of_helpers_and_fences(seed: int) -> None:
     programs = [fenced(p) for p in random_programs(1000 + seed)]

@@ -68,6 +68,7 @@ def rows(x, y, N, STRIDE, IN_PLACE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.c
     tl.store((x if IN_PLACE else y) + at, v + 1 + tl.program_id(0), inside)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     dtype=(torch.int8, torch.float16, torch.float32, torch.int64), in_place=(False, True),
     size=((333, 4, 512), (501, 4, 512), (77, 1, 128), (510, 8, 512)), strength=1))
@@ -109,6 +110,7 @@ def stepping(x, out, start, low, high, STEP: tl.constexpr, STORES: tl.constexpr,
         tl.store(out + i, v)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(*settings(
     dtype=(torch.int8, torch.float16, torch.float32, torch.int64), stores=(False, True),
     strength=1))

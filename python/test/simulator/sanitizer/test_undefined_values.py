@@ -142,6 +142,7 @@ def product(a, b, c, m, k, ROWS_ONLY: tl.constexpr, BLOCK: tl.constexpr, STEP: t
     tl.store(where, tl.dot(x, y), mask=i[:, None] < m)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.float32])
 def test_dot(dtype: Any) -> None:
     """Rows that are missing only make rows of the result undefined; missing columns all."""

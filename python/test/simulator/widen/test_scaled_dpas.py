@@ -88,6 +88,7 @@ def assert_same(got: Any, want: Any, accumulator: str) -> None:
     np.testing.assert_array_equal(np.where(both, 0, x), np.where(both, 0, y))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("a", "b", "accumulator"), CASES)
 def test_scaled_products(kernel: Text, a: str, b: str, accumulator: str) -> None:
     shape = Dpas(a, b, accumulator)
