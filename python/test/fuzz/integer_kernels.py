@@ -151,7 +151,7 @@ class Kernel:
         if len(done) < (1 if len(self.launches) == 1 else 2):
             return False
         self.launches = done
-        self.lines.append(self.indent + text)
+        self.lines += [self.indent + line for line in text.splitlines()]
         return True
 
     def _runs(self, launch, text):
@@ -270,6 +270,8 @@ class Kernel:
     def several(self, text, axis):
         """An expression whose elements depend on several elements, if the axis has any."""
         n, draw = self.elements(self.blocks[axis][0]), self.draw
+        if axis == -1:
+            return f"tl.load(index + ({text} & 127))"
         if axis not in (0, 1) or n < 2:
             return text
         pairs = f"(tl.reshape({text}, ({n // 2}, 2)), 1)"
@@ -325,11 +327,13 @@ class Kernel:
             "tl.umulhi({i}.to(tl.{w}), (({i} + {s}) * {h}).to(tl.{w}))",
             "({i}.to(tl.{t}).to(tl.float32) * 2.0).to(tl.{u})",
             "(({i} + {s}).to(tl.{w}).to(tl.{w}, bitcast=True) // {c})",
-        )).format(w=draw.some("int32", "uint32", "int64", "uint64"), i=i, s=s, c=c, d=d,
-                  t=draw.choice(TYPES), b=draw.randint(1, 5),
-                  u=draw.choice(TYPES), z=draw.randint(24, 33),
-                  h=draw.choice((1, -1)) * (2**31 - draw.some(1, 16, 40, 64, 4096)),
-                  n=self.elements(i), k=f"{i} {draw.some('<', '>=', '!=')} {self.number()}")
+            "({i} + ({i} {o} {d}).to(tl.{t}) * {s})", "({i} + ({i} {o} {s}))",
+        )).format(
+            i=i, s=s, c=c, d=d, t=draw.choice(TYPES), u=draw.choice(TYPES), b=draw.randint(1, 5),
+            w=draw.some("int32", "uint32", "int64", "uint64"), o=draw.some("<", ">="),
+            h=draw.choice((1, -1)) * (2**31 - draw.some(1, 16, 40, 64, 4096)),
+            z=draw.randint(24, 33), n=self.elements(i),
+            k=f"{i} {draw.some('<', '>=', '!=')} {self.number()}")
 
     def elements(self, text):
         value = self.value(text) if text in self.launches[0].names[0] else None
@@ -370,9 +374,28 @@ class Kernel:
             count = self.draw.weighted({0: 4, 1: 2} if self.plain else {0: 1, 1: 4, 2: 3, 3: 1})
         for _ in range(count):
             name = self.name()
-            if self.tries(lambda name=name: f"{name} = {self.expression(axis)}"):
+            if self.tries(lambda name=name: self.assignment(name, axis)):
                 self.blocks[axis].append(name)
                 self._say_type(name)
+
+    def assignment(self, name, axis):
+        """A line that gives the name a value, or lines with a branch."""
+        one, two = self.expression(axis), self.atom(axis)
+        shapes = {getattr(self.evaluated(text), "shape", None) for text in (one, two)}
+        if self.draw.yes(0.9) or len(shapes) > 1 or None in shapes or not self.scalars:
+            return f"{name} = {one}"
+        dtype = self.draw.some("int32", *TYPES)
+        self.blocks[-1] = self.scalars
+        one, two = (f"    {name} = ({text}).to(tl.{dtype})" for text in (one, two))
+        text = f"if {self.choice_of_branch()}:\n{one}\nelse:\n{two}"
+        self.blocks[-1] = []
+        return text
+
+    def choice_of_branch(self):
+        one, two = self.condition(-1), self.condition(-1)
+        if self.draw.yes(0.8) or self.evaluated(two) is None:
+            return one
+        return f"{one} {self.draw.some('and', 'or')} {two}"
 
     def compute_scalar(self):
         name = self.name()
@@ -389,7 +412,7 @@ class Kernel:
         if self.draw.yes(0.8) or any(self.evaluated(x) is None for x in (one, two)):
             return self.expression(-1)
         dtype = self.draw.some("int32", "int32", *TYPES)
-        return f"{one}.to(tl.{dtype}) if {self.condition(-1)} else {two}.to(tl.{dtype})"
+        return f"{one}.to(tl.{dtype}) if {self.choice_of_branch()} else {two}.to(tl.{dtype})"
 
     def tries(self, draw_text, most=20):
         return any(self.line(draw_text()) for _ in range(most))

@@ -63,7 +63,8 @@ def loads(k: Kernel):
         try:
             texts = k.bounded(k.expression(0))
             texts.insert(1, f"tl.where({k.condition(0)}, {texts[0]}, i)")
-            lines = [f"r = tl.load(x + off + {e}{mask})" for e in texts]
+            sign = k.draw.some("+", "+", "+", "-")
+            lines = [f"r = tl.load(x + off {sign} {e}{mask})" for e in texts]
             lines.insert(k.draw.some(0, 1, 1, 1), f"r = tl.load(x + off + {texts[0]}, "
                             f"mask={texts[0]} {k.draw.some('< 0', '>= 0', '!= 0')}, other=7)")
             if k.draw.yes(0.15):
@@ -158,8 +159,12 @@ def dots(k: Kernel):
         raise Redraw
     masks = [f"({k.condition(1)})[:, None]"] if k.draw.yes(0.3) else []
     mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
-    k.must(f"b = tl.load(w + tl.arange(0, K)[:, None] * N + tl.arange(0, N)[None, :]{mask})",
-           "d = tl.dot(a, b)")
+    k.must("n = tl.arange(0, N)")
+    k.blocks[3] = ["n"]
+    columns = [f"({e})[None, :]" for e in k.bounded(k.expression(3))] if k.draw.yes(0.3) else []
+    k.first([f"b = tl.load(w + tl.arange(0, K)[:, None] * N + {e}{mask})"
+             for e in [*columns, "n[None, :]"]])
+    k.must("d = tl.dot(a, b)")
     if k.draw.yes(0.2):
         k.line(f"d = tl.where(({k.condition(0)})[:, None], d, 0)")
     pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
@@ -267,7 +272,7 @@ def loops(k: Kernel):
     k.must(f"acc += tl.load({where}{_mask(k, 0)}){draw.some('', '.to(acc.dtype)')}")
     kind = k.value("at").dtype.name
     step = draw.some(k.one(), k.one(), "k")
-    if pointer and not k.line(f"p += {step}"):
+    if pointer and not k.line(f"p {draw.some('+=', '+=', '-=')} {step}"):
         raise Redraw
     elif not pointer and draw.yes(0.7):
         changed = draw.some(f"(at + {step})", k.step("at", 0))

@@ -359,6 +359,8 @@ def broadcast_to(x, shape):
 
 
 def reshape(x, shape):
+    if not x.shape:
+        raise Undefined("a scalar has no axes")
     return Block(x.values.reshape(shape))
 
 
