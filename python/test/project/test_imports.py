@@ -28,8 +28,10 @@ ROOMS = sorted({ROOT / "lowering", *(f.parent for f in (ROOT / "lowering").rglob
 
 
 @functools.cache
-def parsed(file):
-    return ast.parse(file.read_text())
+def imports_of(file):
+    """Import statements of a file, those inside functions included."""
+    return [node for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def sources():
@@ -44,8 +46,8 @@ def package_of(module):
     return module.removeprefix("triton_xe.").split(".")[0]
 
 
-def imported(tree):
-    for node in ast.walk(tree):
+def imported(file):
+    for node in imports_of(file):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             if node.module == "triton_xe":
                 yield from (alias.name for alias in node.names)
@@ -62,7 +64,7 @@ def row_of(package):
 def wrong_imports():
     for name, file in sources():
         here = package_of(name)
-        for module in imported(parsed(file)):
+        for module in imported(file):
             if module == "triton_xe" or not (
                 module.startswith("triton_xe.") or row_of(module) is not None
             ):
@@ -87,7 +89,7 @@ def reaching_into_the_simulator():
     room = "runtime.simulator."
     for name, file in (*sources(), *(
             (f"benchmarks.{file.stem}", file) for file in (ROOT / "benchmarks").glob("*.py"))):
-        for module in imported(parsed(file)):
+        for module in imported(file):
             inner = module.removeprefix("triton_xe.")
             is_inside = inner == room[:-1] or inner.startswith(room)
             if is_inside and inner != f"{room}interface" and not name.startswith(room):
@@ -106,7 +108,7 @@ def dependencies():
     modules = {name.removesuffix(".__init__"): file for name, file in sources()}
     for name, file in modules.items():
         found = set()
-        for node in ast.walk(parsed(file)):
+        for node in imports_of(file):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("triton_xe"):
                 package = node.module.removeprefix("triton_xe").lstrip(".")
                 for alias in node.names:

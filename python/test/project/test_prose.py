@@ -41,6 +41,7 @@ def test_documents_of_assigned_names_are_read():
     assert [text.name for text in prose.docstrings(source, "a.py")] == ["LIMIT", "x"]
 
 
+@pytest.mark.rest  # `make check` asks the same
 def test_sources_and_pages_are_in_plain_words():
     """If this fails for text of yours: `python python/dev/prose.py PATH` lists what to rewrite."""
     paths = prose.files()
