@@ -57,14 +57,14 @@ def cover(
 
 
 def settings(
-    *, strength: int = 2, in_turns: bool = False, others: Any = pytest.mark.slow,
+    *, strength: int = 2, in_turns: bool = False, unselected: Any = pytest.mark.slow,
     **factors: Sequence[Hashable],
 ) -> tuple[str, list[Any]]:
     """Arguments of `parametrize` for the product of the values; only a covering selection is quick.
 
-    The other cases have the mark `others`.
+    The other cases have the mark `unselected`.
     """
     quick = covering_cases(factors, lambda case: True, strength, in_turns)
     return ",".join(factors), [
-        pytest.param(*case.values(), marks=() if case in quick else others)
+        pytest.param(*case.values(), marks=() if case in quick else unselected)
         for case in every_case(factors, lambda case: True)]

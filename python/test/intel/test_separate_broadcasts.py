@@ -73,7 +73,7 @@ def numbers(kind: str) -> NDArray[Any]:
     return RANDOM.integers(limits.min, limits.max, 16, np.dtype(kind), endpoint=True)
 
 
-@pytest.mark.parametrize(*settings(others=pytest.mark.rest, strength=1, part=(
+@pytest.mark.parametrize(*settings(unselected=pytest.mark.rest, strength=1, part=(
     ("int8", "whole"), ("int16", "whole"), ("int16", "low byte"), ("int16", "second byte"),
     ("int32", "low byte"), ("int32", "second byte"), ("int32", "fourth byte"),
     ("int64", "low byte"), ("int64", "second byte"), ("int64", "difference")),

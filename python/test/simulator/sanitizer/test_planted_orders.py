@@ -350,7 +350,7 @@ def overlapping_reads(x, out, ticket, N: tl.constexpr, OVER: tl.constexpr, SEM: 
 
 @pytest.mark.parametrize(*settings(
     kernel=(overlapping_items, overlapping_reads), sem=("relaxed", "acq_rel"), programs=(2, 24),
-    seed=("0", "5"), others=pytest.mark.rest))
+    seed=("0", "5"), unselected=pytest.mark.rest))
 def test_items_of_a_queue_that_overlap(
     kernel: Any, sem: str, programs: int, seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

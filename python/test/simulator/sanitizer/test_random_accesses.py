@@ -104,7 +104,7 @@ def plant(rng: np.random.Generator, places: NDArray[np.int32], steps: tuple[int,
 
 @pytest.mark.parametrize(*settings(
     name=tuple(STEPS), dtype=(torch.int8, torch.float16, torch.float32), strength=1, in_turns=True,
-    others=pytest.mark.rest))
+    unselected=pytest.mark.rest))
 def test_clashes_are_those_of_all_pairs(name: str, dtype: Any) -> None:
     steps = STEPS[name]
     rng = np.random.default_rng(sum(k * 5**n for n, k in enumerate(steps)) + dtype.itemsize)

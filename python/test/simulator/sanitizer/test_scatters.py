@@ -34,7 +34,7 @@ def scatter(x, put, got, out, LOADS: tl.constexpr, B: tl.constexpr):
 @pytest.mark.parametrize(*settings(
     size=((256, 0, 4), (512, 1, 2), (4096, 2, 4), (4096, 3, 1), (16384, 4, 1)),
     loads=(False, True), bug=("", "store", "load"),
-    dtype=(torch.int8, torch.float16, torch.float32), others=pytest.mark.rest))
+    dtype=(torch.int8, torch.float16, torch.float32), unselected=pytest.mark.rest))
 def test_shared_dwords(
     size: tuple[int, int, int], loads: bool, bug: str, dtype: Any
 ) -> None:
