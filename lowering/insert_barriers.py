@@ -54,7 +54,7 @@ from triton_xe.dialects.xe import (
     CursorOp,
     ScaledDotOp,
 )
-from triton_xe.lowering.facts.analysis import proven_range
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
@@ -382,7 +382,8 @@ def is_of_one_pass(address: SSAValue) -> bool:
             owner = part.owner if isinstance(part.owner, Operation) else part.owner.parent_op()
             if owner is None or loop.is_ancestor(owner):
                 return False
-            low, high = proven_range(part) if isinstance(part.type, TensorType) else (0, 0)
+            is_tensor = isinstance(part.type, TensorType)
+            low, high = Facts(trusting=False).range(part) if is_tensor else (0, 0)
             spread += high - low
     return spread < step
 

@@ -27,7 +27,7 @@ from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.lowering.emit.tensors.view import view_of
-from triton_xe.lowering.facts.analysis import proven_range
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate, put
@@ -211,7 +211,7 @@ class _Comparison(NamedTuple):
 
     def bounded(self) -> SSAValue:
         """Clamp the limit to 32 bits such that the comparison has the same result."""
-        least, most = proven_range(self.numbers)
+        least, most = Facts(trusting=False).range(self.numbers)
         limit = _put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
         limit = _put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
         return _put(TruncIOp(limit, i32), self.op)
@@ -261,7 +261,7 @@ def _predicate(op: CmpiOp) -> str:
 
 
 def _is_within(value: SSAValue, bound: int) -> bool:
-    low, high = proven_range(value)
+    low, high = Facts(trusting=False).range(value)
     return -bound < low and high < bound
 
 

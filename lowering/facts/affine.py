@@ -534,7 +534,8 @@ def _symbol_range(symbol: Symbol, facts: Facts) -> Range:
         return 0, max(bounds(symbol.modulus, facts)[1] - 1, 0)
     assert isinstance(symbol, Iteration | LastIteration)
     low, high, step = (facts.range(v) for v in symbol.loop.operands[:3])
-    return 0, max((high[1] - low[0] - 1) // max(step[0], 1), 0)
+    least, most = (max((high[i] - low[1 - i] - 1) // max(step[1 - i], 1), 0) for i in (0, 1))
+    return least if isinstance(symbol, LastIteration) else 0, most
 
 
 def multiple_of(poly: Poly, facts: Facts) -> int:
@@ -551,13 +552,15 @@ def _symbol_multiple(symbol: Symbol, facts: Facts) -> int:
     return facts.of(symbol).divisor if isinstance(symbol, SSAValue) else 1
 
 
-def invariant_in(poly: Poly, loop: Operation) -> bool:
-    """True if no symbol of `poly` is computed inside the loop."""
+def invariant_in(poly: Poly, loop: Operation | None) -> bool:
+    """True if no symbol of `poly` is computed inside the loop, if there is one."""
     return all(not made_inside(symbol, loop) for symbol in poly.symbols)
 
 
-def made_inside(symbol: Symbol, loop: Operation) -> bool:
+def made_inside(symbol: Symbol, loop: Operation | None) -> bool:
     """True if a symbol is computed in the body of `loop`."""
+    if loop is None:
+        return False
     if isinstance(symbol, Iteration):
         return symbol.loop is loop or loop.is_ancestor(symbol.loop)
     if isinstance(symbol, Remainder):

@@ -181,8 +181,7 @@ class Facts:
         if rule is not None and None not in given:
             return rule(Result(op, value, self.ideal), given)
         if type(op) is arith.ConstantOp:
-            constant = constant_of(value)
-            return _listed(op) if constant is None else _constant(value, constant)
+            return _constant(value, op)
         if type(op) in (scf.ForOp, scf.IfOp):
             return _joined(value, [fact for fact in given if fact is not None])
         return unknown(bits_of(value), len(shape_of(value)))
@@ -214,17 +213,15 @@ def _ordered_sources(value: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAV
     return (), ()
 
 
-def _constant(value: SSAValue, number: int) -> Fact:
-    shape = shape_of(value)
-    ones = (1,) * max(len(shape), 1)
-    number = signed(number, bits_of(value) or 64)
-    return Fact(number, number, ones, shape or (1,), (power_of_two_divisor(number),) * len(ones))
-
-
-def _listed(op: arith.ConstantOp) -> Fact:
-    """Fact of a constant tensor with several different numbers."""
-    bits, rank = bits_of(op.result), len(shape_of(op.result))
-    fact = unknown(bits, rank)
+def _constant(value: SSAValue, op: arith.ConstantOp) -> Fact:
+    bits, shape = bits_of(value), shape_of(value)
+    number = constant_of(value)
+    if number is not None:
+        number = signed(number, bits or 64)
+        divisor = power_of_two_divisor(number)
+        ones = (1,) * max(len(shape), 1)
+        return Fact(number, number, ones, shape or (1,), (divisor,) * len(ones))
+    fact = unknown(bits, len(shape))
     if not bits or not isinstance(op.value, DenseIntOrFPElementsAttr):
         return fact
     numbers = [signed(int(x), bits) for x in op.value.get_values()]
@@ -278,14 +275,6 @@ def _hinted(op: Operation, fact: Fact) -> Fact:
         stated = [int(v) for v in getattr(held, "get_values", tuple)()]
         fields.append(tuple(map(max, have, stated)) if len(stated) == len(have) else have)
     return Fact(fact.low, fact.high, *fields)
-
-
-def proven_range(value: SSAValue) -> Range:
-    """Lower and upper bound that are proved for elements, by a new analysis.
-
-    Passes with many queries create one `Facts`.
-    """
-    return Facts(trusting=False).range(value)
 
 
 _BELOW = {"slt": 1, "sle": 0}

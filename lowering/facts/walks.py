@@ -29,14 +29,6 @@ def operands_first(
 
 
 def operands_of(*kinds: type[Operation]) -> Callable[[Operation], Iterable[SSAValue]]:
-    """All operands of operations of these kinds, and none of others."""
-    known: dict[type[Operation], bool] = {}
-
-    def operands(op: Operation) -> Iterable[SSAValue]:
-        kind = type(op)
-        followed = known.get(kind)
-        if followed is None:
-            followed = known[kind] = issubclass(kind, kinds)
-        return op.operands if followed else ()
-
-    return operands
+    """All operands of operations of these classes, and none of others."""
+    followed = frozenset(kinds)
+    return lambda op: op.operands if type(op) in followed else ()

@@ -37,7 +37,7 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
-from triton_xe.lowering.facts.analysis import proven_range
+from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, element_of
 from triton_xe.lowering.rewriting import all_of, locate, put
 
@@ -83,7 +83,7 @@ def _range(value: SSAValue) -> tuple[int, int] | None:
     if isinstance(op, _MOVES):
         return _range(op.src)
     if isinstance(op, SIToFPOp | UIToFPOp):
-        low, high = proven_range(op.input)
+        low, high = Facts(trusting=False).range(op.input)
         return (low, high) if low >= 0 or isinstance(op, SIToFPOp) else None
     known = _number(value)
     if known is not None:
@@ -182,7 +182,7 @@ def _narrow_field(
         return None
     moved, mask = masked.lhs.owner, constant_of(masked.rhs)
     words = moved.lhs.owner
-    low, high = proven_range(moved.rhs)
+    low, high = Facts(trusting=False).range(moved.rhs)
     if not isinstance(words, ExtUIOp) or bit_width(element_of(words.input)) > 32 or mask is None:
         return None
     if not (0 <= mask < 1 << 31 and -(1 << 31) <= low and high < 1 << 31):

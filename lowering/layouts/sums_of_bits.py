@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.rewriting import put
@@ -28,14 +28,9 @@ one.
 
 
 def sums_of_bits(value: SSAValue) -> list[Runs]:
-    """The addends of the bits of both indices in a constant tensor; empty if it is no such sum.
-
-    Only reshaped constants are considered; others are index arithmetic already.
-    """
+    """The addends of the bits of both indices in a constant tensor; empty if it is no such sum."""
     kind = value.type
-    if not isinstance(value.owner, Operation) or not isinstance(kind, TensorType):
-        return []
-    if kind.element_type != i32 or len(kind.get_shape()) != 2 or not _is_reshaped(value):
+    if not isinstance(kind, TensorType) or kind.element_type != i32 or len(kind.get_shape()) != 2:
         return []
     numbers = known_elements(value)
     return [] if numbers is None else decomposed(numbers)
@@ -66,21 +61,6 @@ def _runs(weights: list[int]) -> Runs:
         elif weight:
             runs.append((bit, 1, weight))
     return runs
-
-
-def _is_reshaped(value: SSAValue) -> bool:
-    """True if a value depends on a reshape that does more than add a dimension."""
-    work, seen = [value], set[SSAValue]()
-    while work:
-        op = work.pop().owner
-        if not isinstance(op, Operation):
-            continue
-        if isinstance(op, ReshapeOp):
-            return True
-        fresh = [v for v in op.operands if v not in seen and isinstance(v.type, TensorType)]
-        seen |= set(fresh)
-        work += fresh
-    return False
 
 
 def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:

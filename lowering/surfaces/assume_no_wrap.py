@@ -12,7 +12,7 @@ from which an access gains get a condition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from triton_xe.conditions import Table
 from triton_xe.dialects.tt.memory import AtomicOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware.block_2d import Guard
@@ -33,7 +34,7 @@ from triton_xe.lowering.facts.rules import RULES
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import all_of, functions, locate
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.surfaces.launch_guards import assume, left_by
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
@@ -66,14 +67,13 @@ def _assume(function: FuncOp) -> None:
     ideal = Facts(ideal=True)
     ideal.solve(used)
     gain = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
-    order = [value for value in order if value in gain]
-    needs = _conditions(order, set(doubtful), Affine())
-    met = _decidable(order, needs)
-    if not met:
+    needs = _decidable([value for value in order if value in gain], set(doubtful))
+    if not needs:
         return
-    assume(dict.fromkeys(guard for op in met for guard in needs[op] or ()), met[0])
-    remark(met[0], "index arithmetic is assumed not to wrap around, checked at launch")
-    for op in met:
+    first = next(iter(needs))
+    assume(dict.fromkeys(guard for guards in needs.values() for guard in guards), first)
+    remark(first, "index arithmetic is assumed not to wrap around, checked at launch")
+    for op in needs:
         if isinstance(op, RING):
             op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
         else:
@@ -95,10 +95,6 @@ def _gains(proved: Fact, ideal: Fact) -> bool:
     return proved[2:] != ideal[2:]
 
 
-Needs = dict[Operation, list[Guard] | None]
-"""Guards under which operations neither wrap nor divide negative numbers; None if unknown."""
-
-
 def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
     """True if a value may have wrapped around, or is a quotient of a negative number."""
     op: Any = value.owner
@@ -107,53 +103,41 @@ def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
     return type(op) in _UNSIGNED and facts.range(op.operands[0])[0] < 0
 
 
-def _conditions(order: Iterable[SSAValue], doubtful: set[SSAValue], affine: Affine) -> Needs:
-    found: Needs = {}
+def _decidable(
+    order: Iterable[SSAValue], doubtful: set[SSAValue]
+) -> dict[Operation, Sequence[Guard]]:
+    """Doubtful operations that neither wrap nor divide negative numbers under some guards.
+
+    A launch can check these guards, and so it can for all operands.
+    """
+    found, unmet, affine = dict[Operation, Sequence[Guard]](), set[SSAValue](), Affine()
+    table = Table()
     for value in order:
-        if value not in doubtful:
-            continue
-        op = value.owner
-        assert isinstance(op, Operation)
-        try:
-            found[op] = (list(affine.exact(value).conditions) if isinstance(op, RING)
-                         else _natural(op, affine))
-        except Unknown:
-            found[op] = None
-    return found
-
-
-def _decidable(values: Iterable[SSAValue], needs: Needs) -> list[Operation]:
-    """Operations whose conditions a launch can check, and so can those of all their operands."""
-    every = dict.fromkeys(guard for guards in needs.values() for guard in guards or ())
-    left: set[Guard] = set()
-    if every:
-        left = set(tested_in_kernel(every, next(iter(needs))))
-    met, unmet = [], set[SSAValue]()
-    for value in values:
         op = value.owner
         if not isinstance(op, Operation):
             continue
-        guards = needs.get(op, [])
-        if guards is None or left & set(guards):
+        divides = value in doubtful and type(op) in _UNSIGNED
+        try:
+            guards = _conditions(value, affine) if value in doubtful else ()
+        except Unknown:
             unmet.add(value)
-        elif isinstance(op, RING) and unmet & set(op.operands):
+            continue
+        if (guards and left_by(table, guards, op)) or (
+                type(op) in RULES and not divides and unmet & set(op.operands)):
             unmet.add(value)
-        elif op in needs:
-            met.append(op)
-        elif unmet & set(_through(op)):
-            unmet.add(value)
-    return met
+        elif value in doubtful:
+            found[op] = guards
+    return found
 
 
-def _through(op: Operation) -> list[SSAValue]:
-    return list(op.operands) if type(op) in RULES else []
-
-
-def _natural(op: Operation, affine: Affine) -> list[Guard] | None:
-    """Guards under which the operands of a division of tensors are not negative."""
-    if not shape_of(op.results[0]):
-        return None
-    return [guard for value in op.operands for guard in affine.natural(value).conditions]
+def _conditions(value: SSAValue, affine: Affine) -> Sequence[Guard]:
+    """Guards under which a value does not wrap, or is a quotient of natural numbers."""
+    op: Any = value.owner
+    if type(op) in RING:
+        return affine.exact(value).conditions
+    if not shape_of(value):
+        raise Unknown("a quotient of scalars")
+    return [guard for operand in op.operands for guard in affine.natural(operand).conditions]
 
 
 def _make_unsigned(op: Operation) -> None:

@@ -6,8 +6,9 @@ module.  Guards on other values, such as loaded ones, stay in the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, StringAttr
@@ -22,7 +23,13 @@ from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.facts.affine import Affine, Iteration, LastIteration, Remainder
 from triton_xe.lowering.facts.poly import Poly, Symbol
-from triton_xe.lowering.facts.values import Unknown, attribute, constant_of, pointee_bytes
+from triton_xe.lowering.facts.values import (
+    Unknown,
+    attribute,
+    bits_of,
+    constant_of,
+    pointee_bytes,
+)
 from triton_xe.lowering.module_facts import (
     LAUNCH_CONDITIONS,
     launch_conditions_of,
@@ -47,20 +54,22 @@ DEPTH = 100
 
 def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """The guards of an access that the host cannot decide, for the module that `at` is in."""
+    return left_by(Table(), guards, at)
+
+
+def left_by(table: Table, guards: Iterable[Guard], at: Operation) -> list[Guard]:
+    """Turn guards into conditions of a table; return those that the host cannot test."""
     if options_of(module_of(at)).guards == "kernel":
         return list(guards)
-    steps = _Steps(Table())
-    return [guard for guard in guards if not steps.has(guard)]
+    steps = _Steps(table)
+    return [guard for guard in guards if not steps.computes(steps.require, guard)]
 
 
 def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """Turn guards into conditions of a launch; return those that the host cannot test."""
     module = module_of(at)
-    if options_of(module).guards == "kernel":
-        return list(guards)
     table = Table.read(launch_conditions_of(module))
-    steps = _Steps(table)
-    left = [guard for guard in guards if not steps.has(guard)]
+    left = left_by(table, guards, at)
     if table.steps:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
     return left
@@ -79,13 +88,15 @@ class _Steps:
         self._known: dict[SSAValue, int] = {}
         self._depth = 0
 
-    def has(self, guard: Guard) -> bool:
-        """True if the host can test a guard; otherwise the table stays unchanged."""
+    def computes(self, write: Callable[[Any], object], what: object) -> bool:
+        """True if the host can compute something; otherwise the table stays unchanged."""
         length = len(self.table.steps)
         try:
-            self.require(guard)
+            write(what)
         except Unknown:
-            self.forget(length)
+            self.table.shorten(length)
+            self._known = {v: step for v, step in self._known.items() if step < length}
+            self._depth = 0
             return False
         return True
 
@@ -119,19 +130,14 @@ class _Steps:
         are selected by a loaded index, such as experts.  Then a condition requires these factors to
         be aligned, so that the offset does not change the remainder.
         """
-        length = len(self.table.steps)
-        try:
+        if self.computes(self.value, pointer) or not isinstance(pointer.owner, AddPtrOp):
             return self.value(pointer)
-        except Unknown:
-            if not isinstance(pointer.owner, AddPtrOp):
-                raise
-            self.forget(length)
         # casts and sums keep the lowest bits, whatever wraps around
         moved = Affine().index(pointer.owner.offset).start * pointee_bytes(pointer)
         total = self.base(pointer.owner.ptr)
         for symbols, factor in moved.terms.items():
-            known, unknown = self._known_factors(symbols)
-            if not unknown:
+            known = tuple(s for s in symbols if self.computes(self.symbol, s))
+            if len(known) == len(symbols):
                 total = self.table.step("add", total, self._term(known, factor))
             elif known:
                 self.table.require(
@@ -140,27 +146,6 @@ class _Steps:
             elif factor % block_2d.BASE_ALIGNMENT:
                 raise Unknown("the host does not know where blocks are")
         return total
-
-    def _known_factors(
-        self, symbols: Iterable[Symbol]
-    ) -> tuple[tuple[Symbol, ...], list[Symbol]]:
-        """Split a product into factors that the host knows, and the others."""
-        known, unknown = [], []
-        for symbol in symbols:
-            length = len(self.table.steps)
-            try:
-                self.symbol(symbol)
-                known.append(symbol)
-            except Unknown:
-                self.forget(length)
-                unknown.append(symbol)
-        return tuple(known), unknown
-
-    def forget(self, length: int) -> None:
-        """Remove the steps from number `length` on."""
-        self.table.shorten(length)
-        self._known = {v: step for v, step in self._known.items() if step < length}
-        self._depth = 0
 
     def sides(self, amount: object, bound: object) -> tuple[int, int]:
         """An amount and its bound, without polynomial terms that cancel."""
@@ -224,20 +209,16 @@ class _Steps:
         constant = constant_of(value)
         if constant is not None:
             return self.table.constant(constant)
-        kind, op = value.type, value.owner
-        if isinstance(value, BlockArgument) or not isinstance(op, Operation):
+        op: Any = value.owner
+        if isinstance(value, BlockArgument):
             return self._block_argument(value)
-        bits = kind.width.data if isinstance(kind, IntegerType) else 64
+        bits = bits_of(value)
         if bits not in WIDTHS:
             raise Unknown(f"the host does not compute with integers of {bits} bits")
-        name = _BINARY.get(type(op))
-        if name is not None:
-            left, right = map(self.value, op.operands)
-            return self.table.step(name, left, right, bits)
-        name = _UNSIGNED.get(type(op))
-        if name is not None:
-            left, right = (self._unsigned(operand) for operand in op.operands)
-            return self.table.step(name, left, right, bits)
+        for names, read in ((_BINARY, self.value), (_UNSIGNED, self._unsigned)):
+            if type(op) in names:
+                left, right = map(read, op.operands)
+                return self.table.step(names[type(op)], left, right, bits)
         match op:
             case ExtUIOp(input=source):
                 return self._unsigned(source)
@@ -252,7 +233,7 @@ class _Steps:
                 return self.table.step(asks, _AXES.index(attribute(op, "axis").data))
             case ExtSIOp(input=source) | IndexCastOp(input=source):
                 return self.value(source)
-            case TruncIOp(input=source) if bits > 1:
+            case TruncIOp(input=source):
                 return self.table.step("add", self.value(source), self.table.constant(0), bits)
             case SelectOp(lhs=chosen, rhs=other):
                 return self.table.step("either", self.value(chosen), self.value(other))
@@ -264,12 +245,12 @@ class _Steps:
 
     def _unsigned(self, value: SSAValue) -> int:
         """An integer of up to 32 bits read as unsigned."""
-        kind = value.type
-        if not isinstance(kind, IntegerType) or kind.width.data > 32:
+        bits = bits_of(value)
+        if not 0 < bits <= 32:
             raise Unknown("the host computes with signed integers of 64 bits")
         if isinstance(value.owner, TruncIOp):  # the lower bits are those of the wider integer
             value = value.owner.input
-        return self.table.step("rest", self.value(value), kind.width.data)
+        return self.table.step("rest", self.value(value), bits)
 
     def _block_argument(self, value: SSAValue) -> int:
         assert isinstance(value, BlockArgument)

@@ -41,6 +41,7 @@ from triton_xe.lowering.facts.affine import (
     LastIteration,
     Remainder,
     invariant_in,
+    made_inside,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, shape_of
@@ -310,7 +311,7 @@ def _access(
 def _motion(at: Poly, loop: Operation | None) -> Motion:
     if loop is None:
         return Motion(at, Poly({}))
-    moving, still = at.split(lambda s: not invariant_in(Poly.symbol(s), loop))
+    moving, still = at.split(lambda s: made_inside(s, loop))
     step, rest = moving.divide(Poly.symbol(Iteration(loop)))
     if rest.terms or not invariant_in(step, loop):
         raise Unknown("a coordinate does not advance by a constant step")

@@ -7,7 +7,6 @@ address below the base.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
@@ -154,7 +153,7 @@ def _surface(
         raise Unknown("no dimension is contiguous")
     other = 1 - unit
     pitch = index.strides[other]
-    if not invariant_in_maybe(pitch, loop) or affine.nonnegative(-pitch):
+    if not invariant_in(pitch, loop) or affine.nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
     assert index.base is not None
@@ -209,13 +208,13 @@ def _bounded(
         at_least(height, Poly.constant(1), "the surface has rows"),
     ]
     for value in (width, height):
-        if not invariant_in_maybe(value, loop):
+        if not invariant_in(value, loop):
             raise Unknown("the bounds of the surface change in the loop")
     needs = _unproved(list(conditions), needs, affine)
     resolved = _resolve(needs, loop, affine)
     guards = guards + resolved
     word = block_2d.OFFSET_BYTES
-    moving, still = draft.x.split(lambda s: loop is not None and not _known_before(s, loop))
+    moving, still = draft.x.split(lambda s: made_inside(s, loop))
     if multiple_of(moving * size, affine.facts) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
@@ -283,15 +282,6 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
     ]
 
 
-def invariant_in_maybe(poly: Poly, loop: Operation | None) -> bool:
-    """True if every symbol is known before `loop` begins; always without a loop."""
-    return loop is None or invariant_in(poly, loop)
-
-
-def _known_before(symbol: Symbol, loop: Operation) -> bool:
-    return invariant_in(Poly.symbol(symbol), loop)
-
-
 def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> list[Guard]:
     """All requirements except the conditions that the others imply."""
     conditions = [need for need in dict.fromkeys(conditions) if need not in needs]
@@ -309,7 +299,7 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
     assumed = implied(needs)
     for need in needs:
         gap = need.amount - need.bound
-        moving, still = gap.split(lambda s: loop is not None and not _known_before(s, loop))
+        moving, still = gap.split(lambda s: made_inside(s, loop))
         worst = still
         if moving.terms:
             if loop is None:
@@ -318,27 +308,14 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
             if falling and not affine.nonnegative(-moving, assumed):
                 raise Unknown(f"cannot tell for every iteration whether {need.what}")
             if moving.symbols and any(
-                not isinstance(s, Iteration) and not _known_before(s, loop) for s in moving.symbols
+                not isinstance(s, Iteration) and made_inside(s, loop) for s in moving.symbols
             ):
                 raise Unknown(f"cannot tell before the loop whether {need.what}")
             if falling:
-                worst = gap.substitute(_last_of(loop))
-        value = worst.as_constant
-        if value is not None and value < 0:
+                last = Poly.symbol(LastIteration(loop))
+                worst = gap.substitute(lambda s, last=last: last if s == Iteration(loop) else None)
+        if affine.bounds(worst)[1] < 0:
             raise Unknown(f"it is never so that {need.what}")
         if not affine.nonnegative(worst):
             guards.append(at_least(worst, _ZERO, need.what))
     return guards
-
-
-def _last_of(loop: Operation) -> Callable[[Symbol], Poly | None]:
-    def last(symbol: Symbol) -> Poly | None:
-        if not isinstance(symbol, Iteration) or symbol.loop is not loop:
-            return None
-        bounds = [constant_of(v) for v in loop.operands[:3]]
-        if any(b is None for b in bounds):
-            return Poly.symbol(LastIteration(loop))
-        low, high, step = (b for b in bounds if b is not None)
-        return Poly.constant(max(0, (high - low - 1) // step))
-
-    return last

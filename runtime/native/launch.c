@@ -249,7 +249,9 @@ static void divide(const Range *x, const Range *y, Range *to)
 
 static void remainder_of(const Range *x, const Range *y, Range *to)
 {
-    if (-y->low < x->low && x->high < y->low) {
+    if (x->low == x->high && y->low == y->high) {
+        *to = exact(x->low % y->low);
+    } else if (-y->low < x->low && x->high < y->low) {
         *to = *x;
     } else {
         int zeros = x->zeros < y->zeros ? x->zeros : y->zeros;
@@ -258,30 +260,9 @@ static void remainder_of(const Range *x, const Range *y, Range *to)
     }
 }
 
-/* The same of two numbers, as most steps are of. */
-static int compute_number(const Step *s, int64_t x, int64_t y, Range *to)
-{
-    int64_t value;
-    switch (s->op) {
-    case ADD: if (__builtin_add_overflow(x, y, &value)) return 0; break;
-    case SUBTRACT: if (__builtin_sub_overflow(x, y, &value)) return 0; break;
-    case MULTIPLY: if (__builtin_mul_overflow(x, y, &value)) return 0; break;
-    case DIVIDE: if (y < 1) return 0; value = x / y; break;
-    case REMAINDER: if (y < 1) return 0; value = x % y; break;
-    case MINIMUM: value = least(x, y); break;
-    default: value = most(x, y);
-    }
-    if (s->bits < 64 && (value << (64 - s->bits)) >> (64 - s->bits) != value)
-        return 0;
-    *to = exact(value);
-    return 1;
-}
-
 /* The range of an arithmetic step; 0 where it may overflow or divide by no positive number. */
 static int compute(const Step *s, const Range *x, const Range *y, Range *to)
 {
-    if (x->low == x->high && y->low == y->high && s->op <= MAXIMUM)
-        return compute_number(s, x->low, y->low, to);
     Range r = {0, 0, x->zeros < y->zeros ? x->zeros : y->zeros};
     switch (s->op) {
     case ADD:
