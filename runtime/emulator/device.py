@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.register_file import refuse_lost_spills
 from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.target import target
 from triton_xe.progress import progress
 from triton_xe.runtime import ocloc
 from triton_xe.runtime.device import Grid, MemoryBlock
@@ -143,6 +145,7 @@ class NativeKernel:
     def __init__(self, device: str, entry: str, module: bytes, flags: str) -> None:
         self.device, self.entry, self.flags, self.module = device, entry, flags, module
         self.binary = ocloc.native_binary(module, device, flags)
+        refuse_lost_spills(entry, self.info.spill_bytes, target(device))
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""
 

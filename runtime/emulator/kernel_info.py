@@ -41,6 +41,8 @@ class KernelInfo:
     grf_count: int
     scratch_bytes: int
     """Scratch memory of each thread."""
+    spill_bytes: int
+    """Spilled registers of each thread, in scratch memory."""
     work_group: tuple[int, int, int] | None
     """Required size of a work-group in work-items."""
     arguments: tuple[Argument, ...]
@@ -63,7 +65,8 @@ def kernel_info(binary: bytes, kernel: str) -> KernelInfo:
                   if each["type"] == "scratch")
     return KernelInfo(
         kernel, number("simd_size"), number("inline_data_payload_size"), number("slm_size"),
-        number("barrier_count"), number("grf_count"), scratch, _work_group(environment),
+        number("barrier_count"), number("grf_count"), scratch, number("spill_size"),
+        _work_group(environment),
         tuple(map(_argument, sections.get("payload_arguments", ()))),
         tuple(map(_argument, sections.get("per_thread_payload_arguments", ()))))
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
+from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills
 from triton_xe.progress import progress
 from triton_xe.runtime.device import Given, Grid, MemoryBlock, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
@@ -71,8 +72,6 @@ because IGC 2.38 ends the process then.
 """
 _unwritten: dict[str, NativeEntry] = {}
 """Native code that could not be written to the cache's folder."""
-WORTH_SAYING = 64 * 1024
-"""Spilled bytes per thread from which a warning is printed; the hardware has room for 256 KiB."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ class LevelZeroDevice:
         self._adopt_torch()
         kernel = self._native_kernel(
             binary, entry_name(binary, kernel_name), build_flags)[0]
-        if kernel.n_spills >= WORTH_SAYING:
+        if kernel.n_spills >= MOST_SPILLED:
             warnings.warn(
                 f"kernel {kernel_name!r} keeps {kernel.n_spills} bytes per thread in memory that do"
                 " not fit into registers, and will be slow: use smaller blocks or more warps",
@@ -262,7 +261,17 @@ class LevelZeroDevice:
             raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
         key = native_cache.entry_key(binary, name, flags, self.native_identity)
         with _building:
-            return self._cached_or_built(key, binary, name, flags)
+            kernel, native = self._cached_or_built(key, binary, name, flags)
+        return self._sound(kernel), native
+
+    def _sound(self, kernel: LevelZeroKernel) -> LevelZeroKernel:
+        """The kernel, unless its spills may get lost."""
+        try:
+            refuse_lost_spills(kernel.name, kernel.n_spills, self.target)
+        except LegalityError:
+            kernel.close()
+            raise
+        return kernel
 
     def _cached_or_built(
         self, key: str, binary: bytes, name: str, flags: str
@@ -300,7 +309,8 @@ class LevelZeroDevice:
         self._adopt_torch()
         module = Module(self.context, self.physical, binary, "", native=True)
         registers = kernel_facts(binary)[entry.name].grf_count
-        return LevelZeroKernel(self, module, entry, registers, BuildReport(False, "", 0))
+        return self._sound(
+            LevelZeroKernel(self, module, entry, registers, BuildReport(False, "", 0)))
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0,

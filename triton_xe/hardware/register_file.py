@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triton_xe.errors import out_of_resources
 from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.target import Target
 
@@ -41,6 +42,12 @@ MAX_LANE_ELEMENTS = 2048
 That is 128 KiB of fp32 per thread of 16 lanes, half of the scratch space of a thread.  Copies of
 4096 spilled 254,528 bytes and took Intel's compiler minutes (IGC 2.38, bmg).  For more it reports
 "total scratch space exceeds HW supported limit".
+"""
+MOST_SPILLED = 64 * 1024
+"""Bytes of spilled registers per thread that Intel's compiler orders correctly on Xe2 and later.
+
+Beyond them, it addresses scratch memory from 64 KiB on, up and down, and moves a fill of registers
+on both sides before the spills of these (IGC 2.40, docs/reports/intel-compiler.md).
 """
 CARRIED_LIMIT = 64
 """Loop-carried registers that leave too few of 128 for operands."""
@@ -95,6 +102,17 @@ class RegisterFile:
         if self.registers == LARGE:
             return "-ze-opt-large-register-file"
         return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
+
+
+def refuse_lost_spills(kernel: str, nbytes: int, device: Target) -> None:
+    """Refuse native code that may read spilled registers before they are written.
+
+    The error is also Triton's `OutOfResources`.
+    """
+    if nbytes > MOST_SPILLED and has_offsets(device):
+        out_of_resources(
+            nbytes, MOST_SPILLED, "bytes of spilled registers per thread",
+            f"Intel's compiler may lose registers that kernel {kernel!r} spills")
 
 
 def most_straight(device: Target) -> int:

@@ -6,6 +6,7 @@ one that works on any surface brings its operands through shared local memory.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import triton
 import triton.language as tl
@@ -13,6 +14,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks import ledger
+from triton_xe.hardware.register_file import MOST_SPILLED
+from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
 LARGE = "-ze-opt-large-register-file"
@@ -71,3 +74,40 @@ def test_crowded_loops_do_not_spill() -> None:
     spills = {(e.kernel, e.device): e.figures["spills"] for e in kept
               if (e.kernel, e.device) in PLACES}
     assert spills == dict.fromkeys(PLACES, 0)
+
+
+@triton.jit
+def norm(x, weight, o, M, N, xs0, xs1, os0, os1, BM: tl.constexpr, BN: tl.constexpr):
+    ms, ns = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
+    inside = (ms < M)[:, None] & (ns < N)[None, :]
+    v = tl.load(x + ms[:, None] * xs0 + ns[None, :] * xs1, mask=inside, other=0).to(tl.float32)
+    v += tl.load(o + ms[:, None] * os0 + ns[None, :] * os1, mask=inside, other=0)
+    w = tl.load(weight + ns, mask=ns < N, other=0)[None, :]
+    r = tl.rsqrt(tl.sum(v * v, 1) / N + 1e-5)
+    tl.store(o + ms[:, None] * os0 + ns[None, :] * os1,
+             (v * r[:, None] * w).to(o.dtype.element_ty), mask=inside)
+
+
+@pytest.mark.slow
+def test_intels_compiler_loses_registers_that_it_spills_around_64_kib() -> None:
+    """Native code with so many spills is refused (`refuse_lost_spills`); whole rows are wrong."""
+    m, n, blocks = 5, 1318, {"BM": 2, "BN": 2048}
+    types = {"x": "*fp32", "weight": "*fp32", "o": "*fp16"} | dict.fromkeys(
+        ["M", "N", "xs0", "xs1", "os0", "os1"], "i32") | dict.fromkeys(blocks, "constexpr")
+    kernel = triton.compile(
+        ASTSource(norm, types, {"xs1": 1, "os1": 1} | blocks, {(1,): [["tt.divisibility", 16]]}),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 1, "guards": "kernel"})
+    built = intel.compile_spirv(kernel.asm["spv"], "bmg", kernel.metadata.build_flags)
+    assert built.facts.spill_size > MOST_SPILLED
+    random = np.random.default_rng(3)
+    x, weight = random.normal(size=(m, n)).astype("f4"), random.normal(size=n).astype("f4")
+    o = random.normal(size=(m, n)).astype("f2")
+    space = AddressSpace()
+    given = [space.put(array) for array in (x, weight, o)]
+    program = Program.from_zebin("bmg", built.binary)
+    Launch.from_zebin(program, built.binary, space, (3, 1, 1), [*given, m, n, n, n],
+                      (16, 1, 1)).run()
+    v = x.astype("f8") + o
+    wanted = v / np.sqrt((v * v).mean(1, keepdims=True) + 1e-5) * weight
+    wrong = ~(np.abs(space.get(given[2], o.dtype, o.shape) - wanted) < 0.01)
+    assert wrong.all(1).any()

@@ -84,7 +84,8 @@ class FakeApi(raw.Api):
     """A Level Zero driver in Python: one B580 that builds any module and executes nothing.
 
     `codes`: what a call answers instead of success.  `missing`: functions it does not have.
-    `calls`: names of all calls.  `spills`: bytes per thread by build flags.
+    `calls`: names of all calls.  `spills`: bytes per thread by build flags.  `ip_version`: as the
+    driver gives it.
     """
 
     CREATES: Mapping[str, int] = {
@@ -97,6 +98,7 @@ class FakeApi(raw.Api):
         self.path = path
         self.codes: dict[str, int] = {}
         self.missing: set[str] = set()
+        self.ip_version = 20 << 22 | 1 << 14
         self.calls: list[str] = []
         self.arguments: dict[int, bytes | None] = {}
         self.sets: list[int] = []
@@ -159,7 +161,7 @@ class FakeApi(raw.Api):
         p.timerResolution, p.kernelTimestampValidBits = 1000, 32
         p.numSlices, p.numSubslicesPerSlice, p.numEUsPerSubslice = 5, 4, 8
         ip = ctypes.cast(p.pNext, ctypes.POINTER(raw.ze_device_ip_version_ext_t))
-        ip[0].ipVersion = 20 << 22 | 1 << 14
+        ip[0].ipVersion = self.ip_version
 
     def zeDeviceGetComputeProperties(self, _: Any, properties: Any) -> None:
         p = properties[0]

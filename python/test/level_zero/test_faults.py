@@ -298,10 +298,22 @@ def test_a_module_is_built_once_whoever_asks(
 
 
 def test_a_kernel_that_spills_very_much_says_so(fake: Any) -> None:
-    fake.spills = lambda flags: 250_000
+    fake.spills, fake.ip_version = lambda flags: 250_000, 12 << 22 | 60 << 14
     (device,) = open_devices()
     with pytest.warns(UserWarning, match="keeps 250000 bytes per thread in memory"):
         device.load(SPIRV, "vector_add")
+
+
+@pytest.mark.parametrize("get", ["load", "native_code"])
+def test_a_kernel_whose_spills_may_get_lost_is_refused(fake: Any, get: str) -> None:
+    fake.spills = lambda flags: 65536
+    (device,) = open_devices()
+    with pytest.warns(UserWarning, match="keeps 65536 bytes per thread in memory"):
+        device.load(SPIRV, "vector_add", build_flags="-x")
+    fake.spills = lambda flags: 65537
+    for _ in ("built", "from the cache"):
+        with pytest.raises(OutOfResources, match="may lose registers that kernel 'vector_add'"):
+            getattr(device, get)(SPIRV, "vector_add")
 
 
 def test_native_code_that_the_driver_refuses_is_built_again(fake: Any) -> None:
