@@ -2,11 +2,10 @@
 
 import gc
 import sys
-from collections import defaultdict
 
 import pytest
 
-from python.test.gemm.pairwise import cover
+from python.test.selection import left_out
 from triton_xe import triton_versions
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import target
@@ -42,42 +41,6 @@ def pytest_collection():
 def pytest_sessionfinish():
     """Let the collector free what was exempt, so that nanobind reports no leaks at the end."""
     gc.unfreeze()
-
-
-def settings_of(item):
-    """(names, value) of each `parametrize` of a test and of each parameter of its fixtures.
-
-    Values are told apart by identity, because some of them cannot be hashed.
-    """
-    params = item.callspec.params
-    marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    groups = [tuple(name.strip() for name in (x.split(",") if isinstance(x, str) else x))
-              for x in marks]
-    groups += [(name,) for name in params if not any(name in group for group in groups)]
-    return tuple((group, tuple(id(params[name]) for name in group)) for group in groups)
-
-
-def left_out(items):
-    """What the marks `covering` and `sample` leave out of the cases of a test."""
-    tests = defaultdict(list)
-    for item in items:
-        if not item.get_closest_marker("slow") and not item.get_closest_marker("rest"):
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for cases in tests.values():
-        chosen = selected(cases)
-        yield from (case for i, case in enumerate(cases) if i not in chosen)
-
-
-def selected(cases):
-    """Places of those cases of a test that `make test` runs."""
-    if cases[0].get_closest_marker("covering"):
-        settings = [settings_of(case) for case in cases]
-        return set(cover(settings, len(settings[0]) - 1, in_turns=True))
-    sample = cases[0].get_closest_marker("sample")
-    if sample is None or sample.args[0] >= len(cases):
-        return range(len(cases))
-    (count,) = sample.args
-    return {i * len(cases) // count for i in range(count)}
 
 
 def pytest_collection_modifyitems(config, items):
