@@ -88,6 +88,7 @@ def norm(x, weight, o, M, N, xs0, xs1, os0, os1, BM: tl.constexpr, BN: tl.conste
              (v * r[:, None] * w).to(o.dtype.element_ty), mask=inside)
 
 
+@pytest.mark.intel_compiler
 @pytest.mark.slow
 def test_intels_compiler_loses_registers_that_it_spills_around_64_kib() -> None:
     """Native code with so many spills is refused (`refuse_lost_spills`); whole rows are wrong."""

@@ -369,7 +369,7 @@ def shufflevector(w: Widener, i: Instruction) -> None:
             pointer = w.at(left.pointer, first * s * i.type.scalar.size)
             w.define_wide(i, w.b.load(w.type_of(i.type), pointer, align=8))
             return
-    group, own = _orders(i.indices, w.group(i), n)
+    group, own = shuffle_orders(i.indices, w.group(i), n)
     whole = n * s
     mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * whole + index_of(
                 i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
@@ -409,15 +409,16 @@ def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:
     return Tabled(base, rows, t)
 
 
-def _orders(indices: Sequence[int], group: int, count: int) -> tuple[int, int]:
+def shuffle_orders(indices: Sequence[int], group: int, count: int) -> tuple[int, int]:
     """Orders of the operands, of `count` elements, and of the result of a shuffle.
 
     A shuffle of every other element halves groups; one of whole groups keeps them.
     """
     if group == 1 or count % group:
         return 1, 1
-    if list(indices) == list(range(indices[0], count, 2)):
-        return group, group // 2
+    half = group // 2
+    if list(indices) == list(range(indices[0], count, 2)) and len(indices) % half == 0:
+        return group, half
     runs = [indices[k : k + group] for k in range(0, len(indices), group)]
     moved = all(run[0] % group == 0 and list(run) == list(range(run[0], run[0] + group))
                 for run in runs)

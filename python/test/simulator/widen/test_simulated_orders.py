@@ -15,6 +15,7 @@ from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.widen import ahead, host
+from triton_xe.runtime.simulator.widen.elementwise import shuffle_orders
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -127,6 +128,43 @@ end:
     wide = np.concatenate([total, total[:, [2, 3, 0, 1]]], 1)
     np.testing.assert_array_equal(b.reshape(16, 8), wide)
     np.testing.assert_array_equal(c[::3], wide[:, 1] - wide[:, 4])
+
+
+SHUFFLES = [
+    *(tuple(range(first, 8, 2)) for first in range(8)), (0, 2, 4), (2, 3), (4, 5, 6, 7), (7, 0),
+    (4, 5, 6, 7, 0, 1, 2, 3), (1, 1, 3, 3, 5, 5, 7, 7), (6, 4, 2, 0), (0, 1, 4, 5)]
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_shuffles_of_vectors_in_the_order_of_memory(run: Run, kernel: Text, narrow: bool) -> None:
+    """Each of them is right, also the last of every other element."""
+    kind, body = ("i8" if narrow else "i32"), LANE + at("%lane", "a", 8, "i32")
+    body += f"  %w = load <8 x i32>, {P} %pa\n  %x = add <8 x i32> %w, %w\n"
+    body += ("  %v = trunc <8 x i32> %x to <8 x i8>\n" if narrow else
+             "  %v = add <8 x i32> %x, zeroinitializer\n")
+    at_most = len(SHUFFLES) * 8
+    for number, indices in enumerate(SHUFFLES):
+        count, chosen = len(indices), ", ".join(f"i32 {k}" for k in indices)
+        body += f"""  %s{number} = shufflevector <8 x {kind}> %v, <8 x {kind}> %v, <{count} x i32> <{chosen}>
+  %i{number} = mul i32 %lane, {at_most}
+  %j{number} = add i32 %i{number}, {number * 8}
+  %p{number} = getelementptr {kind}, {P} %b, i32 %j{number}
+  store <{count} x {kind}> %s{number}, {P} %p{number}
+"""
+    a = np.arange(128, dtype=np.int32)
+    b = np.zeros((16, len(SHUFFLES), 8), np.int8 if narrow else np.int32)
+    run(kernel(f"{P} %a, {P} %b", body), a, b, grid=(1, 1, 1))
+    for number, indices in enumerate(SHUFFLES):
+        np.testing.assert_array_equal(
+            b[:, number, :len(indices)], (2 * a).reshape(16, 8)[:, list(indices)].astype(b.dtype))
+
+
+@pytest.mark.parametrize("indices", SHUFFLES)
+@pytest.mark.parametrize("group", [1, 2, 4, 8])
+def test_the_order_of_a_shuffle_divides_its_elements(group: int, indices: tuple[int, ...]) -> None:
+    operands, result = shuffle_orders(indices, group, 8)
+    assert group % operands == 0
+    assert len(indices) % result == 0
 
 
 NORM = LANE + GROUP + """
