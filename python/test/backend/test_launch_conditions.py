@@ -219,6 +219,7 @@ def unsigned_rows(x, w, o, n: tl.uint32, SIZE: tl.constexpr, BY: tl.constexpr):
     tl.store(o + r[:, None] * SIZE + k[None, :], tl.dot(a, b))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("by", range(5))
 def test_unsigned_integers_are_those_of_the_kernel(by):
     """Rows begin at quotients, rests, shifts, masks and narrow copies of unsigned integers."""

@@ -120,6 +120,7 @@ def rows_from(a_ptr, b_ptr, c_ptr, start_ptr, K, stride, ROWS: tl.constexpr, BLO
     tl.store(c_ptr + i[:, None] * BLOCK + j[None, :], acc)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("stride", "versions"), [(1, True), (64, False), (80, False)])
 def test_places_that_are_multiples_of_nothing_known_are_tested_in_the_kernel(stride, versions):
     made = torch.Generator().manual_seed(stride)

@@ -156,6 +156,7 @@ def test_odd_leading_dimensions(module, extra):
     check(module.matmul(a, b, blocks=(16, 32, 16), num_warps=2), a, b)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shift", [1, 2, 8, 32])
 def test_operands_that_start_anywhere(shift):
     """Block loads want a base address that is a multiple of 64 bytes."""
@@ -203,6 +204,7 @@ def test_the_empty_inner_dimension_gives_zeros():
     assert (c.cpu() == 0).all()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("layout", ["AB", "ABt"])
 def test_the_fast_path_survives_the_wrap_and_unknown_strides(layout):
     """520 columns are a pitch of 1040 bytes: legal for block loads, but only known at run time."""
@@ -214,6 +216,7 @@ def test_the_fast_path_survives_the_wrap_and_unknown_strides(layout):
     assert counts.gathers == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 0), (0, 1)])
 def test_matrices_that_begin_inside_another(rows, columns):
     """A base that is not a multiple of 64 bytes lengthens the rows, perhaps beyond the pitch."""

@@ -98,6 +98,7 @@ def through(x, out, FIRST: gl.constexpr, SECOND: gl.constexpr, MEMORY: gl.conste
     gl.store(out + row * 64 + column, buffer.slice(32, 32, 0).load(SECOND))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("memory", [
     PartitionedSharedLayout(2, 1, 0, gl.SwizzledSharedLayout(4, 2, 8, [1, 0])),
     PartitionedSharedLayout(4, 2, 1, gl.SwizzledSharedLayout(1, 1, 1, [0, 1])),

@@ -76,6 +76,7 @@ def pick(p, at, out, axis: gl.constexpr, layout: gl.constexpr, memory: gl.conste
     gl.store(out + 12288 + place, buffer.load(layout))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("axis", "memory"), [(0, SHARED[1]), (1, SHARED[4])])
 def test_elements_by_index(axis, memory):
     random = np.random.default_rng(axis)
@@ -255,6 +256,7 @@ def in_turns(p, out, first: gl.constexpr, second: gl.constexpr, memory: gl.const
     gl.store(out + row * 64 + column, y)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sanitize", [False, True])
 def test_buffers_take_the_places_of_those_that_are_over(sanitize):
     x = torch.randint(-9, 9, (64, 64)).float()

@@ -56,6 +56,7 @@ def native(device: str, a: NDArray[np.float16], b: NDArray[np.float16]) -> NDArr
     return space.get(out, np.dtype(np.float32), (M, N))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 def test_each_step_reads_its_own_block(device: str) -> None:
     a = RANDOM.integers(-2, 3, FIRST + M * PITCH).astype(np.float16)

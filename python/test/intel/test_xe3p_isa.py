@@ -98,6 +98,7 @@ def loop_of(listing: str) -> list[str]:
             if line and not line.startswith(("//", "sync", "_0_"))]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kind", "products", "loads", "others"), [
     ("e4m3", 64, 32, 1.15), ("e5m2", 64, 32, 1.15), ("e2m1", 32, 16, 7)])
 def test_scaled_products_are_native(

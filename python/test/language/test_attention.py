@@ -68,6 +68,7 @@ def test_a_bias_comes_by_blocks(length, dtype):
     assert sum("2D block load" in line for line in kernel.metadata.remarks) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("length", "window"), [(192, 70), (201, 40), (96, 500)])
 def test_a_loop_from_where_the_window_begins_reads_blocks(length, window):
     torch.manual_seed(length)

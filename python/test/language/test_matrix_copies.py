@@ -40,6 +40,7 @@ def numbers(m, n, dtype):
     return torch.randint(-100, 100, (m, n)).to(dtype)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("block", "dtype", "transpose", "size"), [
     ((32, 128), torch.float32, False, (96, 192)),
     ((64, 64), torch.float32, True, (72, 132)),

@@ -38,6 +38,7 @@ def packed(weights):
     return torch.where(words >= 1 << 31, words - (1 << 32), words).to(torch.int32)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("m", "warps", "along_k"), [
     (16, 4, False), (64, 8, False), (16, 4, True), (64, 4, True)])
 def test_product(m, warps, along_k):

@@ -229,6 +229,7 @@ def softmax_of_dot_kernel(x, y, out, top, total, ROWS: tl.constexpr, N: tl.const
     tl.store(total + i, tl.where(i % 2 == 0, sums, -sums))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("rows", "columns", "warps"), [(16, 32, 1), (64, 16, 4), (32, 64, 1)])
 def test_rows_of_a_dot_are_spread_over_the_lanes_and_come_back(rows, columns, warps):
     x = torch.randn(rows, 32, dtype=torch.float16)

@@ -71,6 +71,7 @@ SIGNATURE = (
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["pvc-no-dpas", "ptl-no-block2d", "bmg-no-dpas-no-block2d"])
 def test_a_device_that_lacks_features_computes_the_same(name: str) -> None:
     kernel = compile_kernel(matmul_kernel, SIGNATURE, name, {"num_warps": 4})

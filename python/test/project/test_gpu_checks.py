@@ -27,6 +27,7 @@ class Erring(SimulatedDevice):
         array.reshape(-1).view(np.uint8)[-1] ^= 0x41
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_the_simulator_passes(target):
     found = {r.check: r for r in gpu_checks.on(SimulatedDevice(target), (*QUICK, "recording"))}

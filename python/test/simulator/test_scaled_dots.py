@@ -113,6 +113,7 @@ def test_an_operand_without_scales() -> None:
     assert "GenISA.sub.group.bdpas" in kernel.asm["llir"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("a", "group", "scale", "reason"), [
     ("e2m1", 16, "fp8e4nv", "its scales are f8E4M3FN, not E8M0"),
     ("e2m1", 16, "u8", "a scale is for 16 elements, not 32"),

@@ -76,6 +76,7 @@ def test_each_lane_loads_the_rows_of_its_columns(kind, dtype):
     assert ("xe.hidden" in fast) == (kind != "all rows")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("blocks", "warps"), [
     ({"M": 16, "N": 32}, 4), ({"M": 64, "N": 32}, 8), ({"M": 32, "N": 16, "BLOCK_K": 16}, 1)])
 def test_blocks_of_other_shapes(blocks, warps):

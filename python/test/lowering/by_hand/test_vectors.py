@@ -142,6 +142,7 @@ def test_reductions(target, how, combine, shape, dims):
     np.testing.assert_allclose(one[0], combine.reduce(x.ravel()), 1e-5)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("target", "b", "m", "n", "k"), [
     ("bmg", "k, n", 3, 5, 7), ("dg2", "n, k", 3, 5, 7), ("bmg", "k, n", 8, 16, 16),
     ("dg2", "k, n", 8, 8, 16), ("bmg", "n, k", 4, 16, 8),

@@ -110,6 +110,7 @@ def test_an_unaligned_pitch_is_gathered(kind):
     assert "PredicatedLoad" in text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kind", "m", "k", "transposed", "target"),
     [

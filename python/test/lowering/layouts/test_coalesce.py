@@ -33,6 +33,7 @@ def accesses(text):
     return [(op.name, str(op.ptr.type)) for op in found]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("case", CASES[::2], ids=lambda case: case.name)
 def test_accesses_are_laid_out_as_libtriton_does(case, monkeypatch):
     def made():

@@ -256,6 +256,7 @@ def test_crowded_code_stays_as_it_is_written(monkeypatch: pytest.MonkeyPatch) ->
     assert not use_visa(verified(text))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [2048, 2001])
 def test_results_are_those_of_one_register_at_a_time(
     n: int, monkeypatch: pytest.MonkeyPatch

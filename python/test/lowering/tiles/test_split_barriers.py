@@ -6,6 +6,7 @@ import torch
 from examples import attention, matmul
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("warps", "block", "meets"), [(32, 256, True), (4, 64, False)])
 def test_the_subgroups_of_a_large_work_group_meet_in_each_pass(warps, block, meets):
     torch.manual_seed(0)

@@ -137,6 +137,7 @@ def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]
     np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("N", "BLOCK", "num_warps"), [(1000, 1024, 4), (256, 256, 8), (70, 128, 2)])
 def test_rows_in_step(monkeypatch: pytest.MonkeyPatch, N: int, BLOCK: int, num_warps: int) -> None:
@@ -147,6 +148,7 @@ def test_rows_in_step(monkeypatch: pytest.MonkeyPatch, N: int, BLOCK: int, num_w
     np.testing.assert_allclose(y, expected, rtol=1e-5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(*settings(M=(8, 7), num_warps=(4, 8), strength=1))
 def test_full_masks_of_rows_in_step(
     monkeypatch: pytest.MonkeyPatch, M: int, num_warps: int
@@ -198,6 +200,7 @@ def test_loops_with_barriers_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(y, e / e.sum(1)[:, None], rtol=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
 def test_sums_along_rows_and_layouts_in_step(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
     x = np.random.default_rng(3).integers(-9, 9, (16, 64)).astype(dtype)

@@ -52,6 +52,7 @@ def product_kernel(a, b, o, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.
     tl.store(o + ms[:, None] * N + ns[None, :], acc, inside)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("m", "n", "k"), [(100, 110, 122), (194, 110, 61)])
 def test_masks_of_rows_behind_a_barrier(m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(0)

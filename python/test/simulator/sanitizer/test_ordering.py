@@ -33,6 +33,7 @@ def sum_under_lock(x, out, lock, TAKE: tl.constexpr, GIVE: tl.constexpr, BLOCK: 
     tl.atomic_xchg(lock, 0, sem=GIVE)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("take", "give", "ordered"), [
     ("acq_rel", "acq_rel", True), ("acquire", "release", True), ("relaxed", "release", False),
     ("relaxed", "acq_rel", False), ("acquire", "relaxed", False), ("acq_rel", "relaxed", False),

@@ -125,6 +125,7 @@ def strided_accesses(x, out, table, N: tl.constexpr, STEPS: tl.constexpr):
             tl.store(at, tl.load(at) + 1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
 def test_races_of_strided_accesses(dtype: torch.dtype, monkeypatch: Any) -> None:
     """What programs do to every k-th element, again and again, races where they meet."""

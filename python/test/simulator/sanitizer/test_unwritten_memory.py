@@ -87,6 +87,7 @@ def found(launch: Callable[[], object]) -> str:
     return text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
 def test_accumulating_into_fresh_memory(dtype: torch.dtype) -> None:
     x, out = ones(N, dtype=dtype), empty(N, dtype=dtype)
@@ -112,6 +113,7 @@ def test_compare_and_swap_of_a_fresh_lock() -> None:
     swap[(1,)](torch.zeros(64, device="xpu", dtype=torch.int32), BLOCK=64)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
 def test_tail_that_the_first_kernel_left_out(dtype: torch.dtype) -> None:
     middle, out = empty(N, dtype=dtype), empty(1, dtype=dtype)
