@@ -25,6 +25,7 @@ from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp, ReduceOp
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xegpu.nd import PrefetchNdOp
 from triton_xe.dialects.xegpu.scattered import PrefetchOp
 from triton_xe.dialects.xetile.ops import PrefetchTileOp
@@ -32,16 +33,15 @@ from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import to_linear_layout
 from triton_xe.lowering.facts.affine import (
+    Affine,
     Iteration,
     LastIteration,
+    Misalignment,
     Remainder,
-    bounds,
 )
-from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import fitting
 from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
 from triton_xe.lowering.facts.values import Unknown
-from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 
 def detach(op: Operation) -> None:
@@ -111,9 +111,11 @@ class Scalars:
         return self._known[key]
 
     def wide(self, value: SSAValue) -> SSAValue:
-        """A scalar as i64."""
+        """A scalar or an address as i64."""
         if value.type == i64:
             return value
+        if isinstance(value.type, PointerType):
+            return self.address(value)
         if ("wide", value) not in self._known:
             self._known["wide", value] = self.insert(ExtSIOp(value, i64))
         return self._known["wide", value]
@@ -166,6 +168,8 @@ class Scalars:
     def _derived(self, symbol: Symbol) -> SSAValue:
         if isinstance(symbol, Remainder):
             return self.insert(arith.RemSIOp(self.poly(symbol.value), self.poly(symbol.modulus)))
+        if isinstance(symbol, Misalignment):
+            return self._rest(self.address(symbol.base), block_2d.BASE_ALIGNMENT)
         assert isinstance(symbol, (Iteration, LastIteration))
         low, high, step = (self.wide(v) for v in symbol.loop.operands[:3])
         if isinstance(symbol, Iteration):
@@ -187,18 +191,13 @@ class Scalars:
     def _holds(self, guard: Guard) -> SSAValue:
         """One i1 that is true if a guard holds."""
         amount, bound = guard.amount, guard.bound
-        if guard.relation is Relation.FALSE:
-            return self.insert(arith.XOrIOp(cast(SSAValue, amount), self.constant(1, i1)))
-        if isinstance(bound, Misalignment):
-            low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
-            return self.insert(_binary(CmpiOp, self.poly(amount), low, "sge"))
         if guard.relation is Relation.AT_LEAST:
             if bound.as_constant is not None and amount not in self._known:
                 amount, bound = amount - amount.constant_part, bound - amount.constant_part
             left, right = self.poly(amount), self.poly(bound)
             return self.insert(_binary(CmpiOp, left, right, "sge"))
-        value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
-        return self.insert(_binary(CmpiOp, self._rest(value, bound), self.constant(0), "eq"))
+        rest = self._rest(self.poly(amount), bound)
+        return self.insert(_binary(CmpiOp, rest, self.constant(0), "eq"))
 
     def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
         return self.insert(_binary(arith.AndIOp, value, self.constant(power_of_2 - 1)))
@@ -219,18 +218,18 @@ def _room(guards: Iterable[Guard]) -> Iterator[Guard]:
     Most sums fit by the ranges of their symbols; products of three fit only if their symbols are
     small.
     """
-    facts, what = Facts(trusting=False), "numbers have room in 64 bits"
+    affine, what = Affine(), "numbers have room in 64 bits"
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
-             for side in (guard.amount, guard.bound) if isinstance(side, Poly)]
+             for side in (guard.amount, guard.bound)]
     for poly in (part for side in sides for part in _parts(side)):
-        limit, ends = 1 << 63, bounds(poly, facts)
+        limit, ends = 1 << 63, affine.bounds(poly)
         while fitting(ends, 63) != ends:
             limit >>= 1
             if not limit:
                 raise Unknown("a number has no room in 64 bits")
-            ends = bounds(poly, facts, dict.fromkeys(poly.symbols, (-limit, limit)))
+            ends = affine.bounds(poly, dict.fromkeys(poly.symbols, (-limit, limit)))
         for one in (Poly.symbol(s) for s in dict.fromkeys(s for term in poly.terms for s in term)):
-            low, high = bounds(one, facts)
+            low, high = affine.bounds(one)
             if high > limit:
                 yield at_least(Poly.constant(limit), one, what)
             if low < -limit:

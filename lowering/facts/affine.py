@@ -46,7 +46,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard
+from triton_xe.hardware.block_2d import BASE_ALIGNMENT, Guard
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
@@ -89,6 +89,13 @@ class LastIteration:
     """The symbol: index of the last iteration of a loop, which runs at least once."""
 
     loop: Operation
+
+
+@dataclass(frozen=True)
+class Misalignment:
+    """The symbol `address % BASE_ALIGNMENT`: the bytes that become part of a surface's rows."""
+
+    base: SSAValue
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,41 @@ class Affine:
         self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
     ) -> Range:
         """Lower and upper bound of a polynomial, with assumed ranges of symbols."""
-        return bounds(poly, self.facts, assumed)
+        low = high = 0
+        for monomial, coefficient in poly.terms.items():
+            ends = (coefficient, coefficient)
+            for symbol in monomial:
+                least, most = self._symbol_range(symbol)
+                if symbol in assumed:
+                    least, most = max(least, assumed[symbol][0]), min(most, assumed[symbol][1])
+                corners = [x * y for x in ends for y in (least, most)]
+                ends = min(corners), max(corners)
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def _symbol_range(self, symbol: Symbol) -> Range:
+        if isinstance(symbol, SSAValue):
+            return self.facts.range(symbol)
+        if isinstance(symbol, Remainder):
+            return 0, max(self.bounds(symbol.modulus)[1] - 1, 0)
+        if isinstance(symbol, Misalignment):
+            return 0, BASE_ALIGNMENT - 1
+        assert isinstance(symbol, Iteration | LastIteration)
+        low, high, step = (self.facts.range(v) for v in symbol.loop.operands[:3])
+        least, most = (max((high[i] - low[1 - i] - 1) // max(step[1 - i], 1), 0) for i in (0, 1))
+        return least if isinstance(symbol, LastIteration) else 0, most
+
+    def multiple_of(self, poly: Poly) -> int:
+        """A number that certainly divides the value of a polynomial; 0 if the value is 0."""
+        out = 0
+        for monomial, coefficient in poly.terms.items():
+            out = gcd(out, coefficient * prod(map(self._symbol_multiple, monomial)))
+        return out
+
+    def _symbol_multiple(self, symbol: Symbol) -> int:
+        if isinstance(symbol, Remainder):
+            return gcd(self.multiple_of(symbol.value), self.multiple_of(symbol.modulus)) or 1
+        return self.facts.of(symbol).divisor if isinstance(symbol, SSAValue) else 1
 
     def nonnegative(
         self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
@@ -239,12 +280,6 @@ class Affine:
             found = self.index(value)
             self._exact[value] = found if found.is_exact else self._fitting(found, value)
         return self._exact[value]
-
-    def _exact_if_known(self, value: SSAValue) -> Index | None:
-        try:
-            return self.exact(value)
-        except Unknown:
-            return None
 
     def _fitting(self, found: Index, value: SSAValue) -> Index:
         """The formula under the conditions that its least and greatest element fit."""
@@ -361,8 +396,8 @@ class Affine:
         if not isinstance(compare, CmpiOp):
             raise Unknown("a choice of positions by something else than a comparison")
         chosen, left = self.index(op.lhs), self.exact(compare.lhs)
-        bound = self._exact_if_known(compare.rhs)
-        if compare.comparison != "slt" or bound is None:
+        bound = self.exact(compare.rhs)
+        if compare.comparison != "slt":
             raise Unknown("a choice of positions by another comparison than x < bound")
         strides = [s.as_constant for s in left.strides]
         if bound.varying or any(s is None or s < 0 for s in strides):
@@ -438,9 +473,7 @@ class Affine:
         raise Unknown(f"the mask comes from {value.owner.name}")
 
     def _bound(self, op: CmpiOp) -> Mask:
-        left, right = self._exact_if_known(op.lhs), self._exact_if_known(op.rhs)
-        if left is None or right is None:
-            raise Unknown("the mask compares values without an affine form")
+        left, right = self.exact(op.lhs), self.exact(op.rhs)
         kind = op.comparison
         if kind in ("sgt", "sge"):
             left, right = right, left
@@ -508,48 +541,6 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
     3
     """
     return met(map(limit, needs))
-
-
-def bounds(
-    poly: Poly, facts: Facts, assumed: Mapping[Symbol, Range] = MappingProxyType({})
-) -> Range:
-    """Lower and upper bound of a polynomial, with assumed ranges of symbols."""
-    low = high = 0
-    for monomial, coefficient in poly.terms.items():
-        ends = (coefficient, coefficient)
-        for symbol in monomial:
-            least, most = _symbol_range(symbol, facts)
-            if symbol in assumed:
-                least, most = max(least, assumed[symbol][0]), min(most, assumed[symbol][1])
-            corners = [x * y for x in ends for y in (least, most)]
-            ends = min(corners), max(corners)
-        low, high = low + ends[0], high + ends[1]
-    return low, high
-
-
-def _symbol_range(symbol: Symbol, facts: Facts) -> Range:
-    if isinstance(symbol, SSAValue):
-        return facts.range(symbol)
-    if isinstance(symbol, Remainder):
-        return 0, max(bounds(symbol.modulus, facts)[1] - 1, 0)
-    assert isinstance(symbol, Iteration | LastIteration)
-    low, high, step = (facts.range(v) for v in symbol.loop.operands[:3])
-    least, most = (max((high[i] - low[1 - i] - 1) // max(step[1 - i], 1), 0) for i in (0, 1))
-    return least if isinstance(symbol, LastIteration) else 0, most
-
-
-def multiple_of(poly: Poly, facts: Facts) -> int:
-    """A number that certainly divides the value of a polynomial; 0 if the value is 0."""
-    out = 0
-    for monomial, coefficient in poly.terms.items():
-        out = gcd(out, coefficient * prod(_symbol_multiple(s, facts) for s in monomial))
-    return out
-
-
-def _symbol_multiple(symbol: Symbol, facts: Facts) -> int:
-    if isinstance(symbol, Remainder):
-        return gcd(multiple_of(symbol.value, facts), multiple_of(symbol.modulus, facts)) or 1
-    return facts.of(symbol).divisor if isinstance(symbol, SSAValue) else 1
 
 
 def invariant_in(poly: Poly, loop: Operation | None) -> bool:

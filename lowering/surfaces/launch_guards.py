@@ -21,7 +21,13 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.facts.affine import Affine, Iteration, LastIteration, Remainder
+from triton_xe.lowering.facts.affine import (
+    Affine,
+    Iteration,
+    LastIteration,
+    Misalignment,
+    Remainder,
+)
 from triton_xe.lowering.facts.poly import Poly, Symbol
 from triton_xe.lowering.facts.values import (
     Unknown,
@@ -36,7 +42,6 @@ from triton_xe.lowering.module_facts import (
     module_of,
     options_of,
 )
-from triton_xe.lowering.surfaces.surfaces import Misalignment
 
 _BINARY: dict[type[Operation], str] = {
     arith.AddiOp: "add", arith.SubiOp: "subtract", arith.MuliOp: "multiply",
@@ -101,27 +106,12 @@ class _Steps:
         return True
 
     def require(self, guard: Guard) -> None:
-        what = guard.what
-        match guard.relation:
-            case Relation.FALSE:
-                low, high = self.table.constant(0), self.value(guard.amount)
-                self.table.require("at_least", low, high, what=what)
-            case Relation.MULTIPLE_OF:
-                self.table.require(
-                    "multiple", self.amount(guard.amount), _log2(guard.bound), what=what)
-            case _:
-                self.table.require(
-                    "at_least", *self.sides(guard.amount, guard.bound), what=what)
-
-    def amount(self, amount: object) -> int:
-        match amount:
-            case Poly():
-                return self.poly(amount)
-            case Misalignment(base):
-                return self.table.step("rest", self.base(base), _log2(block_2d.BASE_ALIGNMENT))
-            case SSAValue():
-                return self.value(amount)
-        raise Unknown(f"{amount} is no amount of a guard")
+        if guard.relation is Relation.MULTIPLE_OF:
+            amount, bits = self.poly(guard.amount), _log2(guard.bound)
+            self.table.require("multiple", amount, bits, what=guard.what)
+        else:
+            sides = self.sides(guard.amount, guard.bound)
+            self.table.require("at_least", *sides, what=guard.what)
 
     def base(self, pointer: SSAValue) -> int:
         """Step with an address modulo `ALIGNMENT`.
@@ -147,12 +137,10 @@ class _Steps:
                 raise Unknown("the host does not know where blocks are")
         return total
 
-    def sides(self, amount: object, bound: object) -> tuple[int, int]:
-        """An amount and its bound, without polynomial terms that cancel."""
-        if isinstance(amount, Poly) and isinstance(bound, Poly):
-            added, taken = (amount - bound).terms_by_sign()
-            return self._sum(added), self._sum(taken)
-        return self.amount(amount), self.amount(bound)
+    def sides(self, amount: Poly, bound: Poly) -> tuple[int, int]:
+        """An amount and its bound, without terms that cancel."""
+        added, taken = (amount - bound).terms_by_sign()
+        return self._sum(added), self._sum(taken)
 
     def poly(self, poly: Poly) -> int:
         """Positive terms minus negative terms."""
@@ -183,6 +171,8 @@ class _Steps:
                 return self.table.step("remainder", self.poly(value), self.poly(modulus))
             case LastIteration(loop):
                 return self.last(loop)
+            case Misalignment(base):
+                return self.table.step("rest", self.base(base), _log2(block_2d.BASE_ALIGNMENT))
             case Iteration(loop):
                 after = self.table.step("add", self.last(loop), self.table.constant(1))
                 return self.table.step("span", self.table.constant(0), after)

@@ -39,6 +39,7 @@ from triton_xe.lowering.facts.affine import (
     Affine,
     Iteration,
     LastIteration,
+    Misalignment,
     Remainder,
     invariant_in,
     made_inside,
@@ -65,7 +66,6 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.surfaces import (
-    Misalignment,
     Surface,
     surface_access,
 )

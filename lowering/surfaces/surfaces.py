@@ -25,12 +25,12 @@ from triton_xe.lowering.facts.affine import (
     Iteration,
     LastIteration,
     Mask,
+    Misalignment,
     implied,
     invariant_in,
     limit,
     made_inside,
     met,
-    multiple_of,
 )
 from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
 from triton_xe.lowering.facts.values import (
@@ -44,13 +44,6 @@ from triton_xe.lowering.surfaces.unobserved import unobserved_if
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1
 _ZERO = Poly({})
-
-
-@dataclass(frozen=True)
-class Misalignment:
-    """The amount `address % BASE_ALIGNMENT`: the bytes that become part of a surface's rows."""
-
-    base: SSAValue
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
     index = _from_before(affine.index(op.ptr), affine, loop)
     mask = affine.mask(op.mask)
-    if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
+    if not all(invariant_in(z.amount, loop) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
     if isinstance(op, LoadOp):
         index, mask = _without_unobserved(op, index, mask, affine)
@@ -126,7 +119,8 @@ def _zero_unless(fill: SSAValue | None) -> list[Guard]:
         return []
     match fill.owner:
         case SelectOp(cond=choice, rhs=other) if _is_zero(other) and not shape_of(choice):
-            return [Guard(choice, Relation.FALSE, what="the descriptor pads with zero")]
+            is_even = Guard(Poly.symbol(choice), Relation.MULTIPLE_OF, 2)
+            return [replace(is_even, what="the descriptor pads with zero")]
     raise Unknown("masked elements are filled with something else than zero")
 
 
@@ -215,7 +209,7 @@ def _bounded(
     guards = guards + resolved
     word = block_2d.OFFSET_BYTES
     moving, still = draft.x.split(lambda s: made_inside(s, loop))
-    if multiple_of(moving * size, affine.facts) % word:
+    if affine.multiple_of(moving * size) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
         ("the pitch", draft.pitch * size, block_2d.PITCH_MULTIPLE),
@@ -226,18 +220,18 @@ def _bounded(
         known = amount.as_constant
         if known is not None and known % of:
             raise Unknown(f"{need.what}: not so here ({known})")
-        if multiple_of(amount, affine.facts) % of:
+        if affine.multiple_of(amount) % of:
             guards.append(need)
     alignment = affine.facts.of(draft.base).divisor
     needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(draft.base) else word
     if alignment % needed:
         what = f"the base address is a multiple of {needed} bytes"
-        guards.append(Guard(draft.base, Relation.MULTIPLE_OF, needed, what))
+        guards.append(Guard(Poly.symbol(draft.base), Relation.MULTIPLE_OF, needed, what))
         alignment = needed
     if alignment % block_2d.BASE_ALIGNMENT:
         what = f"a row fits into the pitch, counted from {block_2d.BASE_ALIGNMENT}-byte alignment"
         room = draft.pitch * size - width * size
-        guards.append(Guard(room, Relation.AT_LEAST, Misalignment(draft.base), what))
+        guards.append(at_least(room, Poly.symbol(Misalignment(draft.base)), what))
     return Surface(draft.base, alignment, height, width, draft.pitch, draft.y, draft.x,
                    unit == 0, tuple(guards))
 

@@ -273,7 +273,6 @@ class Relation(Enum):
     MULTIPLE_OF = "is a multiple of"
     AT_LEAST = "is at least"
     BELOW = "is below"
-    FALSE = "is false"
 
 
 @dataclass(frozen=True)

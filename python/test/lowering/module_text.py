@@ -9,10 +9,9 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from triton_xe.lowering.facts.affine import Iteration, Remainder
+from triton_xe.lowering.facts.affine import Iteration, LastIteration, Misalignment, Remainder
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.surfaces.surfaces import LastIteration
 
 LAYOUTS = """
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16],
@@ -80,5 +79,7 @@ def _symbol_text(symbol: object) -> str:
         return f"({poly_text(symbol.value)} % {poly_text(symbol.modulus)})"
     if isinstance(symbol, Iteration):
         return "iteration"
+    if isinstance(symbol, Misalignment):
+        return f"({symbol.base.name_hint} % 64)"
     assert isinstance(symbol, LastIteration)
     return "last"

@@ -3,18 +3,14 @@
 import random
 
 import pytest
-from xdsl.ir import SSAValue
 
 from python.test.lowering.module_text import module_of, named, operation, poly_text
 from triton_xe.hardware.block_2d import Guard, Relation, check_surface
-from triton_xe.lowering.facts.affine import Affine, multiple_of
+from triton_xe.lowering.facts.affine import Affine, Misalignment
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import Unknown
 from triton_xe.lowering.module_facts import CompileOptions, set_options
-from triton_xe.lowering.surfaces.surfaces import (
-    Misalignment,
-    surface_access,
-)
+from triton_xe.lowering.surfaces.surfaces import surface_access
 
 GOOD = "%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, "
 PLANE = """
@@ -54,12 +50,10 @@ def guard_texts(surface):
     out = []
     for guard in surface.guards:
         match guard:
-            case Guard(amount, Relation.AT_LEAST, Poly() as bound, what):
+            case Guard(amount, Relation.AT_LEAST, bound, what):
                 out.append(f"{what}: {poly_text(amount - bound)} >= 0")
-            case Guard(Poly() as amount, Relation.MULTIPLE_OF, of, what):
+            case Guard(amount, Relation.MULTIPLE_OF, of, what):
                 out.append(f"{what}: {poly_text(amount)} | {of}")
-            case Guard(base, Relation.MULTIPLE_OF, of, what):
-                out.append(f"{what}: {base.name_hint} | {of}")
     return out
 
 
@@ -76,6 +70,7 @@ def test_a_row_major_block_without_mask():
         "the pitch is below 2^24 bytes: -2*n + 16777152 >= 0",
         "the pitch is a multiple of 16 bytes: 2*n | 16",
         "the width is a multiple of 4 bytes: 2*n | 4",
+        "a row fits into the pitch, counted from 64-byte alignment: -1*(p % 64) >= 0",
     ]
 
 
@@ -215,8 +210,8 @@ def test_facts_about_signs_and_multiples():
     )
     affine = Affine()
     scalar = {name: affine.scalar(named(module, name)) for name in ("t", "d", "s", "n")}
-    assert multiple_of(scalar["t"], affine.facts) == 16
-    assert multiple_of(scalar["n"] * 3 + 8, affine.facts) == 8
+    assert affine.multiple_of(scalar["t"]) == 16
+    assert affine.multiple_of(scalar["n"] * 3 + 8) == 8
     assert affine.nonnegative(scalar["d"])
     assert not affine.nonnegative(scalar["t"])  # a product of 32 bits may wrap around
     assert not affine.nonnegative(scalar["s"])
@@ -225,12 +220,12 @@ def test_facts_about_signs_and_multiples():
 
 def held(amount, values):
     """The number that the amount of a guard is, for one set of arguments."""
-    if isinstance(amount, Poly):
-        return amount.substitute(
-            lambda symbol: Poly.constant(values[symbol.name_hint])).as_constant
-    if isinstance(amount, Misalignment):
-        return values[amount.base.name_hint] % 64
-    return values[amount.name_hint] if isinstance(amount, SSAValue) else amount
+    def number(symbol):
+        if isinstance(symbol, Misalignment):
+            return Poly.constant(values[symbol.base.name_hint] % 64)
+        return Poly.constant(values[symbol.name_hint])
+
+    return amount.substitute(number).as_constant
 
 
 @pytest.mark.covering
