@@ -286,15 +286,16 @@ def _bytes(value: SSAValue, target: Target) -> int:
 
 
 def _sink(block: Block, target: Target) -> None:
+    ordering = {id(op) for op in block.ops if orders_memory(op)}
     for op in reversed(list(block.ops)):
         if isinstance(op, xegpu.LoadNdOp):
             op.at_use = UnitAttr()
         elif isinstance(op, LoadOp):
-            _sink_to_conversion(op, target)
+            _sink_to_conversion(op, target, ordering)
             continue
         elif not isinstance(op, xe.FragmentOp):
             continue
-        _move(op, {use.operation for result in op.results for use in result.uses})
+        _move(op, {use.operation for result in op.results for use in result.uses}, ordering)
 
 
 def _multiply_by_message(block: Block, target: Target, least: int) -> None:
@@ -353,7 +354,7 @@ def _multiplies(use: Use, block: Block) -> bool:
     return isinstance(op, xegpu.DpasOp) and use.index == 1 and op.parent is block
 
 
-def _sink_to_conversion(load: LoadOp, target: Target) -> None:
+def _sink_to_conversion(load: LoadOp, target: Target, ordering: set[int]) -> None:
     """Move a tensor's load to where it changes its layout, if that is its only use.
 
     If the layout changes through shared local memory there is a barrier after the load, so stores
@@ -363,7 +364,7 @@ def _sink_to_conversion(load: LoadOp, target: Target) -> None:
     if is_volatile(load) or not isinstance(load.result.type, TensorType):
         return
     if all(_changes_in_shared_memory(user, target) for user in users):
-        _move(load, users)
+        _move(load, users, ordering)
 
 
 def _carried(body: Block, target: Target) -> int:
@@ -553,11 +554,12 @@ def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
     return is_through_shared(old, new, bits, target)
 
 
-def _move(op: Operation, users: set[Operation]) -> None:
+def _move(op: Operation, users: set[Operation], ordering: set[int]) -> None:
+    """Move an operation to its first user, or to the first of the `ordering` ones, given by id."""
     if any(user.parent is not op.parent for user in users) or not users:
         return
-    following = op.next_op
-    while following is not None and following not in users and not orders_memory(following):
+    uses, following = set(map(id, users)), op.next_op
+    while following is not None and id(following) not in uses and id(following) not in ordering:
         following = following.next_op
     if following is not None:
         detach(op)
