@@ -37,6 +37,7 @@ def keep_assembly() -> None:
 
     jit._optimise = partial(noted, jit._optimise)
     jit._lower = partial(noted, jit._lower)
+    jit._shorten = partial(noted, jit._shorten)
 
 
 class Tensor:

@@ -147,7 +147,7 @@ def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     made = llvm.parse_assembly(text)
-    jit._optimise(made, machine)
+    jit._shorten(made, machine)
     on_stack = re.findall(r"vmov(\w*)\s+(?:%zmm\d+, \S*\(%rsp\)|\S*\(%rsp\), %zmm\d+)",
                           machine.emit_assembly(made))
     assert len(on_stack) > 40
