@@ -206,7 +206,7 @@ def test_checks_are_left_to_the_simulator(
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(("device", "kernels"), [
     ("bmg", 1), *(pytest.param(*more, marks=pytest.mark.rest)
-                  for more in (("bmg", 4), ("pvc", 2), ("dg2", 2))),
+                  for more in (("bmg", 8), ("pvc", 8), ("dg2", 8), ("ptl", 8))),
     *(pytest.param(*more, marks=pytest.mark.slow)
       for more in (("bmg", 20), ("pvc", 12), ("dg2", 12))),
 ])
@@ -218,6 +218,19 @@ def test_random_stores_leave_the_same_as_native_code(
          "--kernels", str(kernels), "--draws", "3", "--keep", tmp_path],
         capture_output=True, text=True, check=False)
     assert f"{3 * kernels} draws right" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.rest
+@pytest.mark.parametrize(("device", "kernels"), [("bmg", 10), ("pvc", 10), ("dg2", 8)])
+def test_random_integers_are_exact_in_native_code(
+    device: str, kernels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", f"emu:{device}")
+    done = subprocess.run(
+        [sys.executable, FUZZ / "integers.py", "--seed", "native", "--count", str(kernels),
+         "--keep", tmp_path], capture_output=True, text=True, check=False)
+    assert f"{{'right': {kernels}}} in" in done.stdout, done.stdout + done.stderr
 
 
 COUNTED = """
