@@ -183,7 +183,7 @@ class Scalars:
         """One i1 that is true if all guards hold; None if there are none."""
         holds: SSAValue | None = None
         guards = list(guards)
-        for guard in dict.fromkeys((*_room(guards), *guards)):
+        for guard in dict.fromkeys((*room(guards), *guards)):
             test = self._holds(guard)
             holds = test if holds is None else self.insert(_binary(arith.AndIOp, holds, test))
         return holds
@@ -212,11 +212,11 @@ class Scalars:
         return self._known[key]
 
 
-def _room(guards: Iterable[Guard]) -> Iterator[Guard]:
+def room(guards: Iterable[Guard]) -> Iterator[Guard]:
     """Yield guards of single symbols under which the compared amounts and bounds fit 63 bits.
 
     Most sums fit by the ranges of their symbols; products of three fit only if their symbols are
-    small.
+    small.  Raises `Unknown` if no ranges of the symbols suffice.
     """
     affine, what = Affine(), "numbers have room in 64 bits"
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST

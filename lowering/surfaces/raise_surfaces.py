@@ -61,6 +61,7 @@ from triton_xe.lowering.rewriting import (
     if_else,
     last_of,
     locate,
+    room,
     yield_more,
 )
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
@@ -335,6 +336,11 @@ def _version(sites: list[Site]) -> None:
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
         runs = set(loops)
+    try:
+        list(room(guards))
+    except Unknown as reason:
+        remark(anchor, f"stays as it is: {reason}")
+        return
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
@@ -498,6 +504,7 @@ def in_slow_version(op: Operation) -> bool:
 def _raise_store(store: StoreOp, affine: Affine) -> None:
     try:
         surface = surface_access(store, affine, None)
+        list(room(surface.guards))
     except Unknown as reason:
         remark(store, f"stays a scatter: {reason}")
         return

@@ -284,9 +284,11 @@ def loops(k: Kernel):
 
 
 def _range(k: Kernel, bound):
+    """A loop's head.  Triton flattens with products of 32 bits, which wrap if bounds are far."""
+    near = bound.startswith("low + ") or bound.endswith("& 7")
     return k.draw.weighted({f"range({bound})": 3, f"tl.range({bound})": 1,
                             f"tl.range({bound}, num_stages=3)": 1,
-                            f"tl.range({bound}, flatten=True)": 1})
+                            f"tl.range({bound}, flatten=True)": 2 * near})
 
 
 def _loop_values(k: Kernel, bound, name="k"):
@@ -314,6 +316,7 @@ def descriptors(k: Kernel):
     dtype = draw.weighted(DATA | {"uint32": 1} if use != "atomic" else
                           {"int32": 2, "uint32": 2, "int64": 1})
     size = [draw.some(2, 4), draw.some(8, 16, 32), draw.some(16, 32, 64)][-rank:]
+    size[-1] = max(size[-1], 32 * (use == "gather"))
     pitch = draw.some(32, 64, 96, 128)
     length = [draw.randint(1, 6), draw.randint(4, 40), draw.some(pitch, pitch - 5)][-rank:]
     strides = [*np.cumprod([1, pitch, *length[-2:0:-1]][:rank]).tolist()][::-1]
@@ -407,6 +410,9 @@ def claims(k: Kernel):
         at, mask = k.condition(0), ", mask=c, other=3"
     for _ in range(1 if false else 10):
         if false and k.line(f"c = {at}"):
+            value = k.value("c")
+            if not isinstance(value, Block) or not (of_number or value.shape):
+                raise Redraw
             k.lines[-1] = f"c = tl.{what}({at}, {count})"
         elif not k.line(f"c = tl.{what}({at}, {count})"):
             continue
@@ -456,7 +462,7 @@ def _reshaped(draw, shape):
              f"tl.associative_scan(at, {axis}, tl.standard._elementwise_max)"]
     if rank > 1:
         texts += ["tl.trans(at)", f"tl.{g}(at, {axis})", f"tl.{g}(at, {rank - 1})"]
-    if shape[-1] == 2:
+    if shape[-1] == 2 and rank > 1:
         return draw.some("at, _ = tl.split(at)", "_, at = tl.split(at)")
     if size < 512:
         texts += [f"tl.join(at, at {draw.some('+ 1', '* 3', '// 2')})", "tl.interleave(at, at % 7)"]

@@ -496,6 +496,8 @@ def _groups(x, count, holds, why):
     """A claim of each `count` elements along the last axis."""
     count = count[-1] if isinstance(count, list) else count
     values = _block(x).values.astype(int64)
+    if not values.shape:
+        raise Undefined("a claim of several elements")
     groups = values.reshape(-1, builtins.min(count, values.shape[-1]))
     if not holds(groups).all():
         raise FalseHint(why)

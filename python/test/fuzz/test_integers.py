@@ -190,3 +190,34 @@ def test_a_wrong_program_becomes_smaller(tmp_path, monkeypatch):
     text = integers.smaller(path, "wrong: 5 of 32")
     assert text.count("compare(") == 1
     assert not [part for part in ("v2", "mask", "i - a") if part in text]
+
+
+FAR = """import triton
+import triton.language as tl
+from integer_language import array, compare
+
+
+@triton.jit
+def kernel(w, a, x, o, a0, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    k = tl.arange(0, K)
+    at = tl.arange(0, N)[None, :]
+    g = (a0 + k) >> 5
+    s = tl.load(x - (a0 >> 5) * N + g[:, None].to(tl.int64) * N + at)
+    b = tl.load(w + (k // 8)[:, None] * N + at)
+    on = (k % (a0 * N) <= 4)[None, :]
+    u = tl.load(a + tl.arange(0, M)[:, None] * K + k[None, :], mask=on, other=0)
+    o += tl.arange(0, M)[:, None] * N + at
+    tl.store(o, tl.dot(u, b.to(tl.float16) * s))
+
+
+compare(kernel, 1, dict(
+    w=array(1, 256, 'int8', -4, 5), a=array(2, 512, 'float16', -3, 4),
+    x=array(3, 64, 'float16', 1, 4), o=array(4, 1024, 'float32'), a0=274877906976, M=16, N=64,
+    K=32), num_warps=2)
+"""
+
+
+def test_a_mask_of_numbers_that_need_more_than_64_bits(tmp_path):
+    path = tmp_path / "p.py"
+    path.write_text(FAR)
+    assert integers.outcome(path) == ""
