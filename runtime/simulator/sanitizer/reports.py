@@ -207,9 +207,13 @@ class _Report:
         return "" if tensor is None else f", {link} what was read from argument {tensor.name!r}"
 
     def _origin(self) -> tuple[Origin, int | None]:
-        """Origin of an undefined value; and, for a load, its address."""
+        """Origin of an undefined value; and, for a load, its address.
+
+        A broken promise comes first: a select may leave out what else is undefined in the lane.
+        """
         f, plan = self.fault, self.state.plan.undefined
-        origins = sorted(plan.uses[f.other].origins)
+        origins = sorted(plan.uses[f.other].origins,
+                         key=lambda k: (plan.origins[k].why is not Why.PROMISE, k))
         found = _masked_off(self.state.origins, origins, f.sg, f.lane, f.group + 1)
         if found is None:
             return plan.origins[origins[-1]], None
