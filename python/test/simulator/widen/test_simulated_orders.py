@@ -145,7 +145,8 @@ def test_shuffles_of_vectors_in_the_order_of_memory(run: Run, kernel: Text, narr
     at_most = len(SHUFFLES) * 8
     for number, indices in enumerate(SHUFFLES):
         count, chosen = len(indices), ", ".join(f"i32 {k}" for k in indices)
-        body += f"""  %s{number} = shufflevector <8 x {kind}> %v, <8 x {kind}> %v, <{count} x i32> <{chosen}>
+        vector = f"<8 x {kind}> %v"
+        body += f"""  %s{number} = shufflevector {vector}, {vector}, <{count} x i32> <{chosen}>
   %i{number} = mul i32 %lane, {at_most}
   %j{number} = add i32 %i{number}, {number * 8}
   %p{number} = getelementptr {kind}, {P} %b, i32 %j{number}
