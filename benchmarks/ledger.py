@@ -87,7 +87,7 @@ def entry(place: tuple[str, str]) -> Entry:
         kernel = compiled(name, device)
         figures = asdict(native(kernel.asm["spv"], device, kernel.metadata.build_flags))
     except Exception as error:  # one kernel that a device refuses leaves the others
-        return Entry(name, device, {}, str(error).splitlines()[0])
+        return Entry(name, device, {}, (str(error) or type(error).__name__).splitlines()[0])
     figures["us"] = predicted_us(name, kernel, device)
     return Entry(name, device, figures)
 
