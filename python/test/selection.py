@@ -19,7 +19,7 @@ def settings_of(item):
 
 
 def left_out(items):
-    """What the marks `covering` and `sample` leave out of the cases of a test."""
+    """The cases of a test that the marks `covering` and `sample` leave out."""
     tests = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("slow") and not item.get_closest_marker("rest"):

@@ -385,7 +385,7 @@ def _offset(k: Kernel):
 
 
 def claims(k: Kernel):
-    """What a kernel says of its values; under the checks it may be false in a launch.
+    """Claims of a kernel about its values; under the checks they may be false in a launch.
 
     MLIR drops what is said of a sum, if it folds the sum.
     """

@@ -242,7 +242,7 @@ class Memory:
     probe: bool = False
     touched: list[int] = field(default_factory=list)
     written: dict[int, str] = field(default_factory=dict)
-    """What wrote an element: a store, or the atomic operations of one name."""
+    """The writer of an element: a store, or the atomic operations of one name."""
 
     def places(self, at, mask):
         """The addresses of the lanes that are on, as indices of the array."""
@@ -548,7 +548,7 @@ ATOMICS = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwis
 
 
 def _atomic(name, pointer, value, mask=True, change=None):
-    """What the elements were; where several lanes change one, its order is undefined.
+    """The old elements; where several lanes change one, their order is undefined.
 
     `change` is the new value for an element and its operand, of an operation with an order.
     """

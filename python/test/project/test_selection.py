@@ -1,4 +1,4 @@
-"""Of the cases of a test, `make test` runs those that its marks select."""
+"""The cases of a test that `make test` runs: its marks select them."""
 
 from itertools import product
 from types import SimpleNamespace
