@@ -226,7 +226,7 @@ def _shorten(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Simplify a kernel, split its coroutine, and simplify the parts.
 
     The pipeline of effort 1 takes three to four times as long, most of it in further runs of
-    InstCombine, for code that is 3 % shorter.
+    InstCombine.  Its code is 2 to 6 % shorter, and 13 % for scaled products of e2m1.
     """
     _simplify(module, machine)
     _split_coroutines(module, machine)
