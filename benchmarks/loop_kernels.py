@@ -430,6 +430,26 @@ def prefix_sum(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def prefix_sum_of_rows(x_ptr, y_ptr, stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = rows[:, None] * stride + tl.arange(0, BLOCK)[None, :]
+    tl.store(y_ptr + at, tl.cumsum(tl.load(x_ptr + at), 1))
+
+
+@triton.jit
+def _linear(a, b, c, d):
+    return a * c, b * c + d
+
+
+@triton.jit
+def recurrence(a_ptr, b_ptr, y_ptr, stride, BLOCK: tl.constexpr):
+    """A linear recurrence, as in state space models."""
+    at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    _, y = tl.associative_scan((tl.load(a_ptr + at), tl.load(b_ptr + at)), 0, _linear)
+    tl.store(y_ptr + at, y)
+
+
+@triton.jit
 def sort_rows(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
     at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
     tl.store(y_ptr + at, tl.sort(tl.load(x_ptr + at)))

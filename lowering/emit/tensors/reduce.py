@@ -208,14 +208,30 @@ _WAVE: dict[type[Operation], str] = {
 }
 
 
+_NEUTRAL: dict[type[Operation], float] = {
+    arith.AddfOp: -0.0, arith.MulfOp: 1.0, arith.AddiOp: 0, arith.MuliOp: 1, arith.AndIOp: -1,
+    arith.OrIOp: 0, arith.XOrIOp: 0,
+}
+
+
 def wave_operation(op: FoldOp) -> int | None:
     """Number among `genisa.WAVE_OPERATIONS` of what combines two values, if it is one of them."""
+    name = _WAVE.get(_plain_operation(op))
+    return None if name is None else genisa.WAVE_OPERATIONS.index(name)
+
+
+def neutral_element(op: FoldOp) -> float | None:
+    """The value that leaves every other as it is when the two are combined, if it is known."""
+    return _NEUTRAL.get(_plain_operation(op))
+
+
+def _plain_operation(op: FoldOp) -> type[Operation]:
+    """The operation that combines two values; that of the region if it takes several."""
     block = op.combine.blocks[0]
     first, *rest = block.ops
     is_plain = len(rest) == 1 and set(first.operands) == set(block.args) and (
         rest[0].operands[0] is first.results[0])
-    name = _WAVE.get(type(first))
-    return None if name is None or not is_plain else genisa.WAVE_OPERATIONS.index(name)
+    return type(first) if is_plain else type(op)
 
 
 def _whole_subgroup(

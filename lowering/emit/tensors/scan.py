@@ -33,6 +33,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
     combined_sources,
     combiner,
     narrowed_results,
+    neutral_element,
     wave_operation,
 )
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
@@ -99,7 +100,7 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     sources = combined_sources(em, op)
     values = {c: [s.register(em, r) for s in sources] for r, c in enumerate(view.registers)}
     scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op),
-                _wave(op, sources))
+                _wave(op, sources), neutral_element(op))
     scanned = scan.run(values)
     for index, result in enumerate(op.res):
         column = [scanned[c][index] for c in view.registers]
@@ -124,6 +125,8 @@ class Scan:
     combine: Combine
     wave: int | None
     """Number of the operation among `genisa.WAVE_OPERATIONS`, if it is one of them."""
+    neutral: float | None
+    """The value of an empty prefix, if the operation has a known one."""
 
     def run(self, values: Totals) -> Totals:
         """The scanned values of all registers."""
@@ -203,7 +206,7 @@ class Scan:
         else:
             inclusive = self._inclusive(totals, range(first, first + count))
         previous, known = self._previous_lane(first, count)
-        before = {c: Before([shuffle_index(em, x, previous) for x in held], known)
+        before = {c: self._before([shuffle_index(em, x, previous) for x in held], known)
                   for c, held in inclusive.items()}
 
         def larger() -> dict[Coordinates, Values]:
@@ -302,10 +305,15 @@ class Scan:
         parts = [read.rows(row, some).scanned(self._nested) for row in range(0, cells.rows, some)]
         later = em.b.icmp_unsigned("!=", cells.own, I32(0))
         before, whole = dict[Coordinates, Before](), dict[Coordinates, Values]()
+
+        def unless_first(values: Values) -> Values:
+            return self._before(values, later).values
+
         for c, cell in cells.registers.items():
             part, at = divmod(cell, some << count)
             known = None if cell & (1 << count) - 1 else later
-            before[c] = Before(parts[part].before_own(at), known)
+            values = parts[part].before_own(at, unless_first if known else list)
+            before[c] = Before(values, known if self.neutral is None else None)
             if not ends and known is not None:
                 whole[self._block(c, first + count)] = parts[part].at(at + (1 << count) - 1)
         return before, lambda: whole
@@ -313,9 +321,17 @@ class Scan:
     def _nested(self, view: View, values: Totals) -> Totals:
         """Scan the rows of a tensor by the same operation; each subgroup has all of it."""
         bits = bits_along(view, 1)
-        return Scan(self.em, view, 1, bits, False, self.combine, self.wave).run(values)
+        return Scan(self.em, view, 1, bits, False, self.combine, self.wave,
+                    self.neutral).run(values)
 
     # -- what is before ------------------------------------------------------------------------
+
+    def _before(self, values: Values, known: ir.Value | None) -> Before:
+        """A prefix; certain if a neutral element stands for an empty one."""
+        if known is None or self.neutral is None:
+            return Before(values, known)
+        return Before([self.em.b.select(known, x, ir.Constant(x.type, self.neutral))
+                       for x in values], None)
 
     def _joined(self, outer: Before | None, inner: Before | None) -> Before | None:
         """Combine the prefix of a block in its level with those of lower levels."""

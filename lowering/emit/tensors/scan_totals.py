@@ -189,8 +189,8 @@ class Rows:
     lanes: tuple[int, ...]
     count: int
     values: Sequence[Values]
-    picked: dict[int, Values] = field(default_factory=dict)
-    """Values that `_picked` has selected."""
+    found: dict[tuple[int, Callable[[Values], Values]], Values] = field(default_factory=dict)
+    """Values of all lanes, one of which `before_own` selects."""
 
     def scanned(self, scan: Scanner) -> Rows:
         """Scan each row."""
@@ -207,16 +207,35 @@ class Rows:
         lane, value = divmod(cell, len(self.values))
         return self._moved(self.values[value], I32(lane))
 
-    def before_own(self, cell: int) -> Values:
-        """The values of the cell before `cell` plus the subgroup's own number."""
-        em, each = self.cells.em, len(self.values)
-        start = (cell - 1) % each
-        if start not in self.picked:
-            self.picked[start] = self._picked(start)
-        lane = self.cells.plus(self.cells.own, I32(cell - 1))
-        if each > 1:
-            lane = em.b.ashr(lane, I32(each.bit_length() - 1))
-        return self._moved(self.picked[start], lane)
+    def before_own(self, cell: int, kept: Callable[[Values], Values]) -> Values:
+        """The values of the cell before `cell` plus the subgroup's own number, after `kept`.
+
+        If a lane's value is needed for several cells, all are moved once by the own number.  Then
+        the lane of each cell is known.
+        """
+        step, start = divmod(cell - 1, len(self.values))
+        if (start, kept) not in self.found:
+            picked = self._picked(start)
+            if self._moves_all:
+                mine = self.cells.by_lane({bit: 1 << i for i, bit in enumerate(self.lanes)})
+                picked = self._moved(picked, self.cells.plus(mine, self._lane_of_own(start)))
+            self.found[start, kept] = kept(picked)
+        number = I32(step & (1 << len(self.lanes)) - 1)
+        if not self._moves_all:
+            number = self.cells.plus(self._lane_of_own(start), number)
+        return self._moved(self.found[start, kept], number)
+
+    @cached_property
+    def _moves_all(self) -> bool:
+        """True if `before_own` moves the values of all lanes at once."""
+        cells = set(self.cells.registers.values()) & set(range(self.count * self.cells.blocks))
+        starts = {(cell - 1) % len(self.values) for cell in cells}
+        return len(cells) > len(starts) and 1 << len(self.lanes) == self.cells.em.state.lanes
+
+    def _lane_of_own(self, start: int) -> ir.Value:
+        """The number of the lane with cell `start` plus the subgroup's own number."""
+        number, each = self.cells.plus(self.cells.own, I32(start)), len(self.values)
+        return number if each == 1 else self.cells.em.b.lshr(number, I32(each.bit_length() - 1))
 
     def _picked(self, start: int) -> Values:
         """The lane's value `(start + own) % each`."""

@@ -148,6 +148,25 @@ def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
     assert np.array_equal(np.moveaxis(out.cpu().numpy(), axis, 0), want)
 
 
+@triton.jit
+def sum_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    tl.store(out + at, tl.cumsum(tl.load(x + at), axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_nothing_is_added_to_the_first_elements_of_a_scan(axis, dtype):
+    """Minus zero and denormal numbers stay as they are, also where lanes and warps meet."""
+    x = torch.full((32, 128), -0.0, dtype=dtype)
+    x.diagonal().fill_(torch.finfo(dtype).smallest_normal / 2)
+    out = torch.empty_like(x, device="xpu")
+    sum_kernel[(1,)](x.to("xpu"), out, *x.shape, axis)
+    want, found = np.add.accumulate(x.numpy(), axis), out.cpu().numpy()
+    assert np.array_equal(found, want)
+    assert np.array_equal(np.signbit(found), np.signbit(want))
+
+
 def messages_of_scan(rows, columns, axis, **options):
     """Stores and loads of shared local memory, as vectors, in a scan of pairs."""
     source = ASTSource(scan_kernel, {"x": "*i32", "y": "*i32", "out": "*i32"},
