@@ -61,3 +61,10 @@ def test_masks_that_are_always_true_go_and_kernels_that_reduce_keep_theirs(kerne
     assert "xe.versions" not in made.asm["xegpu"]
     found = [r.partition(": ")[2] for r in made.metadata.remarks if "mask" in r]
     assert "".join(found) == remark
+
+
+def test_kernels_that_compute_much_for_each_access_have_one_version():
+    """Dropout draws a random number for each element; two versions would draw in both."""
+    kernel = loops.compiled("dropout", "bmg")
+    assert "xe.versions" not in kernel.asm["xegpu"]
+    assert not any("without masks" in remark for remark in kernel.metadata.remarks)
