@@ -88,7 +88,8 @@ def _row(value: SSAValue) -> LoadOp | None:
         op = op.operands[0].owner
     if not isinstance(op, LoadOp) or is_volatile(op) or base_of(op.ptr) is None:
         return None
-    return op if len(shape_of(op.result)) == 1 and all(map(is_cheap, op.operands)) else None
+    is_row = sum(length > 1 for length in shape_of(op.result)) <= 1
+    return op if is_row and all(map(is_cheap, op.operands)) else None
 
 
 def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
