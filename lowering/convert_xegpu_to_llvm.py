@@ -23,6 +23,7 @@ from triton_xe.hardware.register_file import (
     MOST_FOR_SMALL,
     MOST_WITH_ADDRESSES,
     SMALL,
+    may_fit_small,
     most_straight,
     register_file,
 )
@@ -105,8 +106,12 @@ def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None
 
 def _most_for_small(state: ModuleState) -> int:
     """Estimated registers that the small file has room for."""
-    straight = not (state.carried_bytes or state.dpas)
-    return most_straight(state.target) if straight else MOST_FOR_SMALL
+    return most_straight(state.target) if _is_straight(state) else MOST_FOR_SMALL
+
+
+def _is_straight(state: ModuleState) -> bool:
+    """True if there are neither loop-carried values nor products."""
+    return not (state.carried_bytes or state.dpas)
 
 
 def _counted(carried: int, kept: int, needed: int | None, built_for: int) -> str:
@@ -147,7 +152,9 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                        f"may spill; {REMEDY}")
     needed = _registers_needed(state, most)
     crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
-    registers = register_file(options.grf_mode, crowded, state.num_warps, device)
+    unsure = _is_straight(state) and may_fit_small(most(), device)
+    registers = register_file(
+        options.grf_mode, crowded, state.num_warps, device, unsure=unsure)
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
     if counts and not registers.automatic:
         full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]

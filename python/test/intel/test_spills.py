@@ -13,7 +13,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from benchmarks import ledger
+from benchmarks import ledger, loops
 from triton_xe.hardware.register_file import MOST_SPILLED
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
@@ -86,6 +86,17 @@ def norm(x, weight, o, M, N, xs0, xs1, os0, os1, BM: tl.constexpr, BN: tl.conste
     r = tl.rsqrt(tl.sum(v * v, 1) / N + 1e-5)
     tl.store(o + ms[:, None] * os0 + ns[None, :] * os1,
              (v * r[:, None] * w).to(o.dtype.element_ty), mask=inside)
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(
+    ("name", "registers"), [("rotary embedding", 128), ("softmax gradient", 256)])
+def test_intels_compiler_chooses_the_register_file_of_straight_code(
+    name: str, registers: int
+) -> None:
+    """Both need more than 112 registers by the estimate."""
+    facts = loops.native(name, "bmg").facts
+    assert (facts.grf_count, facts.spill_size) == (registers, 0)
 
 
 @pytest.mark.intel_compiler
