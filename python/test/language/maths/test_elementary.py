@@ -1,4 +1,4 @@
-"""erf, logarithms and cube roots against mpmath, over all exponents."""
+"""Functions of fp32 in plain arithmetic against mpmath, over all exponents."""
 
 import mpmath
 import numpy as np
@@ -11,15 +11,18 @@ import triton.language as tl
 from triton_xe.backend.libdevice import FUNCTIONS as LIBDEVICE
 from triton_xe.lowering.emit.maths.elementary import ELEMENTARY
 
-BOUNDS = {"erf": 1.2, "cbrt": 1.0, "log1p": 1.5, "log2": 1.2, "log10": 1.2}
+BOUNDS = {"erf": 1.2, "cbrt": 1.0, "log1p": 1.5, "log2": 1.2, "log10": 1.2, "tan": 3.0,
+          "lgamma": 3.0}
 """Units in the last place of the exact result."""
 FUNCTIONS = {
     "erf": (tl.erf, mpmath.erf),
     "cbrt": (LIBDEVICE["cbrt"], lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x))),
     "log1p": (LIBDEVICE["log1p"], mpmath.log1p), "log2": (tl.log2, lambda x: mpmath.log(x, 2)),
-    "log10": (LIBDEVICE["log10"], mpmath.log10),
+    "log10": (LIBDEVICE["log10"], mpmath.log10), "tan": (LIBDEVICE["tan"], mpmath.tan),
+    "lgamma": (LIBDEVICE["lgamma"], lambda x: mpmath.loggamma(x).real),
 }
-SIGNED = ("erf", "cbrt")
+SIGNED = ("erf", "cbrt", "tan")
+LARGEST = 3.4028235e38
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, 2.0**-149, 2.0**-126, 3.4028235e38]
 
 
@@ -55,11 +58,39 @@ def test_errors(name):
     numbers = samples(name in SIGNED)
     found, made = computed(name, numbers)
     assert f"@_Z{len(name)}{name}" not in made.asm["llir"], "there is no call of OpenCL's function"
-    mpmath.mp.prec = 80
+    mpmath.mp.prec = 250
     for x, y in zip(numbers, found, strict=True):
         exact = FUNCTIONS[name][1](mpmath.mpf(float(x)))
+        if exact > LARGEST:
+            assert y == np.inf
+            continue
         place = np.spacing(max(abs(np.float32(float(exact))), np.float32(2.0**-149)))
         assert abs(mpmath.mpf(float(y)) - exact) <= BOUNDS[name] * float(place), (name, x, y, exact)
+
+
+def test_tangents_next_to_multiples_of_a_quarter_turn():
+    """The nearest number of fp32 to such a multiple is 16367173 * 2^72."""
+    numbers = np.concatenate([[16367173 * 2.0**72], np.arange(1, 1024) * np.pi / 2])
+    numbers = numbers.astype(np.float32)
+    found, _ = computed("tan", numbers)
+    mpmath.mp.prec = 250
+    exact = [float(mpmath.tan(mpmath.mpf(float(x)))) for x in numbers]
+    assert np.all(np.abs(found - exact) <= BOUNDS["tan"] * np.spacing(np.abs(np.float32(exact))))
+
+
+def test_lgamma_of_negative_numbers():
+    """The error is that of the larger of lgamma(x), lgamma(-x) and 1."""
+    numbers = -samples(signed=False)
+    numbers = numbers[(numbers > -(2**22)) & (numbers != np.rint(numbers))][-2048:]
+    numbers[:8] = -np.exp2(np.arange(-140, -20, 15))
+    found, _ = computed("lgamma", numbers)
+    mpmath.mp.prec = 250
+    for x, y in zip(numbers, found, strict=True):
+        value = mpmath.mpf(float(x))
+        mirrored = mpmath.loggamma(-value).real
+        exact = mpmath.log(abs(mpmath.pi / (value * mpmath.sinpi(value)))) - mirrored
+        place = np.spacing(np.float32(max(abs(exact), abs(mirrored), 1)))
+        assert abs(mpmath.mpf(float(y)) - exact) <= BOUNDS["lgamma"] * float(place), (x, y, exact)
 
 
 @pytest.mark.parametrize("name", ELEMENTARY)
@@ -68,7 +99,10 @@ def test_special_numbers(name):
     found, _ = computed(name, numbers)
     with np.errstate(all="ignore"):
         wanted = {"erf": scipy.special.erf, "cbrt": np.cbrt, "log1p": np.log1p, "log2": np.log2,
-                  "log10": np.log10}[name](numbers)
+                  "log10": np.log10, "lgamma": scipy.special.gammaln,
+                  "tan": lambda x: np.tan(x.astype(np.float64))}[name](numbers)
+    if name == "lgamma":
+        wanted[numbers == -np.inf] = np.inf
     np.testing.assert_allclose(found, wanted, rtol=2e-7)
     np.testing.assert_array_equal(np.signbit(found)[:2], np.signbit(wanted)[:2])
     if name == "log2":
