@@ -18,8 +18,8 @@ from triton_xe.runtime import native, observers, torch_memory
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.native.arguments import format_of
 from triton_xe.runtime.simulator.host_device import HostDevice, Work
-from triton_xe.runtime.simulator.host_kernel import Part
-from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, What, choose
+from triton_xe.runtime.simulator.host_kernel import Part, What
+from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, choose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.tensors import tensors_of
 from triton_xe.runtime.simulator.sanitizer import findings

@@ -19,6 +19,14 @@ ENTRY = "xe_kernel"
 """Symbol of a kernel in its host module."""
 
 
+class What(Enum):
+    """Purpose of a launch: to run its programs, to check them, or to trace them."""
+
+    RUN = "run"
+    CHECK = "check"
+    TRACE = "trace"
+
+
 class Part(Enum):
     """Part of a kernel that is compiled."""
 

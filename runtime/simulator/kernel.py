@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,7 @@ from triton_xe.runtime import native, observers
 from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
-from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, What
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.jit import CHECKED, IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
 _NEVER = 1 << 62
 IN_STEP_AFTER = 20_000_000
 """Nanoseconds of run time of a kernel after which it pays to compile its in-step form."""
-
-
-class What(Enum):
-    """Purpose of a launch: to run its programs, to check them, or to trace them."""
-
-    RUN = "run"
-    CHECK = "check"
-    TRACE = "trace"
 
 
 class Choice(NamedTuple):

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from triton_xe.runtime.simulator.host_kernel import Part
-from triton_xe.runtime.simulator.kernel import What, choose
+from triton_xe.runtime.simulator.host_kernel import Part, What
+from triton_xe.runtime.simulator.kernel import choose
 
 ASKED = ("checks", "traces", "shuffles", "some", "prefers_whole")
 EVERY = [(own, dict(zip(ASKED, asked, strict=True)))

@@ -33,13 +33,13 @@ from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.pieces import once_per_shape
+from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import BIND, ELEMENTS, MISS, NOTE, ROOM
-from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
 

@@ -10,6 +10,7 @@ observable.  Short kernels are written once for each subgroup, others as loops
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from triton_xe.intrinsics import Effect, Family, find, opencl
 from triton_xe.llvm import Function, Instruction
@@ -40,32 +41,36 @@ _VECTOR = 64
 """Bytes of a host vector."""
 
 
-def shared_values(
-    function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
-) -> frozenset[str] | None:
-    """Values that are equal in all subgroups, if a kernel is written once for each; else None.
+@dataclass(frozen=True)
+class InStep:
+    """How a kernel runs in step: with code for each subgroup, or with loops over them."""
 
-    Without barriers it would gain nothing.
-    """
+    shared: frozenset[str] | None = None
+    """Values that are equal in all subgroups, if each has its own code; None for loops."""
+    meetings: set[str] = field(default_factory=set)
+    """Labels of host blocks after barriers, between which the loops are; widening adds them."""
+
+    @property
+    def in_loops(self) -> bool:
+        return self.shared is None
+
+
+def in_step(
+    function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
+) -> InStep | None:
+    """How a kernel runs in step; None if it cannot, or if it has no barriers and gains nothing."""
     own = _own_of_fit(function, functions, sub_groups)
     if own is None:
         return None
     instructions = list(function.instructions())
     written = [i for i in instructions if i.result is None or i.result in own]
     kept = [i for i in written if i.opcode == "phi"]
-    if (sub_groups * sum(_vectors(i, lanes) for i in written) > MOST
-            or sub_groups * sum(_vectors(i, lanes) for i in kept) > MOST_IN_LOOPS):
-        return None
-    return frozenset(i.result for i in instructions if i.result) - own
-
-
-def runs_in_loops(
-    function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
-) -> bool:
-    """True if a kernel runs in step as loops, whose bodies are code for one subgroup."""
-    vectors = sum(_vectors(i, lanes) for i in function.instructions())
+    if (sub_groups * sum(_vectors(i, lanes) for i in written) <= MOST
+            and sub_groups * sum(_vectors(i, lanes) for i in kept) <= MOST_IN_LOOPS):
+        return InStep(frozenset(i.result for i in instructions if i.result) - own)
+    vectors = sum(_vectors(i, lanes) for i in instructions)
     is_short = vectors <= min(MOST_OF_ONE, MOST_KEPT // (_VECTOR * sub_groups))
-    return is_short and _own_of_fit(function, functions, sub_groups) is not None
+    return InStep() if is_short else None
 
 
 def _own_of_fit(

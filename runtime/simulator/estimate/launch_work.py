@@ -12,13 +12,13 @@ import numpy as np
 from triton_xe.hardware.residency import groups_held
 from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
+from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, find_kernel, sizes
 from triton_xe.runtime.simulator.estimate.costs import issue_of
 from triton_xe.runtime.simulator.estimate.footprints import Surface, flat, footprints_of
 from triton_xe.runtime.simulator.estimate.numbers import Numbers
 from triton_xe.runtime.simulator.estimate.program import Program
 from triton_xe.runtime.simulator.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
-from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_places
 
 FEWEST, MOST = 16, 64
 """Work-groups that are walked with all their lanes; for others nearby only the first lane is."""
@@ -46,7 +46,7 @@ class TimedKernel:
         registers = registers or DEFAULT_REGISTERS
         function = find_kernel(source.module, source.name)
         lanes, group = sizes(source.module, function, source.target)
-        _, slm_bytes = slm_places(source.module)
+        slm_bytes = SharedMemory.of(source.module).nbytes
         subgroups = math.prod(group) // lanes
         resident = groups_held(source.target, subgroups, registers, slm_bytes)
         return cls(Program(function), subgroups, lanes, registers, slm_bytes, resident)

@@ -9,6 +9,8 @@ from triton_xe import llvm as ir
 from triton_xe.hardware.target import Target
 from triton_xe.llvm.parser import canonical, parse_module
 from triton_xe.runtime.once import once
+from triton_xe.runtime.simulator import pipeline
+from triton_xe.runtime.simulator.analysis import kernel_sizes
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.provenance import (
     NOWHERE,
@@ -22,7 +24,6 @@ from triton_xe.runtime.simulator.rewrites.inline_helpers import without_halves
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.widen import host
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class KernelModule:
 
     @property
     def function(self) -> ir.Function:
-        return host.find_kernel(self.module, self.name)
+        return kernel_sizes.find_kernel(self.module, self.name)
 
     @once
     def has_known_guards(self) -> bool:
@@ -66,16 +67,16 @@ class KernelModule:
 
     @once
     def argument_types(self) -> tuple[str, ...]:
-        return host.argument_types(self.function)
+        return kernel_sizes.argument_types(self.function)
 
     def check(self) -> None:
-        host.sizes(self.module, self.function, self.target)
-        host.check_slm(self.module, self.name, self.target)
+        kernel_sizes.sizes(self.module, self.function, self.target)
+        kernel_sizes.check_slm(self.module, self.name, self.target)
 
     def translated(
         self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
         in_step: bool = False, arguments: Sequence[int] = (),
     ) -> HostKernel:
-        return host.translate(
+        return pipeline.translate(
             self.module, self.name, self.target, part=part, sanitizer=sanitizer,
-            shuffled=shuffled, in_step=in_step, arguments=arguments)
+            shuffled=shuffled, runs_in_step=in_step, arguments=arguments)

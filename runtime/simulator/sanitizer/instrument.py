@@ -86,9 +86,9 @@ def guarded(
         pointer = Wide(w.wide(pointer), pointer.type)
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
-    if i in w.context.grouped:
+    if i in w.context.at_once.grouped:
         _check_together(w, i, position, t, mask, kind)
-    store = w.context.in_place.get(i)
+    store = w.context.at_once.in_place.get(i)
     if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
         fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
         return _moved(w, i, position, _moved_where(w, pointer, t, fine))
@@ -123,15 +123,15 @@ def _does(kind: int) -> dict[str, bool]:
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
     """True if a subgroup's copy of a loaded value matters; None if every subgroup's does."""
-    seen = _observers(w, i)
-    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == (1 << w.context.sub_groups) - 1:
+    seen, every = _observers(w, i), (1 << w.context.sizes.sub_groups) - 1
+    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == every:
         return None
     return w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
 
 
 def _observers(w: Widener, i: Instruction) -> int:
     """Bit mask of the subgroups whose copies of a loaded value matter."""
-    plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
+    plan, every = w.context.sanitizer, (1 << w.context.sizes.sub_groups) - 1
     assert plan is not None
     return plan.observers.get(w.function.name, {}).get(i.result or "", every)
 
@@ -213,9 +213,9 @@ def _check_together(
 ) -> None:
     """Check accesses of one operation by one call; valid ones are not checked again."""
     count = 1 if mask is None else mask.type.lanes
-    stores = w.context.in_place
+    stores = w.context.at_once.in_place
     flags = kind | Kind.WRITE if i in stores else kind
-    alike = [k for k in w.context.grouped[i] if _is_alike(w, i, k, position, kind)]
+    alike = [k for k in w.context.at_once.grouped[i] if _is_alike(w, i, k, position, kind)]
     if count == 1 and i not in stores and not kind & (Kind.ATOMIC | Kind.SLM):
         _check_scattered(w, alike, position, t, mask is not None, kind)
     pointers = {k: pointer for k in alike
@@ -289,7 +289,7 @@ def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
 
 def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kind: int) -> bool:
     """True if one call can check both, because arguments and reports are the same."""
-    stores, sites = w.context.in_place, [site(w, k)[2] for k in (i, other)]
+    stores, sites = w.context.at_once.in_place, [site(w, k)[2] for k in (i, other)]
     if i in stores and other in stores:
         sites = [site(w, stores[k])[2] for k in (i, other)]
     return (sites[0] == sites[1] and (i in stores) == (other in stores)

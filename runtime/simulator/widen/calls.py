@@ -125,7 +125,7 @@ def _constant(value: Callable[[Widener, int], int]) -> Rule:
 
 
 def _work_size(w: Widener, d: int) -> int:
-    return w.context.work_group[d] if d < 3 else 1
+    return w.context.sizes.work_group[d] if d < 3 else 1
 
 
 # --- memory builtins ------------------------------------------------------------------------------
@@ -185,9 +185,10 @@ def cycle_counter(w: Widener, i: Instruction) -> None:
 
 
 def barrier(w: Widener, i: Instruction) -> None:
-    """Suspend this subgroup; it resumes when all others have arrived (see `host.py`)."""
-    if w.context.meetings is not None:
-        w.context.meetings.add(w.meet())
+    """Suspend this subgroup; it resumes when all others have arrived (see `pipeline`)."""
+    steps = w.context.in_step
+    if steps is not None and steps.in_loops:
+        steps.meetings.add(w.meet())
         return
     suspend(w, i)
     after_barrier(w, i)
@@ -203,8 +204,6 @@ def host_type(w: Widener, t: Type, uniform: bool) -> Type:
 
 
 def function_call(w: Widener, i: Instruction, target: Function) -> None:
-    if target.name in w.context.barriers:
-        w.fail(f"{target.name} contains a barrier, which only a kernel may")
     shapes = w.context.shapes.arguments[target.name]
     arguments = [
         w.uniform(o) if shape is not None and shape.uniform else w.wide_of(o)
@@ -265,7 +264,7 @@ def _checked_atomic(
     plan = w.context.sanitizer
     assert plan is not None
     noted = plan.releases and atomic.swaps
-    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=w.context.takes_turns),
+    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=bool(w.context.turns)),
             lane_loop(target, w.lanes, PASSED))
     good = tried(w, i, atomic)
     passed, all_checked = (
@@ -287,7 +286,7 @@ _RULES: dict[Callable[..., object] | None, Rule] = {
     ids.get_local_id: _local_id,
     ids.get_local_size: _constant(_work_size),
     ids.get_sub_group_size: _constant(lambda w, _: w.lanes),
-    ids.get_num_sub_groups: _constant(lambda w, _: w.context.sub_groups),
+    ids.get_num_sub_groups: _constant(lambda w, _: w.context.sizes.sub_groups),
     ids.get_work_dim: _constant(lambda w, _: 3),
     time.perf_counter_ns: cycle_counter,
     block_1d.block_read: block_read_1d,

@@ -55,15 +55,19 @@ class FunctionWriter:
     def __init__(self, context: ModuleContext, function: Function) -> None:
         self.context = context
         self.function = function
-        self.takes_turns = function.is_kernel and context.takes_turns
-        self.is_coroutine = self.takes_turns or function.name in context.barriers
+        self.takes_turns = function.is_kernel and bool(context.turns)
+        self.is_coroutine = function.is_kernel and context.is_coroutine
         matrices = Matrices(operand_roles(function, context.target))
-        in_step = function.is_kernel and context.shared is not None
+        steps = context.in_step if function.is_kernel else None
+        self.runs_all = steps is not None and not steps.in_loops
+        """True if it has code for each subgroup."""
+        self.shared = (steps and steps.shared) or frozenset[str]()
+        """Values that are equal in all subgroups, if it has."""
         self.w = Widener(context, function, Arrays(), matrices, prepare_roles,
-                         *([constant(I32, 0)] if in_step else []))
+                         *([constant(I32, 0)] if self.runs_all else []))
         self.w.arrays = self._arrays()
-        if in_step:
-            self.w.shared = Shared(SharedImage(context.slm_bytes))
+        if self.runs_all:
+            self.w.shared = Shared(SharedImage(context.slm.nbytes))
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
         self.by_label = {b.label: b for b in function.blocks}
@@ -124,8 +128,8 @@ class FunctionWriter:
         entry = b.block
         arguments = b.block = Block("")
         self._parameters()
-        if self.function.is_kernel and self.context.shared is not None:
-            self.team += [w.beside(k) for k in range(1, self.context.sub_groups)]
+        if self.runs_all:
+            self.team += [w.beside(k) for k in range(1, self.context.sizes.sub_groups)]
         for other in self.team[1:]:
             other.values.update(w.values)
         for block in self.order:
@@ -201,7 +205,7 @@ class FunctionWriter:
             size = b.call("llvm.coro.size.i64", I64)
             frame = b.invoke(FRAME, CTX, SG, size)
             self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
-        offset = tiles_offset(context.slm_bytes)
+        offset = tiles_offset(context.slm.nbytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
         name(TILES, "getelementptr", SLM, constant(I64, offset))
         name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
@@ -309,7 +313,7 @@ class FunctionWriter:
         return self.team[:1] if self._is_shared(i) else self.team
 
     def _is_shared(self, i: Instruction) -> bool:
-        return len(self.team) > 1 and i.result in (self.context.shared or ())
+        return len(self.team) > 1 and i.result in self.shared
 
     def _share(self, i: Instruction) -> None:
         if self._is_shared(i):
@@ -384,7 +388,7 @@ class FunctionWriter:
         elif i.opcode == "unreachable":
             w.b.unreachable()
         elif i.opcode == "cold":
-            w.b.invoke(COLD, CTX, SG if self.context.meetings is None else constant(I32, 0))
+            w.b.invoke(COLD, CTX, SG if self.context.in_step is None else constant(I32, 0))
             self._return(i)
         else:
             w.fail(f"unknown instruction {i.opcode}")
@@ -393,8 +397,8 @@ class FunctionWriter:
         w = self.w
         if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
             self._stop_when_asked(i)
-        if i in self.context.waits:
-            turns.wait(w, self.context.waits[i])
+        if i in self.context.turns.waits:
+            turns.wait(w, self.context.turns.waits[i])
         operands = list(i.operands)
         if operands:
             value = w.value(operands[0])

@@ -222,7 +222,7 @@ def _brought(
 
 
 def _count(w: Widener, i: Instruction, address: Operand, result: Operand) -> None:
-    if w.context.takes_turns:
+    if w.context.turns:
         count_atomic(w.b, i, address, result)
 
 

@@ -19,9 +19,12 @@ from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
 from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
+from triton_xe.runtime.simulator.analysis.in_step import InStep
+from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, Sizes
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, Table, normalise
 from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared, Stored
@@ -58,57 +61,68 @@ ARGS, SLM, TILES, ERROR, SITES_AT = (
 """Values that the entry of a host function defines."""
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Points where a program yields to others; true if programs are interleaved.
+
+    See `analysis.waits`.
+    """
+
+    anywhere: bool = False
+    """True if subgroups may yield before every access, in shuffled order."""
+    waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
+    """Back edges of loops that wait for other programs, with the access that polls."""
+    takes: frozenset[Instruction] = frozenset()
+    """Atomics that take items of a queue."""
+    after_waits: frozenset[Instruction] = frozenset()
+    """Instructions after waits; a program does not yield there if its turn is a long one."""
+
+    def __bool__(self) -> bool:
+        return self.anywhere or bool(self.waits or self.takes)
+
+
+@dataclass(frozen=True)
+class CheckedAtOnce:
+    """Accesses that share a check."""
+
+    grouped: Groups
+    """First access of a tensor operation -> its accesses; see `rewrites.grouped_accesses`."""
+    in_place: Mapping[Instruction, Instruction]
+    """Loads -> stores to the same elements."""
+
+
 @dataclass
 class ModuleContext:
     """Common data of the functions of one host module."""
 
     module: ir.Module
     target: Target
-    lanes: int
+    sizes: Sizes
     shapes: ShapeAnalysis
+    slm: SharedMemory
+    sanitizer: Instrumentation | None
+    """Plan of the checks or the trace; None without them."""
+    turns: Turns
+    at_once: CheckedAtOnce
+    in_step: InStep | None
+    """How the subgroups of a program run in one function; None if each runs on its own."""
+    has_barrier: bool
+    """True if the kernel suspends its subgroups at barriers."""
     definitions: dict[str, Function] = field(default_factory=dict)
     """Host functions that are not in the kernel's module, by name."""
     locations: dict[int, str] = field(default_factory=dict)
     """Line of the LLVM module -> source location, of instructions that may trap."""
-    slm_offsets: dict[str, int] = field(default_factory=dict)
-    slm_bytes: int = 0
-    sub_groups: int = 1
-    work_group: tuple[int, int, int] = (1, 1, 1)
-    sanitizer: Instrumentation | None = None
-    """Plan of the checks or the trace; None without them."""
-    barriers: set[str] = field(default_factory=set)
-    """Functions that contain a barrier, directly or through a call."""
-    waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
-    """Back edges of the kernel's loops that wait for other programs; see `analysis.waits`."""
-    takes: frozenset[Instruction] = frozenset()
-    """Atomics before which a program yields to others; see `analysis.waits`."""
-    after_waits: frozenset[Instruction] = frozenset()
-    """Instructions before which a program yields, too, unless its turn is a long one."""
-    shuffled: bool = False
-    """True if subgroups may yield to others anywhere."""
-    in_place: dict[Instruction, Instruction] = field(default_factory=dict)
-    """Checked loads -> stores to the same elements that are checked with them."""
-    grouped: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
-    """First access of a tensor operation -> its accesses, which are checked at once.
-
-    See `rewrites.grouped_accesses`.
-    """
-    shared: frozenset[str] | None = None
-    """For a kernel that runs in step: its values that are equal in all subgroups."""
-
-    meetings: set[str] | None = None
-    """For a kernel that runs as loops over subgroups: labels of host blocks after barriers."""
 
     @property
-    def takes_turns(self) -> bool:
-        """True if programs are interleaved."""
-        return self.shuffled or bool(self.waits or self.takes)
+    def is_coroutine(self) -> bool:
+        """True if subgroups suspend, at barriers or for other programs."""
+        return self.has_barrier or bool(self.turns)
 
     def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
         """Shapes of values, of one subgroup if its number is known."""
         if sub_group is None:
             return self.shapes
-        return ShapeAnalysis(self.module, self.lanes, sub_group)
+        return ShapeAnalysis(self.module, self.sizes.lanes, sub_group)
 
     def find(self, callee: str) -> Function | None:
         return self.module.functions.get(callee)
@@ -126,7 +140,7 @@ class Widener:
     ) -> None:
         self.context = context
         self.function = function
-        self.lanes = context.lanes
+        self.lanes = context.sizes.lanes
         self.sg = sg
         """Number of the subgroup."""
         self.shapes = context.shapes_of(sg.integer_value())
@@ -256,7 +270,7 @@ class Widener:
         if variable is None:
             self.fail(f"unknown global {operand.text}")
         if variable.space == 3:
-            offset = self.context.slm_offsets[operand.text]
+            offset = self.context.slm.offsets[operand.text]
             pointer = self.at(SLM, offset)
             if self.shared is not None:
                 self.shared.offsets[pointer.text] = offset

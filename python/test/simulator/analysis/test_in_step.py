@@ -16,7 +16,6 @@ from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime import torch_memory
 from triton_xe.runtime.simulator import kernel as simulated
 from triton_xe.runtime.simulator.analysis import in_step
-from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
 
 Text = Callable[..., str]
 P, S = "ptr addrspace(1)", "ptr addrspace(3)"
@@ -357,14 +356,13 @@ def test_which_kernels_can_run_in_step(
 ) -> None:
     module = parse_module(kernel(f"{P} %a", body, warps=4))
     (function,) = module.kernels()
-    found = shared_values(function, module.functions, 4, 16)
-    if form == "loops":
-        assert found is None
-        assert runs_in_loops(function, module.functions, 4, 16) == is_fit
-        assert not runs_in_loops(function, module.functions, 1 << 20, 16)
-        return
+    found = in_step.in_step(function, module.functions, 4, 16)
     assert (found is not None) == is_fit
     if found is not None:
-        assert "%lane" in found
-        assert found.isdisjoint({"%sg", "%at"})
-    assert shared_values(function, module.functions, 1, 16) is None
+        assert found.in_loops == (form == "loops")
+        if found.shared is not None:
+            assert "%lane" in found.shared
+            assert found.shared.isdisjoint({"%sg", "%at"})
+    if form == "loops":
+        assert in_step.in_step(function, module.functions, 1 << 20, 16) is None
+    assert in_step.in_step(function, module.functions, 1, 16) is None

@@ -13,8 +13,8 @@ from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.pieces import once_per_shape
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
+from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen.host import translate
 
 P, S = "ptr addrspace(1)", "ptr addrspace(3)"
 SHARED = "@shared = internal addrspace(3) global [64 x float] undef"

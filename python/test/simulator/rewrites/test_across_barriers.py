@@ -9,8 +9,8 @@ import numpy as np
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.host_kernel import HostKernel
+from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.widen.host import translate
 
 P = "ptr addrspace(1)"
 SHARED = "@shared = internal addrspace(3) global [32 x i32] undef"

@@ -15,10 +15,10 @@ from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.sanitizer import instrument, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Word
-from triton_xe.runtime.simulator.widen.host import translate
 
 
 def test_memory_of_a_launch_is_zeros_again_for_the_next() -> None:

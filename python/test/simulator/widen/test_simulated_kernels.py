@@ -15,10 +15,11 @@ from triton_xe import hardware, intrinsics
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.widen import accesses, function, host
+from triton_xe.runtime.simulator.widen import accesses, function
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -491,7 +492,7 @@ def test_a_long_block_is_cut_and_computes_the_same(run: Run, kernel: Text, barri
     for k in range(steps):
         expected = (expected ^ (2 * k + 1) if k % 2 else expected * (2 * k + 1)).astype(np.uint32)
     assert out.tolist() == expected.tolist()
-    made = host.translate(parse_module(text), "k", target("bmg")).text
+    made = pipeline.translate(parse_module(text), "k", target("bmg")).text
     longest = max(len(part.splitlines()) for part in re.split(r"^\S+:$", made, flags=re.MULTILINE))
     assert longest < 1.1 * function.LONG_BLOCK
 

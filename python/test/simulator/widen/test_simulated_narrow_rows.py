@@ -11,8 +11,8 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen import host
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -63,7 +63,7 @@ def test_rows_are_accessed_whole(
     if masked and elements == 1:
         t, name = f"<1 x {t}>", f"v1{name}"
     text = rows_kernel(kernel, t, name, elements, masked)
-    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    native = pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
     assert "gather" not in native
     assert "scatter" not in native
     a = np.arange(1, 1 + 16 * elements * 3, dtype=dtype)
@@ -109,7 +109,7 @@ end:
   %q = getelementptr float, {P} %b, i32 %out
   store <4 x float> %total, {P} %q"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
-    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    native = pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
     loop = native[native.index("phi <64 x float>"):]
     loop = loop[: loop.index("br i1")]
     for mask in re.findall(r"shufflevector <64 x float>.* <(i32 [^>]*)>", loop):
@@ -132,7 +132,7 @@ def test_elements_of_lanes_anywhere_are_accessed_by_one_call(kernel: Text, run: 
   %x = load <2 x float>, {P} %p
   store <2 x float> %x, {P} %q"""
     text = kernel(f"{P} %places, {P} %a, {P} %b", body)
-    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    native = pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
     calls = re.findall(r"call \S+ (?:x float> )?@xe\.(\w+_parts\.f32\.2\.16)\(", native)
     assert sorted(calls) == ["load_parts.f32.2.16", "store_parts.f32.2.16"]
     places = np.random.default_rng(3).permutation(16).astype(np.int32) * 3

@@ -11,10 +11,11 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen import ahead, host
+from triton_xe.runtime.simulator.widen import ahead
 from triton_xe.runtime.simulator.widen.elementwise import shuffle_orders
 
 Run = Callable[..., None]
@@ -224,7 +225,7 @@ def test_what_is_made_again_behind_a_barrier_is_the_same(run: Run, kernel: Text)
 
 
 def host_text(text: str) -> str:
-    return host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    return pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
 
 
 def test_a_barrier_keeps_no_vector_that_a_number_makes_again(kernel: Text) -> None:

@@ -14,8 +14,8 @@ from triton_xe.hardware.target import target
 from triton_xe.intrinsics.definitions import conversions, subgroup
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen.host import translate
 
 Run = Callable[..., None]
 Text = Callable[..., str]
