@@ -167,11 +167,14 @@ def dpas(
     shape = _Shape(together, units, columns, accumulator)
     held = _units_in_registers(host, group, shape)
     multiply_add = _fused_product if kind == "f32" else _pair_products(host, columns)
+    spread = Routine(f"{name}.spread", shape.row, (("from", PTR), ("offset", I64)))
     if together == rows:
-        return [_Accumulate(
-            Writer(group.routine(name), WIDE), group, shape, held, multiply_add).write()]
+        whole = Writer(group.routine(name), WIDE)
+        return [_spread(spread, shape),
+                _Accumulate(whole, group, shape, held, multiply_add, spread).write()]
     part = Writer(group.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
-    return [_Accumulate(part, group, shape, held, multiply_add).write(),
+    return [_spread(spread, shape),
+            _Accumulate(part, group, shape, held, multiply_add, spread).write(),
             _in_parts(name, group, shape, rows)]
 
 
@@ -189,6 +192,17 @@ def _units_in_registers(host: HostCpu, group: _Group, shape: _Shape) -> int:
     fitting = (host.vector_registers // per_row - others) // b
     return max((k for k in range(1, shape.unrolled + 1)
                 if shape.unrolled % k == 0 and k <= fitting), default=1)
+
+
+def _spread(routine: Routine, shape: _Shape) -> Function:
+    """Write a function, to be inlined, that broadcasts one element of A.
+
+    A call is a third of the text of its instructions, of which a module has up to 512.
+    """
+    w = Writer(routine, "nounwind alwaysinline", internal=True)
+    x = w.load(shape.scalar, w["from"] + w["offset"], align=4)
+    w.ret(w.spread(x, shape.n))
+    return w.function
 
 
 def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
@@ -315,10 +329,11 @@ class _Accumulate:
     """
 
     def __init__(
-        self, w: Writer, group: _Group, shape: _Shape, held: int, multiply_add: _MultiplyAdd
+        self, w: Writer, group: _Group, shape: _Shape, held: int, multiply_add: _MultiplyAdd,
+        spread: Routine,
     ) -> None:
         self.w, self.group, self.s, self.multiply_add = w, group, shape, multiply_add
-        self.held = held
+        self.held, self.spread = held, spread
         self.sums: dict[_Accumulator, Value] = {}
         if group.ahead:
             self.ahead = w["start"].pointer()
@@ -361,8 +376,7 @@ class _Accumulate:
                 for tile, row in some:
                     at = name, _ = self._a(step, tile, row), row
                     if at not in spread:
-                        x = w.load(s.scalar, w[name] + (row * s.units + k) * 4, align=4)
-                        spread[at] = w.spread(x, s.n)
+                        spread[at] = w.call(self.spread, w[name], (row * s.units + k) * 4)
                     total = self._load(tile, row) if begins and k == 0 else self.sums[tile, row]
                     total = self.multiply_add(spread[at], b[group.b(step, tile), k], total)
                     self.sums[tile, row] = total
