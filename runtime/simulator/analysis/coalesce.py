@@ -7,7 +7,7 @@ other's definition (SSA liveness, solved backwards over the blocks).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
@@ -59,6 +59,14 @@ def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]
                 yield i.result, operand.local
 
 
+def _steps(block: Block, candidates: set[str]) -> Iterator[tuple[str | None, set[str]]]:
+    """Result and used candidates of each instruction that has any, from the last one on."""
+    for i in reversed(block.instructions[len(block.phis) :]):
+        used = candidates.intersection(i.locals())
+        if used or i.result in candidates:
+            yield i.result, used
+
+
 def _clashes(function: Function, candidates: set[str]) -> dict[str, set[str]]:
     """Values that are live where each value is written; a phi is written by each branch."""
     found: dict[str, set[str]] = {name: set() for name in candidates}
@@ -82,14 +90,16 @@ def _clashes(function: Function, candidates: set[str]) -> dict[str, set[str]]:
             live = live.union(*(incoming(p, block) for p in phis))
         return live
 
+    backwards = {b.label: list(_steps(b, candidates)) for b in function.blocks}
+
     def live_before(block: Block, note: bool) -> set[str]:
         """Values live after the phis of a block; with `note`, record the clashes in it."""
         live = live_out(block)
-        for i in reversed(block.instructions[len(block.phis) :]):
+        for result, used in backwards[block.label]:
             if note:
-                write(i.result, live)
-            live.discard(i.result or "")
-            live.update(candidates.intersection(i.locals()))
+                write(result, live)
+            live.discard(result or "")
+            live |= used
         return live
 
     changed = True

@@ -230,17 +230,19 @@ def selected(values: Sequence[Moved], indices: Sequence[int], t: Type) -> Moved:
     sources: list[Operand] = []
     rows, end = [], 0
     for v in (cut(v, size) for v in values):
-        rows.append(np.where(v.places < 0, -1, v.places + end).reshape(v.type.lanes, v.pieces, -1))
+        moved = np.where(v.places < 0, -1, v.places + end) if end else v.places
+        rows.append(moved.reshape(v.type.lanes, v.pieces, -1))
         sources += v.sources
         end += sum(map(v.held, v.sources))
-    every = np.concatenate(rows)
-    found = every[list(indices)]
-    found[np.array(indices) < 0] = -1
+    found = np.concatenate(rows)[list(indices)]
+    found[[k < 0 for k in indices]] = -1
     return used(Moved(tuple(sources), found.reshape(-1, found.shape[-1]), size, t))
 
 
 def used(value: Moved) -> Moved:
     """The value without unused and duplicate sources."""
+    if len(value.sources) == 1 and (value.places >= 0).any():
+        return value
     kept: dict[Operand, int] = {}
     places, start, end = np.full_like(value.places, -1), 0, 0
     for x in value.sources:
