@@ -28,7 +28,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ALIGNMENT = 64
 """Bytes: a step of the kind `address` is the remainder of an address by this number."""
@@ -162,7 +162,7 @@ def _is_sound(step: Step, number: int) -> bool:
 def _range(
     step: Step, ranges: Sequence[Range], arguments: Sequence[int], grid: Sequence[int]
 ) -> Range:
-    op, a, b, bits = step
+    op, a, b, _ = step
     if op in _INPUTS:
         return _input(step, arguments, grid)
     left = ranges[a]
@@ -170,13 +170,7 @@ def _range(
         return _exact(int(left.low >= ranges[b].high))
     if op == "multiple":
         return _exact(int(left.zeros >= b))
-    if op == "rest":
-        return _rest(left, b)
-    right = ranges[b]
-    found = (Range(*_ENDS[op](left, right), min(left.zeros, right.zeros)) if op in _ENDS
-             else _ARITHMETIC[op](left, right))
-    if found.low < -1 << bits - 1 or found.high >= 1 << bits - 1:
-        raise _Unsafe
+    found = _rest(left, b) if op == "rest" else _computed(step, left, ranges[b])
     return _exact(found.low) if found.low == found.high else found
 
 
@@ -200,33 +194,25 @@ def _exact(value: int) -> Range:
 
 
 def _rest(left: Range, power: int) -> Range:
+    zeros, size = min(left.zeros, power), 1 << power
     if left.low >> power == left.high >> power:
-        low, high = (x % (1 << power) for x in left[:2])
-        return _exact(low) if low == high else Range(low, high, min(left.zeros, power))
-    if left.zeros >= power:
-        return _exact(0)
-    return Range(0, (1 << power) - (1 << left.zeros), left.zeros)
+        return Range(left.low % size, left.high % size, zeros)
+    return Range(0, size - (1 << zeros), zeros)
 
 
-def _multiply(x: Range, y: Range) -> Range:
-    ends = [p * q for p in x[:2] for q in y[:2]]
-    return Range(min(ends), max(ends), min(x.zeros + y.zeros, MANY_ZEROS))
-
-
-def _divide(x: Range, y: Range) -> Range:
-    if y.low < 1:
+def _computed(step: Step, x: Range, y: Range) -> Range:
+    op, end = step.op, 1 << step.bits - 1
+    if op in ("divide", "remainder") and y.low < 1:
         raise _Unsafe
-    ends = [_cut(p, q) for p in x[:2] for q in y[:2]]
-    return Range(min(ends), max(ends), 0)
-
-
-def _cut(x: int, y: int) -> int:
-    return x // y if x >= 0 else -(-x // y)
+    zeros = {"multiply": min(x.zeros + y.zeros, MANY_ZEROS), "divide": 0, "span": 0}
+    found = _remainder(x, y) if op == "remainder" else Range(
+        *ENDS[op](x, y), zeros.get(op, min(x.zeros, y.zeros)))
+    if found.low < -end or found.high >= end:
+        raise _Unsafe
+    return found
 
 
 def _remainder(x: Range, y: Range) -> Range:
-    if y.low < 1:
-        raise _Unsafe
     if x.low == x.high and y.low == y.high:
         return _exact(x.low - _cut(x.low, y.low) * y.low)
     if -y.low < x.low and x.high < y.low:
@@ -236,15 +222,26 @@ def _remainder(x: Range, y: Range) -> Range:
     return Range(max(min(x.low, 0), -most), min(max(x.high, 0), most), zeros)
 
 
-_ENDS: dict[str, Callable[[Range, Range], tuple[int, int]]] = {
-    "add": lambda x, y: (x.low + y.low, x.high + y.high),
-    "subtract": lambda x, y: (x.low - y.high, x.high - y.low),
-    "minimum": lambda x, y: (min(x.low, y.low), min(x.high, y.high)),
-    "maximum": lambda x, y: (max(x.low, y.low), max(x.high, y.high)),
-    "either": lambda x, y: (min(x.low, y.low), max(x.high, y.high)),
+def _cut(x: int, y: int) -> int:
+    """The quotient by a positive number, cut towards zero."""
+    return x // y if x >= 0 else -(-x // y)
+
+
+def corners(compute: Callable[[int, int], int], x: Any, y: Any) -> Ends:
+    """Ends of what is monotonic in both operands."""
+    ends = [compute(p, q) for p in x[:2] for q in y[:2]]
+    return min(ends), max(ends)
+
+
+Ends = tuple[int, int]
+ENDS: dict[str, Callable[[Any, Any], Ends]] = {
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "subtract": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "multiply": lambda x, y: corners(int.__mul__, x, y),
+    "divide": lambda x, y: corners(_cut, x, y),
+    "minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "either": lambda x, y: (min(x[0], y[0]), max(x[1], y[1])),
+    "span": lambda x, y: (x[0], max(x[1], y[1] - 1)),
 }
-"""Ends of results that are multiples of what divides both operands."""
-_ARITHMETIC: dict[str, Callable[[Range, Range], Range]] = {
-    "multiply": _multiply, "divide": _divide, "remainder": _remainder,
-    "span": lambda x, y: Range(x.low, max(x.high, y.high - 1), 0),
-}
+"""Least and greatest result in integers of mathematics, from those of the operands."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +31,6 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.lowering.facts.fact import (
     Fact,
     Range,
-    fitting,
     full,
     join,
     power_of_two_divisor,
@@ -38,7 +38,7 @@ from triton_xe.lowering.facts.fact import (
     signed,
     unknown,
 )
-from triton_xe.lowering.facts.rules import RULES, Result, exact_range
+from triton_xe.lowering.facts.rules import RULES, Result
 from triton_xe.lowering.facts.values import (
     bits_of,
     carried,
@@ -98,9 +98,7 @@ class Facts:
         """True if a sum, difference, product or left shift may not have room in its bits."""
         (value,) = op.results
         result = Result(op, value, self.ideal)
-        exact = exact_range(op, result.bits, *map(self.of, op.operands))
-        has_room = exact is not None and fitting(exact, result.bits) == exact
-        return not result.bits or (not has_room and result.wraps)
+        return not result.bits or result.ranged(*map(self.of, op.operands))[1]
 
     def solve(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         """Solve values at once; returns those that had no facts, each after its sources."""
@@ -231,10 +229,7 @@ def _constant(value: SSAValue, op: arith.ConstantOp) -> Fact:
 def _joined(value: SSAValue, given: Sequence[Fact]) -> Fact:
     if not given:
         return unknown(bits_of(value), len(shape_of(value)))
-    fact = given[0]
-    for other in given[1:]:
-        fact = join(fact, other, pointee_bytes_or_1(value))
-    return fact
+    return reduce(partial(join, unit=pointee_bytes_or_1(value)), given)
 
 
 def _block_argument(node: _Node, given: Sequence[Fact]) -> Fact:
@@ -246,15 +241,10 @@ def _block_argument(node: _Node, given: Sequence[Fact]) -> Fact:
     if isinstance(parent, FuncOp):
         return fact._replace(divisibility=(power_of_two_divisor(declared_multiple(value)),))
     if isinstance(parent, scf.ForOp) and not value.index and len(given) == 3:
-        return _counter(fact, given)
+        low, high, step = given  # `scf.for` ends before its counter could wrap
+        return fact._replace(low=low.low, high=max(high.high - 1, low.low),
+                             divisibility=(min(low.divisibility[0], step.divisibility[0]),))
     return fact
-
-
-def _counter(fact: Fact, given: Sequence[Fact]) -> Fact:
-    """low, low + step, ... below high: `scf.for` ends before its counter could wrap."""
-    low, high, step = given
-    fact = fact._replace(divisibility=(min(low.divisibility[0], step.divisibility[0]),))
-    return fact._replace(low=low.low, high=max(high.high - 1, low.low))
 
 
 def _weakened(node: _Node, old: Fact, new: Fact, changes: int) -> Fact:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import repeat
 from typing import NamedTuple
 
 BIG = 1 << 30
@@ -67,17 +68,13 @@ class Fact(NamedTuple):
                 for whole, divides, run in zip(
                     self.contiguity, self.divisibility, runs, strict=True)]
 
-    def cut(self, runs: Iterable[int]) -> Fact:
-        """This fact with runs of at most so many elements along each dimension."""
-        kept = tuple(map(min, self.contiguity, runs))
-        return Fact(self.low, self.high, kept, self.constancy, tuple(self.firsts(kept)))
-
     def aligned(self, bits: int) -> Fact:
         """This fact with runs that begin at multiples of their length.
 
         Such a run of numbers of so many bits never wraps around.
         """
-        return self.cut(min(x, 1 << bits - 1) for x in self.divisibility)
+        runs = tuple(map(min, self.contiguity, self.divisibility, repeat(1 << bits - 1)))
+        return self._replace(contiguity=runs, divisibility=tuple(self.firsts(runs)))
 
 
 @cache

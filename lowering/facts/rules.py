@@ -8,12 +8,12 @@ numbers.  Rules take and return `Fact`s; `RULES` has them by the class of the op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowFlag
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.conditions import ENDS, corners
 from triton_xe.dialects.arith_ext import (
     CmpiOp,
     ExtSIOp,
@@ -57,6 +57,9 @@ from triton_xe.lowering.facts.values import (
 
 Rule = Callable[["Result", Sequence[Fact]], Fact]
 RULES: dict[type[Operation], Rule] = {}
+_EXACT: dict[type[Operation], str] = {
+    arith.AddiOp: "add", arith.SubiOp: "subtract", arith.MuliOp: "multiply",
+}
 
 
 class Result:
@@ -82,9 +85,13 @@ class Result:
                     and IntegerOverflowFlag.NSW in flags.data)
 
     def ranged(self, a: Fact, b: Fact) -> tuple[Range, bool]:
-        """The range of a sum or product, and True if it may wrap around."""
-        exact = exact_range(self.op, self.bits, a, b)
-        assert exact is not None
+        """The range of a sum, product or left shift, and True if it may wrap around."""
+        if type(self.op) is not arith.ShLIOp:
+            exact = ENDS[_EXACT[type(self.op)]](a, b)
+        elif _shift_amounts(self.bits, b):
+            exact = corners(int.__lshift__, a, b)
+        else:
+            return full(self.bits), True
         found = fitting(exact, self.bits)
         if found == exact or self.wraps:
             return found, found != exact
@@ -204,19 +211,6 @@ def _truncated(to: Result, given: Sequence[Fact]) -> Fact:
 # -- sums and products -----------------------------------------------------------------------------
 
 
-def exact_range(op: Operation, bits: int, a: Fact, b: Fact) -> Range | None:
-    """The range of a sum, difference, product or left shift in integers of mathematics."""
-    kind = type(op)
-    if kind is arith.AddiOp:
-        return a.low + b.low, a.high + b.high
-    if kind is arith.SubiOp:
-        return a.low - b.high, a.high - b.low
-    if kind is arith.MuliOp:
-        return _corners(int.__mul__, a.range, b.range)
-    amounts = _shift_amounts(bits, b) if kind is arith.ShLIOp else None
-    return amounts and _corners(int.__lshift__, a.range, amounts)
-
-
 def _runs(a: Fact, b: Fact) -> list[int]:
     """Runs of a sum's exact elements: those of one side where the other is constant."""
     return list(map(max, map(min, a.contiguity, b.constancy), map(min, a.constancy, b.contiguity)))
@@ -273,11 +267,6 @@ def _multiplied(to: Result, given: Sequence[Fact]) -> Fact:
         divisibility=[min(a.every(d) * b.every(d), BIG) for d in range(to.rank)])
 
 
-def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
-    ends = [compute(x, y) for x, y in product(a, b)]
-    return min(ends), max(ends)
-
-
 # -- shifts ----------------------------------------------------------------------------------------
 
 
@@ -309,7 +298,7 @@ def _shifted_right(to: Result, given: Sequence[Fact]) -> Fact:
     if amounts is None:
         return to.fact(constancy=constancy)
     is_signed = isinstance(to.op, arith.ShRSIOp) or a.low >= 0
-    found = _corners(int.__rshift__, a.range, amounts) if is_signed else None
+    found = corners(int.__rshift__, a, amounts) if is_signed else None
     if not is_signed and amounts[0] > 0:
         found = 0, (1 << to.bits - amounts[0]) - 1
     if amounts[0] == amounts[1]:
@@ -359,14 +348,9 @@ def _quotients(to: Result, a: Range, b: Range) -> Range | None:
             return 0, a[1]
         return (0, ((1 << to.bits) - 1) // b[0]) if b[0] > 1 else None
     if b[0] > 0:
-        return _corners(_cut, a, b)
+        return ENDS["divide"](a, b)
     most = max(abs(a[0]), abs(a[1]))
     return (0 if a[0] >= 0 and b[0] >= 0 else -most), most
-
-
-def _cut(x: int, y: int) -> int:
-    """The quotient by a positive number, cut towards zero."""
-    return x // y if x >= 0 else -(-x // y)
 
 
 @rule(arith.RemSIOp, arith.RemUIOp)
@@ -422,12 +406,11 @@ def _bits(to: Result, given: Sequence[Fact]) -> Fact:
 def _extreme(to: Result, given: Sequence[Fact]) -> Fact:
     """the larger or the smaller one of x and y"""
     a, b = given
-    pick = max if isinstance(to.op, arith.MaxSIOp | arith.MaxUIOp) else min
-    found = pick(a.low, b.low), pick(a.high, b.high)
+    which = "maximum" if isinstance(to.op, arith.MaxSIOp | arith.MaxUIOp) else "minimum"
     if isinstance(to.op, arith.MaxUIOp | arith.MinUIOp) and min(a.low, b.low) < 0:
-        found = min(a.low, b.low), max(a.high, b.high)
+        which = "either"
     return to.fact(
-        found, constancy=list(map(min, a.constancy, b.constancy)),
+        ENDS[which](a, b), constancy=list(map(min, a.constancy, b.constancy)),
         divisibility=[min(a.every(d), b.every(d)) for d in range(to.rank)])
 
 
@@ -440,7 +423,7 @@ def _selected(to: Result, given: Sequence[Fact]) -> Fact:
     runs = [min(same[d], a.contiguity[d], b.contiguity[d]) for d in range(to.rank)]
     unit = pointee_bytes_or_1(to.op.results[0])
     return to.fact(
-        (min(a.low, b.low), max(a.high, b.high)), contiguity=runs,
+        ENDS["either"](a, b), contiguity=runs,
         constancy=list(map(min, same, a.constancy, b.constancy)),
         divisibility=list(map(min, a.firsts(runs, unit), b.firsts(runs, unit))))
 

@@ -127,10 +127,7 @@ def dimension_map(op: Reshape) -> tuple[int | None, ...]:
 
 def pointee_bits(value: SSAValue) -> int:
     """Bits of what a pointer, or each pointer of a tensor, points to (pointers have 64)."""
-    kind = value.type
-    if isinstance(kind, TensorType):
-        kind = kind.element_type
-    pointee = kind.pointee  # type: ignore[attr-defined]
+    pointee = element_of(value).pointee  # type: ignore[attr-defined]
     if isinstance(pointee, IntegerType):
         return pointee.width.data
     if pointee.name.startswith("f8"):

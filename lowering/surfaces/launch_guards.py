@@ -110,8 +110,8 @@ class _Steps:
             amount, bits = self.poly(guard.amount), _log2(guard.bound)
             self.table.require("multiple", amount, bits, what=guard.what)
         else:
-            sides = self.sides(guard.amount, guard.bound)
-            self.table.require("at_least", *sides, what=guard.what)
+            added, taken = (guard.amount - guard.bound).terms_by_sign()
+            self.table.require("at_least", self._sum(added), self._sum(taken), what=guard.what)
 
     def base(self, pointer: SSAValue) -> int:
         """Step with an address modulo `ALIGNMENT`.
@@ -136,11 +136,6 @@ class _Steps:
             elif factor % block_2d.BASE_ALIGNMENT:
                 raise Unknown("the host does not know where blocks are")
         return total
-
-    def sides(self, amount: Poly, bound: Poly) -> tuple[int, int]:
-        """An amount and its bound, without terms that cancel."""
-        added, taken = (amount - bound).terms_by_sign()
-        return self._sum(added), self._sum(taken)
 
     def poly(self, poly: Poly) -> int:
         """Positive terms minus negative terms."""
