@@ -60,7 +60,6 @@ from triton_xe.lowering.facts.values import (
     dimension_map,
     shape_of,
 )
-from triton_xe.lowering.facts.walks import operands_first, operands_of
 
 
 @dataclass(frozen=True)
@@ -129,12 +128,8 @@ class Index:
     def without_wrap(self, dim: int) -> Index:
         """The index that does not wrap along a dimension."""
         wrap = self.wraps[dim]
-
-        def begin(symbol: Symbol) -> Poly | None:
-            return wrap.start if symbol == wrap.symbol else None
-
         return replace(
-            self, start=self.start.substitute(begin),
+            self, start=self.start.substitute({wrap.symbol: wrap.start}),
             conditions=tuple(c for c in self.conditions if c != wrap.unless),
             wraps={d: w for d, w in self.wraps.items() if d != dim},
         )
@@ -177,10 +172,10 @@ _MOVED = (ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp, TransOp)
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _RING = (*_SUMS, arith.ShLIOp)
 """Operations whose results modulo 2^bits follow from their operands modulo 2^bits."""
-_INDEXED = operands_of(
+_INDEXED = frozenset[type[Operation]]((
     *_MOVED, *_RING, SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.RemSIOp, arith.RemUIOp,
-    AddPtrOp)
-_BOUNDED = operands_of(*_MOVED, arith.AndIOp)
+    AddPtrOp))
+_BOUNDED = frozenset[type[Operation]]((*_MOVED, arith.AndIOp))
 _ENDLESS: Any = (-inf, inf)
 _ZERO = Poly({})
 NOT_NEGATIVE = "offsets are not negative"
@@ -189,15 +184,26 @@ Formula = TypeVar("Formula")
 
 def _remembered(
     known: dict[SSAValue, Formula | Unknown], value: SSAValue,
-    through: Callable[[Operation], Iterable[SSAValue]], find: Callable[[SSAValue], Formula],
+    through: frozenset[type[Operation]], find: Callable[[SSAValue], Formula],
 ) -> Formula:
-    """Return the cached formula of a value, or raise its `Unknown`, after those of its operands."""
-    for needed in operands_first(value, known, through):
-        known[needed] = Unknown("a loop makes the value from itself")
+    """Return the cached formula of a value, or raise its `Unknown`.
+
+    Operands of operations of some classes come first, without recursion: code may be arbitrarily
+    deep.
+    """
+    waiting = [(value, False)]
+    while waiting:
+        at, ready = waiting.pop()
+        if at in known:
+            continue
+        if not ready and type(at.owner) in through:
+            waiting += [(at, True), *((v, False) for v in at.owner.operands)]  # type: ignore[union-attr]
+            continue
+        known[at] = Unknown("a loop makes the value from itself")
         try:
-            known[needed] = find(needed)
+            known[at] = find(at)
         except Unknown as reason:
-            known[needed] = reason
+            known[at] = reason
     found = known[value]
     if isinstance(found, Unknown):
         raise Unknown(str(found))

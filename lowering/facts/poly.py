@@ -115,25 +115,19 @@ class Poly:
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):
             return Poly({m: c * other for m, c in self.terms.items()} if other else {})
-        out: dict[Monomial, int] = {}
+        out = Poly({})
         for left, c in self.terms.items():
-            for right, d in other.terms.items():
-                product = Monomial(left + right)
-                total = out.get(product, 0) + c * d
-                if total:
-                    out[product] = total
-                else:
-                    out.pop(product, None)
-        return Poly(out)
+            products = {Monomial(left + right): d for right, d in other.terms.items()}
+            out = out._plus(Poly(products), c)
+        return out
 
-    def substitute(self, replace: Callable[[Symbol], Poly | None]) -> Poly:
-        """The polynomial with some symbols replaced (`None` keeps a symbol)."""
+    def substitute(self, replaced: Mapping[Symbol, Poly]) -> Poly:
+        """The polynomial with some symbols replaced."""
         out = Poly({})
         for monomial, coefficient in self.terms.items():
             term = Poly.constant(coefficient)
             for symbol in monomial:
-                new = replace(symbol)
-                term = term * (Poly.symbol(symbol) if new is None else new)
+                term = term * replaced.get(symbol, Poly.symbol(symbol))
             out += term
         return out
 

@@ -32,7 +32,7 @@ from triton_xe.lowering.facts.affine import (
     made_inside,
     met,
 )
-from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
+from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import (
     Unknown,
     constant_of,
@@ -150,70 +150,55 @@ def _surface(
     if not invariant_in(pitch, loop) or affine.nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
+    width = x + mask.high[unit] if unit in mask.high else pitch
+    height = y + mask.high[other] if other in mask.high else Poly.constant(MANY_ROWS)
+    if not (invariant_in(width, loop) and invariant_in(height, loop)):
+        raise Unknown("the bounds of the surface change in the loop")
     assert index.base is not None
-    return _bounded(_Draft(index.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
-                    index.conditions + mask.conditions, affine)
+    found = Surface(index.base, affine.facts.of(index.base).divisor, height, width, pitch, y, x,
+                    unit == 0, ())
+    needs = _unproved([*index.conditions, *mask.conditions],
+                      _bounds(found, mask, shape_of(pointer), bits // 8), affine)
+    guards += _resolve(needs, loop, affine)
+    return _aligned(replace(found, guards=tuple(guards)), bits // 8, loop, affine)
 
 
-@dataclass(frozen=True)
-class _Draft:
-    base: SSAValue
-    bits: int
-    unit: int
-    pitch: Poly
-    y: Poly
-    x: Poly
-
-
-def _bounded(
-    draft: _Draft,
-    mask: Mask,
-    pointer: SSAValue,
-    loop: Operation | None,
-    guards: list[Guard],
-    conditions: tuple[Guard, ...],
-    affine: Affine,
-) -> Surface:
-    size, unit, other = draft.bits // 8, draft.unit, 1 - draft.unit
-    rows, columns = shape_of(pointer)[other], shape_of(pointer)[unit]
+def _bounds(s: Surface, mask: Mask, shape: tuple[int, ...], size: int) -> list[Guard]:
+    """Requirements on the numbers of a surface with elements of `size` bytes."""
+    other, unit = (1, 0) if s.transposed else (0, 1)
     needs: list[Guard] = []
-    width, height = draft.pitch, Poly.constant(MANY_ROWS)
-    if unit in mask.high:
-        width = draft.x + mask.high[unit]
-    else:
-        needs.append(at_least(draft.pitch, draft.x + columns, "the block ends inside a row"))
+    if unit not in mask.high:
+        needs.append(at_least(s.pitch, s.x + shape[unit], "the block ends inside a row"))
     if other in mask.high:
-        height = draft.y + mask.high[other]
-        needs.append(at_least(Poly.constant(MANY_ROWS), height, "the surface has few enough rows"))
+        needs.append(
+            at_least(Poly.constant(MANY_ROWS), s.height, "the surface has few enough rows"))
     for dim, low in mask.low.items():
-        at = draft.x if dim == unit else draft.y
-        if (at + low).as_constant != 0:
+        if ((s.x if dim == unit else s.y) + low).as_constant != 0:
             raise Unknown("the mask has a lower bound inside the surface")
-    needs += [
-        at_least(draft.x, _ZERO, "x is not negative"),
-        at_least(draft.y, _ZERO, "y is not negative"),
-        at_least(Poly.constant(block_2d.MAX_SURFACE), draft.x + columns, "x is small enough"),
-        at_least(Poly.constant(block_2d.MAX_SURFACE), draft.y + rows, "y is small enough"),
-        at_least(width * size, Poly.constant(block_2d.MIN_SURFACE_BYTES),
+    most = Poly.constant(block_2d.MAX_SURFACE)
+    return [
+        *needs,
+        at_least(s.x, _ZERO, "x is not negative"),
+        at_least(s.y, _ZERO, "y is not negative"),
+        at_least(most, s.x + shape[unit], "x is small enough"),
+        at_least(most, s.y + shape[other], "y is small enough"),
+        at_least(s.width * size, Poly.constant(block_2d.MIN_SURFACE_BYTES),
                  f"the surface is at least {block_2d.MIN_SURFACE_BYTES} bytes wide"),
-        at_least(draft.pitch, width, "a row is not longer than the pitch"),
-        at_least(Poly.constant(block_2d.MAX_SURFACE - block_2d.BASE_ALIGNMENT),
-                 draft.pitch * size, "the pitch is below 2^24 bytes"),
-        at_least(height, Poly.constant(1), "the surface has rows"),
+        at_least(s.pitch, s.width, "a row is not longer than the pitch"),
+        at_least(most - block_2d.BASE_ALIGNMENT, s.pitch * size, "the pitch is below 2^24 bytes"),
+        at_least(s.height, Poly.constant(1), "the surface has rows"),
     ]
-    for value in (width, height):
-        if not invariant_in(value, loop):
-            raise Unknown("the bounds of the surface change in the loop")
-    needs = _unproved(list(conditions), needs, affine)
-    resolved = _resolve(needs, loop, affine)
-    guards = guards + resolved
-    word = block_2d.OFFSET_BYTES
-    moving, still = draft.x.split(lambda s: made_inside(s, loop))
+
+
+def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> Surface:
+    """The surface with guards for its alignment; its elements have `size` bytes."""
+    guards, alignment, word = list(s.guards), s.base_alignment, block_2d.OFFSET_BYTES
+    moving, still = s.x.split(lambda symbol: made_inside(symbol, loop))
     if affine.multiple_of(moving * size) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
-        ("the pitch", draft.pitch * size, block_2d.PITCH_MULTIPLE),
-        ("the width", width * size, word),
+        ("the pitch", s.pitch * size, block_2d.PITCH_MULTIPLE),
+        ("the width", s.width * size, word),
         ("x", still * size, word),
     ):
         need = Guard(amount, Relation.MULTIPLE_OF, of, f"{what} is a multiple of {of} bytes")
@@ -222,18 +207,16 @@ def _bounded(
             raise Unknown(f"{need.what}: not so here ({known})")
         if affine.multiple_of(amount) % of:
             guards.append(need)
-    alignment = affine.facts.of(draft.base).divisor
-    needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(draft.base) else word
+    needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(s.base) else word
     if alignment % needed:
         what = f"the base address is a multiple of {needed} bytes"
-        guards.append(Guard(Poly.symbol(draft.base), Relation.MULTIPLE_OF, needed, what))
+        guards.append(Guard(Poly.symbol(s.base), Relation.MULTIPLE_OF, needed, what))
         alignment = needed
     if alignment % block_2d.BASE_ALIGNMENT:
         what = f"a row fits into the pitch, counted from {block_2d.BASE_ALIGNMENT}-byte alignment"
-        room = draft.pitch * size - width * size
-        guards.append(at_least(room, Poly.symbol(Misalignment(draft.base)), what))
-    return Surface(draft.base, alignment, height, width, draft.pitch, draft.y, draft.x,
-                   unit == 0, tuple(guards))
+        room = (s.pitch - s.width) * size
+        guards.append(at_least(room, Poly.symbol(Misalignment(s.base)), what))
+    return replace(s, base_alignment=alignment, guards=tuple(guards))
 
 
 def _is_launch_argument(base: SSAValue) -> bool:
@@ -253,15 +236,9 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
         if index.strides[unit].as_constant == 1:
             return index, unit, []
     stride = index.strides[1]
-    if len(stride.terms) != 1 or len(stride.symbols) != 1 or stride != Poly.symbol(
-        next(iter(stride.symbols))
-    ):
+    if len(stride.symbols) != 1 or stride != Poly.symbol(*stride.symbols):
         return index, None, []
-    (symbol,) = stride.symbols
-
-    def one(s: Symbol) -> Poly | None:
-        return Poly.constant(1) if s == symbol else None
-
+    one = dict.fromkeys(stride.symbols, Poly.constant(1))
     changed = replace(
         index, start=index.start.substitute(one),
         strides=tuple(s.substitute(one) for s in index.strides),
@@ -301,13 +278,10 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
             falling = not affine.nonnegative(moving, assumed)
             if falling and not affine.nonnegative(-moving, assumed):
                 raise Unknown(f"cannot tell for every iteration whether {need.what}")
-            if moving.symbols and any(
-                not isinstance(s, Iteration) and made_inside(s, loop) for s in moving.symbols
-            ):
+            if any(not isinstance(s, Iteration) and made_inside(s, loop) for s in moving.symbols):
                 raise Unknown(f"cannot tell before the loop whether {need.what}")
             if falling:
-                last = Poly.symbol(LastIteration(loop))
-                worst = gap.substitute(lambda s, last=last: last if s == Iteration(loop) else None)
+                worst = gap.substitute({Iteration(loop): Poly.symbol(LastIteration(loop))})
         if affine.bounds(worst)[1] < 0:
             raise Unknown(f"it is never so that {need.what}")
         if not affine.nonnegative(worst):

@@ -225,7 +225,7 @@ def held(amount, values):
             return Poly.constant(values[symbol.base.name_hint] % 64)
         return Poly.constant(values[symbol.name_hint])
 
-    return amount.substitute(number).as_constant
+    return amount.substitute({s: number(s) for s in amount.symbols}).as_constant
 
 
 @pytest.mark.covering
