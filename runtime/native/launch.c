@@ -210,8 +210,9 @@ static Range exact(int64_t value)
     return (Range){value, value, zeros < MANY_ZEROS ? zeros : MANY_ZEROS};
 }
 
-static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
-static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
+typedef __int128 Wide; /* sums and products of two numbers always have room */
+static Wide least(Wide x, Wide y) { return x < y ? x : y; }
+static Wide most(Wide x, Wide y) { return x > y ? x : y; }
 
 static Range input(const Step *s, const uint64_t *arguments, const uint64_t *grid)
 {
@@ -225,75 +226,50 @@ static Range input(const Step *s, const uint64_t *arguments, const uint64_t *gri
     }
 }
 
-static int multiply(const Range *x, const Range *y, Range *to)
+static Range remainder_of(const Range *x, const Range *y)
 {
-    int64_t ends[4];
-    if (__builtin_mul_overflow(x->low, y->low, &ends[0]) ||
-        __builtin_mul_overflow(x->low, y->high, &ends[1]) ||
-        __builtin_mul_overflow(x->high, y->low, &ends[2]) ||
-        __builtin_mul_overflow(x->high, y->high, &ends[3]))
-        return 0;
-    to->low = least(least(ends[0], ends[1]), least(ends[2], ends[3]));
-    to->high = most(most(ends[0], ends[1]), most(ends[2], ends[3]));
-    to->zeros = (int)least(x->zeros + y->zeros, MANY_ZEROS);
-    return 1;
-}
-
-/* By positive divisors: a quotient is farthest from zero for the smallest one. */
-static void divide(const Range *x, const Range *y, Range *to)
-{
-    to->low = x->low / (x->low < 0 ? y->low : y->high);
-    to->high = x->high / (x->high < 0 ? y->high : y->low);
-    to->zeros = 0;
-}
-
-static void remainder_of(const Range *x, const Range *y, Range *to)
-{
-    if (x->low == x->high && y->low == y->high) {
-        *to = exact(x->low % y->low);
-    } else if (-y->low < x->low && x->high < y->low) {
-        *to = *x;
-    } else {
-        int zeros = x->zeros < y->zeros ? x->zeros : y->zeros;
-        int64_t end = y->high - (INT64_C(1) << zeros);
-        *to = (Range){most(least(x->low, 0), -end), least(most(x->high, 0), end), zeros};
-    }
+    if (x->low == x->high && y->low == y->high)
+        return exact(x->low % y->low);
+    if (-y->low < x->low && x->high < y->low)
+        return *x;
+    int zeros = (int)least(x->zeros, y->zeros);
+    int64_t end = y->high - (INT64_C(1) << zeros);
+    return (Range){(int64_t)most(least(x->low, 0), -end), (int64_t)least(most(x->high, 0), end),
+                   zeros};
 }
 
 /* The range of an arithmetic step; 0 where it may overflow or divide by no positive number. */
 static int compute(const Step *s, const Range *x, const Range *y, Range *to)
 {
-    Range r = {0, 0, x->zeros < y->zeros ? x->zeros : y->zeros};
-    switch (s->op) {
-    case ADD:
-        if (__builtin_add_overflow(x->low, y->low, &r.low) ||
-            __builtin_add_overflow(x->high, y->high, &r.high))
-            return 0;
-        break;
-    case SUBTRACT:
-        if (__builtin_sub_overflow(x->low, y->high, &r.low) ||
-            __builtin_sub_overflow(x->high, y->low, &r.high))
-            return 0;
-        break;
-    case MULTIPLY:
-        if (!multiply(x, y, &r))
-            return 0;
-        break;
-    case DIVIDE: case REMAINDER:
-        if (y->low < 1)
-            return 0;
-        (s->op == DIVIDE ? divide : remainder_of)(x, y, &r);
-        break;
-    case MINIMUM: r.low = least(x->low, y->low); r.high = least(x->high, y->high); break;
-    case MAXIMUM: r.low = most(x->low, y->low); r.high = most(x->high, y->high); break;
-    case EITHER: r.low = least(x->low, y->low); r.high = most(x->high, y->high); break;
-    default: r.low = x->low; r.high = y->high > x->high ? y->high - 1 : x->high; r.zeros = 0;
-    }
-    if (s->bits < 64 && (r.low < -(INT64_C(1) << (s->bits - 1)) ||
-                         r.high >= INT64_C(1) << (s->bits - 1)))
+    Wide a = x->low, b = x->high, c = y->low, d = y->high, low, high;
+    int zeros = (int)least(x->zeros, y->zeros);
+    if ((s->op == DIVIDE || s->op == REMAINDER) && y->low < 1)
         return 0;
-    *to = r.low == r.high ? exact(r.low) : r;
-    return 1;
+    switch (s->op) {
+    case ADD: low = a + c; high = b + d; break;
+    case SUBTRACT: low = a - d; high = b - c; break;
+    case MULTIPLY:
+        low = least(least(a * c, a * d), least(b * c, b * d));
+        high = most(most(a * c, a * d), most(b * c, b * d));
+        zeros = (int)least(x->zeros + y->zeros, MANY_ZEROS);
+        break;
+    case DIVIDE: /* farthest from zero for the smallest divisor */
+        low = x->low / (x->low < 0 ? y->low : y->high);
+        high = x->high / (x->high < 0 ? y->high : y->low);
+        zeros = 0;
+        break;
+    case REMAINDER:
+        *to = remainder_of(x, y);
+        low = to->low, high = to->high, zeros = to->zeros;
+        break;
+    case MINIMUM: low = least(a, c); high = least(b, d); break;
+    case MAXIMUM: low = most(a, c); high = most(b, d); break;
+    case EITHER: low = least(a, c); high = most(b, d); break;
+    default: low = a; high = most(b, d - 1); zeros = 0;
+    }
+    Wide end = (Wide)1 << (s->bits - 1);
+    *to = low == high ? exact((int64_t)low) : (Range){(int64_t)low, (int64_t)high, zeros};
+    return -end <= low && high < end;
 }
 
 static Range rest(const Range *x, int power)
@@ -1093,8 +1069,8 @@ static int64_t threads_for(int64_t total)
 {
     cpu_set_t cores;
     if (total == 1 || simulator.threads)
-        return least(total, most(simulator.threads, 1));
-    return sched_getaffinity(0, sizeof cores, &cores) ? 0 : least(total, CPU_COUNT(&cores));
+        return (int64_t)least(total, most(simulator.threads, 1));
+    return sched_getaffinity(0, sizeof cores, &cores) ? 0 : (int64_t)least(total, CPU_COUNT(&cores));
 }
 
 /* Have Python deal with a trap, or with code that was left out; 1, or -1 with its exception. */
@@ -1174,8 +1150,8 @@ static int simulate(Simulated *s, const char *format, PyObject *const *sizes,
     memcpy(words, s->head, sizeof s->head);
     memcpy(&words[GRID], grid, sizeof grid);
     words[TOTAL] = total;
-    words[PARTS] = least(threads, MOST_PARTS);
-    words[CHUNK] = threads > 1 ? most(1, total / (threads * CHUNKS_PER_THREAD)) : total;
+    words[PARTS] = (int64_t)least(threads, MOST_PARTS);
+    words[CHUNK] = threads > 1 ? (int64_t)most(1, total / (threads * CHUNKS_PER_THREAD)) : total;
     Py_INCREF((PyObject *)s);
     int answer = run_simulated(s, threads, grid, words);
     if (answer == 1 && journal && !note(journal, s, grid, read)) {
