@@ -12,7 +12,10 @@ _MOST_LANES_OF_XOR = 16
 
 
 def _pieces(em: Emitter, value: ir.Value) -> list[ir.Value]:
-    """A scalar as i32 pieces, low one first."""
+    """A scalar as pieces of 16 or 32 bits, low one first.
+
+    16 bits are not extended: IGC 2.40 crashes on reductions by shuffles of such integers.
+    """
     bits = bits_of(value.type)
     if bits == 64:
         wide = em.b.bitcast(value, I64) if value.type == DOUBLE else value
@@ -20,8 +23,8 @@ def _pieces(em: Emitter, value: ir.Value) -> list[ir.Value]:
     if value.type == FLOAT:
         return [em.b.bitcast(value, I32)]
     if isinstance(value.type, ir.HalfType):
-        return [em.b.zext(em.b.bitcast(value, I16), I32)]
-    return [value if bits == 32 else em.b.zext(value, I32)]
+        return [em.b.bitcast(value, I16)]
+    return [value if bits in (16, 32) else em.b.zext(value, I32)]
 
 
 def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
@@ -33,8 +36,8 @@ def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
     if kind == FLOAT:
         return em.b.bitcast(pieces[0], kind)
     if isinstance(kind, ir.HalfType):
-        return em.b.bitcast(em.b.trunc(pieces[0], I16), kind)
-    return pieces[0] if bits_of(kind) == 32 else em.b.trunc(pieces[0], kind)
+        return em.b.bitcast(pieces[0], kind)
+    return pieces[0] if bits_of(kind) in (16, 32) else em.b.trunc(pieces[0], kind)
 
 
 def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
@@ -56,9 +59,7 @@ def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     instruction it leaves a dead move.
     """
     if isinstance(lane, ir.Constant):
-        if isinstance(value.type, ir.HalfType):
-            return em.b.bitcast(shuffle_index(em, em.b.bitcast(value, I16), lane), value.type)
-        if bits_of(value.type) in (8, 16):
+        if bits_of(value.type) == 8:
             return em.call(opencl.BROADCAST, [value, lane])
         moved = [em.call(opencl.BROADCAST, [p, lane]) for p in _pieces(em, value)]
     else:

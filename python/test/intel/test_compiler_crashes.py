@@ -1,4 +1,7 @@
-"""Kernels whose code crashed Intel's compiler: bytes widened again, differences that stop at 0."""
+"""Kernels whose code crashed Intel's compiler.
+
+Bytes that are widened again, differences that stop at 0, reductions of 16-bit integers by shuffles.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,28 @@ def stopping_at_zero(x, y):
 def test_differences_that_stop_at_zero_compile(device: str) -> None:
     source = ASTSource(stopping_at_zero, {"x": "*i32", "y": "*i32"}, {}, {})
     kernel = triton.compile(source, target=GPUTarget("xpu", device, 16), options={"num_warps": 4})
+    assert intel.compile_spirv(kernel.asm["spv"], device, dump_asm=False).facts.spill_size == 0
+
+
+@triton.jit
+def sum_and_largest(a, b, c, d):
+    return a + c, tl.maximum(b, d)
+
+
+@triton.jit
+def two_reductions(x, y, n: tl.constexpr):
+    v = tl.load(x + tl.arange(0, n))
+    total, largest = tl.reduce((v, v), 0, sum_and_largest)
+    tl.store(y, total)
+    tl.store(y + 1, largest)
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "fp16", "bf16"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_reductions_across_a_whole_subgroup_compile(device: str, element: str) -> None:
+    types = {"x": f"*{element}", "y": f"*{element}", "n": "constexpr"}
+    source = ASTSource(two_reductions, types, {"n": 8 if device == "dg2" else 16})
+    kernel = triton.compile(source, target=GPUTarget("xpu", device, 16), options={"num_warps": 1})
     assert intel.compile_spirv(kernel.asm["spv"], device, dump_asm=False).facts.spill_size == 0
 
 
