@@ -127,16 +127,17 @@ class XeBackend(BaseBackend):
         self, stages: dict[str, Stage], options: XeOptions, language: Language
     ) -> None:
         namer, pause, hook = KernelNamer(), Pause(), knobs.runtime.add_stages_inspection_hook
-        made = self._stages(options, language, namer)
+        made = self.stages(options, language, namer)
         for name, stage in made:
             run, ends = _printed(name, namer.wrap(name, stage)), hook or name == made[-1][0]
             stages[name] = partial(_paused, pause, run, bool(ends))
         if hook is not None:
             hook(self, stages, options, language, None)
 
-    def _stages(
+    def stages(
         self, options: XeOptions, language: Language, namer: KernelNamer
     ) -> list[tuple[str, Stage]]:
+        """List the stages of a kernel by name, in order."""
         from triton_xe.backend import front_passes
 
         device, asked = target_named(options.arch), _asked(options, language)

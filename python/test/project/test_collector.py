@@ -1,8 +1,11 @@
 """The collector is off in a pause of any thread, and as it was before once the last has ended."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 import threading
-import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,6 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 
 from examples.vector_add import add, add_kernel
-from triton_xe import collector
 from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
 from triton_xe.lowering import pipeline
@@ -18,17 +20,7 @@ from triton_xe.model import time
 from triton_xe.runtime.simulator import kernel
 from triton_xe.runtime.simulator.run import kernel_module
 
-
-class Cycle:
-    """An object that refers to itself."""
-
-
-@pytest.fixture
-def nothing_frozen(monkeypatch):
-    monkeypatch.setattr(collector, "_ages", True)
-    gc.unfreeze()
-    yield
-    gc.freeze()  # as in conftest: the collected tests
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -59,26 +51,41 @@ def test_a_collector_that_was_off_stays_off():
     assert not gc.isenabled()
 
 
-@pytest.mark.usefixtures("nothing_frozen")
+def in_new_process(code):
+    """What `code` prints in a process that has frozen no objects, unlike that of the tests."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, check=True,
+                          capture_output=True, text=True)
+    return done.stdout.split()
+
+
 def test_objects_of_a_pause_become_old():
-    with paused_collector():
-        kept = [[] for _ in range(10_000)]
-    assert gc.get_count()[0] < len(kept)
-    assert any(x is kept[0] for x in gc.get_objects(generation=2))
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_garbage_of_many_pauses_is_collected(monkeypatch):
-    monkeypatch.setattr(collector, "MOST_UNVISITED", 300)
-    monkeypatch.setattr(collector, "_unvisited", 0)
-    left = weakref.WeakSet()
-    for _ in range(10):
+    assert in_new_process("""
+        import gc
+        from triton_xe.collector import paused_collector
         with paused_collector():
-            for _ in range(100):
-                x = Cycle()
-                left.add(x)
-                x.own = x
-    assert len(left) <= 400
+            kept = [[] for _ in range(10_000)]
+        print(gc.get_count()[0] < len(kept))
+        print(any(x is kept[0] for x in gc.get_objects(generation=2)))
+        """) == ["True", "True"]
+
+
+def test_garbage_of_many_pauses_is_collected():
+    (left,) = in_new_process("""
+        import weakref
+        from triton_xe import collector
+        class Cycle:
+            pass
+        collector.MOST_UNVISITED = 300
+        left = weakref.WeakSet()
+        for _ in range(10):
+            with collector.paused_collector():
+                for _ in range(100):
+                    x = Cycle()
+                    left.add(x)
+                    x.own = x
+        print(len(left))
+        """)
+    assert int(left) <= 400
 
 
 def test_frozen_objects_stay_frozen():
@@ -89,14 +96,17 @@ def test_frozen_objects_stay_frozen():
     assert gc.get_freeze_count() >= count > 0
 
 
-@pytest.mark.usefixtures("nothing_frozen")
-def test_frozen_objects_are_counted_once(monkeypatch):
-    counts = []
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(1) or 1)
-    for _ in range(3):
-        with paused_collector():
-            pass
-    assert len(counts) == 1
+def test_frozen_objects_are_counted_once():
+    assert in_new_process("""
+        import gc
+        from triton_xe.collector import paused_collector
+        counts = []
+        gc.get_freeze_count = lambda: counts.append(1) or 1
+        for _ in range(3):
+            with paused_collector():
+                pass
+        print(len(counts))
+        """) == ["1"]
 
 
 def test_the_last_of_two_threads_resumes():
@@ -148,7 +158,7 @@ def stages(monkeypatch):
     def note(source, metadata):
         return 1 // metadata["divisor"], gc.isenabled()
 
-    monkeypatch.setattr(XeBackend, "_stages", lambda *_: [("first", note), ("last", note)])
+    monkeypatch.setattr(XeBackend, "stages", lambda *_: [("first", note), ("last", note)])
     made = {}
     backend = XeBackend(GPUTarget("xpu", "bmg", 16))
     backend.add_stages(made, backend.parse_options({}), Language.TRITON)

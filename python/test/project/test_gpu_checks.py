@@ -59,10 +59,10 @@ TIMED = ("timer", "launch-cost", "bandwidth")
 
 @pytest.mark.intel_driver
 @pytest.mark.parametrize(("target", "more"), [
-    ("bmg", ()), pytest.param("dg2", (), marks=pytest.mark.rest),
+    ("bmg", ()), pytest.param("dg2", ("recording",), marks=pytest.mark.rest),
     pytest.param("bmg", TIMED, marks=pytest.mark.slow)])
 def test_intels_driver_takes_every_step(target, more, tmp_path):
-    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording", *more)
+    names = (*QUICK, "identity", "memory", "cached-code", "graph", *more)
     program = (
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"
