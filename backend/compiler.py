@@ -268,7 +268,7 @@ def _make_spirv(
     return general_version.with_source(binary, namer.ttgir, options.arch, asked)
 
 
-def _for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
+def for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
     """The module, with the information that launchers without metadata, and recorders, need."""
     from triton_xe.backend.recording import arguments_of
 
@@ -293,7 +293,7 @@ def _make_zebin(
 
     binary: bytes = stage_text(source, "spv", options)
     if options.native_identity == "simulated":
-        return _for_simulated(binary, metadata, namer.ttgir)
+        return for_simulated(binary, metadata, namer.ttgir)
     device = devices.native_device(options.arch)
     used, most = metadata["shared"], device.target.max_slm_bytes
     if used > most:

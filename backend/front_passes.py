@@ -37,7 +37,7 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     Tensor descriptors become pointers with masks, from which 2D surfaces are raised later.  So
     there is one path for both, and its guards test what a descriptor does not promise.
     """
-    has = _operations(module)
+    has = count_operations(module)
     pm = _pass_manager(module)
     if has["tt.call"]:
         passes.common.add_inliner(pm)
@@ -61,7 +61,7 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
 def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     """Give every tensor a layout.  `tt.dot` keeps a blocked layout: DPAS comes in a later stage."""
     _check_work_group(options, device)
-    has = _operations(module)
+    has = count_operations(module)
     if has["tt.dot"] and triton_versions.installed() is triton_versions.NEWEST:
         module = _without_batches(module, options.num_warps)
     pm = _pass_manager(module)
@@ -82,19 +82,19 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     if _wants_one_loop(module, has):
         passes.ttgpuir.add_fuse_nested_loops(pm)
         passes.common.add_canonicalizer(pm)
-    _add_cse(pm, has)
+    add_fast_cse(pm, has)
     if _has_loops(has):
         passes.ttir.add_triton_licm(pm)
     passes.common.add_canonicalizer(pm)
     if has["scf.if"]:
         passes.ttgpuir.add_combine_tensor_select_and_if(pm)
-    _add_cse(pm, has)
+    add_fast_cse(pm, has)
     if has["tt.func"] > 1:
         passes.common.add_symbol_dce(pm)
     if _has_control_flow(has):
         passes.common.add_sccp(pm)
         passes.common.add_canonicalizer(pm)
-    _add_sanitizer(pm, options, has)
+    add_sanitizer(pm, options, has)
     pm.run(module, "make_ttgir")
     return module
 
@@ -105,7 +105,7 @@ def _pass_manager(module: Module) -> Any:
     return pm
 
 
-def _add_cse(pm: Any, has: Counter[str]) -> None:
+def add_fast_cse(pm: Any, has: Counter[str]) -> None:
     """Add common subexpression elimination.
 
     The variant for loops visits all operations three times, to find values that loops carry twice.
@@ -114,7 +114,7 @@ def _add_cse(pm: Any, has: Counter[str]) -> None:
     add(pm)
 
 
-def _operations(module: Module) -> Counter[str]:
+def count_operations(module: Module) -> Counter[str]:
     """Number of operations of each name, so that passes without matching operations are skipped.
 
     Reshapes that only add or drop dimensions of one element count as `tt.expand_dims`.
@@ -210,7 +210,7 @@ def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module
     passes.gluon.add_canonicalizer(pm)
     passes.ttgpuir.add_combine_tensor_select_and_if(pm)
     passes.common.add_symbol_dce(pm)
-    _add_sanitizer(pm, options, _operations(module))
+    add_sanitizer(pm, options, count_operations(module))
     pm.run(module, "gluon_to_ttgir")
     return module
 
@@ -223,7 +223,8 @@ def _check_work_group(options: XeOptions, device: Target) -> None:
                          remedy=f"Use at most {most} warps (`num_warps`)")
 
 
-def _add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:
+def add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:
+    """Add Triton's float sanitizer if asked; refuse other modes of instrumentation."""
     modes = {name.strip() for name in options.instrumentation_mode.split(",") if name.strip()}
     if modes - {"fpsan"}:
         raise UnsupportedError(

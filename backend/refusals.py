@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def install() -> None:
     """Refuse a fourth grid dimension of kernels for xpu."""
     if not hasattr(CompiledKernel.__init__, "__wrapped__"):
-        CompiledKernel.__init__ = _making(CompiledKernel.__init__)
+        CompiledKernel.__init__ = as_xe_kernels(CompiledKernel.__init__)
 
 
 def install_in_front_end() -> None:
@@ -80,7 +80,9 @@ def _has_no_calls(hook: Any) -> bool:
     return hook is None or not getattr(hook, "calls", True)
 
 
-def _making(original: Any) -> Any:
+def as_xe_kernels(original: Any) -> Any:
+    """Wrap the constructor of kernels so that those for xpu become `XeCompiledKernel`."""
+
     @wraps(original)
     def make(kernel: CompiledKernel, *given: Any, **named: Any) -> None:
         original(kernel, *given, **named)

@@ -46,12 +46,12 @@ def source_hash() -> str:
     """
     return checked_files.kept_digest(
         knobs.cache_dir() / "sources",
-        [__file__, str(triton_xe.__file__), *map(_library, LIBRARIES)],
+        [__file__, str(triton_xe.__file__), *map(library_path, LIBRARIES)],
         lambda: [file for _, file in source_files()], lambda: _digest(source_files()),
         SETTLED_SECONDS)
 
 
-def _library(name: str) -> str:
+def library_path(name: str) -> str:
     """The first module of a library, which differs between its versions."""
     import importlib.util
 

@@ -296,7 +296,7 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
     stages.watch_compiler(XeBackend)
     stages.watch(KernelModule, "translated", "rewriting")
     stages.watch(KernelModule, "of", "rewriting")
-    for passes in ("_optimise", "_shorten", "_lower"):
+    for passes in ("optimise", "shorten", "lower"):
         stages.watch(jit, passes, "LLVM passes")
     stages.watch(llvm.TargetMachine, "emit_object", "code generation")
     with stages.stage("other"):

@@ -49,7 +49,7 @@ class Row:
         """The kernel as compiled for a launch with contiguous, aligned arguments."""
         names = self.kernel.arg_names
         constants = self.constants | dict.fromkeys(self.ones, 1)
-        types = {n: "constexpr" if n in constants else self._type(n) for n in names}
+        types = {n: "constexpr" if n in constants else self.type_of(n) for n in names}
         aligned = [i for i, n in enumerate(names)
                    if types[n][0] in "*i" and n not in self.unaligned]
         return ASTSource(self.kernel, types, constants,
@@ -59,11 +59,12 @@ class Row:
     def arguments(self) -> list[int | float]:
         """Arguments of a launch; pointers are far from each other."""
         names = [n for n in self.kernel.arg_names if n not in self.constants and n not in self.ones]
-        types = [self._type(n) for n in names]
+        types = [self.type_of(n) for n in names]
         return [k + 1 << 40 if t[0] == "*" else 1.0 if t == "fp32" else self.sizes.get(n, SIZE)
                 for k, (n, t) in enumerate(zip(names, types, strict=True))]
 
-    def _type(self, name: str) -> str:
+    def type_of(self, name: str) -> str:
+        """Triton's type of a parameter."""
         if name in ("scale", "eps", "count", "probability"):
             return "fp32"
         if name.endswith("_ptr") or name in ("top", "total"):

@@ -280,7 +280,7 @@ class _Walk:
 
     def _regions(self, op: Operation, pending: Bases) -> Bases:
         """Walk through the regions; a barrier before a loop is preferred to one in it."""
-        if any(_may_alias(inner, pending, self.order) for inner in below(op)):
+        if any(may_alias(inner, pending, self.order) for inner in below(op)):
             pending = self.barrier(op)
         if isinstance(op, scf.IfOp):
             sides = [self.block(b, pending) for region in op.regions for b in region.blocks]
@@ -294,7 +294,7 @@ class _Walk:
 
     def access(self, op: Operation, pending: Bases) -> Bases:
         order = self.order
-        if _may_alias(op, pending, order):
+        if may_alias(op, pending, order):
             pending = self.barrier(op)
         if type(op) is CallOp:
             return pending | {(None, None)}
@@ -400,7 +400,7 @@ def _summands(address: SSAValue) -> list[SSAValue]:
     return found
 
 
-def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
+def may_alias(op: Operation, pending: Bases, order: Order) -> bool:
     """True if an operation may access one of the bases."""
     if not pending:
         return False

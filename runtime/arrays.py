@@ -130,7 +130,7 @@ def _of_interface(value: Any, interface: Mapping[str, Any]) -> Array:
     return replace(found, is_writable=not data[1])
 
 
-class _DLTensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
     """DLTensor of dlpack.h, version 0 and 1."""
 
     _fields_ = (
@@ -150,7 +150,7 @@ def _of_dlpack(value: Any) -> Array:
     except TypeError:  # from before DLPack 1.0
         capsule = value.__dlpack__()
     at, is_writable = _managed(capsule)
-    tensor = _DLTensor.from_address(at)
+    tensor = DLTensor.from_address(at)
     if tensor.device_type in _OTHER_GPUS:
         raise ArrayError(
             f"it is in {_OTHER_GPUS[tensor.device_type]} memory; copy it to the host first")

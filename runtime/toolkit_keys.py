@@ -34,14 +34,15 @@ def keep_triton_key(module: Any) -> None:
         libraries = _libraries(root / "_C")
         digest = checked_files.kept_digest(
             knobs.cache_dir() / "toolkits", [module.__file__, *libraries], sources,
-            lambda: _digest([module.__file__, *sources()], libraries))
+            lambda: digest_of([module.__file__, *sources()], libraries))
         return f"{getattr(module, '__version__', '')}-{digest}"
 
     functools.update_wrapper(kept, made).is_kept = True  # type: ignore[attr-defined]
     module.triton_key = kept
 
 
-def _digest(sources: Iterable[str], libraries: Iterable[str]) -> str:
+def digest_of(sources: Iterable[str], libraries: Iterable[str]) -> str:
+    """Digest of the contents of sources, and of the sizes and times of libraries."""
     digest = hashlib.sha256()
     for file in sorted(sources):
         digest.update(hashlib.sha256(Path(file).read_bytes()).digest())

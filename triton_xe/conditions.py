@@ -73,7 +73,7 @@ class Range(NamedTuple):
     zeros: int
 
 
-class _Unsafe(Exception):
+class Unsafe(Exception):
     """A step may overflow, or its divisor may be zero or negative."""
 
 
@@ -114,14 +114,14 @@ class Table:
             return ""
         for number, step in enumerate(self.steps):
             try:
-                ranges.append(_range(step, ranges, arguments, grid))
-            except _Unsafe:
-                return self._needed_by(number)
+                ranges.append(range_of(step, ranges, arguments, grid))
+            except Unsafe:
+                return self.needed_by(number)
             if step.op in _CONDITIONS and not ranges[-1].low:
                 return self.meanings[number]
         return ""
 
-    def _needed_by(self, number: int) -> str:
+    def needed_by(self, number: int) -> str:
         """Return the meaning of the first condition from step `number` on."""
         return next(what for at, what in sorted(self.meanings.items()) if at >= number)
 
@@ -159,9 +159,10 @@ def _is_sound(step: Step, number: int) -> bool:
     return 0 <= a < number and 0 <= b < (MANY_ZEROS if op in _SMALL else number)
 
 
-def _range(
+def range_of(
     step: Step, ranges: Sequence[Range], arguments: Sequence[int], grid: Sequence[int]
 ) -> Range:
+    """Range of the result of a step, from the ranges of the steps before it."""
     op, a, b, _ = step
     if op in _INPUTS:
         return _input(step, arguments, grid)
@@ -203,12 +204,12 @@ def _rest(left: Range, power: int) -> Range:
 def _computed(step: Step, x: Range, y: Range) -> Range:
     op, end = step.op, 1 << step.bits - 1
     if op in ("divide", "remainder") and y.low < 1:
-        raise _Unsafe
+        raise Unsafe
     zeros = {"multiply": min(x.zeros + y.zeros, MANY_ZEROS), "divide": 0, "span": 0}
     found = _remainder(x, y) if op == "remainder" else Range(
         *ENDS[op](x, y), zeros.get(op, min(x.zeros, y.zeros)))
     if found.low < -end or found.high >= end:
-        raise _Unsafe
+        raise Unsafe
     return found
 
 

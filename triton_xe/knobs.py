@@ -78,12 +78,12 @@ def _number(name: str, default: float, least: float = 0) -> float:
         return default
     if text.replace(".", "", 1).isdigit() and float(text) >= least:
         return float(text)
-    _warn(f"{name}={text} is not a number of at least {least}; {default:g} is used")
+    warn_once(f"{name}={text} is not a number of at least {least}; {default:g} is used")
     return default
 
 
 @cache
-def _warn(sentence: str) -> None:
+def warn_once(sentence: str) -> None:
     """Warn, once per process."""
     import warnings
 
@@ -155,8 +155,8 @@ def _checks() -> frozenset[str]:
     """Return the words of `TRITON_XE_SANITIZE`."""
     words = frozenset(_text("TRITON_XE_SANITIZE").split(","))
     for word in words - {"", "0", "1", "finite", "storage", "strict"}:
-        _warn(f"TRITON_XE_SANITIZE={word} means nothing more than 1; what does is finite, storage "
-              "and strict, with `,` between")
+        warn_once(f"TRITON_XE_SANITIZE={word} means nothing more than 1; what does is finite, "
+                  "storage and strict, with `,` between")
     return words
 
 
@@ -208,7 +208,7 @@ def _word(name: str, known: tuple[str, ...]) -> str:
     """Return the word in a variable; warn if it is not one of `known`."""
     text = _text(name)
     if text not in ("", *known):
-        _warn(f"{name}={text} means nothing; what does is {', '.join(known)}")
+        warn_once(f"{name}={text} means nothing; what does is {', '.join(known)}")
     return text
 
 

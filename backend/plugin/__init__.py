@@ -62,12 +62,12 @@ def inactive(base: type[Base]) -> type[Base]:
 
 def _is_active(cls: type) -> bool:
     """Return False; warn if the device would be this plugin's."""
-    if _wanted():
+    if is_wanted():
         warnings.warn(why_inactive(), RuntimeWarning, stacklevel=2)
     return False
 
 
-def _wanted() -> bool:
+def is_wanted() -> bool:
     """True if this process would use an Intel GPU or a simulated one."""
     from triton_xe.errors import XeError
     from triton_xe.runtime.selection import select

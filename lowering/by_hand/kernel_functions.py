@@ -150,7 +150,7 @@ def _memref(
         if isinstance(op, xetile.InitTileOp | xegpu.CreateNdTdescOp):
             _need_scope(op, scope)
         if isinstance(op, xetile.InitTileOp) and not op.sizes:
-            shape, strides = _known(op, kind)
+            shape, strides = shape_and_strides(op, kind)
             made: Operation = xetile.InitTileOp(
                 base=op.base, offsets=op.offsets, sizes=shape, stride=strides[0],
                 tile_type=op.tile_type,
@@ -159,7 +159,7 @@ def _memref(
             _need_alignment(kind, offset)
             if op.shape or len(kind.get_shape()) < 2:
                 continue
-            shape, strides = _known(op, kind)
+            shape, strides = shape_and_strides(op, kind)
             made = xegpu.CreateNdTdescOp(
                 base=op.base, offsets=op.offsets, shape=shape, strides=strides,
                 desc_type=op.desc_type,
@@ -197,7 +197,7 @@ def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
     """A part of a memref: the address of its first element, and the strides of the whole."""
     part = op.result.type
     assert isinstance(part, MemRefType)
-    _, strides = _known(op, kind)
+    _, strides = shape_and_strides(op, kind)
     steps = op.static_strides.get_values()
     sizes = op.static_sizes.get_values()
     expected = tuple(stride * step for stride, step in zip(strides, steps, strict=True))
@@ -230,7 +230,9 @@ def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
     Rewriter.erase_op(op)
 
 
-def _known(op: Operation, kind: MemRefType[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shape_and_strides(
+    op: Operation, kind: MemRefType[Any]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides of a memref whose type says them."""
     shape, strides = kind.get_shape(), kind.get_strides()
     if strides is None or DYNAMIC_INDEX in shape or {None, DYNAMIC_INDEX} & set(strides):

@@ -70,7 +70,7 @@ def emit_module(
         if op.is_kernel:  # others are written where they are called
             _function(state, op)
     if state.slm is not None:
-        _resize_slm(state)
+        resize_slm(state)
     fuse_products(state)
     drop_unused_roundings(state)
     keep_roundings(state)
@@ -107,7 +107,8 @@ def _function(state: ModuleState, op: FuncOp) -> None:
     em.allocas.branch(em.body)
 
 
-def _resize_slm(state: ModuleState) -> None:
+def resize_slm(state: ModuleState) -> None:
+    """Give the array in shared local memory the size that its users need."""
     assert state.slm is not None
     kind = ir.ArrayType(I8, state.slm_bytes)
     state.slm.value_type = kind

@@ -97,7 +97,7 @@ def written(text: str, parsed: Any = None) -> bytes:
             effort = 0
         elif ids_are_sound(binary):
             return binary
-    return _from_new_process(text)
+    return from_new_process(text)
 
 
 def _effort(text: str) -> int:
@@ -105,7 +105,7 @@ def _effort(text: str) -> int:
     return 0 if len(text) < SHORT else 2
 
 
-def _from_new_process(text: str) -> bytes:
+def from_new_process(text: str) -> bytes:
     """The module as a process writes it that has written no other."""
     path = f"import runpy, sys; sys.path[:] = {sys.path!r}; "
     run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"

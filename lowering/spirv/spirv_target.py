@@ -32,7 +32,7 @@ def _initialize() -> None:
     llvm.set_option("triton-xe", "-spirv-ext=" + ",".join(f"+{e}" for e in EXTENSIONS))
 
 
-def _machine(effort: int) -> Any:
+def target_machine(effort: int) -> Any:
     """A machine for one module: LLVM's SPIR-V target keeps what it learned of the last one."""
     _initialize()
     return llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine(opt=effort)
@@ -49,7 +49,7 @@ def verified(text: str) -> Any:
 def write(module: Any, effort: int = 2) -> bytes:
     """SPIR-V of a verified module, which is used up; LLVM optimises with that effort, of 0 to 3."""
     module.triple = "spirv64-unknown-unknown"
-    return bytes(_machine(effort).emit_object(module))
+    return bytes(target_machine(effort).emit_object(module))
 
 
 if __name__ == "__main__":

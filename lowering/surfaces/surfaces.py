@@ -72,12 +72,13 @@ def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None)
     """
     key = op, loop
     if key not in affine.surfaces:
-        affine.surfaces[key] = _surface_access(op, affine, loop)
+        affine.surfaces[key] = find_surface(op, affine, loop)
     found: Surface = affine.surfaces[key]
     return found
 
 
-def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
+def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
+    """Surface of an access; `Unknown` says why it has none."""
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)

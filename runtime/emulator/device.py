@@ -101,7 +101,7 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
         made.source.check()
         return made
 
-    def _run(self, kernel: EmulatedKernel, work: Work) -> None:
+    def execute(self, kernel: EmulatedKernel, work: Work) -> None:
         if work.is_checked:
             raise _only_simulated("the checks of TRITON_XE_SANITIZE")
         if knobs.trace():

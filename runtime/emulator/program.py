@@ -67,7 +67,6 @@ class Program:
         self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
         self.find_lines: Callable[[], Mapping[int, str]] = dict
         """The function that finds `lines`; they are needed for errors and reports only."""
-        self._steps: list[Step] | None = None
         self.complete_with: set[int] = set()
         """Payloads, as bits of bytes, with which no register is read before it is written."""
         self.scoreboard = Scoreboard(device, self.instructions, self.grf_bytes)
@@ -119,13 +118,11 @@ class Program:
         places = (self.labels.get(each.target, -1) for each in self.instructions[number].sources)
         return [self.index[pc] for pc in places if pc in self.index]
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
         """The functions of the instructions; one without definition raises when it runs."""
-        if self._steps is None:
-            with _without_collection():
-                self._steps = [self._step(number) for number in range(len(self.instructions))]
-        return self._steps
+        with _without_collection():
+            return [self.step_of(number) for number in range(len(self.instructions))]
 
     @property
     def missing_waits(self) -> tuple[str, ...]:
@@ -151,7 +148,8 @@ class Program:
         """The source location, `file:line`, of an instruction; "" if it is not known."""
         return self.lines.get(pc, "")
 
-    def _step(self, number: int) -> Step:
+    def step_of(self, number: int) -> Step:
+        """Return the function of one instruction."""
         instruction = self.instructions[number]
         try:
             return self._definition(number, instruction)

@@ -61,7 +61,7 @@ NEWER = (
 )
 _GRF_FLAGS = ("register-file", "GRF")
 _EVENTS_PER_POOL = 64
-_devices: dict[str, list[LevelZeroDevice]] = {}
+opened_devices: dict[str, list[LevelZeroDevice]] = {}
 _alive: weakref.WeakSet[LevelZeroDevice] = weakref.WeakSet()
 _lock = threading.Lock()
 _building = threading.RLock()
@@ -157,11 +157,11 @@ class LevelZeroDevice:
         self.state = launcher.device_state()
         self.state.list, self.state.context = self.list.value, self.context.value
         self.state.device = physical.handle.value or 0
-        self._queues: dict[int, SyclQueue | TorchStream] = {}
+        self.queues: dict[int, SyclQueue | TorchStream] = {}
         self._orders: dict[int, QueueOrder] = {}
         self._recorded: set[LevelZeroKernel] = set()
-        self._has_kernels = self._has_warned = False
-        self._pool: EventPool | None = None
+        self._has_kernels = self.has_warned = False
+        self.event_pool: EventPool | None = None
         self._next_event = 0
         _alive.add(self)
 
@@ -328,7 +328,7 @@ class LevelZeroDevice:
         """
         if cooperative:
             kernel.launch_state.is_cooperative = 1
-        queue = self._queue(stream) if stream else None
+        queue = self.queue_at(stream) if stream else None
         if queue is not None and queue.is_recording:
             _check_recorded(kernel.name, queue)
             kernel.is_recorded = True
@@ -340,7 +340,7 @@ class LevelZeroDevice:
 
     def refuse_recording(self, kernel: str, stream: int) -> None:
         """Raise `QueueRecordingError` if launches on the queue are recorded and only run later."""
-        if stream and self._queue(stream).is_recording:
+        if stream and self.queue_at(stream).is_recording:
             raise QueueRecordingError(
                 f"cannot launch kernel {kernel!r}: it prints or asserts, so that its launch waits, "
                 "which it cannot while its queue is recorded into a graph; launch it before"
@@ -355,7 +355,7 @@ class LevelZeroDevice:
         queue = self._look_at(address)
         if queue.device != self.physical.handle.value:
             raise DeviceError(f"the SYCL queue at {address:#x} is not on {self.name}")
-        self._queues[address] = queue
+        self.queues[address] = queue
         if queue.context == self.context.value:
             return
         if self._has_kernels:
@@ -367,7 +367,7 @@ class LevelZeroDevice:
         self.list.close()
         self.context = BorrowedContext(queue.context)
         self.list = CommandList(self.context, self.physical)
-        self._pool = None
+        self.event_pool = None
         self.state.stream = 0
         self.state.list, self.state.context = self.list.value, self.context.value
         self.forget_pointers()
@@ -397,16 +397,16 @@ class LevelZeroDevice:
     def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
         """Trust tensors on torch's XPU device if its queue is on this device."""
         read_tensors(torch.Tensor, torch.nn.Parameter)
-        is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
+        is_same = any(isinstance(queue, SyclQueue) for queue in self.queues.values())
         if has_xpu and is_same and not self.state.dlpack_type:
             launcher.trust_device_of(self.state, torch.empty(1, device=f"xpu:{self.index}"))
 
-    def _queue(self, address: int) -> SyclQueue | TorchStream:
+    def queue_at(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; the launch code caches the last one that keeps order."""
-        queue = self._queues.get(address)
+        queue = self.queues.get(address)
         if queue is None:
             self.adopt_queue(address)
-            queue = self._queues[address]
+            queue = self.queues[address]
         if queue.keeps_order:
             self.state.queue_state = state_address()
             self.state.stream_list, self.state.stream = queue.native, address
@@ -452,8 +452,8 @@ class LevelZeroDevice:
         return self._orders.setdefault(queue.address, QueueOrder(queue, self.context))
 
     def _warn_of_waiting(self, why: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+        if not self.has_warned:
+            self.has_warned = True
             warnings.warn(WAITING.format(why=why), RuntimeWarning, stacklevel=5)
 
     def _close_orders(self) -> None:
@@ -463,13 +463,13 @@ class LevelZeroDevice:
     def synchronize(self) -> None:
         """Wait for all launches, on the device's own list and on queues."""
         self.list.synchronize()
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             if queue.keeps_order:
                 queue.wait()
 
     def wait_for(self, stream: int) -> None:
         """Wait for the work of a queue, and for the device's own list."""
-        queue = self._queue(stream) if stream else None
+        queue = self.queue_at(stream) if stream else None
         if queue is not None and queue.is_recording:
             raise QueueRecordingError(
                 "its queue is recorded into a graph, and nothing runs that can be waited for")
@@ -480,10 +480,10 @@ class LevelZeroDevice:
     def record_event(self) -> Event:
         """Record an event with a time stamp that completes after all work before it."""
         with _lock:
-            if self._pool is None or self._next_event == self._pool.count:
-                self._pool, self._next_event = EventPool(self.context, _EVENTS_PER_POOL), 0
-                self._pool.wait_before_close(_synchronizer(weakref.ref(self)))
-            event = Event(self._pool, self._next_event)
+            if self.event_pool is None or self._next_event == self.event_pool.count:
+                self.event_pool, self._next_event = EventPool(self.context, _EVENTS_PER_POOL), 0
+                self.event_pool.wait_before_close(_synchronizer(weakref.ref(self)))
+            event = Event(self.event_pool, self._next_event)
             self._next_event += 1
         self.list.barrier(event)
         return event
@@ -546,7 +546,7 @@ class LevelZeroDevice:
             self.list.synchronize()
             self._close_orders()
         self.state.list = 0
-        self._pool = None
+        self.event_pool = None
         self.list.close()
 
     def _build(
@@ -623,12 +623,12 @@ def open_devices() -> list[LevelZeroDevice]:
     path = raw.api().path
     found = physical_devices()
     with _lock:
-        opened = {device.index: device for device in _devices.get(path, ())}
-        _devices[path] = [
+        opened = {device.index: device for device in opened_devices.get(path, ())}
+        opened_devices[path] = [
             opened[n] if n in opened and not opened[n].list.is_closed else LevelZeroDevice(each, n)
             for n, each in enumerate(found)
         ]
-        return list(_devices[path])
+        return list(opened_devices[path])
 
 
 def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:

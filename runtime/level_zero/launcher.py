@@ -6,8 +6,8 @@ the device's own; a pointer is an int, None (null), or any object with `data_ptr
 launcher.
 
 The compiled code is `runtime/native/launch.c`.  It either does a launch or passes it, with all of
-its arguments, to `_Launch`, which does it or raises the error.  Without the compiled code,
-`_Launch` does every launch.
+its arguments, to `PlainLaunch`, which does it or raises the error.  Without the compiled code,
+`PlainLaunch` does every launch.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def make_launcher(
 
     `types` has the type of each value; bf16 is passed as i16, and constexpr is no argument at all.
     """
-    general = _Launch(device, kernel, name, tuple(types))
+    general = PlainLaunch(device, kernel, name, tuple(types))
     letters = format_of(types)
     if _is_plain(device) or len(letters) > native.launch.MOST_ARGUMENTS:
         return general
@@ -148,7 +148,7 @@ def _is_plain(device: DeviceState) -> bool:
 
 
 @dataclass(frozen=True)
-class _Launch:
+class PlainLaunch:
     """Any launch, in Python; `DeviceError` describes an invalid one."""
 
     device: DeviceState

@@ -19,7 +19,7 @@ _UNINITIALIZED = 0x78000001
 _UNSUPPORTED_FEATURE = 0x78000003
 _AnyHandle = TypeVar("_AnyHandle", bound=raw.Handle)
 _lock = threading.Lock()
-_drivers: dict[str, list[Driver]] = {}
+opened_drivers: dict[str, list[Driver]] = {}
 _owner = os.getpid()
 
 
@@ -36,7 +36,7 @@ def refuse_after_fork() -> None:
 
 def _reset_in_unused_child() -> None:
     global _owner
-    if not _drivers:
+    if not opened_drivers:
         _owner = os.getpid()
 
 
@@ -495,9 +495,9 @@ def drivers() -> list[Driver]:
     refuse_after_fork()
     path = api().path
     with _lock:
-        if path not in _drivers:
-            _drivers[path] = [Driver(handle) for handle in _driver_handles()]
-        return _drivers[path]
+        if path not in opened_drivers:
+            opened_drivers[path] = [Driver(handle) for handle in _driver_handles()]
+        return opened_drivers[path]
 
 
 def _driver_handles() -> list[raw.DriverHandle]:

@@ -346,13 +346,13 @@ class Api:
 
 
 _lock = threading.Lock()
-_loaded: dict[str, Api] = {}
+loaded_apis: dict[str, Api] = {}
 
 
 def api() -> Api:
     """The process's Level Zero loader: `TRITON_XE_LEVEL_ZERO`, or the system's."""
     path = knobs.level_zero() or LOADER
     with _lock:
-        if path not in _loaded:
-            _loaded[path] = Api(path)
-        return _loaded[path]
+        if path not in loaded_apis:
+            loaded_apis[path] = Api(path)
+        return loaded_apis[path]

@@ -22,37 +22,39 @@ from triton_xe import knobs
 HERE = Path(__file__).parent
 
 
-def _built_from(name: str) -> str:
+def digest_of_source(name: str) -> str:
     """The digest of a source as it is now; `setup.py` compiles the same into what it builds."""
     return hashlib.sha256((HERE / f"{name}.c").read_bytes()).hexdigest()
 
 
-def _launch() -> Any:
+def load_launch() -> Any:
+    """Import `launch.c`'s extension; None if it is missing or has another source."""
     try:
         module = import_module(f"{__name__}.launch")
     except ImportError:
         return None
-    return module if getattr(module, "source", "") == _built_from("launch") else None
+    return module if getattr(module, "source", "") == digest_of_source("launch") else None
 
 
-def _threads() -> ctypes.CDLL | None:
+def load_threads() -> ctypes.CDLL | None:
+    """Load `threads.c`'s library; None if it is missing or has another source."""
     try:
         library = ctypes.CDLL(str(next(HERE.glob("threads.*so"))))
         source = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "xe_source")))
     except (OSError, StopIteration, ValueError):
         return None
-    return library if source.decode() == _built_from("threads") else None
+    return library if source.decode() == digest_of_source("threads") else None
 
 
 def _emulated_gpu() -> Path | None:
     """The file, which this process does not load."""
     found = next(HERE.glob("emulated_gpu.*so"), None)
-    digest = _built_from("emulated_gpu").encode()
+    digest = digest_of_source("emulated_gpu").encode()
     return found if found is not None and digest in found.read_bytes() else None
 
 
-launch: Any = _launch() if knobs.native() else None
-threads: ctypes.CDLL | None = _threads() if knobs.native() else None
+launch: Any = load_launch() if knobs.native() else None
+threads: ctypes.CDLL | None = load_threads() if knobs.native() else None
 emulated_gpu: Path | None = _emulated_gpu()
 NO_EMULATED_GPU = (
     "the emulated GPU needs a part of this package in C, which is not built: install the package "

@@ -50,8 +50,8 @@ MOST_WORDS = 1 << 16
 """Distinct numbers in one block that may be addresses; tables of pointers have fewer."""
 MOST_NAME = 80
 _lock = Lock()
-_counts: Counter[str] = Counter()
-_used = 0
+launch_counts: Counter[str] = Counter()
+used_bytes = 0
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class Recorder:
     ) -> _Taken | None:
         """Record the inputs of the launch in a folder; None if it is not recorded."""
         with _lock:
-            _counts[self.kernel] += 1
-            number = _counts[self.kernel]
+            launch_counts[self.kernel] += 1
+            number = launch_counts[self.kernel]
             into, chosen = knobs.record(), Filter.read(knobs.record_filter())
             if not (into and chosen.takes(self.kernel, number)):
                 return None
@@ -351,13 +351,13 @@ class _Taken:
 
 def _check_limit(nbytes: int) -> None:
     """Count bytes as recorded; `DeviceError` if they exceed the limit."""
-    global _used
-    if _used + nbytes > knobs.record_limit():
+    global used_bytes
+    if used_bytes + nbytes > knobs.record_limit():
         raise DeviceError(
-            f"its {nbytes} bytes of memory and the {_used} bytes recorded before are more than "
-            f"TRITON_XE_RECORD_LIMIT={knobs.record_limit()}; name the launch that matters with "
-            "TRITON_XE_RECORD_FILTER=name:nth, or set the limit to more bytes")
-    _used += nbytes
+            f"its {nbytes} bytes of memory and the {used_bytes} bytes recorded before are more "
+            f"than TRITON_XE_RECORD_LIMIT={knobs.record_limit()}; name the launch that matters "
+            "with TRITON_XE_RECORD_FILTER=name:nth, or set the limit to more bytes")
+    used_bytes += nbytes
 
 
 def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:

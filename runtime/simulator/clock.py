@@ -64,7 +64,7 @@ class DeviceClock:
         self._was_read = False
         self._recent: dict[tuple[Any, ...], _Noted] = {}
         self._noted: dict[tuple[Any, ...], _Noted] = {}
-        self._known: dict[tuple[Any, ...], float] = {}
+        self.known_times: dict[tuple[Any, ...], float] = {}
         self._described: dict[int, TimedKernel] = {}
 
     def note(
@@ -223,9 +223,9 @@ class DeviceClock:
         return self._time(self._key(kernel, grid, arguments), _Noted(kernel, grid, arguments))
 
     def _time(self, key: tuple[Any, ...], launch: _Noted) -> float:
-        us = self._known.get(key)
+        us = self.known_times.get(key)
         if us is None:
-            us = self._known[key] = self._new_time(launch)
+            us = self.known_times[key] = self._new_time(launch)
         return us
 
     def _new_time(self, launch: _Noted) -> float:

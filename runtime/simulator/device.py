@@ -97,7 +97,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
 
     # -- all other launches ------------------------------------------------------------------------
 
-    def _run(self, kernel: SimulatedKernel, work: Work) -> None:
+    def execute(self, kernel: SimulatedKernel, work: Work) -> None:
         choice = choose(
             kernel.part, checks=work.is_checked, traces=bool(knobs.trace()),
             shuffles=bool(knobs.shuffle()), some=work.programs is not None,
@@ -176,10 +176,10 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
     def _suspects(self, kernel: SimulatedKernel, work: Work) -> frozenset[int]:
         """Pointer arguments that the kernel loads from, and whose memory is partly unwritten."""
         torch_memory.track_writes()
-        if not self._blocks.has_maps():
+        if not self.blocks.has_maps():
             return frozenset()
         pointers = kernel.pointer_arguments & kernel.source.read_arguments
-        return frozenset(k for k in pointers if self._blocks.to_map(int(work.args[k])))
+        return frozenset(k for k in pointers if self.blocks.to_map(int(work.args[k])))
 
     @contextmanager
     def _observed(
@@ -197,7 +197,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
             host = form.host
             assert host.sanitizer is not None
             state = shadow.LaunchState(
-                self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
+                self.blocks, host.sanitizer, host.argument_types, work.args, work.groups,
                 host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors),
                 takes_turns=host.takes_turns,
                 is_eager=host.is_eager(work.groups) or choice.is_shuffled)

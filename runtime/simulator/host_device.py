@@ -147,22 +147,22 @@ class HostDevice(ABC, Generic[K]):
         self.name = f"{self.target.product or target_name} (simulated)"
         self.clock = clock_of(self.target, index) if knobs.device_clock() else None
         self._last_ms = 0.0
-        self._blocks = BlockMap()
+        self.blocks = BlockMap()
 
     def allocate(self, nbytes: int, align: int = 64) -> HostBuffer:
-        return HostBuffer(nbytes, align, self._blocks, self.index)
+        return HostBuffer(nbytes, align, self.blocks, self.index)
 
     def borrow(self, low: int, high: int) -> None:
         """Allow kernels to access memory that was allocated elsewhere."""
-        self._blocks.borrow(Block(low, high, self.index))
+        self.blocks.borrow(Block(low, high, self.index))
 
     def note_unwritten(self, low: int, map_: NDArray[np.uint8]) -> None:
         """Set the map of unwritten bytes (0xff) of borrowed memory; the checks update it."""
-        self._blocks.note_unwritten(low, map_)
+        self.blocks.note_unwritten(low, map_)
 
     def unwritten(self, block: MemoryBlock) -> NDArray[np.uint8] | None:
         """A copy of the map of unwritten bytes of a block; None if all may be written."""
-        to_map = self._blocks.to_map(block.low) if block.nbytes else 0
+        to_map = self.blocks.to_map(block.low) if block.nbytes else 0
         if not to_map:
             return None
         map_ = (ctypes.c_uint8 * block.nbytes).from_address(block.low + to_map)
@@ -170,12 +170,12 @@ class HostDevice(ABC, Generic[K]):
 
     def block_of(self, pointer: int) -> MemoryBlock | None:
         """The live block that contains an address; borrowed memory may have been freed."""
-        found = self._blocks.owned(pointer)
+        found = self.blocks.owned(pointer)
         return None if found is None else MemoryBlock(found.low, found.high)
 
     def accessible(self, pointer: int) -> MemoryBlock | None:
         """The live or borrowed memory around an address that kernels may access."""
-        found = self._blocks.find(pointer)
+        found = self.blocks.find(pointer)
         return None if found is None else MemoryBlock(found.low, found.high)
 
     @property
@@ -257,7 +257,7 @@ class HostDevice(ABC, Generic[K]):
         if self.is_dry:
             kernel.pack(work.args)
         else:
-            self._run(kernel, work)
+            self.execute(kernel, work)
         if self.clock is not None:
             self.clock.note(kernel, work.grid, work.args)
 
@@ -269,7 +269,7 @@ class HostDevice(ABC, Generic[K]):
         return cast(K, versions.general(failing)) if failing and versions is not None else kernel
 
     @abstractmethod
-    def _run(self, kernel: K, work: Work) -> None:
+    def execute(self, kernel: K, work: Work) -> None:
         """Run a launch of this version."""
 
     def synchronize(self) -> None:

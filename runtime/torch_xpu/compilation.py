@@ -114,7 +114,7 @@ def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
     files = [str(path), str(_record_path(path))]
     try:
         checked = checked_files.kept_digest(
-            _kept("checked"), files, lambda: [], lambda: _checked(path))
+            _kept("checked"), files, lambda: [], lambda: checked_library(path))
     except OSError:
         return None
     return path if checked == _WHOLE and not _foreign(path) else None
@@ -123,13 +123,13 @@ def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
 _WHOLE = "whole"
 
 
-def _checked(path: Path) -> str:
+def checked_library(path: Path) -> str:
     """True if the library is the one that was built, and only this user can have written it."""
     library, record = map(checked_files.read_own, (path, _record_path(path)))
     if library is None or record is None:
         return "missing"
     try:
-        return _WHOLE if json.loads(record)["sha256"] == _checksum(library) else "damaged"
+        return _WHOLE if json.loads(record)["sha256"] == digest_of(library) else "damaged"
     except (ValueError, KeyError, TypeError):
         return "damaged"
 
@@ -161,7 +161,7 @@ def build(recipe: Recipe = DEVICE, *, quiet: bool = False) -> Path:
             print(
                 f"triton-xe: building {recipe.what} for torch {torch.version} "
                 "(once, about half a minute)", file=sys.stderr, flush=True)
-        _build_into(path, compiler, torch, recipe)
+        build_into(path, compiler, torch, recipe)
     return path
 
 
@@ -179,7 +179,8 @@ def find_compiler() -> str:
         "then run: python -m triton_xe.runtime.torch_xpu")
 
 
-def _build_into(path: Path, compiler: str, torch: Torch, recipe: Recipe = DEVICE) -> None:
+def build_into(path: Path, compiler: str, torch: Torch, recipe: Recipe = DEVICE) -> None:
+    """Compile a library to `path`; `DeviceError` says why that fails."""
     try:
         path.parent.mkdir(0o755, exist_ok=True)
         _make(path, compiler, torch, recipe)
@@ -204,7 +205,7 @@ def _make(path: Path, compiler: str, torch: Torch, recipe: Recipe) -> None:
         link = [compiler, "-shared", "-o", str(library), *map(str, objects),
                 f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10"]
         _run(link)
-        checksum = _checksum(library.read_bytes())
+        checksum = digest_of(library.read_bytes())
         record = {"sha256": checksum, "compiler": compiler, "torch": torch.version}
         text = work / "record.json"
         text.write_text(json.dumps(record))
@@ -280,5 +281,6 @@ def _record_path(library: Path) -> Path:
     return library.with_suffix(".json")
 
 
-def _checksum(library: bytes) -> str:
+def digest_of(library: bytes) -> str:
+    """SHA-256 of a library."""
     return hashlib.sha256(library).hexdigest()

@@ -182,7 +182,8 @@ _STORES, _PREFETCHES = frozenset(_shapes(_STORE)), frozenset(_shapes(_PREFETCH))
 
 
 @cache
-def _tables(ip_version: tuple[int, ...]) -> Mapping[str, frozenset[BlockShape]]:
+def message_tables(ip_version: tuple[int, ...]) -> Mapping[str, frozenset[BlockShape]]:
+    """Legal shapes of each operation on devices of an IP version."""
     added = [more for since, more in _LOADS_SINCE.items() if ip_version >= since]
     return {"load": _LOADS.union(*added), "store": _STORES, "prefetch": _PREFETCHES}
 
@@ -191,7 +192,7 @@ def legal_shapes(operation: str, target: Target) -> frozenset[BlockShape]:
     """All shapes of "load", "store" or "prefetch" on `target`; none where it has no 2D blocks."""
     if not target.has_block_2d:
         return frozenset()
-    return _tables(target.ip_version)[operation]
+    return message_tables(target.ip_version)[operation]
 
 
 def _check(operation: str, shape: BlockShape, target: Target) -> str | None:

@@ -157,12 +157,12 @@ def tensor_vectors(shape: BlockShape, tensor_bits: int) -> tuple[int, ...]:
     >>> [split(v) for v in tensor_vectors(BlockShape(32, 2, 4, transpose=True), 16)]
     [(1, 0), (0, 1), (0, 2), (2, 0), (0, 0)]
     """
-    known = _coordinates(shape.element_bytes, tensor_bits // 8)
+    known = element_coordinates(shape.element_bytes, tensor_bits // 8)
     return tuple([known[bit] for bit in block_2d.result_bits(shape) if bit in known])
 
 
 @cache
-def _coordinates(element_bytes: int, tensor_bytes: int) -> Mapping[Bit, int]:
+def element_coordinates(element_bytes: int, tensor_bytes: int) -> Mapping[Bit, int]:
     """Bit of a result -> coordinate; the bits inside a tensor element are left out."""
     result: dict[Bit, int] = {None: 0}
     for i in range(block_2d.MAX_SURFACE.bit_length() - 1):

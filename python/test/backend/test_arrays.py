@@ -152,7 +152,7 @@ def test_memory_of_other_gpus_is_refused():
     capsule = x.__dlpack__()
     pointer = arrays.ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = arrays.ctypes.c_void_p
-    arrays._DLTensor.from_address(
+    arrays.DLTensor.from_address(
         pointer(arrays.ctypes.py_object(capsule), b"dltensor")).device_type = 2
     thing = Elsewhere(x, "")
     thing.__dlpack__ = lambda: capsule

@@ -283,7 +283,7 @@ def test_the_exact_clock_counts_native_instructions(tensors, monkeypatch):
     clock = clock_of(target("bmg"), 0)
     clock.now_ms()
     seen = []
-    monkeypatch.setattr(clock, "_known", {})
+    monkeypatch.setattr(clock, "known_times", {})
     monkeypatch.setattr(clock, "native", lambda kernel, *rest: seen.append(
         (native_issue(kernel, *rest), rest[-1])) or seen[-1][0])
     triton.testing.do_bench(lambda: scale(x, y))

@@ -264,7 +264,7 @@ def test_the_hash_covers_our_sources_and_tools(monkeypatch):
     before = source_hash.source_hash.__wrapped__()
     assert source_hash.source_hash.__wrapped__() == before
     monkeypatch.setattr(source_hash.metadata, "version", lambda name: "0")
-    monkeypatch.setattr(source_hash, "_library", lambda name: __file__)
+    monkeypatch.setattr(source_hash, "library_path", lambda name: __file__)
     assert source_hash.source_hash.__wrapped__() != before
 
 

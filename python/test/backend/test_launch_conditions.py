@@ -7,9 +7,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from triton_xe.conditions import Range, Step, Table
-from triton_xe.conditions import _range as range_of
-from triton_xe.conditions import _Unsafe as Unsafe
+from triton_xe.conditions import Range, Step, Table, Unsafe, range_of
 from triton_xe.runtime import native
 
 VALUES = (0, 1, -1, 2, 3, 7, 16, 64, 100, 127, 128, 4096, -64, 1 << 24, (1 << 31) - 1, -(1 << 31),
@@ -158,7 +156,7 @@ def test_c_and_python_agree():
         words = [b"".join((v % (1 << 64)).to_bytes(8, "little") for v in each)
                  for each in (arguments, grid)]
         step = native.launch.failing_step(table.packed(), *words)
-        meaning = table._needed_by(step) if step >= 0 else ""
+        meaning = table.needed_by(step) if step >= 0 else ""
         assert meaning == table.failing(arguments, grid), (table.text(), arguments, grid)
         answers.add(step >= 0)
     assert answers == {True, False}

@@ -60,7 +60,7 @@ def test_an_inactive_plugin_compiles_for_nothing_and_drives_nothing(monkeypatch)
 
 
 def test_nothing_is_said_where_another_gpu_is_used(monkeypatch, recwarn):
-    monkeypatch.setattr(plugin, "_wanted", lambda: False)
+    monkeypatch.setattr(plugin, "is_wanted", lambda: False)
     assert not plugin.inactive(DriverBase).is_active()
     assert not recwarn.list
 

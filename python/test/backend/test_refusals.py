@@ -97,7 +97,7 @@ def test_kernels_of_other_backends_stay_what_they_are():
         target = GPUTarget("cuda", 80, 32)
 
     kernel = CompiledKernel.__new__(CompiledKernel)
-    made = refusals._making(lambda kernel: setattr(kernel, "metadata", Other))
+    made = refusals.as_xe_kernels(lambda kernel: setattr(kernel, "metadata", Other))
     made(kernel)
     kernel.module = None
     assert type(kernel) is CompiledKernel

@@ -39,13 +39,13 @@ def test_a_key_is_made_once_until_a_file_changes(
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "cache"))
     later(monkeypatch)
     made: list[str] = []
-    digest = toolkit_keys._digest
+    digest = toolkit_keys.digest_of
 
     def noted(*files: Any) -> str:
         made.append(digest(*files))
         return made[-1]
 
-    monkeypatch.setattr(toolkit_keys, "_digest", noted)
+    monkeypatch.setattr(toolkit_keys, "digest_of", noted)
     keys = [{key(tmp_path) for _ in range(3)}]
     (tmp_path / "language" / "core.py").write_text("x = 1\n")
     keys.append({key(tmp_path) for _ in range(2)})

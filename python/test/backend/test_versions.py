@@ -78,7 +78,7 @@ def test_what_a_version_lacks_is_refused(number, name, as_version):
     options = BMG.parse_options({"instrumentation_mode": "fpsan", "fpsan_homomorphic_casts": True})
     version = ".".join(map(str, number))
     with pytest.raises(UnsupportedError, match=rf"Triton {version} has no {name} for floats"):
-        front_passes._add_sanitizer(None, options, Counter())
+        front_passes.add_sanitizer(None, options, Counter())
 
 
 def test_triton_is_as_the_table_says():

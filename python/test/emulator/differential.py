@@ -53,11 +53,11 @@ class Different(AssertionError):
 
 def compare_launches() -> None:
     """From now on launches on emulated devices run twice."""
-    emulated = EmulatedDevice._run
+    emulated = EmulatedDevice.execute
     twins: dict[int, tuple[SimulatedDevice, Any]] = {}
 
     def run(self: EmulatedDevice, kernel: Any, work: Any) -> None:
-        places = _places(self, kernel, work)
+        places = places_of(self, kernel, work)
         before = [place.memory.copy() for place in places]
         emulated(self, kernel, work)
         native = [place.memory.copy() for place in places]
@@ -66,16 +66,16 @@ def compare_launches() -> None:
             _check_module(kernel.module)
             twins[kernel.serial] = _twin(self, kernel)
         device, twin = twins[kernel.serial]
-        device._run(twin, work)
+        device.execute(twin, work)
         program: Program = kernel.native.program
-        how = max((_compared(kernel.name, x, place, program)
+        how = max((compared(kernel.name, x, place, program)
                    for x, place in zip(native, places, strict=True)),
                   key=HOW.index, default="equal")
         counts[how] += 1
         if how == HOW[-1]:
             _fill(places, native)
 
-    EmulatedDevice._run = run  # type: ignore[method-assign]
+    EmulatedDevice.execute = run  # type: ignore[method-assign]
 
 
 def _check_module(module: bytes) -> None:
@@ -87,7 +87,7 @@ def _check_module(module: bytes) -> None:
 def _twin(emulated: EmulatedDevice, kernel: Any) -> tuple[SimulatedDevice, Any]:
     """A simulated device with the memory of an emulated one, and the same kernel on it."""
     device = SimulatedDevice(emulated.target.name, emulated.index)
-    device._blocks = emulated._blocks
+    device.blocks = emulated.blocks
     return device, device.load(kernel.module, kernel.name, build_flags=kernel.build_flags)
 
 
@@ -113,7 +113,7 @@ class Place:
                 yield from _computed(program)
 
 
-def _places(device: EmulatedDevice, kernel: Any, work: Any) -> list[Place]:
+def places_of(device: EmulatedDevice, kernel: Any, work: Any) -> list[Place]:
     """The memory of all tensors, arrays and blocks that pointers of a launch point to.
 
     The device's blocks of borrowed memory may reach past an array, into what others change.
@@ -143,7 +143,7 @@ def _memory(address: int, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
-def _compared(
+def compared(
     name: str, native: np.ndarray, place: Place, program: Program
 ) -> str:
     """How memory that native code left is like that of the simulator; else `Different`."""

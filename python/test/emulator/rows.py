@@ -87,7 +87,7 @@ def arguments(kernel: Compiled, seed: int = 1) -> list[Any]:
 
 
 def _argument(row: str, name: str, seed: int) -> Any:
-    kind = loops.ROWS[row]._type(name)
+    kind = loops.ROWS[row].type_of(name)
     if row == "grouped" and name != "groups":
         return _of_groups(name, seed)
     if kind[0] == "*":

@@ -77,8 +77,8 @@ def addresses(device, text):
 def with_steps(program, old):
     """The program with the other one's functions for instructions that both have."""
     if len(program.instructions) == len(old.instructions):
-        program._steps = [
-            step if a == b else program._step(n) for n, (a, b, step) in enumerate(
+        program.steps = [
+            step if a == b else program.step_of(n) for n, (a, b, step) in enumerate(
                 zip(program.instructions, old.instructions, old.steps, strict=True))]
     return program
 

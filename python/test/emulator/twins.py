@@ -31,7 +31,7 @@ def reason(original: Launch, mutant: Launch, changed: int) -> str:
     """Why a change of the instruction at a position shows in no result; neither has run yet."""
     pair = _Pair(original, mutant, changed)
     program = copy.copy(original.program)
-    program._steps = [partial(pair.step, n) for n in range(len(program.instructions))]
+    program.steps = [partial(pair.step, n) for n in range(len(program.instructions))]
     original.program = program
     try:
         original.run()

@@ -188,11 +188,11 @@ def test_doctor_names_the_command(monkeypatch, capsys):
 
 
 def test_doctor_asks_a_new_process_for_triton(monkeypatch):
-    monkeypatch.setattr(doctor, "_LOAD", "raise ImportError('cannot import name intel')")
-    assert doctor._triton() == {"loads": "", "findings": [
+    monkeypatch.setattr(doctor, "LOAD", "raise ImportError('cannot import name intel')")
+    assert doctor.triton_report() == {"loads": "", "findings": [
         "`import triton` does not load this plugin: ImportError: cannot import name intel"]}
     monkeypatch.undo()
-    assert doctor._triton()["loads"].endswith("loads this plugin")
+    assert doctor.triton_report()["loads"].endswith("loads this plugin")
 
 
 def test_the_commands_of_the_page_exist():

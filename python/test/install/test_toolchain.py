@@ -33,7 +33,7 @@ def programs(tmp_path, monkeypatch):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    monkeypatch.setattr(toolchain, "_path", lambda: f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(toolchain, "search_path", lambda: f"{folder}:/usr/bin:/bin")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     return folder

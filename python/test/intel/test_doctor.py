@@ -17,7 +17,7 @@ from triton_xe.tools.commands import doctor as doctor_command
 @pytest.fixture(scope="module")
 def triton_here() -> dict[str, Any]:
     """Answer of a new process about Triton, which depends on no device."""
-    return doctor_command._triton()
+    return doctor_command.triton_report()
 
 
 QUICK = ("dg2", "mtl", "pvc", "bmg", "ptl", "cri")
@@ -30,7 +30,7 @@ def test_kernels_run_on_every_simulated_device(
     name: str, triton_here: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(doctor_command, "_triton", lambda: triton_here)
+    monkeypatch.setattr(doctor_command, "triton_report", lambda: triton_here)
     monkeypatch.setenv("TRITON_XE_DEVICE", f"sim:{name}")
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -89,7 +89,7 @@ def test_wrong_choice_is_explained(
 
 def test_wrong_numbers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_XE_DEVICE", "sim")
-    monkeypatch.setattr(doctor_command, "_wrong_elements", lambda device: 3)
+    monkeypatch.setattr(doctor_command, "wrong_elements", lambda device: 3)
     report = doctor_command.examine()
     assert not report.can_run
     assert "3 of 1024 numbers are wrong" in doctor_command.page(report)

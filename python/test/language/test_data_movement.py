@@ -14,7 +14,7 @@ from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
 from triton_xe.lowering.emit.control import Frame
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import store
-from triton_xe.lowering.emit.module import Function, _resize_slm
+from triton_xe.lowering.emit.module import Function, resize_slm
 from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.registers import from_scalars
@@ -154,7 +154,7 @@ def convert_on_simulator(old, new, kind, dtype):
     place_regions(em)
     em.allocas.branch(em.body)
     if state.slm is not None:
-        _resize_slm(state)
+        resize_slm(state)
     simulated = SimulatedDevice("bmg")
     kernel = simulated.load(str(module).encode(), "k")
     given = element_numbers(without_copies(old), np.arange(count)).astype(dtype)

@@ -236,7 +236,7 @@ def test_text_has_the_form_of_triton_dumps():
 def test_layouts_are_immutable():
     layout = LinearLayout.identity1d(4, "lane", "x")
     with pytest.raises(AttributeError):
-        layout._columns = ()
+        layout.in_dims = ()
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ class FakeApi(raw.Api):
         self.spills: Callable[[str], int] = lambda flags: 0
         self.parameters = 4
         self.flags = ""
-        self._callbacks: dict[str, Any] = {}
+        self.callbacks: dict[str, Any] = {}
         self._next = 1000
 
     def has(self, name: str) -> bool:
@@ -121,12 +121,12 @@ class FakeApi(raw.Api):
     def function(self, name: str) -> Any:
         if name in self.missing:
             raise raw.DeviceError(f"the Level Zero loader {self.path} has no {name}: too old")
-        if name not in self._callbacks:
+        if name not in self.callbacks:
             kind = ctypes.CFUNCTYPE(ctypes.c_int, *raw.PROTOTYPES[name])
-            self._callbacks[name] = kind(lambda *args: self._answer(name, args))
-        return self._callbacks[name]
+            self.callbacks[name] = kind(lambda *args: self.answer(name, args))
+        return self.callbacks[name]
 
-    def _answer(self, name: str, args: tuple[Any, ...]) -> int:
+    def answer(self, name: str, args: tuple[Any, ...]) -> int:
         self.calls.append(name)
         if name in self.codes:
             return ctypes.c_int(self.codes[name]).value
@@ -233,8 +233,8 @@ def fake(
     driver = FakeApi(path)
     monkeypatch.setenv("TRITON_XE_LEVEL_ZERO", path)
     monkeypatch.setenv("TRITON_XE_CACHE", str(Path(folder) / "cache"))
-    monkeypatch.setitem(raw._loaded, path, driver)
+    monkeypatch.setitem(raw.loaded_apis, path, driver)
     yield driver
-    for opened in device_module._devices.pop(path, []):
+    for opened in device_module.opened_devices.pop(path, []):
         opened.close()
-    objects._drivers.pop(path, None)
+    objects.opened_drivers.pop(path, None)

@@ -166,7 +166,7 @@ def test_what_the_device_may_still_use_is_destroyed_after_waiting(fake: Any) -> 
     after = fake.calls[fake.calls.index("zeCommandListAppendLaunchKernel") :]
     assert after[1:] == [wait, "zeKernelDestroy", "zeModuleDestroy"]
     fake.calls.clear()
-    device._pool = None
+    device.event_pool = None
     del event
     assert fake.calls == ["zeEventDestroy", wait, "zeEventPoolDestroy"]
 
@@ -211,7 +211,7 @@ def test_a_rebuild_that_does_not_help_or_does_not_fit_is_dropped(fake: Any) -> N
 
 def refusing(fake: Any, refuses: Callable[[str], bool]) -> list[str]:
     """Have the driver refuse to build with some flags; the flags of all builds as they happen."""
-    answer, asked = fake._answer, []
+    answer, asked = fake.answer, []
 
     def answered(name: str, args: Any) -> int:
         if name == "zeModuleCreate" and args[2][0].format == raw.FORMAT_SPIRV:
@@ -220,7 +220,7 @@ def refusing(fake: Any, refuses: Callable[[str], bool]) -> list[str]:
                 return BUILD_FAILURE
         return int(answer(name, args))
 
-    fake._answer = answered
+    fake.answer = answered
     return asked
 
 
@@ -320,13 +320,13 @@ def test_native_code_that_the_driver_refuses_is_built_again(fake: Any) -> None:
     (device,) = open_devices()
     assert not device.load(SPIRV, "vector_add").report.from_cache
     assert device.load(SPIRV, "vector_add").report.from_cache
-    answer = fake._answer
-    fake._answer = lambda name, args: (
+    answer = fake.answer
+    fake.answer = lambda name, args: (
         BAD_BINARY
         if name == "zeModuleCreate" and args[2][0].format == raw.FORMAT_NATIVE
         else answer(name, args)
     )
-    fake._callbacks.clear()
+    fake.callbacks.clear()
     assert not device.load(SPIRV, "vector_add").report.from_cache
 
 

@@ -107,7 +107,7 @@ recorded = record(1 << NATIVE_RECORDING)
 launch()
 as_triton()
 graph = ctypes.c_void_p()
-ze("zeCommandListGetGraphExt", ctypes.c_void_p(device._queues[address].native), ctypes.byref(graph))
+ze("zeCommandListGetGraphExt", ctypes.c_void_p(device.queues[address].native), ctypes.byref(graph))
 out["graph"] = dumped(graph)
 out["wait"] = refusal(device.synchronize)
 values = [m._pointer for m in memory[:2]]
@@ -173,8 +173,8 @@ def test_torchs_capture_is_asked_for_where_sycl_is_out_of_reach(
     xpu = SimpleNamespace(is_current_stream_capturing=lambda: capturing[0],
                           synchronize=lambda index: None)
     monkeypatch.setitem(device_module.sys.modules, "torch", SimpleNamespace(xpu=xpu))
-    monkeypatch.setattr(device, "_has_warned", True)
-    device._queues[64] = TorchStream(64, 0, 2, 0)
+    monkeypatch.setattr(device, "has_warned", True)
+    device.queues[64] = TorchStream(64, 0, 2, 0)
     device.launch(kernel, (1, 1, 1), (None, None, None, 1), stream=64)
     capturing[0] = True
     with pytest.raises(QueueRecordingError, match="missing from every replay"):

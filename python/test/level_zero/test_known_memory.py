@@ -69,7 +69,7 @@ def test_waiting_for_a_queue_needs_one_that_runs(
     device = open_devices()[0]
     waited: list[str] = []
     queue = SimpleNamespace(is_recording=False, keeps_order=True, wait=lambda: waited.append("it"))
-    monkeypatch.setattr(device, "_queue", lambda address: queue)
+    monkeypatch.setattr(device, "queue_at", lambda address: queue)
     device.wait_for(4096)
     device.wait_for(0)
     assert waited == ["it"]

@@ -409,7 +409,7 @@ def test_torch_tells_where_its_xpu_tensors_are(fake: Any) -> None:
 def test_compiled_and_plain_launches_share_a_kernel(fake: Any) -> None:
     """What Python set, C sets again; and C keeps off while Python sets."""
     launch = Launch("ptr", "i32")
-    plain = launcher._Launch(launch.device, launch.state, "k", ("ptr", "i32"))
+    plain = launcher.PlainLaunch(launch.device, launch.state, "k", ("ptr", "i32"))
     assert launch(4096, 1) == 0
     plain(0, 1, 1, 1, 4096, 2)
     assert launch(4096, 1) == 0

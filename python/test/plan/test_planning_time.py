@@ -24,8 +24,8 @@ def operand(bits, op_idx):
 
 def forget():
     candidates.candidates.cache_clear()
-    candidates._coordinates.cache_clear()
-    block_2d._tables.cache_clear()
+    candidates.element_coordinates.cache_clear()
+    block_2d.message_tables.cache_clear()
 
 
 @pytest.mark.parametrize("bits", OPS_PER_CHANNEL)

@@ -96,7 +96,7 @@ def test_with_a_gpu(monkeypatch, capsys, tmp_path):
     from triton_xe.tools.commands import doctor
 
     gpu = {"name": "card", "target": "bmg"}
-    monkeypatch.setattr(doctor, "_machine", lambda: {"devices": [gpu]})
+    monkeypatch.setattr(doctor, "machine_report", lambda: {"devices": [gpu]})
     results = [gpu_checks.Result("fine", PASSED), gpu_checks.Result("wrong", WRONG, "why")]
     monkeypatch.setattr(gpu_checks, "isolated", lambda: iter(results))
     assert cli.main(["doctor", "--gpu", "--report", str(tmp_path / "out.json")]) == 1

@@ -57,7 +57,7 @@ def test_a_lock_is_free_in_the_child_and_held_in_the_parent():
 
     def fork(end) -> None:
         assert exit_of_child(take) == 0
-        assert not lock._lock.acquire(blocking=False)
+        assert not is_free(lock, 0.2)
 
     while_another_thread(hold, fork)
     assert take()
@@ -77,7 +77,7 @@ def test_a_thread_may_fork_where_it_holds_a_lock(kind):
     assert is_free(lock)
 
 
-@pytest.mark.parametrize("lock", [ForkLock(), jit._lock, llvm.ffi.lib._lock],
+@pytest.mark.parametrize("lock", [ForkLock(), jit.code_lock, llvm.ffi.lib._lock],
                          ids=["new", "the simulator's code", "llvmlite"])
 def test_a_fork_waits_for_what_must_not_be_half_done(lock):
     done = []

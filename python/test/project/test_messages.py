@@ -52,7 +52,7 @@ def test_options(option, value):
     ("TRITON_XE_PRINT_BYTES", "8", knobs.print_bytes),
 ])
 def test_variables_that_should_be_numbers(monkeypatch, name, text, read):
-    knobs._warn.cache_clear()
+    knobs.warn_once.cache_clear()
     monkeypatch.delenv(name, raising=False)
     default = read()
     monkeypatch.setenv(name, text)
@@ -66,7 +66,7 @@ def test_variables_that_should_be_numbers(monkeypatch, name, text, read):
     ("TRITON_XE_SANITIZE", "finit", knobs.sanitize_finite, "finite, storage and strict"),
 ])
 def test_variables_of_words(monkeypatch, name, text, read, known):
-    knobs._warn.cache_clear()
+    knobs.warn_once.cache_clear()
     monkeypatch.setenv(name, text)
     with pytest.warns(RuntimeWarning, match=f"{name}={text} means nothing.*{known}"):
         read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ class Records:
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
     monkeypatch.setenv("TRITON_XE_RECORD", str(tmp_path / "records"))
-    monkeypatch.setattr(recorder, "_used", 0)
-    monkeypatch.setattr(recorder, "_counts", type(recorder._counts)())
+    monkeypatch.setattr(recorder, "used_bytes", 0)
+    monkeypatch.setattr(recorder, "launch_counts", Counter())
     return Records(tmp_path / "records")
 
 

@@ -307,7 +307,7 @@ def test_instructions_that_each_line_executed(tmp_path):
     assert all(count % 16 == 0 and count for count in (at, load, loop, store))
     assert loop >= 4 * 16
     assert sum(lines.values()) == sum(counts.values())
-    page_rows = page._executed_text(Mock(executed=lines))
+    page_rows = page.executed_text(Mock(executed=lines))
     assert page.quantity(sum(lines.values())) in page_rows
 
 

@@ -35,9 +35,9 @@ def keep_assembly() -> None:
         copy.triple, copy.data_layout = module.triple, module.data_layout
         assembly.append(machine.emit_assembly(copy))
 
-    jit._optimise = partial(noted, jit._optimise)
-    jit._lower = partial(noted, jit._lower)
-    jit._shorten = partial(noted, jit._shorten)
+    jit.optimise = partial(noted, jit.optimise)
+    jit.lower = partial(noted, jit.lower)
+    jit.shorten = partial(noted, jit.shorten)
 
 
 class Tensor:

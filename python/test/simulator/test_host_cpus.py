@@ -105,7 +105,7 @@ def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
     machine = llvm.Target.from_triple(haswell.triple).create_target_machine(
         cpu=haswell.name, features=haswell.features, opt=2)
     module = llvm.parse_assembly(sources.source(form, haswell).text)
-    jit._lower(module, machine)
+    jit.lower(module, machine)
     text = machine.emit_assembly(module)
     assert "vfmadd" in text
     assert not re.search(r"vmov[au]p?[sd]?\S* .*\(%rsp\)|\(%rsp\), %ymm", text)
@@ -125,7 +125,7 @@ def test_products_with_avx512_take_operand_a_from_memory(
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     module = llvm.parse_assembly(sources.source(form, host).text)
-    jit._lower(module, machine)
+    jit.lower(module, machine)
     text = machine.emit_assembly(module)
     assert len(re.findall(r"v(?:fmadd|pdpwssd|pmaddwd)", text)) == 2 * 16 * 16
     broadcast = r"v(?:fmadd231ps|pdpwssd)\s+-?\d*\(%\w+\)\{1to16\}"
@@ -147,7 +147,7 @@ def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     made = llvm.parse_assembly(text)
-    jit._shorten(made, machine)
+    jit.shorten(made, machine)
     on_stack = re.findall(r"vmov(\w*)\s+(?:%zmm\d+, \S*\(%rsp\)|\S*\(%rsp\), %zmm\d+)",
                           machine.emit_assembly(made))
     assert len(on_stack) > 40
@@ -232,7 +232,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     pretend(monkeypatch, ARM)
-    jit._target_machine.cache_clear()
+    jit.target_machine.cache_clear()
 
     def undefined(text: str) -> list[str]:
         assert "llvm.x86" not in text
@@ -243,7 +243,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
         return elf.undefined_names(data)
 
     yield undefined
-    jit._target_machine.cache_clear()
+    jit.target_machine.cache_clear()
 
 
 def is_there(name: str) -> bool:

@@ -55,7 +55,7 @@ def threads(
     if request.param == "plain":
         if request.node.get_closest_marker("compiled"):
             pytest.skip("what Python does not do")
-        monkeypatch.setattr(thread_pool, "_pool", thread_pool.PythonPool())
+        monkeypatch.setattr(thread_pool, "current_pool", thread_pool.PythonPool())
     return lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
 
 

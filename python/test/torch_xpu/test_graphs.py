@@ -186,7 +186,7 @@ def test_scratch_of_launches_is_held_until_their_graph_is_dropped() -> None:
     x = torch.ones(4, device="xpu")
     graph, _ = captured(lambda: (x + 1, kernel.launch((2, 1, 1), [], 0)))
     kernel.launch((2, 1, 1), [], 0)
-    blocks = kernel.device._blocks
+    blocks = kernel.device.blocks
     held, freed = given
     assert blocks.find(held) is not None
     assert blocks.find(freed) is None

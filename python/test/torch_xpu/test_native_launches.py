@@ -251,7 +251,7 @@ def test_a_launch_that_takes_too_long_ends(seen: Seen, monkeypatch: pytest.Monke
     repeated[(1,)](x, 2), repeated[(1,)](x, 3)
     count = len(seen.grids)
     monkeypatch.setattr(watchdog, "SLEEP", 0.05)
-    watchdog._wake.set()
+    watchdog.wake.set()
     with pytest.raises(SimulatorTrap, match="still running after 1 s"):
         repeated[(1,)](x, (1 << 31) - 3)
     assert len(seen.grids) == count

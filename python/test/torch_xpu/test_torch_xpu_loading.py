@@ -260,9 +260,10 @@ def test_a_library_is_looked_through_once_until_it_changes(
     copy.parent.mkdir(parents=True)
     for suffix in (".so", ".json"):
         copy.with_suffix(suffix).write_bytes(good.with_suffix(suffix).read_bytes())
-    now, looked, check = checked_files.time.time, [], compilation._checked
+    now, looked, check = checked_files.time.time, [], compilation.checked_library
     monkeypatch.setattr(checked_files.time, "time", lambda: now() + 10)  # all files are settled
-    monkeypatch.setattr(compilation, "_checked", lambda path: looked.append(path) or check(path))
+    monkeypatch.setattr(
+        compilation, "checked_library", lambda path: looked.append(path) or check(path))
     assert [compilation.find() for _ in range(3)] == [copy] * 3
     assert looked == [copy]
     copy.write_bytes(copy.read_bytes()[:-1])
@@ -297,8 +298,8 @@ def make(path, compiler, torch, recipe):
     time.sleep(0.5)
     path.parent.mkdir(parents=True)
     path.write_text("library")
-    path.with_suffix(".json").write_text(json.dumps({"sha256": compilation._checksum(b"library")}))
-compilation._build_into = make
+    path.with_suffix(".json").write_text(json.dumps({"sha256": compilation.digest_of(b"library")}))
+compilation.build_into = make
 print(compilation.build().read_text())
 """
 
@@ -322,7 +323,7 @@ def copy(path, compiler, torch, recipe):
     path.parent.mkdir(parents=True)
     for suffix in (".so", ".json"):
         shutil.copy(pathlib.Path(os.environ["BUILT"]).with_suffix(suffix), path.with_suffix(suffix))
-compilation._build_into = copy
+compilation.build_into = copy
 compilation.find_compiler = lambda: "c++"
 import torch
 assert not torch.xpu.is_available()

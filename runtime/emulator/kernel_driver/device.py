@@ -73,14 +73,14 @@ class OpenDevice:
         self.arena, self.program = Arena(), Program(process)
         self._answers = machine.answers(target)
         self._buffers: dict[int, _Buffer] = {}
-        self._spaces: dict[int, AddressSpace] = {}
+        self.spaces: dict[int, AddressSpace] = {}
         self._queues: dict[int, _Queue] = {}
         self._last = 0
 
     def close(self) -> None:
         with self._lock:
             self._queues.clear()
-            self._spaces.clear()
+            self.spaces.clear()
             self.arena.close()
             self.program.close()
 
@@ -173,7 +173,7 @@ class OpenDevice:
         """Free closed buffers that no address means any more."""
         for handle, buffer in list(self._buffers.items()):
             if buffer.is_closed and not any(
-                    space.uses(buffer.offset, buffer.size) for space in self._spaces.values()):
+                    space.uses(buffer.offset, buffer.size) for space in self.spaces.values()):
                 self.arena.release(buffer.offset, buffer.size)
                 del self._buffers[handle]
 
@@ -181,16 +181,16 @@ class OpenDevice:
 
     def _xe_vm_create(self, given: Any) -> None:
         given.vm = self._new()
-        self._spaces[given.vm] = AddressSpace(self.arena, self.program)
+        self.spaces[given.vm] = AddressSpace(self.arena, self.program)
 
     def _space(self, number: int) -> AddressSpace:
-        if number not in self._spaces:
+        if number not in self.spaces:
             raise Refused(errno.ENOENT)
-        return self._spaces[number]
+        return self.spaces[number]
 
     def _xe_vm_destroy(self, given: Any) -> None:
         self._space(given.vm).close()
-        del self._spaces[given.vm]
+        del self.spaces[given.vm]
         self._release()
 
     def _xe_vm_bind(self, given: Any) -> None:

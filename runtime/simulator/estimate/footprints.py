@@ -51,7 +51,7 @@ class Surface:
         """Fraction of a hull that is accessed, in whole cache lines."""
         sides = np.diff(self.bounds, axis=1)
         area = (sides[:, 0] * sides[:, 2]).astype(float)
-        lines = sum(_different(np.concatenate(found, 1)).mean() * rounds
+        lines = sum(count_different(np.concatenate(found, 1)).mean() * rounds
                     for rounds, found in self.lines.items())
         parts = ((self.moved, area.mean()), (lines * LINE, area[counted].mean()))
         dense = sum(float(some / all_) for some, all_ in parts if all_)
@@ -237,7 +237,7 @@ def _own(origins: Numbers, mask: Mask, counted: Numbers) -> float:
     """Fraction of the subgroups' blocks that no other subgroup of their work-group accesses."""
     here = mask[counted]
     at = np.broadcast_to(origins, mask.shape)[counted]
-    return float(_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
+    return float(count_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
 
 
 def _block_bytes(messages: Sequence[Message]) -> float:
@@ -271,7 +271,7 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
         part = np.ones((1, 1, 1, 1)) if active is None else (active != 0).mean(3)
         count = part * (message.mask * message.rounds)[None, ..., None]
         total = np.moveaxis(count, 3, 1).sum((2, 3)) * _address(message).shape[2] * size
-        scattered = (_different(lines).mean((2, 3)) - 1) * LINE * _executed(message)
+        scattered = (count_different(lines).mean((2, 3)) - 1) * LINE * _executed(message)
         shape = len(messages), len(message.sites)
         found.l1 += float(np.broadcast_to(np.maximum(total, scattered), shape).sum())
 
@@ -354,7 +354,7 @@ def _rounds(found: Footprints, message: Message) -> int:
     return round(float(rounds.mean())) if rounds.size else 0
 
 
-def _different(rows: Numbers) -> Numbers:
+def count_different(rows: Numbers) -> Numbers:
     """Number of distinct values of each row, without -1."""
     if rows.shape[-1] == 2:
         first, last = rows[..., 0], rows[..., 1]

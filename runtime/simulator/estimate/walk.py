@@ -100,7 +100,7 @@ class Walk:
         """Origins of everything stored to shared local memory."""
         self._rounds: Numbers = np.ones(self._shape, np.int64)
         self._pending: dict[str, Mask] = {}
-        self._acts: dict[str, Callable[[Step, str, Mask], None]] = {
+        self.acts: dict[str, Callable[[Step, str, Mask], None]] = {
             "br": self._branch, "switch": self._switch, "message": self._message,
             "shared": self._shared_access,
             "payload": self._payload, "call": self._call, "unknown": self._unknown,
@@ -297,7 +297,7 @@ class Walk:
         count = self.counts.setdefault(label, np.zeros(self._shape))
         count += mask * self._rounds
         for step in self._steps[label]:
-            self._acts[step.act](step, label, mask)
+            self.acts[step.act](step, label, mask)
 
     def _switch(self, step: Step, label: str, mask: Mask) -> None:
         for target in dict.fromkeys(step.instruction.labels):

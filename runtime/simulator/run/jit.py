@@ -28,7 +28,7 @@ from triton_xe.runtime.simulator.run.near import near_each_other
 
 # llvmlite has no lock of its own that survives a fork while another thread is in LLVM
 fork_waits_for(llvm.ffi.lib._lock.__enter__, llvm.ffi.lib._lock.__exit__)
-_lock = ForkLock()
+code_lock = ForkLock()
 
 
 @cache
@@ -60,14 +60,15 @@ LARGE = 8 << 20
 """Characters of a module from which on full optimisation doubles LLVM's time for little gain."""
 
 
-def _fresh_machine(effort: int = 2) -> llvm.TargetMachine:
+def fresh_machine(effort: int = 2) -> llvm.TargetMachine:
+    """LLVM's code generator for this CPU, which no other module uses."""
     host = host_cpu()
     return llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=effort, reloc="pic", codemodel="small", jit=True
     )
 
 
-_target_machine = cache(_fresh_machine)
+target_machine = cache(fresh_machine)
 
 
 def object_key(text: str, kind: str) -> str:
@@ -103,8 +104,8 @@ def _kept_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[byt
 
 def compiled(text: str, kind: str) -> list[bytes]:
     """The objects of a module, compiled: one, or what calls the pieces and the pieces."""
-    with _lock:
-        machine = _target_machine(1 if len(text) > LARGE else 2)
+    with code_lock:
+        machine = target_machine(1 if len(text) > LARGE else 2)
         try:
             module = llvm.parse_assembly(text)
             module.triple = host_cpu().triple
@@ -122,8 +123,8 @@ def compiled(text: str, kind: str) -> list[bytes]:
 
 def _passes(kind: str) -> Callable[[llvm.ModuleRef, llvm.TargetMachine], None]:
     if kind == AS_WRITTEN or IN_PIECES in kind:
-        return _lower
-    return _optimise if kind == LIBRARY else _shorten
+        return lower
+    return optimise if kind == LIBRARY else shorten
 
 
 def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> list[bytes]:
@@ -137,7 +138,7 @@ def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> li
         if is_piece(f.name):
             f.linkage, f.visibility = "external", "hidden"
     made = []
-    for skips_pieces, by in ((True, _target_machine(0)), (False, machine)):
+    for skips_pieces, by in ((True, target_machine(0)), (False, machine)):
         part = module.clone()
         for f in _defined(part):
             if is_piece(f.name) == skips_pieces:
@@ -195,7 +196,7 @@ _WRITTEN_WELL = frozenset({"san", "dpas"})
 """Families of such functions: the checks, and DPAS, which have no branches."""
 
 
-def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Split coroutines, and remove variables and branches where constants decide.
 
     LLVM's other passes find little where vectors are in memory, and in the checks.  InstCombine
@@ -211,7 +212,7 @@ def _lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     manager.run(module, _builder(machine))
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Run LLVM's pipeline of effort 1, which moves computations out of loops."""
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
@@ -222,7 +223,7 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     manager.run(module, builder)
 
 
-def _shorten(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def shorten(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Simplify a kernel, split its coroutine, and simplify the parts.
 
     The pipeline of effort 1 takes three to four times as long, most of it in further runs of
@@ -261,7 +262,7 @@ class NativeCode:
 
     def __init__(self, *objects: bytes) -> None:
         empty = llvm.parse_assembly("")
-        self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
+        self.engine = llvm.create_mcjit_compiler(empty, fresh_machine())
         self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
         _provide(elf.undefined_names(*objects))
         with near_each_other(sum(map(elf.bytes_in_memory, objects))):
@@ -295,7 +296,7 @@ def _is_named_by_llvm(name: str) -> bool:
     return name in NAMED_BY_LLVM
 
 
-_loaded: dict[str, NativeCode] = {}
+loaded_code: dict[str, NativeCode] = {}
 
 
 def helper_address(name: str, host: HostCpu | None = None) -> int:
@@ -303,10 +304,10 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
 
     Its code depends on its name and the host alone, so that a cached object needs no text.
     """
-    with _lock:
-        if name not in _loaded:
+    with code_lock:
+        if name not in loaded_code:
             _hold(name, NativeCode(*_helper_objects(name, host or host_cpu())))
-        return _loaded[name].address(name)
+        return loaded_code[name].address(name)
 
 
 def _helper_objects(name: str, on: HostCpu) -> list[bytes]:
@@ -315,7 +316,7 @@ def _helper_objects(name: str, on: HostCpu) -> list[bytes]:
 
 
 def _hold(name: str, code: NativeCode) -> None:
-    _loaded[name] = code
+    loaded_code[name] = code
     llvm.add_symbol(name, code.address(name))
 
 
@@ -330,11 +331,11 @@ def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> 
 
     The first kernel also loads its runner, because one loader less is faster to set up.
     """
-    with _lock:
+    with code_lock:
         for name in helpers:
             helper_address(name)
         kernel = _kept_objects(text, kind, lambda: text)
-        if runner in _loaded:
+        if runner in loaded_code:
             return NativeCode(*kernel)
         code = NativeCode(*kernel, *_helper_objects(runner, host_cpu()))
         _hold(runner, code)

@@ -114,27 +114,27 @@ class PythonPool:
             self._executor = None
 
 
-_pool: Pool | None = None
+current_pool: Pool | None = None
 
 
 def pool() -> Pool:
     """The threads of this process, started at its first launch."""
-    global _pool
-    if _pool is None:
-        _pool = PythonPool() if native.threads is None else NativePool(native.threads)
-    return _pool
+    global current_pool
+    if current_pool is None:
+        current_pool = PythonPool() if native.threads is None else NativePool(native.threads)
+    return current_pool
 
 
 def end() -> None:
     """End the threads of this process; the next launch starts new ones."""
-    if _pool is not None:
-        _pool.end()
+    if current_pool is not None:
+        current_pool.end()
 
 
 def _after_fork() -> None:
     """Forget the parent's threads, which a forked process does not have."""
-    global _pool
-    _pool = None
+    global current_pool
+    current_pool = None
     if native.launch is not None:
         native.launch.use_pool(0, 0)
 

@@ -19,7 +19,7 @@ Words = ctypes.Array[ctypes.c_int64]
 _lock = Lock()
 _waiting: dict[int, tuple[float, Words, int, int]] = {}
 """Watched launches; changed without a lock, because a dictionary operation is atomic."""
-_wake = threading.Event()
+wake = threading.Event()
 _thread: threading.Thread | None = None
 _absent = Observer(is_active=True)
 """Active without the thread, because compiled code could not end a launch after the time limit."""
@@ -40,8 +40,8 @@ def watch(words: Words, error: int, seconds: float, code: int) -> None:
     _waiting[id(words)] = time.monotonic() + seconds, words, error, code
     if _thread is None:
         _start()
-    if not _wake.is_set():
-        _wake.set()
+    if not wake.is_set():
+        wake.set()
 
 
 def unwatch(words: Words) -> None:
@@ -60,8 +60,8 @@ def _start() -> None:
 
 def _after_fork() -> None:
     """Forget the parent's thread, which a forked process does not have."""
-    global _thread, _wake
-    _thread, _wake = None, threading.Event()
+    global _thread, wake
+    _thread, wake = None, threading.Event()
     _waiting.clear()
     _absent.is_active = True
 
@@ -71,7 +71,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _watch() -> None:
     while True:
-        _wake.clear()
+        wake.clear()
         now = time.monotonic()
         watched = list(_waiting.values())
         for deadline, words, error, code in watched:
@@ -79,7 +79,7 @@ def _watch() -> None:
                 words[error] = code
         running = native.launch.end_overdue(Code.TIME) if native.launch is not None else 0
         if not watched and not running:
-            _wake.wait(SLEEP)
+            wake.wait(SLEEP)
         else:
             nearest = min((deadline - now for deadline, *_ in watched), default=1.0)
             time.sleep(max(TICK, min(nearest, 1.0)))

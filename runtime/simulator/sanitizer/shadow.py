@@ -123,7 +123,7 @@ def _give(memory: NDArray[np.uint8]) -> None:
 ARENA_BYTES = 1 << 19
 
 
-class _Arena:
+class Arena:
     """Zeroed memory for the begin of a launch.
 
     Memory of earlier launches is reused, because fresh pages cost more than zeroing it.
@@ -146,7 +146,7 @@ class _Arena:
         self._used = end + 63 & -64
         return self._address + begin
 
-    def begin(self) -> _Arena:
+    def begin(self) -> Arena:
         """Return itself, with nothing in use."""
         self._memory[: self._used] = 0
         self._used = 0
@@ -158,15 +158,15 @@ class _Arena:
         self.table[:rows] = 0
 
 
-def _array_at(address: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+def array_at(address: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
     """Array of the memory at an address, which others must keep alive."""
     nbytes = count * np.dtype(dtype).itemsize
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)).view(dtype)
 
 
-_arenas: list[_Arena] = []
+_arenas: list[Arena] = []
 """Arenas of launches that have ended."""
-_spare_clocks: list[Words] = []
+spare_clocks: list[Words] = []
 """Clock memory of the last launch."""
 _spare_records: list[NDArray[np.int32]] = []
 """Record memory of the last launch."""
@@ -200,7 +200,7 @@ class LaunchState:
         self.plan = plan
         self.count = len(kinds)
         self._whole_storage = knobs.whole_storage()
-        self._arena = _arenas.pop().begin() if _arenas else _Arena()
+        self._arena = _arenas.pop().begin() if _arenas else Arena()
         self.table: Words = self._arena.table[: self.count + 2 + MOST_SEARCHED]
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
@@ -263,7 +263,7 @@ class LaunchState:
             return _no_origins
         at = self._array(8 * math.prod(shape))
         self.words[Word.ORIGINS] = at
-        return _array_at(at, math.prod(shape), np.int64).reshape(shape)
+        return array_at(at, math.prod(shape), np.int64).reshape(shape)
 
     def trace(self) -> NDArray[np.int64]:
         """Allocate the trace, and return its records, which the launch fills."""
@@ -279,7 +279,7 @@ class LaunchState:
 
     def _kept(self, count: int) -> Words:
         """That many words of zeros."""
-        return _array_at(self._array(8 * count), count, np.int64)
+        return array_at(self._array(8 * count), count, np.int64)
 
     def _begin_clocks(self, groups: int) -> None:
         """Create clocks, all free except clock 0."""
@@ -290,7 +290,7 @@ class LaunchState:
             -1, per_group, Release.WORDS)
         self._made = self._kept(Joined.WORDS * JOINED_KEPT)
         width = groups + 2 + Clock.FIRST + 7 & -8
-        self._clocks = (_spare_clocks.pop() if _spare_clocks
+        self._clocks = (spare_clocks.pop() if spare_clocks
                         else _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64)))
         self._clocks[:width] = 0
         self._free = np.empty(MOST_CLOCK_BYTES // (8 * width) - 1, np.int32)
@@ -337,7 +337,7 @@ class LaunchState:
         self._free[: len(numbers)] = numbers
         self.words[Word.CLOCKS_LEFT] = len(numbers)
 
-    def _free_clocks(self) -> None:
+    def free_clocks(self) -> None:
         """Free unreferenced clocks; double their number if most are in use."""
         used = np.zeros(self._count, bool)
         lives = self._known[:, Known.ENDED] == 0
@@ -356,7 +356,7 @@ class LaunchState:
     def make_room(self) -> None:
         """Free clocks if they have run out; otherwise double the records, up to a limit."""
         if self.words[Word.CLOCKED] and self.words[Word.CLOCKS_LEFT] < SPARE:
-            self._free_clocks()
+            self.free_clocks()
             return
         old = self._records
         count = max(2 * len(old) // FIELDS, RECORDS)
@@ -390,7 +390,7 @@ class LaunchState:
         releases = published = 0
         if self.plan.synchronises:
             lists = _untouched(nbytes // 4 + 8).reshape(-1, 1 << LIST_PAGE_BITS - 2)
-            pages = _array_at(self._array(len(lists)), len(lists), np.uint8)
+            pages = array_at(self._array(len(lists)), len(lists), np.uint8)
             self._lists.append((lists, pages))
             releases = _address(lists)
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
@@ -427,7 +427,7 @@ class LaunchState:
         _arenas[:] = [self._arena]
         words = self.words
         if words[Word.CLOCKS] and self._count * words[Word.CLOCK_WORDS] <= CLOCK_BYTES // 8:
-            _spare_clocks[:] = [self._clocks]
+            spare_clocks[:] = [self._clocks]
         if self._records.nbytes <= SPARE_BYTES:
             _spare_records[:] = [self._records]
 

@@ -32,7 +32,7 @@ DRIVER_HINT = (
 )
 TORCH_HINT = "for device='xpu' tensors install torch: the XPU build for a GPU, else the CPU build"
 SETUP_HINT = "run `triton-xe setup`: it says what it will do, asks, and makes stock Triton whole"
-_LOAD = """
+LOAD = """
 import triton
 from triton.backends import backends
 print(triton.__version__, backends["intel"].compiler.__module__)
@@ -98,7 +98,7 @@ def check_gpu(as_json: bool, file: Path) -> int:
     """Run the checks on the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
-    found = _machine()
+    found = machine_report()
     gpus = [each for each in found["devices"] if each["target"]]
     why = found.get("error") or "no Intel GPU that this package knows was found"
     results = []
@@ -121,7 +121,7 @@ def check_gpu(as_json: bool, file: Path) -> int:
     return 1 if wrong else 0
 
 
-def _machine() -> dict[str, Any]:
+def machine_report() -> dict[str, Any]:
     """Properties of the machine on which results of checks depend."""
     report = Report("", {}, "", "")
     _level_zero(report)
@@ -136,7 +136,7 @@ def examine() -> Report:
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
                     native.describe())
-    report.triton = _triton()
+    report.triton = triton_report()
     if report.triton["findings"]:
         report.advice.append(SETUP_HINT)
     selection = _choice(report)
@@ -186,13 +186,13 @@ def _version(package: str) -> str:
         return ""
 
 
-def _triton() -> dict[str, Any]:
+def triton_report() -> dict[str, Any]:
     """State of stock Triton, and the result of importing it in a new process."""
     found = installation.findings(installation.examine())
     if found:
         found += _newer()
         return {"loads": "", "findings": found}
-    done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True)
     words = done.stdout.split()
     if done.returncode == 0 and words[-1] == "triton_xe.backend.compiler":
         return {"loads": f"stock triton {words[0]} loads this plugin", "findings": []}
@@ -322,7 +322,7 @@ def _trial(selection: Selection | None) -> dict[str, Any]:
         return {"passed": False, "why": "no device is chosen"}
     try:
         device = _open(selection)
-        wrong = _wrong_elements(device)
+        wrong = wrong_elements(device)
     except Exception as error:  # a broken driver or build may raise anything; doctor reports it
         return {"passed": False, "why": f"{type(error).__name__}: {error}"}
     if wrong:
@@ -346,7 +346,8 @@ def _open(selection: Selection) -> Any:
     return found[0]
 
 
-def _wrong_elements(device: Any) -> int:
+def wrong_elements(device: Any) -> int:
+    """Count the wrong numbers of a vector addition on the device."""
     import numpy as np
 
     from triton_xe.tools import sample_kernel

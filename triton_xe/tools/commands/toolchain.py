@@ -80,7 +80,7 @@ def check(root: Path) -> None:
         raise DeviceError(f"{root} holds something else; remove it or name another folder")
     if platform.machine() != "x86_64":
         raise DeviceError(f"Intel's tools exist for x86_64 only; this is {platform.machine()}")
-    if shutil.which("debootstrap", path=_path()) is None:
+    if shutil.which("debootstrap", path=search_path()) is None:
         raise DeviceError(
             "debootstrap is missing: install it (apt-get install debootstrap), or install Intel's "
             "packages intel-ocloc, libze-intel-gpu1 and libze1 on the system")
@@ -114,7 +114,7 @@ def _step(what: str, log: Path, *command: str) -> str:
     print(f"{what} ...", flush=True)
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        env={**knobs.process_environment(), "PATH": _path()}, check=False)
+        env={**knobs.process_environment(), "PATH": search_path()}, check=False)
     with log.open("a") as file:
         file.write(done.stdout)
     if done.returncode:
@@ -123,5 +123,6 @@ def _step(what: str, log: Path, *command: str) -> str:
     return done.stdout
 
 
-def _path() -> str:
+def search_path() -> str:
+    """PATH of the programs that install the tools, with those of root."""
     return f"{knobs.process_environment().get('PATH', '')}:/usr/sbin:/sbin"

@@ -117,13 +117,14 @@ def _split(report: Report) -> str:
     buttons = "".join(f'<button data-stage="{s.name}">{s.name}</button>' for s in report.stages)
     stages = "".join(map(_stage, report.stages))
     return (f"<p class=soft>Point at a line: what it became, or came from, lights up. Click: the "
-            f"other side scrolls there.{_no_assembly(report)}{_executed_text(report)}</p>"
+            f"other side scrolls there.{_no_assembly(report)}{executed_text(report)}</p>"
             f"<div class=tabs role=tablist>{buttons}</div><div class=split>"
             f"<div class='pane code'>{_source(report)}</div>"
             f"<div class='pane code'>{stages}</div></div>")
 
 
-def _executed_text(report: Report) -> str:
+def executed_text(report: Report) -> str:
+    """Explanation of the column of executed instructions; empty without one."""
     if report.executed is None:
         return ""
     total, rest = sum(report.executed.values()), report.executed.get(0, 0)

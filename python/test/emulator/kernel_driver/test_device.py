@@ -126,7 +126,7 @@ def execute(opened, queue, address, fence):
 
 def test_a_batch_signals_its_fence_at_an_address_of_the_gpu(ready):
     opened, vm, queue, _, memory = ready
-    batch(opened._spaces[vm], 1 << 20, 0x10000002, (1 << 20) + 256, 0, 5)
+    batch(opened.spaces[vm], 1 << 20, 0x10000002, (1 << 20) + 256, 0, 5)
     execute(opened, queue, 1 << 20, uapi.Sync(
         kind=uapi.USER_FENCE, flags=uapi.SIGNAL, address=(1 << 20) + 512, value=3))
     assert memory.view(np.uint64)[[32, 64]].tolist() == [5, 3]
@@ -135,7 +135,7 @@ def test_a_batch_signals_its_fence_at_an_address_of_the_gpu(ready):
 def test_a_batch_that_waits_is_finished_later_and_holds_up_its_queue(ready):
     """The request returns; the program then sets what the batch waits for."""
     opened, vm, queue, _, memory = ready
-    space, words = opened._spaces[vm], memory.view(np.uint64)
+    space, words = opened.spaces[vm], memory.view(np.uint64)
     batch(space, 1 << 20, 0x0E004003, 9, (1 << 20) + 256, 0, 0)
     batch(space, (1 << 20) + 4096, 0x10000002, (1 << 20) + 768, 0, 5)
     for number, start in enumerate((0, 4096)):

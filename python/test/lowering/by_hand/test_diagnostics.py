@@ -96,7 +96,7 @@ def test_the_compiler_of_run_says_them_too():
 def test_other_exceptions_of_a_pass_are_refusals_that_name_it(monkeypatch):
     from triton_xe.lowering.by_hand import kernel_functions
 
-    monkeypatch.setattr(kernel_functions, "_known", lambda op, kind: 1 // 0)
+    monkeypatch.setattr(kernel_functions, "shape_and_strides", lambda op, kind: 1 // 0)
     with pytest.raises(UnsupportedError, match=r"^k.mlir:2:3: pass lower-kernel-functions cannot"):
         transformed(COPY, "lower-kernel-functions", name="k.mlir")
 

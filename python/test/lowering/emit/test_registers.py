@@ -1,5 +1,7 @@
 """Chunks whose registers all hold the same value."""
 
+from types import SimpleNamespace
+
 from llvmlite import ir
 
 from triton_xe.lowering.emit.tensors.registers import Registers, mapped
@@ -9,13 +11,10 @@ from triton_xe.lowering.emit.writer import Writer
 DEPTH = 400
 
 
-def test_what_a_chunk_holds_is_found_and_written_once(monkeypatch):
+def test_what_a_chunk_holds_is_found_and_written_once():
     """Each sum reads the one before it twice: its paths are 2 to the number of sums."""
     function = ir.Function(ir.Module(), ir.FunctionType(I32, [I32]), "f")
-    builder = ir.IRBuilder(function.append_basic_block())
-    monkeypatch.setattr(Writer, "__init__", lambda self: None)
-    em = Writer()
-    em._memory, em._scope, em._open = {}, 0, {0}
+    em = Writer(SimpleNamespace(target=None, locates_all=False), function.append_basic_block())
     asked = []
 
     def single(index):
@@ -24,8 +23,8 @@ def test_what_a_chunk_holds_is_found_and_written_once(monkeypatch):
 
     held = Registers(8, I32, lambda i: None, single=single)
     for _ in range(DEPTH):
-        held = mapped(em, I32, [held, held], builder.add)
-    assert held.single(0)() is builder.block.instructions[-1]
-    assert len(builder.block.instructions) == DEPTH
+        held = mapped(em, I32, [held, held], em.b.add)
+    assert held.single(0)() is em.b.block.instructions[-1]
+    assert len(em.b.block.instructions) == DEPTH
     assert len(asked) < 10
-    assert not mapped(em, I32, [held, Registers(8, I32, lambda i: None)], builder.add).single(0)
+    assert not mapped(em, I32, [held, Registers(8, I32, lambda i: None)], em.b.add).single(0)

@@ -11,6 +11,7 @@ from triton_xe.backend import front_passes
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.lowering.emit import instructions
 from triton_xe.lowering.import_ttgir import import_ttgir
+from triton_xe.lowering.layouts import coalesce
 from triton_xe.lowering.rewriting import all_of
 
 LONG_KERNEL = """import triton
@@ -48,8 +49,8 @@ def test_accesses_are_laid_out_as_libtriton_does(case, monkeypatch):
 @pytest.mark.parametrize("limit", ["LONG", "MANY"])
 def test_a_long_kernel_is_right(limit, tmp_path, monkeypatch):
     """Its accesses laid out here, and its instructions written once."""
-    asked, coalesced = [], front_passes._coalesced
-    monkeypatch.setattr(front_passes, "_coalesced", lambda m: asked.append(1) or coalesced(m))
+    asked, coalesced = [], coalesce.coalesced
+    monkeypatch.setattr(coalesce, "coalesced", lambda m: asked.append(1) or coalesced(m))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(front_passes, limit, 8)
     monkeypatch.setattr(instructions, "LONG", 50)

@@ -69,7 +69,7 @@ def test_sound_and_unsound_modules():
 
 def test_labels_get_ids_of_their_own():
     """Modules written in turns, whose functions come to lie where those before them lay."""
-    wanted = {text: canonical_spirv(emit_spirv._from_new_process(text)) for text in (TEXT, LOOP)}
+    wanted = {text: canonical_spirv(emit_spirv.from_new_process(text)) for text in (TEXT, LOOP)}
     renamed = 0
     for text in (TEXT, LOOP, LOOP, TEXT) * 10:
         plain = spirv_target.write(spirv_target.verified(text))
@@ -102,11 +102,11 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
 
     class Machine:
         def emit_object(self, module):
-            binary = emit_spirv._from_new_process(TEXT)
+            binary = emit_spirv.from_new_process(TEXT)
             number = id_of_void(binary)
             return with_label(with_label(binary, number), number, 1)
 
-    monkeypatch.setattr(spirv_target, "_machine", lambda effort: Machine())
+    monkeypatch.setattr(spirv_target, "target_machine", lambda effort: Machine())
     binary = emit_spirv.emit_spirv(TEXT)
     assert ids_are_sound(binary)
     assert attached_llvm_ir(binary) == TEXT
@@ -119,7 +119,7 @@ def test_texts_in_base85_are_read(monkeypatch):
 
 
 def test_a_module_is_written_again_before_a_new_process_writes_it(monkeypatch):
-    sound = emit_spirv._from_new_process(TEXT)
+    sound = emit_spirv.from_new_process(TEXT)
     number = id_of_void(sound)
     binaries = [with_label(with_label(sound, number), number, 1)] * 4 + [sound]
 
@@ -127,8 +127,8 @@ def test_a_module_is_written_again_before_a_new_process_writes_it(monkeypatch):
         def emit_object(self, module):
             return binaries.pop(0)
 
-    monkeypatch.setattr(spirv_target, "_machine", lambda effort: Machine())
-    monkeypatch.setattr(emit_spirv, "_from_new_process", lambda text: b"")
+    monkeypatch.setattr(spirv_target, "target_machine", lambda effort: Machine())
+    monkeypatch.setattr(emit_spirv, "from_new_process", lambda text: b"")
     assert emit_spirv.written(TEXT) == sound
 
 

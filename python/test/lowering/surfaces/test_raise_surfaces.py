@@ -33,13 +33,13 @@ def test_each_access_of_a_copy_is_looked_into_once_without_loops(
 ) -> None:
     """A loop is written anew with its loads, so that a store in it is looked into again."""
     seen: list[Any] = []
-    look = surfaces._surface_access
+    look = surfaces.find_surface
 
     def noted(op: Any, *given: Any) -> surfaces.Surface:
         seen.append(op.name)
         return look(op, *given)
 
-    monkeypatch.setattr(surfaces, "_surface_access", noted)
+    monkeypatch.setattr(surfaces, "find_surface", noted)
     text = make_ttgir(copied, {"x": "*fp16", "y": "*fp16", "N": "i32"},
                       {"ROWS": 32, "COLUMNS": 64, "LOOP": loop}, aligned=(0, 1, 2))
     made = str(make_xetile(text, CompileOptions(guards="launch"), "bmg"))

@@ -5,7 +5,7 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.model.traffic import waves
-from triton_xe.runtime.simulator.estimate.footprints import MANY, SPAN, _different
+from triton_xe.runtime.simulator.estimate.footprints import MANY, SPAN, count_different
 from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
 from triton_xe.runtime.simulator.estimate.numbers import terms_of
 from triton_xe.runtime.simulator.estimate.program import Program
@@ -416,8 +416,8 @@ def walked(kernel, rounds, leads=False):
     """The walk of 512 work-groups, and how many steps it took."""
     walk = Walk(kernel.program, [A, B, rounds], (512, 1, 1), np.arange(512), 8, 16, leads)
     steps = []
-    walk._acts = {name: lambda *given, act=act: (steps.append(1), act(*given))
-                  for name, act in walk._acts.items()}
+    walk.acts = {name: lambda *given, act=act: (steps.append(1), act(*given))
+                  for name, act in walk.acts.items()}
     return walk.run(), len(steps)
 
 
@@ -449,4 +449,4 @@ def test_different_numbers_are_counted(count, reach):
     rows[numbers.random(rows.shape) < 0.3] = -1
     rows[0, 0] = -1
     wanted = [[len({*row.tolist()} - {-1}) for row in pair] for pair in rows]
-    np.testing.assert_array_equal(_different(rows), wanted)
+    np.testing.assert_array_equal(count_different(rows), wanted)

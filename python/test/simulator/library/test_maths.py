@@ -112,7 +112,7 @@ def test_functions_are_short_with_wide_vectors(name: str, most: int) -> None:
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     module = llvm.parse_assembly(print_module(maths.function(host, name, "f32", 16), []))
-    jit._optimise(module, machine)
+    jit.optimise(module, machine)
     lines = [line.split() for line in machine.emit_assembly(module).splitlines()]
     work = [x[0] for x in lines if x and x[0][0] == "v"
             and not x[0].startswith(("vmov", "vpxor", "vbroad"))]

@@ -13,9 +13,9 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 
 def test_large_modules_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts: list[int] = []
-    machine = jit._target_machine
+    machine = jit.target_machine
     monkeypatch.setattr(
-        jit, "_target_machine", lambda effort: efforts.append(effort) or machine(effort))
+        jit, "target_machine", lambda effort: efforts.append(effort) or machine(effort))
     text = "define i32 @three() {\n  ret i32 3\n}\n"
     for most in (len(text) - 1, len(text)):
         monkeypatch.setattr(jit, "LARGE", most)
@@ -31,7 +31,7 @@ def test_code_is_loaded_without_compiling_anything() -> None:
 
 
 def test_the_first_kernel_is_loaded_with_what_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_loaded", {})
+    monkeypatch.setattr(jit, "loaded_code", {})
     loaders: list[jit.NativeCode] = []
 
     class Counted(jit.NativeCode):
@@ -91,7 +91,7 @@ def test_a_flag_does_not_depend_on_others_in_its_byte(
     monkeypatch: pytest.MonkeyPatch, host: HostCpu, count: int, taken: int
 ) -> None:
     monkeypatch.setattr(jit, "host_cpu", lambda: host)
-    monkeypatch.setattr(jit, "_target_machine", jit._fresh_machine)
+    monkeypatch.setattr(jit, "target_machine", jit.fresh_machine)
     code = jit.NativeCode(*jit.compiled(f"""
 define void @f(ptr %from, ptr %to) {{
   %m = load <{count} x i1>, ptr %from

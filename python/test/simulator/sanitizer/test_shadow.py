@@ -22,11 +22,11 @@ from triton_xe.runtime.simulator.sanitizer.state import Entry, Word
 
 
 def test_memory_of_a_launch_is_zeros_again_for_the_next() -> None:
-    arena = shadow._Arena()
+    arena = shadow.Arena()
     for _ in range(2):
         sizes = [8000, 3, 308, shadow.ARENA_BYTES]
         starts = [arena.take(nbytes) for nbytes in sizes]
-        taken = [shadow._array_at(at, n, np.uint8) for at, n in zip(starts, sizes, strict=True)]
+        taken = [shadow.array_at(at, n, np.uint8) for at, n in zip(starts, sizes, strict=True)]
         assert all(start % 64 == 0 for start in starts)
         assert not any(memory.any() for memory in (*taken, arena.table))
         assert min(b - a for a, b in pairwise(starts[:3])) >= 64
