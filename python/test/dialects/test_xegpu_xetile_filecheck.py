@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from xdsl.ir import Dialect
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from python.test.filecheck import file_check
 from triton_xe.dialects import context
 from triton_xe.dialects.xegpu import XeGPU
 from triton_xe.dialects.xetile import XeTile
@@ -40,22 +39,12 @@ def show(module: ModuleOp, generic: bool) -> str:
     return out.getvalue()
 
 
-def file_check(prefix: str, path: Path, text: str) -> subprocess.CompletedProcess[str]:
-    spec = find_spec("triton")
-    assert spec is not None
-    assert spec.origin is not None
-    tool = Path(spec.origin).parent / "FileCheck"
-    command = [str(tool), f"--check-prefix={prefix}", str(path)]
-    return subprocess.run(command, input=text, text=True, capture_output=True, check=False)
-
-
 @pytest.mark.parametrize("form", ["custom", "generic"])
 @pytest.mark.parametrize("name", list(DIALECTS))
 def test_file_checks(ctx: Context, name: str, form: str) -> None:
     path = HERE / f"{name}.mlir"
     text = show(parse(ctx, path.read_text()), form == "generic")
-    result = file_check(form.upper(), path, text)
-    assert result.returncode == 0, result.stderr
+    file_check(path, text, form.upper())
 
 
 @pytest.mark.parametrize("form", ["custom", "generic"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
+from python.test.filecheck import check_text
 from triton_xe import llvm as ir
 from triton_xe.llvm import F32, I1, I8, I32, I64, PTR, VOID, Builder, define, vector
 from triton_xe.llvm.printer import print_module
@@ -23,9 +24,10 @@ def test_the_example_of_the_docstring() -> None:
     row = vector(16, F32)
     b.store(b.fadd(b.load(row, to), b.load(row, source, align=64)), to, align=64)
     b.ret()
-    text = verified(b)
-    assert "load <16 x float>, ptr %from, align 64" in text
-    assert "readonly %from" in text
+    check_text(verified(b), """
+        CHECK: readonly %from
+        CHECK: load <16 x float>, ptr %from, align 64
+        """)
 
 
 def test_numbers_stand_for_constants_of_the_other_operand() -> None:
@@ -33,10 +35,13 @@ def test_numbers_stand_for_constants_of_the_other_operand() -> None:
     x, f = b.arguments
     b.fmul(f, 0.1)
     b.ret(b.select(b.icmp("slt", x, 3), b.add(x, 1), b.not_(x)))
-    text = verified(b)
-    assert "icmp slt <4 x i32> %x, splat (i32 3)" in text
-    assert "xor <4 x i32> %x, splat (i32 -1)" in text
-    assert "fmul float %f, 0x3FB99999A0000000" in text
+    check_text(verified(b), """
+        CHECK: fmul float %f, 0x3FB99999A0000000
+        CHECK: %[[LESS:.*]] = icmp slt <4 x i32> %x, splat (i32 3)
+        CHECK: %[[MORE:.*]] = add <4 x i32> %x, splat (i32 1)
+        CHECK: %[[NOT:.*]] = xor <4 x i32> %x, splat (i32 -1)
+        CHECK: select <4 x i1> %[[LESS]], <4 x i32> %[[MORE]], <4 x i32> %[[NOT]]
+        """)
 
 
 def test_memory_and_atomics() -> None:
@@ -51,10 +56,16 @@ def test_memory_and_atomics() -> None:
     b.fence()
     b.load(I64, p, volatile=True)
     b.ret()
-    text = verified(b)
-    assert "ptr align 8" in text
-    assert "load atomic i32, ptr %p seq_cst, align 4" in text
-    assert "load volatile i64" in text
+    check_text(verified(b), """
+        CHECK: call void @llvm.memcpy{{.*}}(ptr align 8
+        CHECK: call void @llvm.memset
+        CHECK: %[[OLD:.*]] = atomicrmw add ptr %p, i64 %n monotonic, align 8
+        CHECK: cmpxchg ptr %p, i64 %[[OLD]], i64 %n
+        CHECK: %[[LOADED:.*]] = load atomic i32, ptr %p seq_cst, align 4
+        CHECK: store atomic i32 %[[LOADED]], ptr %p release, align 4
+        CHECK: fence
+        CHECK: load volatile i64
+        """)
 
 
 def test_calls_declare_what_they_call() -> None:
@@ -63,9 +74,11 @@ def test_calls_declare_what_they_call() -> None:
     b.call("xe other", VOID, [g, ir.constant(I32, 3)])
     b.call(g, VOID, [x], attributes="")
     b.ret(b.intrinsic("maxnum", x, b.call("xe_exp", x.type, [x])))
-    text = verified(b)
-    assert 'declare void @"xe other"(ptr, i32)' in text
-    assert "declare <8 x float> @llvm.maxnum.v8f32(" in text
+    check_text(verified(b), """
+        CHECK-DAG: declare void @"xe other"(ptr, i32)
+        CHECK-DAG: declare <8 x float> @llvm.maxnum.v8f32(
+        CHECK: call <8 x float> @llvm.maxnum.v8f32(
+        """)
 
 
 def test_vectors_and_structs() -> None:

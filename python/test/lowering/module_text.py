@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from importlib.util import find_spec
-from pathlib import Path
-
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
@@ -49,17 +45,6 @@ def operation(module: ModuleOp, name: str) -> Operation:
     """The only operation of that name."""
     (found,) = [op for op in module.walk() if op.name == name]
     return found
-
-
-def file_check(path: Path, text: str) -> None:
-    """Fail unless `text` agrees with the CHECK lines of `path`."""
-    spec = find_spec("triton")
-    assert spec is not None
-    assert spec.origin is not None
-    tool = Path(spec.origin).parent / "FileCheck"
-    command = [str(tool), str(path)]
-    result = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr
 
 
 def poly_text(poly: Poly) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from python.test.lowering.module_text import file_check
+from python.test.filecheck import file_check
 from triton_xe.lowering.pipeline import PASSES, pass_table
 from triton_xe.tools.commands.opt import transformed
 

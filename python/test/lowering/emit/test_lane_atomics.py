@@ -4,6 +4,7 @@ import pytest
 from llvmlite import ir
 from xdsl.dialects.builtin import ModuleOp
 
+from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit import lane_atomics
 from triton_xe.lowering.emit.lane_atomics import COMBINE, NATIVE
@@ -37,15 +38,20 @@ def written(kind, held, bf16, scope="gpu", address=I64):
 def test_every_kind_of_every_type(kind, held, bf16):
     text = written(kind, held, bf16)
     native = kind in NATIVE and (held in (I32, I64, FLOAT))
-    assert ("atomicrmw" in text) == native
-    assert ("cmpxchg" in text) != native
-    assert 'syncscope("device") monotonic' in text
+    used, other = ("atomicrmw", "cmpxchg") if native else ("cmpxchg", "atomicrmw")
+    check_text(text, f"""
+        CHECK-NOT: {other}
+        CHECK: {used} {{{{.*}}}}syncscope("device") monotonic
+        CHECK-NOT: {other}
+        """)
 
 
 def test_an_address_may_be_a_pointer():
-    text = written("add", I32, False, scope="", address=POINTER)
-    assert "@\"__xe_lane_atomic_add_i32_p1\"(ptr addrspace(1)" in text
-    assert "syncscope" not in text
+    check_text(written("add", I32, False, scope="", address=POINTER), """
+        CHECK-NOT: syncscope
+        CHECK: define {{.*}}@"__xe_lane_atomic_add_i32_p1"(ptr addrspace(1)
+        CHECK-NOT: syncscope
+        """)
 
 
 def test_a_sum_of_bf16_keeps_the_sign_of_nan():

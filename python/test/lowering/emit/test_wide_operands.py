@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from llvmlite import ir
 
+from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.emit.instructions import atomic_rmw
@@ -55,17 +56,22 @@ def read_by(use: Callable[[Writer, ir.Value, ir.Value], None], device: str) -> s
 
 
 def test_operands_alone():
-    text = read_by(through_a_cast, "dg2")
-    assert "simdBlockRead.v4i64" in text
-    assert "dpas.v8i32.v8i32.v4i64.v4i64" in text
-    assert "bitcast" not in text
+    check_text(read_by(through_a_cast, "dg2"), """
+        CHECK-NOT: bitcast
+        CHECK: call {{.*}}simdBlockRead.v4i64
+        CHECK-NOT: bitcast
+        CHECK: call {{.*}}dpas.v8i32.v8i32.v4i64.v4i64
+        CHECK-NOT: bitcast
+        """)
 
 
 @pytest.mark.parametrize("use", [also_as_numbers, also_as_the_sum])
 def test_other_uses(use):
-    text = read_by(use, "dg2")
-    assert "simdBlockRead.v8i32" in text
-    assert "v4i64" not in text
+    check_text(read_by(use, "dg2"), """
+        CHECK-NOT: v4i64
+        CHECK: call {{.*}}simdBlockRead.v8i32
+        CHECK-NOT: v4i64
+        """)
 
 
 HALF = vector_of(I16, 8)

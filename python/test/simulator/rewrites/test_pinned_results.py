@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
+from python.test.filecheck import check_text
 from triton_xe.llvm.parser import parse_module
 from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
@@ -30,12 +31,14 @@ WIDE, ARM = HostCpu("x86_64-linux", "", "+avx512f"), HostCpu("aarch64-linux", ""
 
 def test_sums_that_are_needed_after_a_cut_are_held_before_it() -> None:
     (function,) = parse_module(CUT).functions.values()
-    before, after = print_module(
-        [pinned_results(function, "%xe.stopped", WIDE)], []).split("\nnext:")
-    assert before.count("asm sideeffect") == 1
-    assert '%t.here = call <16 x float> asm sideeffect "", "=v,0"(<16 x float> %t)' in before
-    assert "store <16 x float> %t.here" in after
-    assert "store <8 x float> %u," in after
+    check_text(print_module([pinned_results(function, "%xe.stopped", WIDE)], []), """
+        CHECK-NOT: asm sideeffect
+        CHECK: %t.here = call <16 x float> asm sideeffect "", "=v,0"(<16 x float> %t)
+        CHECK-NOT: asm sideeffect
+        CHECK: {{^}}next:
+        CHECK: store <16 x float> %t.here
+        CHECK: store <8 x float> %u,
+        """)
 
 
 def test_only_what_fills_registers_of_the_host_and_crosses_a_cut() -> None:
@@ -70,8 +73,11 @@ xe.stopped:
 def test_what_a_loop_hands_on_is_held_before_its_end() -> None:
     (function,) = parse_module(LOOP).functions.values()
     text = print_module([pinned_results(function, "%xe.stopped", WIDE)], [])
-    assert "[%t.here, %again]" in text
-    assert "fadd <16 x float> %s, %x" in text
+    check_text(text, """
+        CHECK: %s = phi <16 x float> {{.*}}[%t.here, %again]
+        CHECK: %t = fadd <16 x float> %s, %x
+        CHECK: %t.here = call <16 x float> asm sideeffect
+        """)
     llvm.parse_assembly(text).verify()
 
 
