@@ -58,8 +58,9 @@ def test_a_whole_installation_is_left_alone(environment):
 
 
 @pytest.mark.parametrize("order", [
-    pytest.param(order, id=name, marks=() if name == QUICK else (
-        pytest.mark.rest if name in REST else pytest.mark.slow)) for name, order in ORDERS.items()])
+    pytest.param(order, id=name, marks=(
+        pytest.mark.rest if name in (QUICK, *REST) else pytest.mark.slow))
+    for name, order in ORDERS.items()])
 def test_stock_triton_becomes_whole_in_each_order(environment, order):
     for words in order:
         environment.pip(*words)

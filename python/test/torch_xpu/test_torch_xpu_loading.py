@@ -358,6 +358,7 @@ def test_autograd_threads_rest_after_backward(xpu: None) -> None:
     assert wait_until_idle()
 
 
+@pytest.mark.rest
 @SIMULATED_BY_DEFAULT
 def test_first_use_may_be_late(xpu: None, tmp_path: Path) -> None:
     """After torch was asked for accelerators, ran a backward pass, and compiled for the CPU."""

@@ -15,8 +15,8 @@ from triton_xe.lowering.facts.values import Unknown, bits_of, shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.rewriting import all_of
 
-PROGRAMS, BATCHES, QUICK = 2000, 8, 3
-"""Each planted fault shows in the first 400: QUICK batches have 750, the others run with --rest."""
+PROGRAMS, BATCHES, QUICK = 2000, 8, 2
+"""Each planted fault shows in the first 400: QUICK batches have 500, the others run with --rest."""
 LONG = 100_000
 
 

@@ -49,7 +49,7 @@ def test_many_pointers_become_scalars_and_few_stay():
 
 
 @pytest.mark.parametrize("seed", [
-    *range(4), *(pytest.param(seed, marks=pytest.mark.rest) for seed in range(4, 8))])
+    0, 3, *(pytest.param(seed, marks=pytest.mark.rest) for seed in (1, 2, 4, 5, 6, 7))])
 def test_pointers_written_again_are_those_that_moved(seed):
     rng = np.random.default_rng(seed)
     k, pads, offset = rng.integers(1, 150), rng.integers(0, 9, 2), rng.integers(0, 5)
