@@ -23,9 +23,7 @@ def file(room: str, key: str, suffix: str) -> Path:
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes that were written, marked as most recently read; None as for
-    `checked_files.read`.
-    """
+    """Return the bytes of a file, and mark it as read last; None if it is missing or damaged."""
     found = checked_files.read(path)
     if found is not None:
         with contextlib.suppress(OSError):
@@ -42,9 +40,7 @@ def write(path: Path, content: bytes) -> bool:
 
 
 def _make_room(newest: Path, limit: int) -> None:
-    """Delete files next to the newest one, the least recently read first; never the newest
-    itself.
-    """
+    """Delete the least recently read files of a folder, but never the newest one."""
     with contextlib.suppress(OSError), os.scandir(newest.parent) as entries:
         files = [(entry.stat(), entry.path) for entry in entries if entry.name != newest.name]
         left = limit - newest.stat().st_size

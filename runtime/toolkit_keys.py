@@ -19,7 +19,7 @@ from triton_xe.runtime import checked_files
 
 
 def keep_triton_key(module: Any) -> None:
-    """Replace the digest of `triton.runtime.cache`."""
+    """Replace `triton_key` of `triton.runtime.cache` with a function that reads less."""
     made = module.triton_key
     if hasattr(made, "is_kept"):
         return

@@ -1,7 +1,7 @@
 """Prove that rows which a condition leaves out of a load are not stored either.
 
-Kernels of experts mask rows of A by `token < tokens`, and store rows of the product by the same
-mask.
+Mixture-of-experts kernels load rows of A, and store rows of the product, where `token < tokens`.
+No store shows what the load puts into its other rows, so that they may hold any values.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def is_row_hidden(value: SSAValue, mask: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class _Unmasked:
-    """Positions at which a row of conditions is false."""
+    """Positions at which a row of conditions is false, for `is_hidden_along`."""
 
     row: SSAValue
 
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
+        """True if a store with this mask leaves the positions out."""
         if mask is None:
             return False
         rows = map(row_along, conjuncts(mask))
@@ -50,6 +51,7 @@ class _Unmasked:
                    for row in rows)
 
     def stays(self, loop: scf.ForOp) -> bool:
+        """True if the positions are the same in each iteration."""
         made = self.row.owner
         return isinstance(made, Operation) and not loop.is_ancestor(made)
 
@@ -69,8 +71,9 @@ def row_along(mask: SSAValue) -> tuple[SSAValue, int] | None:
 
 
 def _is_same(one: SSAValue, other: SSAValue, depth: int = 0) -> bool:
-    """True if two values are equal except for layouts, because Triton computes rows once for
-    each.
+    """True if two values are equal except for their layouts.
+
+    Triton computes the same row once for each layout that needs it.
     """
     one, other = (before_conversions(v) for v in (one, other))
     if one is other:
@@ -89,7 +92,7 @@ def _is_same(one: SSAValue, other: SSAValue, depth: int = 0) -> bool:
 
 
 def _is_read_at_once(first: Operation, second: Operation) -> bool:
-    """True if no store is between two loads of one block."""
+    """True if two loads are in one block, and nothing that orders memory is between them."""
     before, after = sorted((first, second), key=_place)
     here = before.next_op
     while here is not None and here is not after:

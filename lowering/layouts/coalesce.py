@@ -47,6 +47,7 @@ def coalesced(ttgir: str) -> str:
 
 
 def coalesce(module: ModuleOp) -> None:
+    """Convert the operands of each access to the layout that suits its addresses."""
     for function in functions(module):
         for access, layout in list(chosen_layouts(function)):
             _move(access, layout)

@@ -50,7 +50,7 @@ CONTROL = (GENERAL_BYTES + _ARCHITECTURE["cr"][0]) // 4
 SCALARS = GENERAL_BYTES + _ARCHITECTURE["s"][0]
 """Position of s0 in bytes."""
 STAGING = GENERAL_BYTES + 1536
-"""Position in bytes of registers that gathered messages are put together in."""
+"""Position in bytes of the registers in which payloads of gathered messages are assembled."""
 _BYTES = STAGING + STAGING_REGISTERS * 64
 
 ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_TO_ZERO = range(4)

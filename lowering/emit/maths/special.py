@@ -92,7 +92,10 @@ def bessel_y(x: Term, order: int) -> Term:
 
 
 def bessel_i(x: Term, order: int) -> Term:
-    """I0 or I1: exp(x) times a series; exp is taken in two factors, which overflow later."""
+    """I0 or I1: exp(|x|) times a series.
+
+    A large |x| takes exp(|x| / 2) twice, because exp(|x|) overflows before the result does.
+    """
     size = x.size
     held = size.intrinsic("minnum", SPLIT)
     near = series(f"i{order}_small", held.fma(0.25, -1.0))
@@ -115,7 +118,7 @@ def _keep_nan(x: Term, value: Term) -> Term:
 
 
 def exp_of_square(x: Term) -> Term:
-    """exp(x²) with the relative error of exp, not x² times it."""
+    """exp(x²), corrected for the rounding of x², which exp would multiply by x²."""
     square = x * x
     rest = x.fma(x, -square)
     grown = square.builtin("exp")
@@ -157,8 +160,8 @@ def erfinv(x: Term) -> Term:
 def erfcinv(x: Term) -> Term:
     """The inverse of erfc: infinite at 0 and 2, NaN outside.
 
-    Near zero w = -log(1 - (1 - x)²) = -log(x (2 - x)), which loses nothing; what `erfinv_tail`
-    does not reach is improved by Newton's method on log(erfc), whose error is relative.
+    Near zero w = -log(1 - (1 - x)²) = -log(x (2 - x)), without cancellation.  Beyond the
+    range of `erfinv_tail` Newton's method solves for log(erfc), whose error is relative.
     """
     folded = x.intrinsic("minnum", 2.0 - x)
     distance = 1.0 - folded

@@ -89,7 +89,7 @@ def compile_one(made: Kernel | ModuleText, path: Path, device: str, native: bool
 def transform_one(made: ModuleText, path: Path, device: str) -> Outcome:
     """What `triton-xe opt` makes of a text, or `run`; a refusal says the line and the column."""
     from triton_xe.errors import XeError
-    from triton_xe.tools.commands.opt import todays_notation, transformed
+    from triton_xe.tools.commands.opt import current_notation, transformed
     from triton_xe.tools.commands.run import run_program
 
     path.write_text(f"// {made.passes}\n{made.text}")
@@ -98,7 +98,7 @@ def transform_one(made: ModuleText, path: Path, device: str) -> Outcome:
             os.environ["TRITON_XE_SANITIZE"] = "1"  # wrong addresses stay without harm
             run_program(made.text, made.arrays, target=device, name=path.name)
         else:
-            text = todays_notation(made.text, path.name)
+            text = current_notation(made.text, path.name)
             transformed(text, made.passes, name=path.name, target=device)
     except XeError as error:
         located = made.arrays or re.search(rf"{re.escape(path.name)}:\d+:\d+", str(error))

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(PASSES))
         return 0
     source = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
-    source = todays_notation(source, arguments.file)
+    source = current_notation(source, arguments.file)
     text = transformed(source, arguments.passes, arguments.target, arguments.file,
                        generic=arguments.generic)
     if arguments.output is None:
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def todays_notation(source: str, name: str) -> str:
-    """The text, rewritten if it is in the RFCs' notation; rewrites are printed."""
+def current_notation(source: str, name: str) -> str:
+    """Rewrite text in the RFCs' notation into that of the dialects, and print each change."""
     from triton_xe.dialects.text.rfc import is_rfc_notation, normalized
 
     if not is_rfc_notation(source):
@@ -87,9 +87,9 @@ def transformed(
         with errors_located(f"pass {step.name}"):
             step.apply(context(), module)
         verify(module, f"pass {step.name}")
-    held = attribute(module, LLVM_IR)
-    if held is not None:
-        return str(held.data)
+    llvm_ir = attribute(module, LLVM_IR)
+    if llvm_ir is not None:
+        return str(llvm_ir.data)
     if not generic:
         return write_module(module)
     out = StringIO()

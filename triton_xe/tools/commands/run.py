@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import TARGETS
-from triton_xe.tools.commands.opt import todays_notation
+from triton_xe.tools.commands.opt import current_notation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     values = [read_argument(text) for text in arguments.args]
     grid = read_grid(arguments.grid)
-    text = todays_notation(Path(arguments.file).read_text(), arguments.file)
+    text = current_notation(Path(arguments.file).read_text(), arguments.file)
     run_program(text, values, target=arguments.target, grid=grid,
                 kernel=arguments.kernel, name=arguments.file)
     for number, value in enumerate(values):
