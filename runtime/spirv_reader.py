@@ -47,7 +47,7 @@ class _Module:
 
 def entry_points(binary: bytes) -> dict[str, EntryPoint]:
     """The kernels of a SPIR-V module by name; `DeviceError` if the module is damaged."""
-    module = _read(binary)
+    module = read_module(binary)
     found = {}
     for function, name in module.entries.items():
         if function not in module.functions:
@@ -69,7 +69,8 @@ def entry_point(binary: bytes, name: str) -> EntryPoint:
     return found[name]
 
 
-def _read(binary: bytes) -> _Module:
+def read_module(binary: bytes) -> _Module:
+    """Read the parts of a module that a launch needs."""
     module = _Module()
     _check_version(binary)
     for opcode, start, length in instructions(binary):

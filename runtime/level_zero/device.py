@@ -95,14 +95,14 @@ class LevelZeroKernel:
         registers: int,
         report: BuildReport,
     ) -> None:
-        self._object = KernelObject(module, entry.name)
-        properties = self._object.properties
+        self.ze_kernel = KernelObject(module, entry.name)
+        properties = self.ze_kernel.properties
         self.name = entry.name.removesuffix(CONDITIONAL)
         self.argument_types = entry.argument_types
         self.is_recorded = False
         self.report, self.group_size = report, _group_size(entry, properties)
         self.n_registers, self.n_spills = registers, int(properties.spillMemSize)
-        self.max_threads = self._object.max_group_size or device.target.max_work_group_size
+        self.max_threads = self.ze_kernel.max_group_size or device.target.max_work_group_size
         self.slm_bytes = int(properties.localMemSize)
         self.private_bytes = int(properties.privateMemSize)
         if properties.numKernelArgs != len(entry.argument_types):
@@ -110,14 +110,14 @@ class LevelZeroKernel:
                 f"kernel {entry.name!r} has {len(entry.argument_types)} parameters in SPIR-V but "
                 f"{properties.numKernelArgs} in the native code; clear the cache folder"
             )
-        self._object.set_group_size(*self.group_size)
+        self.ze_kernel.set_group_size(*self.group_size)
         self.launch_state = launcher.kernel_state(
-            device.state, self._object.value, entry.argument_types
+            device.state, self.ze_kernel.value, entry.argument_types
         )
         self.start = launcher.make_launcher(
             device.state, self.launch_state, self.name, self.argument_types
         )
-        self._object.wait_before_close(_synchronizer(weakref.ref(device)))
+        self.ze_kernel.wait_before_close(_synchronizer(weakref.ref(device)))
 
     @property
     def versions(self) -> Any:
@@ -130,7 +130,7 @@ class LevelZeroKernel:
             return
         if self.launch_state.versions is not None:
             self.launch_state.versions.close()
-        self._object.close()
+        self.ze_kernel.close()
 
 
 class LevelZeroDevice:
@@ -158,7 +158,7 @@ class LevelZeroDevice:
         self.state.list, self.state.context = self.list.value, self.context.value
         self.state.device = physical.handle.value or 0
         self.queues: dict[int, SyclQueue | TorchStream] = {}
-        self._orders: dict[int, QueueOrder] = {}
+        self.orders: dict[int, QueueOrder] = {}
         self._recorded: set[LevelZeroKernel] = set()
         self._has_kernels = self.has_warned = False
         self.event_pool: EventPool | None = None
@@ -443,13 +443,13 @@ class LevelZeroDevice:
         """The object that keeps launches in order with the queue; None if the host has to wait for
         it.
         """
-        found = self._orders.get(queue.address)
+        found = self.orders.get(queue.address)
         if found is not None:
             return found
         if not isinstance(queue, SyclQueue) or not can_order():
             self._warn_of_waiting("it does not export barriers and events")
             return None
-        return self._orders.setdefault(queue.address, QueueOrder(queue, self.context))
+        return self.orders.setdefault(queue.address, QueueOrder(queue, self.context))
 
     def _warn_of_waiting(self, why: str) -> None:
         if not self.has_warned:
@@ -457,8 +457,8 @@ class LevelZeroDevice:
             warnings.warn(WAITING.format(why=why), RuntimeWarning, stacklevel=5)
 
     def _close_orders(self) -> None:
-        while self._orders:
-            self._orders.popitem()[1].close()
+        while self.orders:
+            self.orders.popitem()[1].close()
 
     def synchronize(self) -> None:
         """Wait for all launches, on the device's own list and on queues."""

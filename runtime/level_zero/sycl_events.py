@@ -139,8 +139,8 @@ class QueueOrder:
         self._context = context_of(queue.address)
         self._backend = function(_BACKEND, ctypes.c_char, ctypes.c_void_p)(queue.address)
         pool = EventPool(context, IN_FLIGHT)
-        self._free = [Event(pool, index) for index in range(IN_FLIGHT)]
-        self._links: deque[_Link] = deque()
+        self.free_events = [Event(pool, index) for index in range(IN_FLIGHT)]
+        self.links: deque[_Link] = deque()
         self._lock = threading.Lock()
 
     def begin(self, to: CommandList) -> SyclEvent:
@@ -159,22 +159,22 @@ class QueueOrder:
     def end(self, to: CommandList, before: SyclEvent) -> None:
         """Make the queue wait for the list."""
         with self._lock:
-            if not self._free:
-                self._wait_for(self._links[IN_FLIGHT // 2 - 1])
-            signal = self._free.pop()
+            if not self.free_events:
+                self._wait_for(self.links[IN_FLIGHT // 2 - 1])
+            signal = self.free_events.pop()
             to.barrier(signal)
             ours = self._event_of(signal)
             after = barrier(self._queue.address, ours)
-            self._links.append(_Link(before, ours, after, signal))
+            self.links.append(_Link(before, ours, after, signal))
 
     def close(self) -> None:
         """Wait for every launch and release its events."""
         with self._lock:
-            if self._links:
-                self._wait_for(self._links[-1])
-            for event in self._free:
+            if self.links:
+                self._wait_for(self.links[-1])
+            for event in self.free_events:
                 event.close()
-            self._free.clear()
+            self.free_events.clear()
             self._context.close()
 
     def _event_of(self, signal: Event) -> SyclEvent:
@@ -190,10 +190,10 @@ class QueueOrder:
         """Wait until the queue has passed a launch, and reuse the events up to it."""
         native = raw.EventHandle(last.after.native())
         wait("zeEventHostSynchronize", native)
-        while self._links:
-            link = self._links.popleft()
+        while self.links:
+            link = self.links.popleft()
             link.close()
             link.signal.reset()
-            self._free.append(link.signal)
+            self.free_events.append(link.signal)
             if link is last:
                 return

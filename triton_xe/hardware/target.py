@@ -266,7 +266,7 @@ def known_names(wanted: str) -> str:
 
 
 _FIRST_XE = (12, 55)
-_BY_RELEASE = {t.ip_version: t.name for t in TARGETS.values()} | {
+BY_RELEASE = {t.ip_version: t.name for t in TARGETS.values()} | {
     (12, 56): "dg2", (12, 57): "dg2", (12, 61): "pvc-no-dpas", (12, 71): "mtl", (30, 1): "ptl",
 }
 _BY_GENERATION = {20: "lnl", 30: "ptl", 35: "nvl-p"}
@@ -285,7 +285,7 @@ def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
             f"IP version {'.'.join(map(str, ip_version))} is older than Xe-HPG (12.55): its "
             "kernels cannot be compiled; use an Arc, Data Center GPU Max or newer Core Ultra GPU"
         )
-    name = _BY_RELEASE.get(release)
+    name = BY_RELEASE.get(release)
     if name is not None:
         return target(name), True
     generation = max((g for g in _BY_GENERATION if g <= release[0]), default=0)
@@ -299,7 +299,7 @@ def releases_of(name: str) -> tuple[tuple[int, int], ...]:
     ((20, 1), (20, 2))
     """
     served = {name, *(t.name for t in TARGETS.values() if t.binaries_of == name)}
-    return tuple(sorted({(r[0], r[1]) for r, held in _BY_RELEASE.items() if held in served}))
+    return tuple(sorted({(r[0], r[1]) for r, held in BY_RELEASE.items() if held in served}))
 
 
 def nearest(

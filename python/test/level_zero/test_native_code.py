@@ -138,7 +138,7 @@ def test_native_code_starts_the_next_process_until_the_driver_changes(run: Run) 
     assert first["slm"] > 0
     assert first["cached"]
     assert first["stderr"].count("builds it from SPIR-V: no native code is cached for") == 1
-    unread = "from triton_xe.runtime import spirv_reader\nspirv_reader._read = None\n"
+    unread = "from triton_xe.runtime import spirv_reader\nspirv_reader.read_module = None\n"
     second = run(unread + FACTS + "out['numpy'] = 'numpy' in sys.modules\n")
     assert not second.pop("numpy")
     assert {**second, "stdout": "", "stderr": ""} == {**first, "stdout": "", "stderr": ""}

@@ -97,7 +97,7 @@ queue.memcpy_async(memory[0], memory[1], 4096)
 launch()
 queue.memcpy_async(memory[2], memory[0], 4096)
 print("END", file=sys.stderr)
-link = device._orders[address]._links[-1]
+link = device.orders[address].links[-1]
 out["waits"], out["own"] = waits, device.list.value
 out["handed back"] = [link.ours.native(), link.signal.value]
 device.synchronize()
@@ -145,9 +145,9 @@ queue.memcpy_async(memory[0], memory[1], 4096)
 launch()
 queue.memcpy_async(memory[2], memory[0], 4096)
 print("END", file=sys.stderr)
-known = device._queues[address]
+known = device.queues[address]
 out["keeps"], out["native"], out["own"] = known.keeps_order, known.native, device.list.value
-out["beside"] = len(device._orders)
+out["beside"] = len(device.orders)
 device.synchronize()
 queue.wait()
 device.close()
@@ -233,13 +233,13 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-order = device._orders[address]
-out["links"] = [len(order._links), len(order._free)]
+order = device.orders[address]
+out["links"] = [len(order.links), len(order.free_events)]
 out["errors"] = errors
 out["refused"] = refusal(lambda: device.launch(kernel, (1, 1, 1), [0, 0, 0], stream=address))
 device.close()
 device.close()
-out["after"] = [len(order._links), len(order._free)]
+out["after"] = [len(order.links), len(order.free_events)]
 """,
         extra={**adapter, "PROPERTY": chosen},
     )

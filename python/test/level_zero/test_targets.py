@@ -98,7 +98,7 @@ def test_the_command_compiles_for_a_device_that_lacks_features(tmp_path: Path) -
 
 FORGOTTEN = """
 from triton_xe.hardware import target
-del target._BY_RELEASE[30, 5]
+del target.BY_RELEASE[30, 5]
 """
 """Makes a device that the driver knows unknown to the table."""
 

@@ -1,8 +1,10 @@
 """Tests use public names only, so that they say what users and callers may rely on."""
 
 import ast
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -10,8 +12,8 @@ ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "python/test"
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
 OURS = ("triton_xe", "benchmarks", "examples", "python")
-OF_PYTHON = {"_replace", "_fields", "_fields_", "_name"}
-"""Attributes of named tuples and of ctypes, which sources define too."""
+OF_OTHERS = {"_replace", "_fields", "_fields_", "_name", "_pointer"}
+"""Attributes of named tuples, ctypes and dpctl, which sources define too."""
 BY_NAME = {"setattr", "delattr", "getattr", "hasattr"}
 
 
@@ -33,7 +35,7 @@ def private_names():
     """Private names of the sources."""
     files = [file for room in SOURCES for file in (ROOT / room).rglob("*.py")]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
-    return {name for node in nodes for name in defined(node) if is_private(name)} - OF_PYTHON
+    return {name for node in nodes for name in defined(node) if is_private(name)} - OF_OTHERS
 
 
 def root_of(node):
@@ -60,10 +62,17 @@ def is_ours(node, packages):
     return name not in ("self", "cls") and packages.get(name, OURS[0]) in OURS
 
 
-def private_uses(source):
+def programs(tree):
+    """Texts of a test that are programs of Python."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value:
+            with suppress(SyntaxError):
+                yield ast.parse(dedent(node.value))
+
+
+def private_uses(tree):
     """(line, name) of the imports, attributes and strings that name what is private to a source."""
-    tree, private = ast.parse(source), private_names()
-    packages = origins(tree)
+    private, packages = private_names(), origins(tree)
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.ImportFrom) and (
@@ -77,6 +86,8 @@ def private_uses(source):
                      and isinstance(each, ast.Constant) and isinstance(each.value, str)]
         yield from ((node.lineno, name) for name in names
                     if name in private or isinstance(node, ast.ImportFrom))
+    for program in programs(tree):
+        yield from private_uses(program)
 
 
 @pytest.mark.parametrize("code", [
@@ -85,20 +96,21 @@ def private_uses(source):
     "def test(table):\n    table.rows[0]._known()",
     "from triton_xe import conditions\nmonkeypatch.setattr(conditions, '_known', None)",
     "monkeypatch.setattr('triton_xe.conditions._known', None)",
+    "PROGRAM = 'import triton_xe\\ntriton_xe.conditions._known(1)'",
 ])
 def test_private_names_are_found(code):
     assert "_known" in private_names()
-    assert [name for _, name in private_uses(code)] == ["_known"]
+    assert [name for _, name in private_uses(ast.parse(code))] == ["_known"]
 
 
 @pytest.mark.parametrize("code", [
     "import torch\ntorch.xpu._lazy_init()", "self._known = 1", "x.__wrapped__()",
     "from torch._inductor import config", "version._replace(number=1)"])
 def test_names_of_others_are_left_alone(code):
-    assert list(private_uses(code)) == []
+    assert list(private_uses(ast.parse(code))) == []
 
 
 def test_tests_use_public_names():
     found = [f"{file.relative_to(ROOT)}:{line}: {name}" for file in sorted(TESTS.rglob("*.py"))
-             for line, name in private_uses(file.read_text())]
+             if file != Path(__file__) for line, name in private_uses(ast.parse(file.read_text()))]
     assert not found, "\n".join(found)

@@ -207,7 +207,7 @@ def test_vector_functions_of_kept_code_are_found() -> None:
     if not in_libmvec("_ZGVdN8v_expf"):
         pytest.skip("no vector library")
     program = ("from triton_xe.runtime.simulator.run import jit\n"
-               "jit._provide(['_ZGVdN8v_expf'])\n"
+               "jit.provide(['_ZGVdN8v_expf'])\n"
                "print(bool(jit.llvm.address_of_symbol('_ZGVdN8v_expf')))")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr

@@ -264,7 +264,7 @@ class NativeCode:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, fresh_machine())
         self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
-        _provide(elf.undefined_names(*objects))
+        provide(elf.undefined_names(*objects))
         with near_each_other(sum(map(elf.bytes_in_memory, objects))):
             for data in objects:
                 self.engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
@@ -277,7 +277,7 @@ class NativeCode:
         return found
 
 
-def _provide(names: list[str]) -> None:
+def provide(names: list[str]) -> None:
     """Compile and load library functions that are called; refuse unknown ones."""
     for name in names:
         if llvm.address_of_symbol(name) or in_libmvec(name):

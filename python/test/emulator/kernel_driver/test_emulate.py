@@ -100,9 +100,9 @@ value = ctypes.c_uint64(wild)
 device.launch(kernel, (1, 1, 1), [block.pointer] * 3 + [5])
 device.synchronize()
 for index in range(3):
-    call("zeKernelSetArgumentValue", kernel._object.handle, index, 8, ctypes.byref(value))
+    call("zeKernelSetArgumentValue", kernel.ze_kernel.handle, index, 8, ctypes.byref(value))
 groups = raw.ze_group_count_t(1, 1, 1)
-call("zeCommandListAppendLaunchKernel", device.list.handle, kernel._object.handle,
+call("zeCommandListAppendLaunchKernel", device.list.handle, kernel.ze_kernel.handle,
      ctypes.byref(groups), None, 0, None)
 device.synchronize()
 print("went on")
