@@ -24,6 +24,8 @@ from integer_kinds import KINDS, program
 from run_programs import outcome, outcomes
 
 REFUSED = re.compile(r"^(XeError|\w*Refus\w*|UnsupportedError|CompilationError|OutOfResources)")
+VARYING = re.compile(r"\S*\.py\S*|(0x[0-9a-f]+|-?\d+)([, ]+(0x[0-9a-f]+|-?\d+))*")
+"""Files, and numbers or lists of them, which differ between programs with the same fault."""
 SMALLER = 150
 """Trials that make a wrong program smaller."""
 
@@ -33,16 +35,19 @@ def refused(why: str) -> bool:
     return bool(REFUSED.match(why))
 
 
-def sort(why: str) -> str:
-    """What kind of fault a report is; the same for a program made smaller."""
-    return why.split(":")[0]
+def fault(why: str) -> str:
+    """Kind, operation and cause of a report, without numbers and files.
+
+    They are the same for a program made smaller.
+    """
+    return VARYING.sub("#", why.partition("\n")[0])
 
 
 # -- smaller programs ------------------------------------------------------------------------------
 
 
 def smaller(path: Path, why: str, most: int = SMALLER) -> str:
-    """The program with the fewest parts found that has the same kind of fault."""
+    """The program with the fewest parts found that has the same fault."""
     text, trials = path.read_text(), most
     trial = path.with_suffix(".trial.py")
     found = True
@@ -53,7 +58,7 @@ def smaller(path: Path, why: str, most: int = SMALLER) -> str:
                 break
             trials -= 1
             trial.write_text(candidate)
-            if sort(outcome(trial)) == sort(why):
+            if fault(outcome(trial)) == fault(why):
                 text, found = candidate, True
                 break
     trial.unlink(missing_ok=True)
