@@ -383,7 +383,7 @@ def _instructions(em: Emitter, op: Operation) -> int | None:
     if isinstance(op, FromFragmentsOp | ToFragmentsOp | arith.ConstantOp):
         return 0
     if isinstance(op, RoundTf32Op):
-        return len(em.view(op.value).registers) // 2
+        return prod(_shape(op.value)) // 2
     one = isinstance(op, DpasOp | LoadNdOp | PrefetchNdOp | UpdateNdOffsetOp)
     return 1 if one else None
 

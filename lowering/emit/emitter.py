@@ -22,7 +22,6 @@ from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import states_facts
-from triton_xe.lowering.rewriting import orders_memory
 
 T = TypeVar("T")
 Lowering = Callable[["Emitter", Any], None]
@@ -40,13 +39,10 @@ def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
 
 
 class OpenRead(Protocol):
-    """Values whose memory reads are written at their use, in the same LLVM block.
-
-    Without a region of shared local memory, they are in global memory.
-    """
+    """Values that are read from shared local memory at their use, in the same LLVM block."""
 
     @property
-    def region(self) -> Region | None: ...
+    def region(self) -> Region: ...
 
     def finish(self) -> None:
         """Write the reads that are still pending."""
@@ -115,14 +111,11 @@ class Emitter(Writer):
         return self.remember(("thread", view, dim), lambda: self.b.add(lane, warp)
                              if disjoint(view, dim) else self.b.xor(lane, warp))
 
-    def finish_reads(self, *, shared: bool = True) -> None:
-        """Write pending reads at this point; without `shared`, only those of global memory."""
+    def finish_reads(self) -> None:
+        """Write pending reads at this point."""
         waiting, self.open_reads = self.open_reads, []
         for read in waiting:
-            if shared or read.region is None:
-                read.finish()
-            else:
-                self.open_reads.append(read)
+            read.finish()
 
     def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
         """Allocate private memory in the entry block."""
@@ -152,8 +145,6 @@ class Emitter(Writer):
                 f"{op.name} is not supported on {self.target.name}; {instead_of(op.name)}")
             _locate(missing, op)
             raise missing
-        if self.open_reads and orders_memory(op):
-            self.finish_reads(shared=False)
         outer = self.b.at(op)
         try:
             lowering(self, op)

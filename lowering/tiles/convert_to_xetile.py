@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, VectorType, i32
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp
@@ -430,13 +431,39 @@ def separate(cursor: xe.CursorOp) -> None:
         yield_more(loop, moved.results)
 
 
+ON_TILES = (xe.RoundTf32Op, arith.AddfOp, arith.AddiOp)
+"""Operations on tiles, computed one fragment at a time, so that each is loaded before its use."""
+
+
+def _is_of_tiles(op: Operation | Block) -> TypeGuard[Operation]:
+    """True if an operation can work on tiles: its elements are words, and are in tiles."""
+    return isinstance(op, ON_TILES) and bit_width(
+        get_element_type_or_self(op.results[0].type)) == 32 and all(
+            isinstance(v.owner, xe.FromTileOp) or _is_of_tiles(v.owner) for v in op.operands)
+
+
 def fold_to_tile(view: xe.ToTileOp) -> None:
-    """to_tile(from_tile x) -> x ; to_tile(0) -> vector of 0."""
+    """Compute a tile without the tensor that it is made of.
+
+        to_tile(from_tile x)  ->  x
+        to_tile(x + y)        ->  to_tile x + to_tile y, if x and y are from_tile or such sums
+        to_tile(0)            ->  vector of 0
+    """
     if view.parent is None:
         return
     op = view.tensor.owner
     if isinstance(op, xe.FromTileOp):
         view.tile.replace_all_uses_with(op.tile)
+    elif _is_of_tiles(op):
+        views = [_tile_view(value) for value in op.operands]
+        on_tiles = type(op).create(
+            operands=[v.tile for v in views], result_types=[view.tile.type],
+            properties=dict(op.properties), attributes=dict(op.attributes))
+        locate(op, on_tiles)
+        Rewriter.insert_op((*views, on_tiles), InsertPoint.before(op))
+        view.tile.replace_all_uses_with(on_tiles.results[0])
+        for inner in views:
+            fold_to_tile(inner)
     elif isinstance(op, arith.ConstantOp):
         held, kind = op.value, view.tile.type
         assert isinstance(held, DenseIntOrFPElementsAttr)

@@ -478,7 +478,8 @@ class _Conversion:
         (result,) = op.results
         if result not in self.operands:
             return
-        known = op.dialect_name() in ("arith", "math") or isinstance(op, vector.BroadcastOp)
+        known = op.dialect_name() in ("arith", "math") or isinstance(
+            op, vector.BroadcastOp | xe.RoundTf32Op)
         if not known or op.regions:
             raise UnsupportedError(
                 f"{op.name} on a tile; only element-wise ops are known: store the tile, and load it"

@@ -1,9 +1,7 @@
 """Pass sink-loads: move loads to their uses if a block loads more than the registers can hold.
 
 The loads of a tile are adjacent.  That hides their latency best if all of them fit.  Operands of
-attention, K and V of a step, do not fit.  Loads of such tiles are also marked, so that they are
-emitted at the first use of one of their values.  An operand that is converted on its way to the
-matrix unit is then loaded piece by piece.  A tensor that changes its layout is loaded right before
+attention, K and V of a step, do not fit.  A tensor that changes its layout is loaded right before
 it does.  Products that fill the registers are computed at their uses.
 
 If operands that are combined with a loop's product do not all fit next to it, they are loaded
@@ -16,7 +14,7 @@ results, they are loaded again in the loop.  The products of such a loop are gro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -25,12 +23,10 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     ModuleOp,
     TensorType,
     UnitAttr,
     VectorType,
-    i64,
 )
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -220,8 +216,7 @@ def _is_made_at_use(fragment: SSAValue) -> bool:
     """True if a piece of a product, or of a loaded value, is only computed at its use."""
     op = fragment.owner
     if isinstance(op, xe.FragmentOp):
-        return all(isinstance(v.owner, xegpu.LoadNdOp) and v.owner.at_use is not None
-                   for v in op.loads)
+        return all(isinstance(v.owner, xegpu.LoadNdOp) for v in op.loads)
     return isinstance(op, xegpu.DpasOp) and op.at_use is not None
 
 
@@ -288,14 +283,10 @@ def _bytes(value: SSAValue, target: Target) -> int:
 def _sink(block: Block, target: Target) -> None:
     ordering = {id(op) for op in block.ops if orders_memory(op)}
     for op in reversed(list(block.ops)):
-        if isinstance(op, xegpu.LoadNdOp):
-            op.at_use = UnitAttr()
-        elif isinstance(op, LoadOp):
+        if isinstance(op, LoadOp):
             _sink_to_conversion(op, target, ordering)
-            continue
-        elif not isinstance(op, xe.FragmentOp):
-            continue
-        _move(op, {use.operation for result in op.results for use in result.uses}, ordering)
+        elif isinstance(op, xegpu.LoadNdOp | xe.FragmentOp | xe.RoundTf32Op):
+            _move(op, _users(op), ordering)
 
 
 def _multiply_by_message(block: Block, target: Target, least: int) -> None:
@@ -459,49 +450,49 @@ def _tensor_source(op: Operation | Block) -> Operation | None:
 def _combine_by_message(block: Block, target: Target) -> None:
     """Load operands that are combined with a loop's results message by message, if they do
     not fit.
+
+        load a; load b; add p, a; add q, b  ->  load a; add p, a; load b; add q, b
     """
     loops = [op for op in block.ops if type(op) is scf.ForOp]
     left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
-    if not left:
+    rank = {op: number for number, op in enumerate(block.ops)}
+    combined = {op: sorted(made, key=rank.__getitem__) for op in rank
+                if type(op) is xegpu.LoadNdOp and (made := _combinations(op))}
+    read = sum(_bytes(load.value, target) for load in combined)
+    if not left or left + read <= BUDGET * target.grf_bytes:
         return
-    combined = {op: loads for op in block.ops
-                if isinstance(op, xe.ToFragmentsOp) and (loads := _read_into(op))}
-    read = dict.fromkeys(load for loads in combined.values() for load in loads)
-    if left + sum(_bytes(load.value, target) for load in read) <= BUDGET * target.grf_bytes:
-        return
-    for op, loads in combined.items():
-        places = sorted(range(len(loads)), key=lambda i: [*read].index(loads[i]))
-        op.at_once = DenseArrayBase.from_list(i64, places)
-        _move_up(op)
-    for load in read:
-        load.at_use = UnitAttr()
+    moving = {op for load, made in combined.items() for op in (load, *made)}
+    places = {load: _after(made[-1], moving) for load, made in combined.items()}
+    for load, at in places.items():
+        if _nothing_between(load, at):
+            for op in (load, *combined[load]):
+                detach(op)
+                Rewriter.insert_op(op, InsertPoint.before(at))
 
 
-def _read_into(op: xe.ToFragmentsOp) -> list[xegpu.LoadNdOp]:
-    """The messages after a loop from which the fragments are computed elementwise."""
-    made = op.tensor.owner
-    for source in _sources(op.tensor):
-        loads = [load for f in source.fragments
-                 if isinstance(f.owner, xe.FragmentOp) and len(f.owner.loads) == 1
-                 and isinstance(load := f.owner.loads[0].owner, xegpu.LoadNdOp)
-                 and _nothing_between(load, made)]
-        if len(loads) == len(op.fragments):
-            return loads
-    return []
+def _combinations(load: xegpu.LoadNdOp) -> set[Operation]:
+    """The pieces of a message, and the elementwise operations that use them; {} with other uses."""
+    pieces = _users(load)
+    made = {op for piece in pieces for op in _users(piece)}
+    fits = all(map(_is_piece, pieces)) and all(
+        is_elementwise(op) and op.parent is load.parent for op in made)
+    return pieces | made if fits else set()
 
 
-def _sources(tensor: SSAValue) -> Iterator[xe.FromFragmentsOp]:
-    """The fragments from which a tensor is computed elementwise."""
-    waiting = [tensor]
-    while waiting:
-        op = waiting.pop().owner
-        if isinstance(op, xe.FromFragmentsOp):
-            yield op
-        elif isinstance(op, Operation) and is_elementwise(op):
-            waiting += op.operands
+def _users(op: Operation) -> set[Operation]:
+    return {use.operation for value in op.results for use in value.uses}
 
 
-def _nothing_between(load: Operation, user: Operation | Block) -> bool:
+def _after(op: Operation, others: set[Operation]) -> Operation:
+    """The first operation after this one and `others` that follow it."""
+    following = op.next_op
+    while following in others:
+        following = following.next_op
+    assert following is not None
+    return following
+
+
+def _nothing_between(load: Operation, user: Operation) -> bool:
     """True if a load may move down to an operation of its block."""
     op: Operation | None = load.next_op
     while op is not None and op is not user and not (op.regions or _writes(op)):
@@ -511,14 +502,6 @@ def _nothing_between(load: Operation, user: Operation | Block) -> bool:
 
 def _writes(op: Operation) -> bool:
     return orders_memory(op) and not isinstance(op, xegpu.LoadNdOp)
-
-
-def _move_up(op: xe.ToFragmentsOp) -> None:
-    """Move an operation to right after the one that computes its operand."""
-    made = op.tensor.owner
-    assert isinstance(made, Operation)
-    detach(op)
-    Rewriter.insert_op(op, InsertPoint.after(made))
 
 
 def _continues(op: xegpu.DpasOp) -> bool:

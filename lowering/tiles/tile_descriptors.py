@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import xegpu, xetile
+from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.lowering.rewriting import all_of, detach, last_of, orders_memory
@@ -152,7 +152,7 @@ def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
         body = op.body.block
         carried = zip(op.iter_args, body.args[1:], last_of(body).operands, op.res, strict=True)
         return [list(group) for group in carried if isinstance(group[0].type, VectorType)]
-    if op.dialect_name() in ("arith", "math"):
+    if op.dialect_name() in ("arith", "math") or isinstance(op, xe.RoundTf32Op):
         tiles = [v for v in (*op.operands, *op.results)
                  if isinstance(v.type, VectorType) and len(v.type.get_shape()) in (2, 4)]
         return [tiles] if len(tiles) > 1 else []

@@ -29,7 +29,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
+    BaseAttr,
     ParsePropInAttrDict,
+    VarConstraint,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -290,17 +292,14 @@ class FragmentOp(_OnFragments):
 class ToFragmentsOp(_OnFragments):
     """Split a tensor's registers into operands of instructions, in register order.
 
-    With `xe.at_once` all operands are computed at the position of this op, in the order that the
-    attribute lists; otherwise each is computed at its use.
+    Each operand is computed at its use.
     """
 
     name = "xe.to_fragments"
     tensor = operand_def(TensorType)
-    at_once = opt_prop_def(DenseArrayBase, prop_name="xe.at_once")
     fragments = var_result_def()
     traits = traits_def(Pure())
     assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($fragments)"
-    irdl_options = (ParsePropInAttrDict(),)
 
     def __init__(self, tensor: SSAValue, fragments: Sequence[Attribute]) -> None:
         super().__init__(operands=(tensor,), result_types=(list(fragments),))
@@ -354,13 +353,16 @@ class FragmentOfVectorOp(_OnPlaces):
     irdl_options = (ParsePropInAttrDict(),)
 
 
+VALUES = VarConstraint("T", BaseAttr(TensorType) | BaseAttr(VectorType))
+
+
 @irdl_op_definition
 class RoundTf32Op(FieldOp):
     """Round f32 values to the precision of tf32; the type remains f32."""
 
     name = "xe.round_tf32"
-    value = operand_def(TensorType)
-    rounded = result_def(TensorType)
+    value = operand_def(VALUES)
+    rounded = result_def(VALUES)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
 

@@ -19,6 +19,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.layout import DpasEncoding
+from triton_xe.lowering.emit.arithmetic import elementwise
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
 from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
 from triton_xe.lowering.emit.maths.terms import Term
@@ -150,12 +151,8 @@ def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.
 
 @lowers(xe.RoundTf32Op)
 def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
-    source = em.registers(op.value)
-
-    def write(value: ir.Value) -> ir.Value:
-        return in_pairs_of_registers("tf32", Term(em, value), _rounded_to_tf32, as_bits=True).value
-
-    em.bind(op.rounded, mapped(em, source.kind, [source], write))
+    elementwise(em, op, lambda value: in_pairs_of_registers(
+        "tf32", Term(em, value), _rounded_to_tf32, as_bits=True).value)
 
 
 def _rounded_to_tf32(x: Term) -> Term:

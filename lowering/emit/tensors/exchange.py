@@ -66,7 +66,7 @@ class Exchange:
         self.em = em
         self._make_room(nbytes)
         self.region = plan_of(em).region(nbytes)
-        self.region.apart += [read.region for read in em.open_reads if read.region]
+        self.region.apart += [read.region for read in em.open_reads]
         free = _call_barrier(em, SLM_SEMANTICS)
         plan_of(em).note(em.b.block, Touch(self.region, free))
         self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
@@ -75,10 +75,8 @@ class Exchange:
     def _make_room(self, nbytes: int) -> None:
         """Finish reads until the regions that are still to be read and the new one fit.
 
-        Reads of global memory are finished first, because other subgroups may write there after the
-        barriers of an exchange.  Small regions come next, because they fill the fewest registers.
+        Small regions come first, because they fill the fewest registers.
         """
-        self.em.finish_reads(shared=False)
         waiting = self.em.open_reads
         state = self.em.state
         room = min(OPEN_BYTES, (state.target.max_slm_bytes - state.slm_kept) // 2)
@@ -143,7 +141,7 @@ def write_block(em: Emitter, pointer: ir.Value, value: ir.Value) -> None:
 
 
 def _region_bytes(read: OpenRead) -> int:
-    return read.region.nbytes if read.region else 0
+    return read.region.nbytes
 
 
 def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:

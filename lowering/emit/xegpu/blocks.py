@@ -266,7 +266,7 @@ def _message_load(
 ) -> Registers:
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
-    value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)()
+    value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)
     memory = em.alloca(ir.IntType(choice.register_bits), count)
     em.b.store(value, memory).align = 64
     total = count * choice.register_bits // bits_of(held)
@@ -311,19 +311,15 @@ def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
 
 def block_read(
     em: Emitter, op: LoadNdOp, block: Block | Payload, shape: BlockShape, bits: int, kind: ir.Type
-) -> Callable[[], ir.Value]:
-    """Return a function that writes the message that reads a block."""
+) -> ir.Value:
+    """Read a block by one message."""
     require(op, op.desc_type, block_2d.check_load(shape, em.target))
     em.state.block_loads += 1
-
-    def load() -> ir.Value:
-        code = cache_code(op.cache_policy, em.target)
-        read = genisa.LSC_2D_BLOCK_READ
-        if isinstance(block, Payload):
-            read = genisa.LSC_2D_BLOCK_READ_PAYLOAD
-        return em.call(read, message(em, block, shape, bits, code), kind)
-
-    return load
+    code = cache_code(op.cache_policy, em.target)
+    read = genisa.LSC_2D_BLOCK_READ
+    if isinstance(block, Payload):
+        read = genisa.LSC_2D_BLOCK_READ_PAYLOAD
+    return em.call(read, message(em, block, shape, bits, code), kind)
 
 
 def block_write(

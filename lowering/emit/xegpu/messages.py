@@ -5,7 +5,7 @@ A descriptor is a set of scalars, of which x and y change, or an address payload
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -111,40 +111,12 @@ VOID = ir.VoidType()
 
 
 class Loaded:
-    """The result of a block load, in private memory from which operands are read again.
+    """The result of a block load, in private memory from which operands are read again."""
 
-    `load` writes the message: at once, or, with `at_use`, at the first use of the memory.
-    """
-
-    region = None
-
-    def __init__(
-        self, em: Emitter, elements: int, bits: int, load: Callable[[], ir.Value], *, at_use: bool
-    ) -> None:
-        self.elements, self.bits = elements, bits
-        self._em, self._block, self._load = em, em.b.block, load
-        self._memory = em.alloca(ir.IntType(bits), elements)
-        self._location = em.b.location
-        self._waits = True
-        if at_use:
-            em.open_reads.append(self)
-        else:
-            self.finish()
-
-    @property
-    def memory(self) -> ir.Value:
-        """Memory of the elements, loaded."""
-        self.finish()
-        return self._memory
-
-    def finish(self) -> None:
-        """Load, unless that is done."""
-        if not self._waits:
-            return
-        assert self._em.b.block is self._block, "a tile is loaded in another block"
-        self._waits = False
-        with self._em.b.from_location(self._location):
-            self._em.b.store(self._load(), self._memory).align = 64
+    def __init__(self, em: Emitter, value: ir.Value) -> None:
+        self.elements, self.bits = value.type.count, bits_of(value.type.element)
+        self.memory = em.alloca(value.type.element, self.elements)
+        em.b.store(value, self.memory).align = 64
 
 
 @lowers(CreateNdTdescOp)
@@ -187,7 +159,6 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
     bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
     if step is not None and in_reach(moved := held.at(*step, bits)):
         return moved
-    em.finish_reads(shared=False)
     per = held.shape.element_bits // bits
     y, x = (
         _step(em, by, unit, more) for by, unit, more in zip(
@@ -222,8 +193,8 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     elements, parts = op.value.type.get_shape()
     bits = parts * kind.element_bits
     vector = vector_of(ir.IntType(bits), elements)
-    load = block_read(em, op, block, block_shape(kind, op), kind.element_bits, vector)
-    em.bind(op.value, Loaded(em, elements, bits, load, at_use=op.at_use is not None))
+    read = block_read(em, op, block, block_shape(kind, op), kind.element_bits, vector)
+    em.bind(op.value, Loaded(em, read))
 
 
 @lowers(PrefetchNdOp)
@@ -362,8 +333,8 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     if pieces := _pieces(em, op):
         em.bind(op.value, FragmentPieces(pieces))
         return
-    made = LazyFragment(em, lambda: _scales(em, op) if _are_scales(op.value) else _fragment(em, op))
-    em.bind(op.value, made if used_here(op) else FragmentValue(made.value))
+    em.bind(op.value, FragmentValue(
+        _scales(em, op) if _are_scales(op.value) else _fragment(em, op)))
 
 
 def _are_scales(value: SSAValue) -> bool:
@@ -590,8 +561,6 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
                                 source.parts_of(range(start, start + size)))
         em.bind(result, made if here else FragmentValue(made.value))
         start += size
-    for i in () if op.at_once is None else op.at_once.get_values():
-        _ = em.get(op.fragments[i]).value
 
 
 def _fills_registers(em: Emitter, loop: Operation | None) -> bool:

@@ -39,8 +39,8 @@ def test_properties_are_attributes_keywords_or_lists_of_numbers():
     trans = TransOp(src=value(matrix), order=order, result_type=TensorType(f16, [16, 8]))
     assert trans.order is order
     desc = value(tensor_desc((8, 16), f16))
-    load = LoadNdOp(desc=desc, value_type=f16, l1_hint="cached", valid=(4, 16), at_use=True)
-    assert (load.l1_hint.data, load.valid.get_values(), load.at_use is not None) == (
+    load = LoadNdOp(desc=desc, value_type=f16, l1_hint="cached", valid=(4, 16), packed=True)
+    assert (load.l1_hint.data, load.valid.get_values(), load.packed is not None) == (
         "cached", (4, 16), True,
     )  # fmt: skip
 

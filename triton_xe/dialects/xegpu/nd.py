@@ -192,7 +192,7 @@ class LoadNdOp(AccessOp):
     units of transpose_bit_width bits if that is given.
 
     Attributes of this project: only the `xe.valid` rows and columns are loaded, the others read as
-    zero. With `xe.at_use` the message is emitted at the first use of one of its values.
+    zero.
     """
 
     name = "xegpu.load_nd"
@@ -201,7 +201,6 @@ class LoadNdOp(AccessOp):
     transpose = opt_prop_def(DenseArrayBase)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     valid = opt_prop_def(DenseArrayBase, prop_name="xe.valid")
-    at_use = opt_prop_def(UnitAttr, prop_name="xe.at_use")
     value = result_def(VectorType)
     traits = traits_def(MemoryReadEffect())
     ALLOWED_HINTS: ClassVar = LOAD_HINTS

@@ -1,5 +1,7 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
+import re
+
 import pytest
 import triton
 import triton.language as tl
@@ -79,8 +81,6 @@ def test_only_large_reads_move(columns, moved):
     for step in PASSES:
         step.apply(Context(), module)
     module.verify()
-    reads = [op for op in module.walk() if op.name == "xegpu.load_nd"]
-    assert {op.at_use is not None for op in reads} == {moved}
     names = [op.name for op in module.walk() if op.name in ("xegpu.load_nd", "xegpu.dpas")]
     last_load = len(names) - 1 - names[::-1].index("xegpu.load_nd")
     assert (last_load > names.index("xegpu.dpas")) == moved
@@ -125,3 +125,39 @@ def test_queries_are_read_again_where_places_of_rows_pass_a_crowded_loop(logs):
         target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
     before = kernel.asm["xegpu"].partition("scf.for")[0]
     assert ("xegpu.load_nd" not in before) == logs
+
+
+@triton.jit
+def sum_of_product(a_ptr, b_ptr, c_ptr, d_ptr, length):
+    a_desc = tl.make_tensor_descriptor(a_ptr, [4096, 4096], [4096, 1], [128, 32])
+    b_desc = tl.make_tensor_descriptor(b_ptr, [4096, 4096], [4096, 1], [32, 128])
+    c_desc = tl.make_tensor_descriptor(c_ptr, [4096, 4096], [4096, 1], [128, 128])
+    d_desc = tl.make_tensor_descriptor(d_ptr, [4096, 4096], [4096, 1], [128, 128])
+    acc = tl.zeros((128, 128), tl.float32)
+    for start in range(0, length, 32):
+        acc = tl.dot(a_desc.load([0, start]), b_desc.load([start, 0]), acc)
+    d_desc.store([0, 0], acc + c_desc.load([0, 0]))
+
+
+def xegpu_of_sum(kind, num_warps):
+    """The operations of `sum_of_product`, in order."""
+    types = {"a_ptr": kind, "b_ptr": kind, "c_ptr": "*fp32", "d_ptr": "*fp32", "length": "i32"}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(5)}
+    text = triton.compile(
+        ASTSource(sum_of_product, types, {}, aligned),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": num_warps}).asm["xegpu"]
+    return re.findall(r"\b(?:xe|xegpu|arith|scf)\.[a-z_0-9]+", text)
+
+
+@pytest.mark.parametrize(("num_warps", "by_message"), [(8, True), (32, False)])
+def test_a_tile_is_added_message_by_message_if_it_does_not_fit(num_warps, by_message):
+    names = xegpu_of_sum("*fp16", num_warps)
+    after = names[names.index("scf.yield"):]
+    last_load = len(after) - 1 - after[::-1].index("xegpu.load_nd")
+    assert (after.index("arith.addf") < last_load) == by_message
+
+
+def test_operands_are_rounded_to_tf32_one_fragment_at_a_time():
+    names = xegpu_of_sum("*fp32", 16)
+    assert names.count("xe.round_tf32") > 2
+    assert not {"xe.from_fragments", "xe.to_fragments"} & {*names}
