@@ -294,6 +294,37 @@ class Function:
                 todo += following[label]
         return found
 
+    def reverse_postorder(self) -> list[str]:
+        """Labels of the blocks that can run, each before those that only it leads to."""
+        following = {b.label: b.successors for b in self.blocks}
+        entry = self.blocks[0].label
+        order, seen, stack = [], {entry}, [(entry, iter(following[entry]))]
+        while stack:
+            label, rest = stack[-1]
+            step = next((x for x in rest if x not in seen), None)
+            if step is None:
+                order.append(label)
+                stack.pop()
+            else:
+                seen.add(step)
+                stack.append((step, iter(following[step])))
+        return order[::-1]
+
+    def loops(self) -> dict[str, set[str]]:
+        """Head -> blocks of its natural loop, in reverse postorder of the heads."""
+        number = {label: k for k, label in enumerate(self.reverse_postorder())}
+        found: dict[str, set[str]] = {}
+        for head, first in number.items():
+            todo = [b for b in self.predecessors[head] if number.get(b, -1) >= first]
+            if todo:
+                found[head] = {head}
+                while todo:
+                    label = todo.pop()
+                    if label in number and label not in found[head]:
+                        found[head].add(label)
+                        todo += self.predecessors[label]
+        return found
+
     @cached_property
     def predecessors(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {b.label: [] for b in self.blocks}

@@ -6,7 +6,7 @@ depends on the value it read, possibly through shared memory or phis of such bra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from triton_xe import llvm as ir
@@ -87,43 +87,11 @@ def _changes(i: Instruction, functions: Functions) -> bool:
 
 
 def _loops(function: Function) -> Iterator[Loop]:
-    """Natural loops, by their heads: blocks that come earlier in the text than a branch to them."""
+    """Natural loops, outer ones first."""
     by_label = {b.label: b for b in function.blocks}
-    number = {label: k for k, label in enumerate(_order(function))}
-    for label, first in number.items():
-        tails = [t for t in function.predecessors[label] if number.get(t, -1) >= first]
-        if tails:
-            inside = {label} | _reaching(function, tails, label)
-            yield Loop(tuple(by_label[t].instructions[-1] for t in tails),
-                       tuple(b for b in function.blocks if b.label in inside))
-
-
-def _order(function: Function) -> list[str]:
-    """Labels of the reachable blocks, each after one of its predecessors."""
-    following = {b.label: b.successors for b in function.blocks}
-    found: list[str] = []
-    entry = function.blocks[0].label
-    seen, stack = {entry}, [(entry, iter(following[entry]))]
-    while stack:
-        rest = stack[-1][1]
-        step = next((x for x in rest if x not in seen), None)
-        if step is None:
-            found.append(stack.pop()[0])
-        else:
-            seen.add(step)
-            stack.append((step, iter(following[step])))
-    return found[::-1]
-
-
-def _reaching(function: Function, labels: Sequence[str], head: str) -> set[str]:
-    """Blocks from which `labels` are reachable without passing the head, `labels` included."""
-    found, todo = {head}, list(labels)
-    while todo:
-        label = todo.pop()
-        if label not in found:
-            found.add(label)
-            todo += function.predecessors[label]
-    return found
+    for head, inside in function.loops().items():
+        backs = (by_label[t].instructions[-1] for t in function.predecessors[head] if t in inside)
+        yield Loop(tuple(backs), tuple(b for b in function.blocks if b.label in inside))
 
 
 def _polls(i: Instruction, functions: Functions) -> bool:

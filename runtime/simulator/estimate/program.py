@@ -43,8 +43,8 @@ class Program:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.blocks: dict[str, Block] = {b.label: b for b in function.blocks}
-        self.order = _reverse_postorder(function)
-        self.loops = _loops(function, self.order)
+        self.order = function.reverse_postorder()
+        self.loops = function.loops()
         self.makers = {i.result: i for i in function.instructions()}
         self.initial: list[Known] = []
         """Initial value of each slot; constants are known."""
@@ -360,38 +360,3 @@ def _advances(operand: Operand, phi: str, changing: dict[str, Instruction]) -> b
             return False
         name = made_of[0]
     return name == phi
-
-
-def _reverse_postorder(function: Function) -> list[str]:
-    following = {b.label: b.successors for b in function.blocks}
-    order: list[str] = []
-    seen = {function.blocks[0].label}
-    stack = [(function.blocks[0].label, iter(following[function.blocks[0].label]))]
-    while stack:
-        label, rest = stack[-1]
-        for target in rest:
-            if target not in seen:
-                seen.add(target)
-                stack.append((target, iter(following[target])))
-                break
-        else:
-            stack.pop()
-            order.append(label)
-    return order[::-1]
-
-
-def _loops(function: Function, order: Sequence[str]) -> dict[str, set[str]]:
-    """Header -> the blocks of its natural loop."""
-    place = {label: k for k, label in enumerate(order)}
-    found: dict[str, set[str]] = {}
-    for label in order:
-        for target in next(b for b in function.blocks if b.label == label).successors:
-            if place[target] <= place[label]:
-                body = found.setdefault(target, {target})
-                todo = [label]
-                while todo:
-                    block = todo.pop()
-                    if block not in body:
-                        body.add(block)
-                        todo += [p for p in function.predecessors[block] if p in place]
-    return found

@@ -71,7 +71,7 @@ class FunctionWriter:
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
         self.by_label = {b.label: b for b in function.blocks}
-        self.order = self._reverse_postorder()
+        self.order = [self.by_label[label] for label in function.reverse_postorder()]
         self.number = {b.label: k for k, b in enumerate(self.order)}
         self.source = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
@@ -102,23 +102,6 @@ class FunctionWriter:
         suspending = [b for b in self.function.blocks
                       if self.takes_turns or any(map(is_barrier, b.instructions))]
         return self.function.reachable([x for b in suspending for x in b.successors])
-
-    def _reverse_postorder(self) -> list[Block]:
-        seen: set[str] = set()
-        order: list[Block] = []
-        stack: list[tuple[Block, int]] = [(self.function.blocks[0], 0)]
-        seen.add(self.function.blocks[0].label)
-        while stack:
-            block, k = stack.pop()
-            if k < len(block.successors):
-                stack.append((block, k + 1))
-                following = block.successors[k]
-                if following not in seen:
-                    seen.add(following)
-                    stack.append((self.by_label[following], 0))
-            else:
-                order.append(block)
-        return order[::-1]
 
     def written(self) -> Function:
         """The host function."""
