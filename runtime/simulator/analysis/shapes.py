@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
@@ -49,7 +49,7 @@ class Shape:
     def wide(self) -> bool:
         return not self.uniform and self.table is None
 
-    @property
+    @cached_property
     def same_in_all_lanes(self) -> bool:
         """One value for the whole subgroup, known or not."""
         return self.uniform or (self.pure and self.table is not None and _constant(self.table))
@@ -426,8 +426,8 @@ def _sum(
     of lanes; and so may the constants.
     """
     table = normalise(constants, t)
-    is_between = int(table.min()) <= 0 <= int(table.max())
-    kept = exact and (has_base or is_between) and bool((table == constants).all())
+    kept = exact and (has_base or int(table.min()) <= 0 <= int(table.max())) and bool(
+        (table == constants).all())
     return tabled(table, bits, t, kept or has_room(table, bits, t, signed=True))
 
 

@@ -64,6 +64,8 @@ def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruct
 
     Other instructions keep their order, which is reversed in `before`.
     """
+    if not before:
+        return [last]
     left = {i.result or "": i for i in before}
     first = [left[name] for name in last.locals() if name in left]
     needed = {name for i in before for name in i.locals()}
