@@ -42,6 +42,7 @@ from triton_xe.lowering.module_facts import (
     remarks_of,
 )
 from triton_xe.lowering.rewriting import detach, functions
+from triton_xe.lowering.spirv.emit_spirv import for_intel
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.spirv import CONDITIONAL, WIDE
@@ -61,7 +62,7 @@ lanes fill two registers.
 
 @dataclass
 class LlvmStage:
-    """The text of the LLVM module, and the module that LLVM parsed from it."""
+    """The text of the LLVM module, and the module that LLVM parsed from it for Intel's compiler."""
 
     text: str
     parsed: Any = None
@@ -162,7 +163,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                + (f", it may spill; {REMEDY}" if full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "",
              APART if state.narrows_doubles else "")
-    return LlvmStage(text, verified(text)), {
+    return LlvmStage(text, verified(for_intel(text))), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,
         "n_dpas": state.dpas,

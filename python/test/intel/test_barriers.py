@@ -1,0 +1,34 @@
+"""Barriers of the work-group reach Intel's compiler without its library, and mean the same."""
+
+import re
+
+import pytest
+
+from benchmarks import loops
+from triton_xe.lowering.spirv.emit_spirv import for_intel, written
+from triton_xe.runtime.emulator.instruction import Instruction
+from triton_xe.runtime.emulator.program import Program
+from triton_xe.tools import intel
+
+BARRIER = '"_Z22__spirv_ControlBarrieriii"(i32 2, i32 2, i32 '
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("semantics", [0, 272, 528, 784])
+@pytest.mark.parametrize("device", ["bmg", "pvc", "ptl"])
+def test_native_code_is_that_of_spirv_barriers(device: str, semantics: int) -> None:
+    kernel = loops.compiled("prefix sum", device)
+    text = kernel.asm["llir"]
+    assert text.count(BARRIER) == 1
+    text = re.sub(re.escape(BARRIER) + r"\d+", f"{BARRIER}{semantics}", text)
+    assert "ControlBarrier" not in for_intel(text)
+    wanted, found = (
+        up_to_the_end(intel.compile_spirv(written(made), device).program)
+        for made in (text, for_intel(text)))
+    assert found == wanted
+
+
+def up_to_the_end(program: Program) -> list[Instruction]:
+    """The instructions before the numbers by which Intel's compiler names a module."""
+    last = max(n for n, i in enumerate(program.instructions) if i.op.startswith("send"))
+    return list(program.instructions[: last + 1])
