@@ -230,7 +230,8 @@ def _cut(x: int, y: int) -> int:
 
 def corners(compute: Callable[[int, int], int], x: Any, y: Any) -> Ends:
     """Ends of what is monotonic in both operands."""
-    ends = [compute(p, q) for p in x[:2] for q in y[:2]]
+    (a, b), (c, d) = x[:2], y[:2]
+    ends = compute(a, c), compute(a, d), compute(b, c), compute(b, d)
     return min(ends), max(ends)
 
 

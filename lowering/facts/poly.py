@@ -115,11 +115,12 @@ class Poly:
     def __mul__(self, other: Poly | int) -> Poly:
         if isinstance(other, int):
             return Poly({m: c * other for m, c in self.terms.items()} if other else {})
-        out = Poly({})
+        out: dict[Monomial, int] = {}
         for left, c in self.terms.items():
-            products = {Monomial(left + right): d for right, d in other.terms.items()}
-            out = out._plus(Poly(products), c)
-        return out
+            for right, d in other.terms.items():
+                product = Monomial(left + right)
+                out[product] = out.get(product, 0) + c * d
+        return Poly({monomial: c for monomial, c in out.items() if c})
 
     def substitute(self, replaced: Mapping[Symbol, Poly]) -> Poly:
         """The polynomial with some symbols replaced."""
