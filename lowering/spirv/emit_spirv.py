@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics import genisa
+from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.spirv import halves_visa, quotients, spirv_target, wide_visa
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
@@ -39,7 +39,8 @@ SHORT = 60_000
 time: kernels of a few loads and stores, or of one product, whose loop would count twice."""
 
 _BARRIER = re.compile(
-    r'call spir_func void (@"_Z22__spirv_ControlBarrieriii")\(i32 2, i32 2, i32 (\d+)\)')
+    rf'call spir_func void (@"{spirv.CONTROL_BARRIER.symbol("void", ["i32"] * 3)}")'
+    r'\(i32 2, i32 2, i32 (\d+)\)')
 _PORTS = {256: 3, 512: 0}
 """Ports of LSC by the bits of semantics: shared local and global memory, as IGC orders fences."""
 _FENCE = f'call void @"{genisa.LSC_FENCE.name}"(i32 {{port}}, i32 0, i32 0)\n  '

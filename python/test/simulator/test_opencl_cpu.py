@@ -75,10 +75,23 @@ declare spir_func i32 @_Z21sub_group_shuffle_xorjj(i32, i32)
 declare spir_func i32 @_Z17sub_group_shufflejj(i32, i32)
 """
 
+BARRIER = """
+define spir_func void @"xlvm.genx.GenISA.LSCFence"(i32 %port, i32 %scope, i32 %operation) {
+  ret void
+}
+define spir_func void @"xlvm.genx.GenISA.threadgroupbarrier"() {
+  call spir_func void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 784)
+  ret void
+}
+declare spir_func void @_Z22__spirv_ControlBarrieriii(i32, i32, i32)
+"""
+"""A fence and the barrier after it: the barrier orders all memory."""
+
 HELPERS = "".join([
     'target triple = "spirv64-unknown-unknown"',
     *(ACCESSES.format(t=t, n=n) for t, n in (("float", "f32"), ("<4 x float>", "v4f32"))),
     SHUFFLES,
+    BARRIER,
 ])
 PARTS = {"intel-opencl-rt": "libintelocl.so", "intel-cmplr-lib-rt": "libimf.so",
          "pyopencl": "__init__.py"}
