@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -85,14 +86,19 @@ def _kept_alone(text: str, tree: ast.Module, first: int) -> Iterator[str]:
 
 
 def _without_statements(tree: ast.Module) -> Iterator[str]:
-    blocks = [node for node in ast.walk(_kernel(tree)) if hasattr(node, "body")]
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(_blocks(tree)):
         for index in range(len(block.body)):
             changed = copy.deepcopy(tree)
-            again = [node for node in ast.walk(_kernel(changed)) if hasattr(node, "body")][number]
+            again = _blocks(changed)[number]
             if len(again.body) > 1:
                 del again.body[index]
                 yield _text(changed)
+
+
+def _blocks(tree: ast.Module) -> list[Any]:
+    """The kernel and its loops and branches: nodes whose body is a list of statements."""
+    return [node for node in ast.walk(_kernel(tree))
+            if isinstance(getattr(node, "body", None), list)]
 
 
 def _without_operations(tree: ast.Module) -> Iterator[str]:

@@ -24,6 +24,8 @@ from triton_xe.llvm.types import VOID
 
 _MOST = 8
 """Largest number of operations of an arm."""
+SIMPLE = frozenset("int float ptr vec void".split())
+"""Kinds of types that pieces of a function compute with."""
 _STAYS = TERMINATORS | {"phi", "alloca", "atomicrmw", "cmpxchg", "fence"}
 
 
@@ -78,14 +80,22 @@ def _arms(
     if end not in own or sorted(before[end]) != sorted(last.labels) or end == block.label:
         return None
     phis = own[end].phis
-    return (first, second) if len(phis) <= 1 and all(i.type.kind == "vec" for i in phis) else None
+    works = any("vec" in kinds(i) for label in last.labels for i in own[label].instructions)
+    fits = len(phis) <= 1 and all(i.type.kind == "vec" for i in phis) and (phis or works)
+    return (first, second) if fits else None
 
 
 def _is_arm(block: Block) -> bool:
     *body, last = block.instructions
     return last.opcode == "br" and len(last.labels) == 1 and len(body) <= _MOST and not any(
-        i.opcode in _STAYS or (i.opcode == "call" and not i.callee.startswith("llvm.masked."))
+        i.opcode in _STAYS or not kinds(i) <= SIMPLE
+        or (i.opcode == "call" and not i.callee.startswith("llvm.masked."))
         for i in body)
+
+
+def kinds(i: Instruction) -> set[str]:
+    """Kinds of the types of an instruction's result and operands."""
+    return {i.type.kind, *[o.type.kind for o in i.operands]}
 
 
 def _joined(block: Block, first: Block, second: Block, end: Block) -> list[Instruction]:

@@ -28,7 +28,7 @@ from triton_xe.llvm.records import (
 )
 from triton_xe.llvm.types import VOID, Type
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
-from triton_xe.runtime.simulator.pieces.choices import Choice
+from triton_xe.runtime.simulator.pieces.choices import SIMPLE, Choice, kinds
 from triton_xe.runtime.simulator.pieces.costs import HostCosts, is_slice, is_splat
 
 MOST = 200
@@ -37,7 +37,6 @@ _STAYS = TERMINATORS | {"phi", "alloca", "extractvalue", "insertvalue"}
 _WRITES = ("llvm.masked.store", "llvm.masked.scatter", "llvm.mem", "llvm.coro")
 _READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather", "xe.load_parts")
 _PURE_FAMILIES = frozenset({"math", "shuffle"})
-_SIMPLE = frozenset("int float ptr vec void".split())
 
 
 @dataclass(eq=False)
@@ -135,9 +134,9 @@ class Cutter:
         return self.items
 
     def _works_on_vectors(self, i: Instruction) -> bool:
-        kinds = {i.type.kind, *[o.type.kind for o in i.operands]}
-        return kinds <= _SIMPLE and ("vec" in kinds or any(
-            name in self.waiting for name in i.locals()))
+        found = kinds(i)
+        return isinstance(i, Choice) or (found <= SIMPLE and ("vec" in found or any(
+            name in self.waiting for name in i.locals())))
 
     def _keep(self, i: Instruction) -> None:
         """Keep an instruction in the function."""
