@@ -52,7 +52,7 @@ def test_a_collector_that_was_off_stays_off():
 
 
 def in_new_process(code):
-    """What `code` prints in a process that has frozen no objects, unlike that of the tests."""
+    """Words that `code` prints in a new process; the process of the tests has frozen objects."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, check=True,
                           capture_output=True, text=True)
     return done.stdout.split()

@@ -105,7 +105,7 @@ def norm_gradient(x_ptr, dy_ptr, w_ptr, dx_ptr, partial_ptr, n, BLOCK: tl.conste
     ("bmg", 4096, 8, RegisterFile(automatic=True)), ("bmg", 4096, 16, RegisterFile()),
     ("bmg", 16384, 8, RegisterFile(256)), ("dg2", 4096, 8, RegisterFile(256))])
 def test_straight_code_gets_the_large_file_where_it_would_spill(device, block, warps, file):
-    """Where the estimate cannot tell, Intel's compiler decides, but not for Xe-HPG."""
+    """Intel's compiler decides if the estimate is between the two files, except for Xe-HPG."""
     names = norm_gradient.arg_names
     types = {n: "*fp16" if n.endswith("_ptr") else "i32" for n in names} | {"BLOCK": "constexpr"}
     made = triton.compile(
