@@ -29,7 +29,7 @@ class Lock:
 
     def _renew(self) -> None:
         if self._lock.acquire(blocking=False):
-            self._lock.release()  # nobody has it, or the thread that forked, which gives it back
+            self._lock.release()  # it was free, or the forking thread owns it
         else:
             self._lock = threading.RLock()
 

@@ -150,7 +150,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
     entry, invariant = before, [] if peeled else _invariant_divisions(op)
     divided = [] if peeled else _divided_by_invariants(em, op, invariant)
-    outside = em.enter()  # what is written at the entry is not visible behind the loop
+    outside = em.enter()  # values written at the entry are not visible after the loop
     if invariant or divided:
         entry = _written_once(em, invariant, divided, body)
     em.b.position_at_end(body)

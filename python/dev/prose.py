@@ -1,4 +1,6 @@
-"""Report docstrings and pages that are not in plain words: `python python/dev/prose.py [PATH ...]`.
+"""Report docstrings, comments and pages that are not in plain words.
+
+Usage: `python python/dev/prose.py [PATH ...]`.
 
 Three things are checked: the first word of a docstring, the length of sentences, and words that
 stand for a term of the field.  With paths, only findings below them are listed.
@@ -7,10 +9,12 @@ stand for a term of the field.  With paths, only findings below them are listed.
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +44,7 @@ WORDS = {
 }
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"'(\d])|\n\s*\n")
 CODE = re.compile(r"^(```|~~~).*?^\1|^( {4,}|[|>#%]).*?$", re.MULTILINE | re.DOTALL)
+DIRECTIVE = re.compile(r"# *(type:|noqa|ruff:|mypy:|pragma:|---|!)")
 LIST_ITEM = re.compile(r"^(?=\s*([-*]\s|\d+\.\s|[\w.]*\w\s\s+\w))", re.MULTILINE)
 QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"\n]*\"|\[[^\]]*\]\([^)]*\)", re.DOTALL)
 
@@ -48,7 +53,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Text:
-    """A docstring or a page, with its position and the name that it documents."""
+    """A docstring, comment or page, with its position and the name that it documents."""
 
     path: str
     line: int
@@ -98,6 +103,22 @@ def docstrings(source: str, path: str) -> Iterator[Text]:
                 yield Text(path, statement.lineno, _name(before), plain)
 
 
+def comments(source: str, path: str) -> Iterator[Text]:
+    """Yield the comments; those on consecutive lines are one text."""
+    block, end = Text(path, 0, "comment", ""), -1
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT or DIRECTIVE.match(token.string):
+            continue
+        line, words = token.start[0], token.string.strip("# ")
+        if line == end + 1 and not token.line[:token.start[1]].strip():
+            block = replace(block, text=f"{block.text}\n{words}")
+        else:
+            yield block
+            block = Text(path, line, "comment", words)
+        end = line
+    yield block
+
+
 def sentences(text: str) -> list[str]:
     """Split prose into sentences; code, tables and quotations are left out."""
     prose = QUOTED.sub("X", CODE.sub("\n", text))
@@ -126,7 +147,9 @@ def findings_of(path: Path) -> list[Finding]:
     source = path.read_text()
     if path.suffix == ".md":
         return list(judge(Text(name, 1, path.stem, source), opener=False))
-    return [finding for text in docstrings(source, name) for finding in judge(text)]
+    return [*(finding for text in docstrings(source, name) for finding in judge(text)),
+            *(finding for text in comments(source, name)
+              for finding in judge(text, opener=False))]
 
 
 def files() -> list[Path]:

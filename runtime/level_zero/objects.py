@@ -83,7 +83,7 @@ class _Owner:
 def _destroy(
     call: Any, handle: raw.Handle, waits: list[Callable[[], None]], keep: tuple[Any, ...]
 ) -> None:
-    # an error while destroying has nobody to go to, and a forked child must not touch the driver
+    # errors are ignored, since no caller awaits them; a forked child must not touch the driver
     if os.getpid() != _owner:
         return
     for wait in waits:

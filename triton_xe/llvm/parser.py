@@ -72,7 +72,7 @@ def _shape(i: Instruction, names: list[str]) -> _Shape | None:
     found = [*([] if i.result is None else [i.result]), *(i.operands[k].text for k in places)]
     if found != names or i.labels or any(operand.expression for operand in i.operands):
         return None
-    if len(set(names)) < len(names):  # which of two equal ones stands where?
+    if len(set(names)) < len(names):  # equal names have no unique position
         return None
     return _Shape(i, places)
 

@@ -32,10 +32,10 @@ class ConversionKind(Enum):
     SHARED = "through shared memory"
 
 
-# Rough costs in instructions per warp, to choose between shuffling and shared memory: an indexed
-# shuffle is an address computation and indirect moves, a xor shuffle is moves with a region, a
-# broadcast from a fixed lane is a move at most;
-# the trip through shared memory waits for two barriers and the latency of the loads.
+# Rough costs in instructions per warp, to choose between shuffling and shared memory.  An indexed
+# shuffle is an address computation and indirect moves; a xor shuffle is moves with a region; a
+# broadcast from a fixed lane is at most one move.  The trip through shared memory waits for two
+# barriers and the latency of the loads.
 _INDEXED_SHUFFLE, _XOR_SHUFFLE, _BROADCAST, _SELECT = 4, 2, 1, 1
 _MESSAGE, _WAIT = 4, 150
 

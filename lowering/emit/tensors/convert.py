@@ -310,7 +310,7 @@ def _block_width(lanes: int) -> int:
 
 
 def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
-    # with eight lanes, which have half the registers, barriers keep what is read apart
+    # eight lanes have half the registers, so exchanges do not overlap: a barrier follows at once
     written = _written(em, source, trip, alone=em.state.lanes == EIGHT_LANES)
     return ReadAtUse(em, written, trip, source.kind)
 

@@ -212,7 +212,7 @@ def _are_the_transposed_factors(messages: list[Message]) -> bool:
 def _is_stored_in_parts(load: LoadNdOp) -> bool:
     """True if stores take parts of a load, which IGC 2.40 copies after such a load."""
     parts = [use.operation for use in load.value.uses]
-    in_rows = load.transpose is None  # else the halves of words move apart anyway
+    in_rows = load.transpose is None  # a transposed load moves halves separately
     return len(parts) > 1 and any(_is_stored(part, joined=in_rows) for part in parts)
 
 

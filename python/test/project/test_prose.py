@@ -41,6 +41,15 @@ def test_documents_of_assigned_names_are_read():
     assert [text.name for text in prose.docstrings(source, "a.py")] == ["LIMIT", "x"]
 
 
+def test_comments_on_consecutive_lines_are_one_text():
+    source = 'a = 1  # type: ignore\n# Rows that\n# nobody reads.\nb = "# held"  # the rest\n'
+    read = list(prose.comments(source, "a.py"))
+    assert [(text.line, text.text) for text in read if text.text] == [
+        (2, "Rows that\nnobody reads."), (4, "the rest")]
+    assert [finding.reason for text in read for finding in prose.judge(text, opener=False)] == [
+        '"nobody": name the pass, thread or operation']
+
+
 @pytest.mark.rest  # `make check` asks the same
 def test_sources_and_pages_are_in_plain_words():
     """If this fails for text of yours: `python python/dev/prose.py PATH` lists what to rewrite."""

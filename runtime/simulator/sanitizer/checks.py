@@ -170,9 +170,9 @@ def _conflict(
 def _conflicts(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value, asked: Value
 ) -> tuple[Value, Value]:
-    """True if an access conflicts with one that a cell records; and that one.
+    """Return whether an access conflicts with one that a cell records, and the cell of that one.
 
-    If not `asked`, True if the cell must continue to record its accesses.
+    If `asked`, a cell with a list of accesses is compared with each access of the list.
     """
     found = w.variable(_conflict(w, old, new, slm, since, reads=reads))
     who = w.variable(old)
@@ -211,10 +211,10 @@ def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
 
 # --- beginning with cells of a chunk --------------------------------------------------------------
 #
-# Each dword of a chunk has a cell of its own, or, where accesses of less than a dword at places of
-# their own came first, each element: programs may share a dword then without sharing a cell.  An
-# access of another size has such a chunk go on with cells of dwords, as lists of what its elements'
-# told.
+# Each dword of a chunk has a cell.  If the first accesses of the chunk are narrower than a dword,
+# each element has a cell instead, so that programs may share a dword without sharing a cell.  A
+# later access of another size merges the cells of such a chunk into cells of dwords, with lists of
+# accesses.
 
 _DWORDS = (1 << s.CHUNK_BITS) // 4
 _PARTS_OF_DWORDS = {s.OF_HALVES: 2, s.OF_BYTES: 4}
@@ -234,7 +234,7 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
     elements = w.select(stays, asked, 0)
     for kind, bit in enumerate(s.BEGUN_OF):
         with w.when(before.has(bit) & (has != elements)):
-            _bring_together(w, entry, chunk, kind, has)
+            _merge_elements(w, entry, chunk, kind, has)
         with w.when(wanted.has(bit) & ~before.has(bit)):
             _begin(w, entry, chunk, kind, before, elements)
     kept = before.to(I32) & ~s.OF_ELEMENTS | wanted & s.BEGUN
@@ -260,7 +260,8 @@ def _begin(
             w.store(told.value, _dwords(entry, chunk, kind), align=8)
         for flag, count in _PARTS_OF_DWORDS.items():
             with w.when(elements == flag):
-                w.store(_taken_apart(w, told.value, count), _elements(entry, chunk, kind), align=8)
+                each = _cells_of_elements(w, told.value, count)
+                w.store(each, _elements(entry, chunk, kind), align=8)
     with w.otherwise():
         at = w.select(elements == 0, _dwords(entry, chunk, kind), _elements(entry, chunk, kind))
         w.fill(at, 0, w.select(elements == 0, 8 * _DWORDS, w.select(
@@ -281,7 +282,7 @@ def _elements(entry: Memory, chunk: Value, kind: int) -> Value:
     return (entry[Entry.ELEMENT_WRITES + kind] + (chunk << s.CHUNK_BITS + 3)).pointer()
 
 
-def _taken_apart(w: Checks, cells: Value, count: int) -> Value:
+def _cells_of_elements(w: Checks, cells: Value, count: int) -> Value:
     """Split each dword's cell into those of its `count` elements, by bytes; 0 for none."""
     width, part = 4 // count, (1 << 4 // count) - 1
     each = cells.shuffled(None, [k // count for k in range(count * _DWORDS)])
@@ -290,7 +291,7 @@ def _taken_apart(w: Checks, cells: Value, count: int) -> Value:
     return w.select(bytes_ == 0, 0, each & ~BYTES.full | bytes_)
 
 
-def _bring_together(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
+def _merge_elements(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
     """Merge the cells of elements into those of their dwords."""
     for flag, count in _PARTS_OF_DWORDS.items():
         with w.when(elements == flag):
@@ -312,9 +313,9 @@ def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
         with w.chain(both.bits) as (rest, slot):
             slot.value, k = rest & rest - 1, rest.lowest()
             pair = Memory(w, ones)[k], Memory(w, others)[k]
-            # the later one of a program tells for both when it was
-            turned = PHASE.of(pair[0]) > PHASE.of(pair[1])
-            old, new = w.select(turned, pair[1], pair[0]), w.select(turned, pair[0], pair[1])
+            # the later access of a program decides the phase of both
+            swapped = PHASE.of(pair[0]) > PHASE.of(pair[1])
+            old, new = w.select(swapped, pair[1], pair[0]), w.select(swapped, pair[0], pair[1])
             Memory(w, joined)[k] = _joined(w, old, new, kind)
         told.value = w.load(more.type, joined)
     told.value |= w.select(both, 0, more)
@@ -378,7 +379,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             w, old_write, new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
         was_mixed = WARP.of(old_write) == cells.SEVERAL
         mixed = was_mixed & (GROUP.of(old_write) == GROUP.of(new))
-        # a dword of shared memory that several subgroups write may be one that nobody reads
+        # several subgroups may write a dword of shared memory that is never read
         several = after_write & slm & writes
         same = _stores_the_same(w, old_write, new, d, after_write)
         mixes = several & (was_mixed | ~same)
@@ -476,7 +477,7 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     warp = WARP.of(old) == WARP.of(new)
     scalar = PHASE.of(new) == PHASE.most
     joined = joined_in_group(w, old, new)
-    # of a scalar load no other subgroup need know, but of what was loaded before it
+    # a scalar load conflicts with no other subgroup, but the loads before it may
     phase = w.select(scalar, old & PHASE.full, joined & PHASE.full)
     kept = w.variable(joined & ~PHASE.full | phase)
     across = unordered & ~group

@@ -180,6 +180,7 @@ class _Shadows(Values):
     # --- which values may be undefined ------------------------------------------------------------
 
     def _of(self, *operands: Operand) -> Origins:
+        """Origins of the undefined bits that any of the operands may have."""
         return NONE.union(*(self.taint.get(o.local or "", NONE) for o in operands))
 
     def _array(self, pointer: str | None) -> str | None:
@@ -188,6 +189,7 @@ class _Shadows(Values):
         return found[0] if found else None
 
     def _spread(self, i: Instruction) -> bool:
+        """Add the origins that reach the result or the stored value of `i`; true if any is new."""
         if i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             value, pointer = i.operands if i.opcode == "store" else reversed(i.operands[:2])
             return self._spread_store(self._of(value), pointer)
@@ -211,6 +213,7 @@ class _Shadows(Values):
         return True
 
     def _result(self, i: Instruction) -> Origins:
+        """Origins that may make the result of `i` undefined."""
         if id(i) in self.numbers:
             why = self.plan.origins[self.numbers[id(i)]].why
             rest = [] if why.is_load else i.operands
@@ -256,7 +259,8 @@ class _Shadows(Values):
             if i.result in self.taint:
                 b.append(Instruction(
                     "phi", shadow_type(i.type), [self.shadow(o).operand for o in i.operands],
-                    _named(i.result or ""), labels=list(i.labels), line=i.line, debug=i.debug))
+                    _shadow_name(i.result or ""), labels=list(i.labels), line=i.line,
+                    debug=i.debug))
         for i in block.instructions[count:]:
             first = len(b.block.instructions)
             self._checks(i)
@@ -268,12 +272,12 @@ class _Shadows(Values):
 
     def _follow(self, i: Instruction) -> None:
         """Append the instructions that compute the shadow of a result, or store that of a value."""
-        name = _named(i.result or "")
+        name = _shadow_name(i.result or "")
         if i.opcode == "alloca" and i.result in self.arrays:
             self.b.append(replace(i, result=name))
         elif self._array(i.result) in self.arrays:
             first = i.operands[0]
-            moved = Operand(first.type, _named(first.text))
+            moved = Operand(first.type, _shadow_name(first.text))
             self.b.append(replace(i, operands=[moved, *i.operands[1:]], result=name))
         elif i.result in self.taint:
             value = self._result_shadow(i)
@@ -291,13 +295,13 @@ class _Shadows(Values):
             return _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
         t = shadow_type(i.type)
         bad = self._goes_wrong(i, self.plan.origins[number].why)
-        self._note(ORIGIN, [self._place(number, bad), (~self.lane(bad)).operand], number)
+        self._note(ORIGIN, [self._operand_address(number, bad), (~self.lane(bad)).operand], number)
         found = bad.signed(t.scalar)
         if not self._of(*i.operands):
             return found
         return found | _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
 
-    def _place(self, number: int, bad: Value) -> Operand:
+    def _operand_address(self, number: int, bad: Value) -> Operand:
         """Address that the operand of a failing operation was loaded from; 1 if unknown."""
         read = self.reads.get(number)
         if read is None:
@@ -345,7 +349,7 @@ class _Shadows(Values):
     def shadow(self, operand: Operand) -> Value:
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return self.of(Operand(t, _named(operand.local)))
+            return self.of(Operand(t, _shadow_name(operand.local)))
         return self.term(0, t)
 
     def same(
@@ -390,9 +394,9 @@ class _Shadows(Values):
         return self.either(i, self.full(self.shadow(first), shadow_type(i.type)), *rest)
 
     def _moved(self, i: Instruction) -> Value:
-        """Moves: the same operation on the shadows."""
-        held = i.operands[:_HELD.get(i.opcode)]
-        return self.same(i, [*(self.shadow(o) for o in held), *i.operands[len(held):]])
+        """Apply the move to the shadows of the values that it moves."""
+        moved = i.operands[:_MOVED.get(i.opcode)]
+        return self.same(i, [*(self.shadow(o) for o in moved), *i.operands[len(moved):]])
 
     def _cast(self, i: Instruction) -> Value:
         s, t = self.shadow(i.operands[0]), shadow_type(i.type)
@@ -466,7 +470,7 @@ class _Shadows(Values):
         if id(i) in self.numbers:
             return self._part(i) if self.reads_part(i) else self._unwritten(i)
         if self._array(address.local) is not None:
-            return self.same(i, [Operand(address.type, _named(address.text))])
+            return self.same(i, [Operand(address.type, _shadow_name(address.text))])
         return self.same(i, [self._slm_shadow(address)])
 
     def _slm_shadow(self, pointer: Operand) -> Operand:
@@ -476,7 +480,7 @@ class _Shadows(Values):
         at = 1 if i.opcode == "store" else 0
         pointer, value = i.operands[at], i.operands[1 - at]
         if self._array(pointer.local) in self.arrays:
-            moved = Operand(pointer.type, _named(pointer.text))
+            moved = Operand(pointer.type, _shadow_name(pointer.text))
         elif pointer.type.space == 3 and self.slm:
             moved = self._slm_shadow(pointer)
         else:
@@ -538,7 +542,10 @@ class _Shadows(Values):
         return found
 
     def _part(self, i: Instruction) -> Value:
-        """All of an element that does not begin at an element of its tensor."""
+        """Shadow of a load of narrower integers than its tensor's.
+
+        An element is undefined, all of it, unless it begins where an element of the tensor begins.
+        """
         t, whole = shadow_type(i.type), self.plan.integers[self.entry(i.operands[0])]
         at = self.of(i.operands[0])
         at = at.integer() if at.type.kind == "ptr" else at
@@ -622,7 +629,7 @@ class _Shadows(Values):
         elif known is own.REPORT:
             self._use("a report on", o[-1])
         elif self._touches_memory(i):
-            # a helper's last argument tells, where it is an i1, whether the lane takes part
+            # a helper's last argument, if it is an i1, is true in lanes that take part
             self._use("an atomic on", o[-1])
             self._use("an atomic on", *o[:-1], active=o[-1] if o[-1].type == ir.I1 else None)
         elif i.opcode == "call" and not known.known and i.callee not in self.helpers:
@@ -664,6 +671,7 @@ class _Shadows(Values):
         self.plan.uses.append(Use(what, self._of(value), entry))
 
     def _note(self, callee: str, operands: list[Operand], number: int) -> None:
+        """Insert a check, or a record of an origin, with its number."""
         self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
 
 
@@ -693,12 +701,12 @@ def _is_assumption(i: Instruction) -> bool:
     return i.opcode == "call" and find(i.callee) is llvm.ASSUME and i.operands[0].local is not None
 
 
-def _named(name: str) -> str:
+def _shadow_name(name: str) -> str:
     """Name of the shadow of a value."""
     return name[:-1] + '.u"' if name.endswith('"') else name + ".u"
 
 
-_HELD = {"extractelement": 1, "insertelement": 2}
+_MOVED = {"extractelement": 1, "insertelement": 2}
 """Number of operands of a move that are values; for other moves, all are."""
 _RULES: dict[str, Callable[[_Shadows, Instruction], Value]] = {
     **dict.fromkeys("extractelement insertelement shufflevector freeze".split(), _Shadows._moved),

@@ -445,7 +445,7 @@ def _compare(
             if cells.alone is not None:
                 with w.when(joined.bits != 0):
                     _join(w, old_write, new, joined, cells.index, Memory(w, place.pointer()))
-            # in shared memory, what other work-groups left there tells nothing
+            # cells of shared memory that other work-groups left mean nothing
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
                 rest = old_read & ~(new & BYTES.full)

@@ -38,6 +38,7 @@ class Why(Enum):
 
     @property
     def is_load(self) -> bool:
+        """True if memory gave no defined value, so that the operands do not matter."""
         return self in (Why.MASKED, Why.ATOMIC, Why.UNWRITTEN, Why.PART)
 
 

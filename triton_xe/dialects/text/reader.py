@@ -258,7 +258,7 @@ class Reader(Parser):
     def _learn(self, form: str, op: Operation, operands: list[SSAValue | None]) -> None:
         if op.regions or op.successors or list(op.operands) != operands:
             return
-        if len(set(operands)) < len(operands):  # which of two equal ones stands where?
+        if len(set(operands)) < len(operands):  # equal names have no unique position
             return
         self._learned[form] = self._known.lines[form] = _Prototype(
             type(op), [v.type for v in op.operands], [r.type for r in op.results],

@@ -90,7 +90,7 @@ def _form_of(op: Operation) -> _Form | None:
            *op.attributes.items())
     form = _forms.get(key)
     if form is None:
-        if len(set(op.operands)) < len(op.operands):  # which of two equal ones stands where?
+        if len(set(op.operands)) < len(op.operands):  # equal names have no unique position
             return None
         recorder = _Recorder(op)
         op.print(recorder)

@@ -109,7 +109,7 @@ def table(function: Any, benchmark: Any, given: dict[str, Any]) -> Table:
         arguments |= {benchmark.line_arg: line} | benchmark.args | given
         try:
             found = function(**arguments)
-        except Exception as error:  # what one place cannot do leaves the others
+        except Exception as error:  # one failing configuration leaves the others
             said = str(error).splitlines() or [""]
             notes.append(f"{here.target.product}: {arguments}: {type(error).__name__}: {said[0]}")
             return None
