@@ -5,6 +5,7 @@ A kernel is drawn line by line; each line is evaluated in numpy for every launch
 """
 
 import copy
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -72,7 +73,8 @@ class Kernel:
 
     def __init__(self, draw: Draw, sanitize: bool = False):
         self.draw, self.sanitize = draw, sanitize
-        self.programs = draw.weighted({1: 5, 2: 2})
+        self.grid = draw.weighted({(1, 1): 12, (2, 1): 4, (2, 2): 1, (1, 3): 1, (3, 2): 1})
+        self.programs = math.prod(self.grid)
         self.annotations: dict[str, str] = {}
         self.lines: list[str] = []
         self.indent = ""
@@ -135,7 +137,7 @@ class Kernel:
         """All arguments are drawn: their names have values from here on."""
         for launch in self.launches:
             for index in range(self.programs):
-                set_program(index, self.programs)
+                set_program(index, self.grid)
                 values, memories = values_of(launch.arguments, self.types(), ("x", "t"))
                 launch.names.append(values | {"off": Block(np.array(0, "int32"))})
                 launch.memories.append(memories)
@@ -157,7 +159,7 @@ class Kernel:
     def _runs(self, launch, text):
         changed = []
         for index, names in enumerate(launch.names):
-            set_program(index, self.programs)
+            set_program(index, self.grid)
             local = dict(names)
             try:
                 with np.errstate(all="ignore"):
@@ -355,7 +357,7 @@ class Kernel:
     def evaluated(self, text):
         """The expression's value in one of the launches, if it has one."""
         launch = self.draw.choice(self.launches)
-        set_program(0, self.programs)
+        set_program(0, self.grid)
         try:
             with np.errstate(all="ignore"):
                 return eval(text, dict(NAMES), dict(launch.names[0]))
@@ -390,6 +392,15 @@ class Kernel:
         text = f"if {self.choice_of_branch()}:\n{one}\nelse:\n{two}"
         self.blocks[-1] = []
         return text
+
+    def in_branch(self, text, other=None):
+        """The statement, perhaps where a condition of scalars holds, and the other elsewhere."""
+        if not self.scalars or not self.draw.yes(0.2):
+            return text
+        saved, self.blocks[-1] = self.blocks.get(-1), self.scalars
+        condition = self.choice_of_branch()
+        self.blocks[-1] = saved or []
+        return f"if {condition}:\n    {text}" + (f"\nelse:\n    {other}" if other else "")
 
     def choice_of_branch(self):
         one, two = self.condition(-1), self.condition(-1)
@@ -464,11 +475,11 @@ def finished(kernel: Kernel):
         if moves:
             launch.arguments["off"] = 0
         try:
-            memories = run_function(_function(kernel), kernel.programs, launch.arguments,
+            memories = run_function(_function(kernel), kernel.grid, launch.arguments,
                                     kernel.types(), ("x",))
             if moves:
                 _settle(kernel, launch, memories["x"])
-            run_function(_function(kernel), kernel.programs, launch.arguments, kernel.types())
+            run_function(_function(kernel), kernel.grid, launch.arguments, kernel.types())
         except FAULTS:
             launch.arguments = arguments
             continue
@@ -498,7 +509,7 @@ def text_of(kernel: Kernel, sanitize: bool) -> str:
     body = "".join(f"    {line}\n" for line in kernel.lines)
     options = f"num_warps={kernel.warps}" + ", sanitize=True" * sanitize
     calls = "".join(
-        f"compare(kernel, {kernel.programs}, dict({_said(launch)}), {options})\n"
+        f"compare(kernel, {kernel.grid}, dict({_said(launch)}), {options})\n"
         for launch in kernel.launches)
     return f"{HEAD}@triton.jit\ndef kernel({parameters}):\n{body}\n\n{calls}"
 

@@ -24,6 +24,9 @@ def _begin(k: Kernel, **sizes):
     if k.programs > 1 or k.draw.yes(0.2):
         k.must("pid = tl.program_id(0)")
         k.scalars.append("pid")
+    if k.grid[1] > 1:
+        k.must("row = tl.program_id(1)")
+        k.scalars.append("row")
     if not k.plain and k.draw.yes(0.4):
         k.compute_scalar()
     k.claim(0.5 * k.sanitize)
@@ -46,8 +49,15 @@ def _mask(k: Kernel, axis, share=0.5):
 
 
 def _own(k: Kernel, n):
-    pid = "tl.program_id(0) * " + n + " + " if k.programs > 1 else ""
-    return f"o + {pid}tl.arange(0, {n})"
+    return f"o + {_first(k, n)}tl.arange(0, {n})"
+
+
+def _first(k: Kernel, n):
+    """The place of a program's first element among outputs of `n` for each; a sum to go on."""
+    if k.grid[1] > 1:
+        order = ("(row * tl.num_programs(0) + pid)", f"(pid * {k.grid[1]} + row)")
+        return f"{k.draw.choice(order)} * {n} + "
+    return f"tl.program_id(0) * {n} + " if k.programs > 1 else ""
 
 
 def loads(k: Kernel):
@@ -71,12 +81,13 @@ def loads(k: Kernel):
                 pointers = f"x + off + {texts[0]}, x + off + {k.draw.some('i', k.expression(0))}"
                 lines.insert(0, f"r = tl.load(tl.where({k.condition(0)}, {pointers}){mask})")
             k.first(lines)
+            k.line(k.in_branch(f"r = tl.load(x + off + {k.expression(0)})"))
             break
         except Redraw:
             continue
     else:
         raise Redraw
-    k.must(f"tl.store({_own(k, 'N')}, r)")
+    k.must(k.in_branch(f"tl.store({_own(k, 'N')}, r)"))
 
 
 def stores(k: Kernel):
@@ -92,7 +103,8 @@ def stores(k: Kernel):
         mask = f", mask={k.condition(0)}" if k.draw.yes() else ""
         index = k.expression(0, k.draw.randint(1, 2)) if r < 20 else "i"
         kept = k.lines[:], k.launches[:]
-        if k.line(f"tl.store(x + off + {index}, {value}{mask})"):
+        other = f"tl.store(x + off + {k.expression(0)}, {value})" if k.draw.yes() else None
+        if k.line(k.in_branch(f"tl.store(x + off + {index}, {value}{mask})", other)):
             if k.finishes():
                 return
             k.lines, k.launches = kept
@@ -129,7 +141,7 @@ def tiles(k: Kernel):
             continue
     else:
         raise Redraw
-    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    pid = _first(k, "(M * N)")
     k.must(f"tl.store(o + {pid}u, v)")
 
 
@@ -167,7 +179,7 @@ def dots(k: Kernel):
     k.must("d = tl.dot(a, b)")
     if k.draw.yes(0.2):
         k.line(f"d = tl.where(({k.condition(0)})[:, None], d, 0)")
-    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    pid = _first(k, "(M * N)")
     k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], d)")
 
 
@@ -219,7 +231,7 @@ def groups(k: Kernel):
         k.line(f"s = tl.where(({k.condition(1)})[:, None], s, 0)")
     k.must("acc = tl.dot(u, b.to(tl.float16) * s, acc)")
     k.indent = ""
-    pid = "tl.program_id(0) * (M * N) + " if k.programs > 1 else ""
+    pid = _first(k, "(M * N)")
     k.must(f"tl.store(o + {pid}tl.arange(0, M)[:, None] * N + {at}, acc)")
 
 
@@ -269,7 +281,7 @@ def loops(k: Kernel):
     k.compute(0, draw.randint(0, 1))
     index = k.expression(0, 1) if draw.yes() else f"at + {draw.some('k', k.one())}"
     where = "p" if pointer else f"x + off + {index}"
-    k.must(f"acc += tl.load({where}{_mask(k, 0)}){draw.some('', '.to(acc.dtype)')}")
+    k.must(k.in_branch(f"acc += tl.load({where}{_mask(k, 0)}){draw.some('', '.to(acc.dtype)')}"))
     kind = k.value("at").dtype.name
     step = draw.some(k.one(), k.one(), "k")
     if pointer and not k.line(f"p {draw.some('+=', '+=', '-=')} {step}"):
@@ -501,7 +513,7 @@ def _atomic(k: Kernel, name, at, value, dtype):
     mask = f"({k.condition(0)}) & (i >= 0)" if draw.yes(0.7) else "i >= 0"
     call = f"tl.atomic_{name}({at}, {value}, mask=m)"
     returned = [f"r = tl.where(m, {call}, 7)", f"tl.store({_own(k, 'N')}, r)"]
-    return [f"m = {mask}", *([call] if draw.yes(0.4) else returned)]
+    return [f"m = {mask}", *([k.in_branch(call)] if draw.yes(0.4) else returned)]
 
 
 KINDS = {"loads": loads, "stores": stores, "tiles": tiles, "dots": dots, "groups": groups,

@@ -9,6 +9,7 @@ claim that is false, with its line.
 """
 
 import builtins
+import math
 import types
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,7 @@ constexpr = object
 UNKNOWN = 63
 """The value of a masked load's lanes that are off, unless `other` is given."""
 
-_program = [0, 0]
+_program, _grid = [0, 0], [1, 1]
 
 
 class Undefined(Exception):
@@ -126,6 +127,9 @@ class Partial:
     block: "Block"
     undefined: np.ndarray
     why: str
+
+    def __eq__(self, other):
+        raise Undefined(self.why)
 
 
 def _operation(function, division=False, undefined=None):
@@ -286,17 +290,18 @@ class Pointer:
 # -- the language ----------------------------------------------------------------------------------
 
 
-def set_program(index, count):
-    """From here on `program_id(0)` is this index of as many programs."""
-    _program[:] = [index, count]
+def set_program(index, grid):
+    """From here on the program with this index of the grid, of two axes, runs."""
+    _program[:] = [index % grid[0], index // grid[0]]
+    _grid[:] = grid
 
 
 def program_id(axis):
-    return Block(np.array(_program[0] if axis == 0 else 0, int32))
+    return Block(np.array(_program[axis], int32))
 
 
 def num_programs(axis):
-    return Block(np.array(_program[1] if axis == 0 else 1, int32))
+    return Block(np.array(_grid[axis], int32))
 
 
 def arange(start, end):
@@ -702,11 +707,11 @@ def values_of(arguments, annotations, probe=()):
     return values, memories
 
 
-def run_function(function, programs, arguments, annotations, probe=()):
+def run_function(function, grid, arguments, annotations, probe=()):
     values, memories = values_of(arguments, annotations, probe)
     with np.errstate(all="ignore"):
-        for index in builtins.range(programs):
-            set_program(index, programs)
+        for index in builtins.range(math.prod(grid)):
+            set_program(index, grid)
             function(**values)
     return memories
 
@@ -717,7 +722,7 @@ def _argument(value, annotation):
     return Block(np.array(value, annotation or _type_of_number(value)))
 
 
-def compare(kernel, programs, arguments, **options):
+def compare(kernel, grid, arguments, **options):
     """End the program where the device leaves other arrays than the kernel's text says."""
     annotations = {p.name: f"{'u' * (p.annotation[0] == 'u')}int{p.annotation[1:]}"
                    for p in kernel.params if p.annotation_type}
@@ -725,13 +730,13 @@ def compare(kernel, programs, arguments, **options):
              for name, value in arguments.items()}
     def wanted(names):
         function = types.FunctionType(kernel.fn.__code__, dict(names))
-        return run_function(function, programs, arguments, annotations)
+        return run_function(function, grid, arguments, annotations)
 
     try:
         memories = wanted(NAMES)
     except FalseClaim as error:
         line = error.__traceback__.tb_next.tb_next.tb_next.tb_lineno
-        if _reports(line, lambda: kernel[(programs,)](**found, **options)):
+        if _reports(line, lambda: kernel[grid](**found, **options)):
             return
         if not isinstance(error, FalseHint):
             raise SystemExit(f"unreported: the claim in line {line}") from error
@@ -739,7 +744,7 @@ def compare(kernel, programs, arguments, **options):
     except (Undefined, TypeError, ValueError, IndexError, NameError, AttributeError) as error:
         raise SystemExit(f"undefined: {error}") from error
     else:
-        kernel[(programs,)](**found, **options)
+        kernel[grid](**found, **options)
     for name, memory in memories.items():
         _compare(name, found[name], memory.elements)
 

@@ -102,7 +102,7 @@ def test_loops_count_as_those_of_triton(bounds, values):
     "a // 0", "a % (a - a)", "a.to(tl.int8) // -1", "a << 32", "a << -1", "a + 2**32",
     "a.to(tl.uint8) + -1", "a.to(tl.uint8) // a", "tl.load(p + 4)", "tl.load(p - 1)",
     "tl.store(p + a * 0, 1)", "tl.max_contiguous(a, 2)", "tl.max_constancy(a, 2)",
-    "tl.assume(a < 0)", "tl.multiple_of(a, 256)", "-(a < 0)",
+    "tl.assume(a < 0)", "tl.multiple_of(a, 256)", "-(a < 0)", "(7 % (a - a)) == 3", "(a // 0) != a",
 ])
 def test_what_is_undefined_is_not_evaluated(text):
     names = {"tl": tl, "a": of("int32", 128, 5),
@@ -117,6 +117,15 @@ def test_undefined_elements_may_be_left_out():
     assert tl.where(a == 0, a, 100 // a).values.tolist() == [0, 20, 2]
     with pytest.raises(Undefined):
         tl.where(a < 5, 100 % a, a << a)
+
+
+def test_programs_have_two_axes():
+    seen = []
+    for index in range(6):
+        tl.set_program(index, (3, 2))
+        seen.append([int(x(axis).values) for x in (tl.program_id, tl.num_programs)
+                     for axis in (0, 1)])
+    assert seen == [[x, y, 3, 2] for y in range(2) for x in range(3)]
 
 
 def test_a_loop_extends_its_bounds_by_its_own_sign():
@@ -139,8 +148,10 @@ def kernel(x, o, a, N: tl.constexpr):
     tl.store(o + i, tl.load(x + 32 + tl.maximum(v1 // 4, v1), mask=(i < 20), other=0))
 
 
-compare(kernel, 1, dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=7, N=32), num_warps=4)
-compare(kernel, 1, dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=9, N=32), num_warps=4)
+compare(kernel, (1, 1), dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=7, N=32),
+        num_warps=4)
+compare(kernel, (1, 1), dict(x=array(1, 64, 'int8'), o=array(2, 32, 'int8'), a=9, N=32),
+        num_warps=4)
 """
 
 
@@ -226,7 +237,7 @@ def kernel(w, a, x, o, a0, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     tl.store(o, tl.dot(u, b.to(tl.float16) * s))
 
 
-compare(kernel, 1, dict(
+compare(kernel, (1, 1), dict(
     w=array(1, 256, 'int8', -4, 5), a=array(2, 512, 'float16', -3, 4),
     x=array(3, 64, 'float16', 1, 4), o=array(4, 1024, 'float32'), a0=274877906976, M=16, N=64,
     K=32), num_warps=2)
