@@ -140,7 +140,7 @@ class XeBackend(BaseBackend):
         """List the stages of a kernel by name, in order."""
         from triton_xe.backend import front_passes
 
-        device, asked = target_named(options.arch), _asked(options, language)
+        device, asked = target_named(options.arch), _kernel_options(options, language)
         if language == Language.GLUON:
             front: list[tuple[str, Stage]] = [
                 ("glir", lambda module, metadata: module),
@@ -233,7 +233,7 @@ def _make_xetile(
     return pipeline.make_xetile(namer.ttgir, CompileOptions(**asked), options.arch)
 
 
-def _asked(options: XeOptions, language: Language) -> Metadata:
+def _kernel_options(options: XeOptions, language: Language) -> Metadata:
     """Options of the kernel that the stages of `lowering` take."""
     return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
             "grf_mode": options.grf_mode, "guards": options.guards,

@@ -162,7 +162,7 @@ class Case:
 
     @property
     def arguments(self) -> list[tuple[str, int]]:
-        """The types and values of what a launch takes; a pointer's value is its number."""
+        """Type and value of each argument of a launch; a pointer's value is its position."""
         names = [n for n in self.kernel.arg_names if n not in self.constants]
         return [(self._type(n), self.odd.get(n, SIZE if self._type(n) == "i32" else k))
                 for k, n in enumerate(names)]
@@ -230,7 +230,7 @@ OTHERS = (
 
 
 class Stages:
-    """Processor time of each stage; one in another counts for itself."""
+    """Processor seconds of each stage; a stage inside another counts only for itself."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)

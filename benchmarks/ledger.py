@@ -208,7 +208,7 @@ def _compared(old: Entry, new: Entry) -> Iterator[tuple[str, float, float]]:
             yield name, was, now
 
 
-def made(names: Iterable[str], jobs: int) -> list[Entry]:
+def entries_of(names: Iterable[str], jobs: int) -> list[Entry]:
     """Entries of these kernels on all devices."""
     places = [(name, device) for name in names for device in DEVICES]
     with ProcessPoolExecutor(jobs) as pool:
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.check and made_with != versions():
         print(f"ledger: not compared: it was made with {made_with}, and here is {versions()}")
         return 0
-    found = made(chosen, options.jobs)
+    found = entries_of(chosen, options.jobs)
     return check(kept, found) if options.check else update(kept, found)
 
 

@@ -50,17 +50,17 @@ class AllocateBuffersPass(ModulePass):
         known = {function.sym_name.data: function for function in functions(op)}
         starts: dict[str, int] = {}
         for function in known.values():
-            _share_places(function)
+            _share_memory(function)
         for function in known.values():
             if function.is_kernel:
-                _place(function, 0, known, starts, ())
+                _assign_offsets(function, 0, known, starts, ())
         for name, start in starts.items():
             for alloc in all_of(known[name], LocalAllocOp):
                 alloc.attributes[OFFSET] = IntegerAttr(start, i32)
                 start += bytes_of(alloc)
 
 
-def _place(
+def _assign_offsets(
     function: FuncOp, start: int, known: dict[str, FuncOp], starts: dict[str, int],
     callers: tuple[str, ...],
 ) -> None:
@@ -72,25 +72,25 @@ def _place(
     end = start + sum(map(bytes_of, all_of(function, LocalAllocOp)))
     for call in all_of(function, CallOp):
         if call.callee_name in known:
-            _place(known[call.callee_name], end, known, starts, (*callers, name))
+            _assign_offsets(known[call.callee_name], end, known, starts, (*callers, name))
 
 
 @dataclass
-class _Place:
+class _Allocation:
     """A buffer, and the index of the last operation that uses its memory."""
 
     buffer: LocalAllocOp
     last: int
 
 
-def _share_places(function: FuncOp) -> None:
+def _share_memory(function: FuncOp) -> None:
     """Reuse the memory of dead buffers; lifetimes are indices in the function's block."""
     buffers = all_of(function, LocalAllocOp)
     if sum(map(bytes_of, buffers)) <= APART_LIMIT or len(function.body.blocks) > 1:
         return
     block = function.body.block
     times = {inner: time for time, op in enumerate(block.ops) for inner in below(op)}
-    places: list[_Place] = []
+    places: list[_Allocation] = []
     for buffer in buffers:
         last = max(times[user] for user in _users(buffer.result))
         free = [p for p in places
@@ -98,9 +98,9 @@ def _share_places(function: FuncOp) -> None:
         if free:
             place = min(free, key=lambda p: bytes_of(p.buffer))
             place.last = last
-            _take_place(buffer, place.buffer)
+            _reuse_memory(buffer, place.buffer)
         elif buffer.parent is block:
-            places.append(_Place(buffer, last))
+            places.append(_Allocation(buffer, last))
 
 
 def _users(buffer: SSAValue) -> Iterator[Operation]:
@@ -126,7 +126,7 @@ def _carried(op: Operation) -> Iterator[SSAValue]:
                 yield from block.args
 
 
-def _take_place(buffer: LocalAllocOp, former: LocalAllocOp) -> None:
+def _reuse_memory(buffer: LocalAllocOp, former: LocalAllocOp) -> None:
     view = MemDescReinterpretOp.create(
         operands=[former.result], result_types=[buffer.result.type])
     made: list[Operation] = [view]

@@ -85,7 +85,7 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
-def _keep_apart(state: ModuleState, most: Callable[[], int]) -> None:
+def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
     """Compute register by register if pairs of registers would spill."""
     wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
     if wide and most() > MOST_FOR_PAIRS:
@@ -143,7 +143,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                         contract=options.contract, tests_promises=options.tests_promises,
                         locates_all=options.locates_all)
     most = cache(partial(_most_registers, state))
-    _keep_apart(state, most)
+    _avoid_register_pairs(state, most)
     text, carried, kept = module_text(state.llvm), *(
         size // device.grf_bytes for size in (state.carried_bytes, state.kept_bytes))
     if carried >= MOST_CARRIED and most() > MOST_WITH_ADDRESSES:

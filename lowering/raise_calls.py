@@ -260,7 +260,7 @@ def _arrive(call: Call) -> list[SSAValue]:
     if following is None or _half(following) != _halves(call)[1]:
         raise UnsupportedError(
             "barrier_arrive without a barrier_wait behind it in the same block of code")
-    return _placed(call, xe.BarrierArriveOp)
+    return _half_barrier(call, xe.BarrierArriveOp)
 
 
 def _wait(call: Call) -> list[SSAValue]:
@@ -272,7 +272,7 @@ def _wait(call: Call) -> list[SSAValue]:
         before = before.prev_op
     if not isinstance(before, xe.BarrierArriveOp):
         raise UnsupportedError("barrier_wait without a barrier_arrive before it in the same block")
-    return _placed(call, xe.BarrierWaitOp)
+    return _half_barrier(call, xe.BarrierWaitOp)
 
 
 def _half(op: Operation) -> str:
@@ -289,7 +289,7 @@ def _number(call: Call) -> IntegerAttr[Any] | None:
     return IntegerAttr(int(call.options["number"]), i32) if "number" in call.options else None
 
 
-def _placed(call: Call, half: type[xe.HalfBarrierOp]) -> list[SSAValue]:
+def _half_barrier(call: Call, half: type[xe.HalfBarrierOp]) -> list[SSAValue]:
     Rewriter.insert_op(half(number=_number(call)), call.at)
     return []
 

@@ -55,7 +55,7 @@ def check_grid(kernel: str, grid: Sequence[Any]) -> None:
     )
 
 
-def check_held(kernel: str, grid: Sequence[int], most: int) -> None:
+def check_resident(kernel: str, grid: Sequence[int], most: int) -> None:
     """Raise `DeviceError` if a cooperative launch has more programs than the device runs at
     once.
     """

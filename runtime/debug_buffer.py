@@ -60,14 +60,14 @@ class DebugBuffer:
             found = self._records()
         finally:
             self._buffer.free()
-        self._tell(*found)
+        self._report(*found)
 
     def _report_replay(self) -> None:
         found = self._records()
         self._clear()
-        self._tell(*found)
+        self._report(*found)
 
-    def _tell(self, asked: int, records: Any) -> None:
+    def _report(self, asked: int, records: Any) -> None:
         failed = []
         for record in records:
             site = self._sites[record["site"]]

@@ -64,10 +64,10 @@ def leave_to_python(address: int) -> None:
     _unknown.append((address, 1))
     native = sys.modules.get("triton_xe.runtime.native")
     if native is not None:
-        tell(native.launch)
+        register_flags(native.launch)
 
 
-def tell(launch: Any) -> None:
+def register_flags(launch: Any) -> None:
     """Register all flags with compiled code, so that `import torch` need not wait for it to
     load.
     """

@@ -74,7 +74,7 @@ def decide(request: str, machine: Machine) -> Selection:
     'none'
     """
     if request:
-        return _as_asked(request.strip())
+        return _requested(request.strip())
     if machine.intel_gpu and machine.torch != "other":
         return Selection("gpu", (), "this machine has an Intel GPU")
     if machine.other_gpu:
@@ -92,7 +92,7 @@ def decide(request: str, machine: Machine) -> Selection:
     return Selection("sim", (DEFAULT_TARGET,), "this machine has no GPU")
 
 
-def _as_asked(request: str) -> Selection:
+def _requested(request: str) -> Selection:
     kind, colon, names = request.partition(":")
     if request == "gpu":
         return Selection("gpu", (), "TRITON_XE_DEVICE=gpu asks for it")

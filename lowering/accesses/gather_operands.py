@@ -48,7 +48,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
     is_volatile,
-    layout_held,
+    layout_attr_of,
     layout_of,
     with_encoding,
 )
@@ -92,7 +92,7 @@ class GatherOperandsPass(TargetedPass):
 
 
 def _gather(conversion: ConvertLayoutOp, load: LoadOp, elsewhere: _Elsewhere) -> None:
-    encoding = layout_held(conversion.result)
+    encoding = layout_attr_of(conversion.result)
     operands = [elsewhere.value(v, encoding) for v in load.operands]
     again = with_encoding(load, encoding, InsertPoint.after(load), operands)
     again.attributes[COLUMNS] = UnitAttr()

@@ -22,7 +22,7 @@ from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
 ROUNDED = "xe.rounded"
-"""Attribute of a product that is rounded before it is added to: its program said so."""
+"""Attribute of a product that is not fused, because the program asks for a rounded product."""
 
 
 def fuse_products(state: ModuleState) -> None:
@@ -79,7 +79,12 @@ def _fuse_in_block(
 def _fused(
     state: ModuleState, total: ir.Instruction, product: ir.Instruction
 ) -> list[ir.Instruction]:
-    """The instructions of +-(left * right) +- other."""
+    """Return the instructions that replace the sum `total` of `product` and another value.
+
+        left * right + other   ->   llvm.fma(left, right, other)
+
+    A difference negates `left` or `other` first.
+    """
     block, kind = total.parent, total.type
     (left, right), (first, second) = product.operands, total.operands
     other = second if product is first else first

@@ -61,7 +61,7 @@ def emit_module(
     module: Operation, target: Target, num_warps: int, lanes: int, *, contract: bool = True,
     tests_promises: bool = False, locates_all: bool = False,
 ) -> ModuleState:
-    """Write every function; `state.llvm` is the LLVM module, the rest are its facts."""
+    """Emit every kernel of a module; the LLVM module is `llvm` of the returned state."""
     llvm = ir.Module(name="kernel")
     llvm.triple = TRIPLE
     state = ModuleState(

@@ -551,10 +551,10 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
 
 def invariant_in(poly: Poly, loop: Operation | None) -> bool:
     """True if no symbol of `poly` is computed inside the loop, if there is one."""
-    return all(not made_inside(symbol, loop) for symbol in poly.symbols)
+    return all(not is_computed_in(symbol, loop) for symbol in poly.symbols)
 
 
-def made_inside(symbol: Symbol, loop: Operation | None) -> bool:
+def is_computed_in(symbol: Symbol, loop: Operation | None) -> bool:
     """True if a symbol is computed in the body of `loop`."""
     if loop is None:
         return False

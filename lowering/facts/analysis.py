@@ -107,10 +107,10 @@ class Facts:
             node.sources = [nodes[source] for source in node.sources]
         for node in order:
             node.fact = self._evaluated(node)
-        self._settle(order)
+        self._reach_fixed_point(order)
         return [node.value for node in order]
 
-    def _settle(self, order: Sequence[_Node]) -> None:
+    def _reach_fixed_point(self, order: Sequence[_Node]) -> None:
         """Weaken facts until those of loop-carried values hold in each iteration."""
         waiting = deque(node for node in order if node.is_carried)
         users: dict[_Node, list[_Node]] = {}

@@ -53,7 +53,7 @@ def known_elements(
     sides = [known_elements(v, depth - 1, as_shifts=as_shifts) for v in op.operands]
     if any(side is None for side in sides):
         return None
-    made = _made(op, *sides)
+    made = _computed(op, *sides)
     most = 1 << min(bits_of(value) - 1, 31)
     return made if made is not None and 0 <= made.min() and made.max() < most else None
 
@@ -72,11 +72,11 @@ def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
     sides = [_remainders(v, by, depth - 1) for v in op.operands]
     if any(side is None for side in sides):
         return None
-    made = _made(op, *sides)
+    made = _computed(op, *sides)
     return None if made is None else made % by
 
 
-def _made(op: Operation, one: Any, other: Any = None) -> Elements | None:
+def _computed(op: Operation, one: Any, other: Any = None) -> Elements | None:
     if type(op) in _ARITHMETIC:
         divides = isinstance(
             op, arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp)

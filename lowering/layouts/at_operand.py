@@ -36,7 +36,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
     is_volatile,
-    layout_held,
+    layout_attr_of,
     layout_of,
     slice_of,
     with_encoding,
@@ -44,8 +44,8 @@ from triton_xe.lowering.layouts.rematerialize import (
 from triton_xe.lowering.layouts.repeats import (
     TIMES,
     Runs,
+    element_sources,
     joined,
-    made_of,
     repeats_of,
     shrunk,
     shrunk_type,
@@ -79,7 +79,7 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     It pays if something is loaded element by element (2D blocks come in any layout), and if few
     warps do the same work, or no more than before.
     """
-    encoding = layout_held(op.result)
+    encoding = layout_attr_of(op.result)
     held = encoding.encoding
     if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
         return None
@@ -201,7 +201,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
         if isinstance(op, LoadOp):
             if not _may_load_again(op):
                 return None
-        elif (sources := made_of(here)) is not None:
+        elif (sources := element_sources(here)) is not None:
             work += sources
         elif not isinstance(op, BlockLoadOp):
             return None
@@ -296,7 +296,7 @@ class _Again(Elsewhere):
 
     def in_place(self, load: LoadOp) -> None:
         """Recompute the pointers of a load."""
-        encoding = layout_held(load.result)
+        encoding = layout_attr_of(load.result)
         operands = [self._pointers(load, encoding), *load.operands[1:]]
         made = with_encoding(load, encoding, InsertPoint.before(load), operands)
         load.result.replace_all_uses_with(made.results[0])

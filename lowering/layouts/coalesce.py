@@ -28,7 +28,7 @@ from triton_xe.lowering.facts.values import pointee_bits, pointee_bytes, shape_o
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
-    layout_held,
+    layout_attr_of,
     replace_converted,
     with_encoding,
 )
@@ -63,7 +63,7 @@ def chosen_layouts(function: Operation) -> Iterator[Chosen]:
     widest = {group: max(own[a] for a in accesses if groups[a] == group)
               for group in set(groups.values())}
     for access, (shape, order) in groups.items():
-        held = layout_held(access.ptr).encoding
+        held = layout_attr_of(access.ptr).encoding
         assert isinstance(held, BlockedEncoding)
         lanes, warps = prod(held.threads_per_warp), prod(held.warps_per_cta)
         vector = min(widest[shape, order], max(prod(shape) // (lanes * warps), 1))

@@ -35,7 +35,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
     is_volatile,
-    layout_held,
+    layout_attr_of,
     layout_of,
     rematerialize,
     replace_converted,
@@ -124,7 +124,7 @@ def _replaced(op: ConvertLayoutOp, value: SSAValue) -> bool:
 
 def into_constant(op: ConvertLayoutOp) -> bool:
     """cvt(constant) -> constant; also for values that are computed from scalars alone."""
-    return is_cheap(op.src) and _replaced(op, rematerialize(op.src, layout_held(op.result), {}))
+    return is_cheap(op.src) and _replaced(op, rematerialize(op.src, layout_attr_of(op.result), {}))
 
 
 def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
@@ -172,7 +172,7 @@ def through_cast(op: ConvertLayoutOp) -> bool:
     cast, source = (bit_width(v.type.element_type) for v in (op.src, inner.operands[0]))  # type: ignore[attr-defined]
     if cast < min(16, source):
         return False
-    encoding = layout_held(op.result)
+    encoding = layout_attr_of(op.result)
     return _convert_before(op, inner, encoding, encoding)
 
 
@@ -194,7 +194,7 @@ def _from_block_load(value: SSAValue) -> bool:
 
 def through_shape(op: ConvertLayoutOp) -> bool:
     """cvt(broadcast x) -> broadcast(cvt x) ; cvt(expand_dims x) -> expand_dims(cvt x)."""
-    inner, encoding = op.src.owner, layout_held(op.result)
+    inner, encoding = op.src.owner, layout_attr_of(op.result)
     if not is_dpas(op.result.type) or not isinstance(inner, BroadcastOp | ExpandDimsOp):
         return False
     source = encoding if isinstance(inner, BroadcastOp) else slice_of(inner, encoding)
@@ -213,7 +213,7 @@ def reload(op: ConvertLayoutOp) -> bool:
         return False
     if not all(is_cheap(v) for v in load.operands):
         return False
-    encoding, made = layout_held(op.result), dict[tuple[SSAValue, Attribute], SSAValue]()
+    encoding, made = layout_attr_of(op.result), dict[tuple[SSAValue, Attribute], SSAValue]()
     operands = [rematerialize(v, encoding, made) for v in load.operands]
     return _replaced(
         op, with_encoding(load, encoding, InsertPoint.after(load), operands).results[0])
@@ -232,7 +232,7 @@ def out_of_loop(op: ConvertLayoutOp) -> bool:
     for use in list(op.result.uses):
         last, loop = use.operation, use.operation.parent_op()
         if isinstance(last, scf.YieldOp) and isinstance(loop, scf.ForOp):
-            _carry(loop, use.index, layout_held(op.src))
+            _carry(loop, use.index, layout_attr_of(op.src))
             return True
     return False
 
@@ -269,7 +269,7 @@ def out_of_if(op: ConvertLayoutOp) -> bool:
         choice = use.operation.parent_op()
         if not isinstance(use.operation, scf.YieldOp) or not isinstance(choice, scf.IfOp):
             continue
-        encoding = layout_held(op.src)
+        encoding = layout_attr_of(op.src)
         yields = [last_of(region.block) for region in choice.regions]
         if not all(_is_free(last.operands[use.index], encoding) for last in yields):
             continue
@@ -283,7 +283,7 @@ def out_of_if(op: ConvertLayoutOp) -> bool:
 
 def _is_free(value: SSAValue, encoding: Attribute) -> bool:
     """True if a value is available in a layout without moving data."""
-    if layout_held(value) == encoding or is_cheap(value):
+    if layout_attr_of(value) == encoding or is_cheap(value):
         return True
     op = value.owner
     return isinstance(op, ConvertLayoutOp) and same_layout(
@@ -301,7 +301,7 @@ def _through(
     if not is_dpas(op.src.type):
         return False
     for use in op.result.uses:
-        copy = copied(use.operation, op.src, layout_held(op.src))
+        copy = copied(use.operation, op.src, layout_attr_of(op.src))
         if copy is not None:
             replace_converted(use.operation, copy)
             return True

@@ -29,7 +29,7 @@ _CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, 
 DEPTH = 60
 
 
-def layout_held(value: SSAValue) -> LayoutAttr:
+def layout_attr_of(value: SSAValue) -> LayoutAttr:
     """The layout attribute of a tensor's type."""
     assert isinstance(value.type, TensorType)
     assert isinstance(value.type.encoding, LayoutAttr)
@@ -44,7 +44,7 @@ def layout_of(kind: Attribute) -> LinearLayout:
 
 def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
     """The tensor in a layout; converted at `at` unless it already has it."""
-    if layout_held(value) == encoding:
+    if layout_attr_of(value) == encoding:
         return value
     op = ConvertLayoutOp(operands=[value], result_types=[retyped(value.type, encoding)])
     Rewriter.insert_op(op, at)

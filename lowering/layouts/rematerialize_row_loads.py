@@ -35,7 +35,7 @@ from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     is_cheap,
     is_volatile,
-    layout_held,
+    layout_attr_of,
     layout_of,
     rematerialize,
     slice_of,
@@ -60,7 +60,7 @@ class RematerializeRowLoadsPass(TargetedPass):
         for function in functions(op):
             made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
             for exchange in list(_exchanges(function, target)):
-                again = rematerialize(exchange.src, layout_held(exchange.result), made)
+                again = rematerialize(exchange.src, layout_attr_of(exchange.result), made)
                 exchange.result.replace_all_uses_with(again)
             for value in made.values():
                 if isinstance(value.owner, LoadOp):
@@ -101,7 +101,7 @@ def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
 
 def _messages(load: LoadOp, op: ConvertLayoutOp, facts: Facts) -> int:
     """Number of messages that load a row in the result layout of a conversion."""
-    encoding: Any = layout_held(op.result)
+    encoding: Any = layout_attr_of(op.result)
     value = op.src
     while value is not load.result:
         made: Any = value.owner

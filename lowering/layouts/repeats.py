@@ -68,7 +68,7 @@ def joined(value: SSAValue) -> SSAValue | None:
     return before_conversions(value)
 
 
-def made_of(value: SSAValue) -> list[SSAValue] | None:
+def element_sources(value: SSAValue) -> list[SSAValue] | None:
     """Operands that a tensor's elements come from one by one; None if they are new."""
     op, few = value.owner, joined(value)
     if few is not None:

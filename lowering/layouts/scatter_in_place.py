@@ -34,7 +34,7 @@ from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     is_cheap,
-    layout_held,
+    layout_attr_of,
     layout_of,
     rematerialize,
     replace_converted,
@@ -70,7 +70,7 @@ def _scatters(function: Operation, facts: Facts) -> Iterator[tuple[Operation, At
             continue
         if any(run > 1 for run in facts.of(addresses).contiguity):
             continue
-        encoding = layout_held(addresses)
+        encoding = layout_attr_of(addresses)
         if layout_of(addresses.type).is_injective and all(_has(v, encoding) for v in op.operands):
             yield op, encoding
 
@@ -86,7 +86,7 @@ def _converted_stores(
         value = before_conversions(op.value)
         if value is op.value or not isinstance(value.type, TensorType):
             continue
-        encoding, layout = layout_held(value), layout_of(value.type)
+        encoding, layout = layout_attr_of(value), layout_of(value.type)
         addresses = [v for v in (op.ptr, op.mask) if v is not None]
         if not layout.is_injective or not all(_has(v, encoding) for v in addresses):
             continue

@@ -75,7 +75,7 @@ def _share(dot: DotOp, index: int, target: Target) -> None:
     load = wide.src.owner if isinstance(wide, FpToFpOp) else None
     if not isinstance(load, BlockLoadOp) or bit_width(load.value.type.element_type) != 8:
         return
-    encoding = _apart(value, index)
+    encoding = _separate_layout(value, index)
     if encoding is None:
         return
     kind = retyped(load.value.type, layout_attr(encoding))
@@ -92,7 +92,7 @@ def _share(dot: DotOp, index: int, target: Target) -> None:
         made.results[0], layout_attr(encoding_of(value.type)), InsertPoint.before(dot))
 
 
-def _apart(value: SSAValue, index: int) -> DotOperandEncoding | None:
+def _separate_layout(value: SSAValue, index: int) -> DotOperandEncoding | None:
     """Layout of an operand of which each warp has a separate part; None if it already has one."""
     held = encoding_of(value.type)
     assert isinstance(held, DotOperandEncoding)

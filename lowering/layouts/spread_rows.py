@@ -36,7 +36,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
     is_volatile,
-    layout_held,
+    layout_attr_of,
     layout_of,
     rematerialize,
 )
@@ -71,7 +71,7 @@ def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
             continue
         plan = plan_lane_reduction(layout_of(kind), op.axis.value.data)
         if plan.spreads and plan.rows >= FEWEST_ROWS:
-            yield layout_held(op.res[0]), layout_attr(LinearEncoding(plan.layout))
+            yield layout_attr_of(op.res[0]), layout_attr(LinearEncoding(plan.layout))
 
 
 def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
@@ -84,7 +84,7 @@ def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
             continue
         plan = plan_lane_reduction(layout_of(kind), 1)
         if plan.spreads and plan.rows >= FEWEST_ROWS:
-            yield layout_held(column.src), layout_attr(LinearEncoding(plan.layout))
+            yield layout_attr_of(column.src), layout_attr(LinearEncoding(plan.layout))
 
 
 def _is_loaded_in_loop(value: SSAValue) -> bool:

@@ -106,7 +106,7 @@ def _fold_of(value: SSAValue) -> _Fold | None:
     return _Fold(type(combining[0]), before_conversions(fold.srcs[0]), dim)
 
 
-def _place_of(value: SSAValue) -> tuple[int, int] | None:
+def _indicator_of(value: SSAValue) -> tuple[int, int] | None:
     """The dim of 2 along which a tensor is 1 in one position and 0 in the other, and that
     position.
     """
@@ -114,13 +114,13 @@ def _place_of(value: SSAValue) -> tuple[int, int] | None:
     if isinstance(op, MakeRangeOp):
         return (0, 1) if shape == (2,) and not op.start.value.data else None
     if isinstance(op, arith.SubiOp) and constant_of(op.lhs) == 1:
-        found = _place_of(op.rhs)
+        found = _indicator_of(op.rhs)
         return (found[0], 1 - found[1]) if found else None
     if not isinstance(op, (*_CASTS, ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp)):
         return None
     if isinstance(op, ExtSIOp) and _tensor(op.input).element_type == i1:
         return None  # -1
-    found = _place_of(op.operands[0])
+    found = _indicator_of(op.operands[0])
     if found is None or isinstance(op, (*_CASTS, ConvertLayoutOp, BroadcastOp)):
         return found
     return (shape.index(2), found[1]) if prod(shape) == 2 else None
@@ -162,13 +162,13 @@ class _Rewriting:
         if not isinstance(product.owner, arith.MuliOp):
             return None
         for value, factor in (product.owner.operands, product.owner.operands[::-1]):
-            place = _place_of(factor)
+            place = _indicator_of(factor)
             if place is None or place[0] != fold.dim:
                 continue
             flat = self._flat(op, value)
             swapped = self._swap(op, flat, fold.stride)
             arms = (flat, swapped) if place[1] else (swapped, flat)
-            made = self._made(op, SelectOp(self._bit(op, flat, fold.stride), *arms))
+            made = self._inserted(op, SelectOp(self._bit(op, flat, fold.stride), *arms))
             made = self._again(op, widen, made) if isinstance(widen, ExtSIOp | ExtUIOp) else made
             return self._in_shape_of(op, op.results[0], made)
         return None
@@ -177,17 +177,17 @@ class _Rewriting:
         """The position of an element in its pair, in another shape."""
         if not isinstance(op, ReshapeOp) or prod(shape_of(op.result)) == 2:
             return None
-        place = _place_of(op.src)
+        place = _indicator_of(op.src)
         if place is None or not place[1]:
             return None
         bit = self._bit(op, op.result, prod(shape_of(op.src)[place[0] + 1 :]))
         if op.result.type.element_type == i1:
             return bit
-        return self._made(op, ExtUIOp.create(operands=[bit], result_types=[op.result.type]))
+        return self._inserted(op, ExtUIOp.create(operands=[bit], result_types=[op.result.type]))
 
     # -- writing -------------------------------------------------------------------------------
 
-    def _made(self, at: Operation, op: Operation) -> SSAValue:
+    def _inserted(self, at: Operation, op: Operation) -> SSAValue:
         """The result of an operation before `at`, reused if it was already created there."""
         key = (at.parent, type(op), *op.operands, *op.properties.items(), *op.result_types)
         if key not in self._known:
@@ -197,12 +197,12 @@ class _Rewriting:
         return self._known[key]
 
     def _swap(self, at: Operation, value: SSAValue, stride: int) -> SSAValue:
-        return self._made(at, SwapOp.create(
+        return self._inserted(at, SwapOp.create(
             operands=[value], result_types=[value.type],
             properties={"stride": IntegerAttr(stride, i64)}))
 
     def _bit(self, at: Operation, like: SSAValue, stride: int) -> SSAValue:
-        return self._made(at, PositionBitOp.create(
+        return self._inserted(at, PositionBitOp.create(
             result_types=[TensorType(i1, shape_of(like), _tensor(like).encoding)],
             properties={"stride": IntegerAttr(stride, i64)}))
 
@@ -222,7 +222,7 @@ class _Rewriting:
         """Cast another tensor in the same way."""
         kind = TensorType(_tensor(cast.results[0]).element_type, shape_of(value),
                           _tensor(value).encoding)
-        return self._made(at, type(cast).create(
+        return self._inserted(at, type(cast).create(
             operands=[value], result_types=[kind], properties=dict(cast.properties)))
 
     def _in_shape_of(self, at: Operation, value: SSAValue, made: SSAValue) -> SSAValue:
@@ -233,7 +233,7 @@ class _Rewriting:
         if made.type == value.type:
             return made
         moved = ConvertLayoutOp if shape_of(made) == shape_of(value) else ReshapeOp
-        return self._made(at, moved.create(operands=[made], result_types=[value.type]))
+        return self._inserted(at, moved.create(operands=[made], result_types=[value.type]))
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xdsl.ir import Block, SSAValue
 
 from triton_xe.dialects.tt.memory import LoadOp
-from triton_xe.lowering.layouts.repeats import made_of
+from triton_xe.lowering.layouts.repeats import element_sources
 
 
 def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
@@ -22,4 +22,4 @@ def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
         if isinstance(op, LoadOp):
             yield op
         else:
-            work += made_of(value) or []
+            work += element_sources(value) or []

@@ -42,7 +42,7 @@ from triton_xe.lowering.facts.affine import (
     Misalignment,
     Remainder,
     invariant_in,
-    made_inside,
+    is_computed_in,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, shape_of
@@ -289,12 +289,12 @@ def _joined(sites: list[Site]) -> list[list[Site]]:
             elif hoist(site.values, site.anchor):
                 groups.append([site])
             else:
-                groups += [[part] for part in _apart(site)]
+                groups += [[part] for part in _split_site(site)]
         joint += groups
     return joint[::-1]
 
 
-def _apart(site: Site) -> list[Site]:
+def _split_site(site: Site) -> list[Site]:
     """Single accesses of straight code whose facts are known before them."""
     if site.loop is not None:
         return []
@@ -312,7 +312,7 @@ def _access(
 def _motion(at: Poly, loop: Operation | None) -> Motion:
     if loop is None:
         return Motion(at, Poly({}))
-    moving, still = at.split(lambda s: made_inside(s, loop))
+    moving, still = at.split(lambda s: is_computed_in(s, loop))
     step, rest = moving.divide(Poly.symbol(Iteration(loop)))
     if rest.terms or not invariant_in(step, loop):
         raise Unknown("a coordinate does not advance by a constant step")

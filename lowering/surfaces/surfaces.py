@@ -28,8 +28,8 @@ from triton_xe.lowering.facts.affine import (
     Misalignment,
     implied,
     invariant_in,
+    is_computed_in,
     limit,
-    made_inside,
     met,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
@@ -94,7 +94,7 @@ def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -
 
 def _from_before(index: Index, affine: Affine, loop: Operation | None) -> Index:
     """An index with a base that is known before `loop`; the base's motion becomes part of it."""
-    while loop is not None and made_inside(index.base, loop):
+    while loop is not None and is_computed_in(index.base, loop):
         moved = index.base.owner  # type: ignore[union-attr]
         if not isinstance(moved, AddPtrOp):
             raise Unknown("the base address changes in the loop")
@@ -194,7 +194,7 @@ def _bounds(s: Surface, mask: Mask, shape: tuple[int, ...], size: int) -> list[G
 def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> Surface:
     """The surface with guards for its alignment; its elements have `size` bytes."""
     guards, alignment, word = list(s.guards), s.base_alignment, block_2d.OFFSET_BYTES
-    moving, still = s.x.split(lambda symbol: made_inside(symbol, loop))
+    moving, still = s.x.split(lambda symbol: is_computed_in(symbol, loop))
     if affine.multiple_of(moving * size) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
@@ -271,7 +271,7 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
     assumed = implied(needs)
     for need in needs:
         gap = need.amount - need.bound
-        moving, still = gap.split(lambda s: made_inside(s, loop))
+        moving, still = gap.split(lambda s: is_computed_in(s, loop))
         worst = still
         if moving.terms:
             if loop is None:
@@ -279,7 +279,8 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
             falling = not affine.nonnegative(moving, assumed)
             if falling and not affine.nonnegative(-moving, assumed):
                 raise Unknown(f"cannot tell for every iteration whether {need.what}")
-            if any(not isinstance(s, Iteration) and made_inside(s, loop) for s in moving.symbols):
+            if any(not isinstance(s, Iteration) and is_computed_in(s, loop)
+                   for s in moving.symbols):
                 raise Unknown(f"cannot tell before the loop whether {need.what}")
             if falling:
                 worst = gap.substitute({Iteration(loop): Poly.symbol(LastIteration(loop))})

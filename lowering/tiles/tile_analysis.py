@@ -45,7 +45,7 @@ from triton_xe.lowering.tiles.tile_operands import (
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.block_load import Objective
 
-TAKEN_APART = {8: (8, 32), 16: (4, 32)}
+UNPACKED = {8: (8, 32), 16: (4, 32)}
 """Rows and columns of a store of bytes and of 16-bit elements that one function unpacks from
 words.
 """
@@ -150,11 +150,11 @@ class TileAnalysis:
         surface = SurfaceFacts(contiguous_dim=0 if transposed else 1)
         make = plan_block_load if loads else plan_block_store
         bits = bit_width(kind.element_type)
-        # halves were converted from accumulators, to wherever they are wanted; or they will be
-        is_turned = self._is_turned(op, bits)
+        # 16-bit elements are converted from or to accumulators, so that a conversion moves them
+        transposes = self._is_transposed_store(op, bits)
         is_moved = bits == 16 and (not loads or operand.operand == "c")
-        objective = Objective.ROWS if is_moved or is_turned else Objective.INSTRUCTIONS
-        most = TAKEN_APART[bits] if is_turned else None
+        objective = Objective.ROWS if is_moved or transposes else Objective.INSTRUCTIONS
+        most = UNPACKED[bits] if transposes else None
         out = []
         steps = operand.grid[0]
         if operand.operand == "b" and loads and self._is_crowded(op.value):
@@ -180,14 +180,14 @@ class TileAnalysis:
         ]
         return out
 
-    def _is_turned(self, op: Access, bits: int) -> bool:
+    def _is_transposed_store(self, op: Access, bits: int) -> bool:
         """True if a store has rows of 32 bytes or 16-bit elements that were loaded transposed in
         words.
         """
         load, (_, columns) = op.value.owner, plane(op.value.type)
         return (isinstance(op, xetile.StoreTileOp) and isinstance(load, xetile.LoadTileOp)
                 and is_transposed(load, load.tile.type)  # type: ignore[arg-type]
-                and bits in TAKEN_APART and columns * 2 >= self.target.grf_bytes)
+                and bits in UNPACKED and columns * 2 >= self.target.grf_bytes)
 
     def _is_crowded(self, loaded: SSAValue) -> bool:
         """True if a product and the operands that are loaded for it do not fit into the registers.

@@ -139,7 +139,7 @@ def run(command: list[str], *, env: dict[str, str] | None = None) -> None:
         raise Missing(f"{Path(command[0]).name} says: {lines[-1]}")
 
 
-def tried(name: str, machine: Machine) -> int:
+def run_on(name: str, machine: Machine) -> int:
     """Run a machine's program; return its status."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -157,7 +157,7 @@ def main() -> int:
     failures = 0
     for name in sys.argv[1:] or MACHINES:
         try:
-            status = tried(name, MACHINES[name])
+            status = run_on(name, MACHINES[name])
         except Missing as reason:
             print(f"{name}: skipped: {reason}", flush=True)
             continue

@@ -85,6 +85,7 @@ class _Macro:
     def _keep(
         self, threads: Threads, part: Array, exponent: Array, chosen: Bools | None
     ) -> None:
+        """Write the `mme` register."""
         zeros = np.zeros((threads.count, CHANNELS))
         kept = threads.exponents.setdefault(self._name, (zeros, zeros.astype(np.int64)))
         part, more = np.frexp(part)
@@ -111,7 +112,10 @@ def _multiply_add(instruction: Instruction, grf_bytes: int) -> Step:
 
 
 def _special(function: Callable[..., tuple[Array, Scaled]]) -> Callable[[Instruction, int], Step]:
-    """A first approximation; `function` returns special channels and results."""
+    """Define a macro that computes a first approximation.
+
+    `function` returns the channels with special operands, and the results.
+    """
 
     def define(instruction: Instruction, grf_bytes: int) -> Step:
         macro, flags = _Macro(instruction, grf_bytes), set_flags(instruction)

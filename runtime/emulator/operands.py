@@ -112,7 +112,7 @@ def source(
     if operand.kind == "immediate":
         values, kind = immediate(operand)
         if len(values) > 1:
-            values = np.resize(values[:: _elements_apart(kind, target)], channels)
+            values = np.resize(values[:: _channel_stride(kind, target)], channels)
         fixed = values[None, :]
         return Source(lambda threads: fixed, kind)
     kind = operand.type
@@ -273,7 +273,7 @@ def _float_immediate(kind: str, text: str) -> tuple[Array, str]:
     return (bf16_to_float(bits), "f") if kind == "bf" else (bits.view(DTYPES[kind]), kind)
 
 
-def _elements_apart(kind: str, target: Operand | None) -> int:
+def _channel_stride(kind: str, target: Operand | None) -> int:
     """How many elements of a vector immediate are from one channel's to the next's.
 
     An element belongs to a position in the result: `0x0C080400:uv` adds 0, 4, 8, 12 to `:ud`

@@ -177,6 +177,7 @@ class Program:
         return _noting_state(instruction, build(instruction, self.grf_bytes), self._next(number))
 
     def _next(self, number: int) -> int:
+        """Program counter of the instruction that follows."""
         following = self.instructions[number + 1 : number + 2]
         return following[0].pc if following else self.instructions[number].pc + 16
 
@@ -230,7 +231,7 @@ def _refuse(error: XeError, threads: Threads, running: Running) -> None:
 
 
 def _noting_state(instruction: Instruction, step: Step, following: int) -> Step:
-    """Writing cr0 changes rounding, writing sr0.2 the channels that are dispatched."""
+    """Make a step that writes cr0 or sr0.2 update the rounding, or the dispatched channels."""
     target = instruction.destination
     if target is None or target.file not in ("cr", "sr"):
         return step

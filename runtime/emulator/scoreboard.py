@@ -152,10 +152,10 @@ class State:
             name, distance = step.waits
             pipes = tuple((p, at[: distance - 1] if name in (p, "A") else at) for p, at in pipes)
         if step.every_token:
-            tokens = _settled(tokens, step.tokens, step.every_token)
+            tokens = _after_wait(tokens, step.tokens, step.every_token)
         if step.token is not None:
             number, kind = step.token
-            tokens = _settled(tokens, 1 << number, kind.lstrip(".") or "dst")
+            tokens = _after_wait(tokens, 1 << number, kind.lstrip(".") or "dst")
         return replace(self, pipes=pipes, tokens=tokens)
 
     def issued(self, position: int, step: Action) -> State:
@@ -180,7 +180,7 @@ class State:
         return replace(self, tokens=(*others, (number, pending)), chain=() if chain else self.chain)
 
 
-def _settled(
+def _after_wait(
     tokens: tuple[tuple[int, Pending], ...], numbers: int, kind: str
 ) -> tuple[tuple[int, Pending], ...]:
     """Tokens after a wait for some of them."""

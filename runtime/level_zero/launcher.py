@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
-from triton_xe.runtime.arguments import check_grid, check_held, integer_bits
+from triton_xe.runtime.arguments import check_grid, check_resident, integer_bits
 from triton_xe.runtime.arrays import address_of
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
@@ -205,7 +205,7 @@ class PlainLaunch:
         if self.kernel.is_cooperative:
             how, most = "Cooperative", ctypes.c_uint32()
             self._call("zeKernelSuggestMaxCooperativeGroupCount", kernel, ctypes.byref(most))
-            check_held(self.name, grid, most.value)
+            check_resident(self.name, grid, most.value)
         if all(grid):
             groups = ctypes.byref(raw.ze_group_count_t(*grid))
             to = raw.CommandListHandle(queue)

@@ -1,4 +1,4 @@
-"""Parts in C, built where a compiler is; the first two have a slower equal in Python.
+"""Parts in C, built if there is a compiler; slower Python code can replace the first two.
 
 - `launch.c`, an extension over Python's limited API: launches on Level Zero and the simulator.
 - `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
@@ -47,7 +47,7 @@ def load_threads() -> ctypes.CDLL | None:
 
 
 def _emulated_gpu() -> Path | None:
-    """The file, which this process does not load."""
+    """Path of `emulated_gpu.c`'s library if it was built from this source; it is not loaded."""
     found = next(HERE.glob("emulated_gpu.*so"), None)
     digest = digest_of_source("emulated_gpu").encode()
     return found if found is not None and digest in found.read_bytes() else None
@@ -63,7 +63,7 @@ NO_EMULATED_GPU = (
 
 
 def describe() -> str:
-    """One sentence: what does launches, and runs the simulator's threads."""
+    """Say in one sentence whether C or Python launches kernels and runs the simulator's threads."""
     parts = {"launches": launch, "the simulator's threads": threads}
     how = [f"{what}: {'Python' if part is None else 'C'}" for what, part in parts.items()]
     return ", ".join(how)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics.definitions.conversions import bf16_to_float
-from triton_xe.runtime.recording.folder import Recording, View, elements_behind
+from triton_xe.runtime.recording.folder import Recording, View, elements_of
 from triton_xe.runtime.recording.memory import Bytes
 
 TOLERANCES = {
@@ -73,7 +73,7 @@ def differences(
         for argument in recording.arguments:
             if argument.type != "ptr" or argument.block != number:
                 continue
-            view = elements_behind(argument, recording.blocks[number])
+            view = elements_of(argument, recording.blocks[number])
             if (argument.value, view) in seen:
                 continue
             seen.add((argument.value, view))

@@ -57,7 +57,7 @@ class Argument:
     view: View | None = None
 
 
-def elements_behind(argument: Argument, block: MemoryBlock) -> View:
+def elements_of(argument: Argument, block: MemoryBlock) -> View:
     """The elements of an argument: its tensor's, or all from its address to the end of the
     block.
     """

@@ -108,9 +108,9 @@ class DeviceClock:
     @dry.setter
     def dry(self, asked: Callable[[], bool] | None) -> None:
         self._dry = asked
-        self._tell_journal()
+        self._update_journal()
 
-    def _tell_journal(self) -> None:
+    def _update_journal(self) -> None:
         if self._journal is not None:
             self._journal.is_dry = self._only_timing or self._dry is not None
 
@@ -198,12 +198,12 @@ class DeviceClock:
     def only_timing(self) -> Iterator[None]:
         """Run no kernel in this context, not even for nested requests to run."""
         self._only_timing = True
-        self._tell_journal()
+        self._update_journal()
         try:
             yield
         finally:
             self._only_timing = False
-            self._tell_journal()
+            self._update_journal()
 
     def _predict_noted(self) -> None:
         source = SOURCES.get(self.index)

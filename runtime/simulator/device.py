@@ -39,7 +39,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         self._shuffled_launches = itertools.count()
 
     def _kernel(self, *known: Any, is_general: bool) -> SimulatedKernel:
-        """The version for launches that fail a condition is compiled with its fallbacks.
+        """Load a kernel; the version for launches that fail a condition includes its fallbacks.
 
         Such a launch most likely needs them, and without them would compile the kernel twice.
         """

@@ -26,7 +26,7 @@ from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime import observers
-from triton_xe.runtime.arguments import check_grid, check_held
+from triton_xe.runtime.arguments import check_grid, check_resident
 from triton_xe.runtime.device import Given, Grid, MemoryBlock, triton_properties
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.clock import clock_of
@@ -253,7 +253,7 @@ class HostDevice(ABC, Generic[K]):
             self._start(version, work)
             return
         if work.cooperative:
-            check_held(kernel.name, work.grid, kernel.resident)
+            check_resident(kernel.name, work.grid, kernel.resident)
         if self.is_dry:
             kernel.pack(work.args)
         else:

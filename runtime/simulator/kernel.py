@@ -219,7 +219,7 @@ class SimulatedKernel(ModuleKernel):
             self.launch_state.prepare(made, *made.native(), self.launch_state.spent + patience)
         if self is not like and like.versions is not None:
             like.launch_state.general = self.launch_state
-        observers.tell(native.launch)
+        observers.register_flags(native.launch)
         native.launch.read_limits(*knobs.launch_limits())
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "nn"):

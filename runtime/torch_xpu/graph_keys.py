@@ -18,7 +18,7 @@ CACHE = "torch._inductor.codecache"
 
 
 def adjust_when_imported() -> None:
-    """Adjust a torch that has XPU support of its own, and needs nothing else."""
+    """Adjust torch's cache keys when torch is imported; for a torch with XPU support of its own."""
     adjustments.adjust({CACHE: "graph_keys.adjust"})
 
 
@@ -47,7 +47,7 @@ def adjust(module: Any) -> None:
 
 
 def compiler_of(target: Any) -> str:
-    """Everything that a kernel depends on besides its source and its options."""
+    """Key of everything that a kernel depends on besides its source and its options."""
     import triton
     from triton._C.libtriton import get_cache_invalidating_env_vars
     from triton.compiler.compiler import make_backend

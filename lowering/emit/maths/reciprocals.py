@@ -77,7 +77,7 @@ MOST_DIVIDED = 1 << 20
 
 
 def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """"udiv" or "urem" of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
+    """Emit `name`, "udiv" or "urem", of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
 
     It is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a product
     with the reciprocal.

@@ -102,7 +102,7 @@ def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
 
 @dataclass(frozen=True)
 class Again:
-    """Registers that are read again: the number of last reads to keep, and of uses."""
+    """How an operand is read again: the number of latest reads to keep live, and of its uses."""
 
     kept: int
     uses: int
@@ -196,6 +196,7 @@ def _inside_warp(em: Emitter, source: Registers, plan: LaneShuffle) -> Registers
 
 
 def _swapped(em: Emitter, held: Scalars, swap: Swap) -> Scalars:
+    """Exchange the registers of a swap in the lanes where its condition is true."""
     applies = _applies(em, swap)
     return [
         em.b.select(applies, held[r ^ swap.registers], value) for r, value in enumerate(held)
@@ -332,7 +333,7 @@ def _written(
 
 
 def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Value:
-    """The registers of a message, as words where they fill some."""
+    """The value of a store message: its registers, packed into words if they fill whole words."""
     if bits_of(source.kind) == 16 and len(group) % 2 == 0 and _is_run(group):
         return source.words(em, group[0], len(group))
     if em.state.lanes == EIGHT_LANES and bits_of(source.kind) == 16 and len(group) % 4 == 0 and all(
@@ -359,7 +360,7 @@ def _mingled(em: Emitter, first: ir.Value, second: ir.Value) -> ir.Value:
 def _written_by_blocks(
     em: Emitter, source: Registers, trip: SharedTrip, *, pairs: bool
 ) -> Exchange:
-    """The exchange, written by all, eight registers at a time."""
+    """Write the exchange with block messages of eight registers."""
     exchange, size = Exchange(em, trip.bytes), element_bytes(source.kind)
     columns = columns_by_dim(trip.store.offsets)
     mine = em.bits_to_coordinate(em.warp_id(), columns["warp"], "warp")
@@ -495,7 +496,8 @@ class ReadAtUse(Registers):
 class BlocksAtUse(Registers):
     """Registers that a block read loads, eight at a time, at their first use.
 
-    With `again` they are read for each use until `finish`, except by the last reads.
+    With `again` a block is read anew for each use until `finish`, unless it is among the latest
+    reads, which are kept.
     """
 
     def __init__(

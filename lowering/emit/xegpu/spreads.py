@@ -143,6 +143,7 @@ class Spreads:
             self._demands.append(_Demand(value, own, unit, because))
 
     def _constrain(self, op: Operation) -> None:
+        """Note what an operation requires of the layouts of its vectors."""
         if type(op) in _SAME_LAYOUT:
             self._same([*op.operands, *op.results])
         elif isinstance(op, vector.BitcastOp):
@@ -192,7 +193,7 @@ class Spreads:
 
 
 def _carried(op: Operation) -> Iterable[Iterable[SSAValue]]:
-    """The groups of values that are one value at different times of a loop, or on its sides."""
+    """Groups of values that a loop passes to one another, and that therefore have one layout."""
     if isinstance(op, scf.ForOp):
         body = op.body.block
         assert body.last_op is not None

@@ -170,7 +170,7 @@ class OpenDevice:
         self._release()
 
     def _release(self) -> None:
-        """Free closed buffers that no address means any more."""
+        """Free closed buffers that no address space maps."""
         for handle, buffer in list(self._buffers.items()):
             if buffer.is_closed and not any(
                     space.uses(buffer.offset, buffer.size) for space in self.spaces.values()):
@@ -202,6 +202,7 @@ class OpenDevice:
         self._release()
 
     def _operations(self, given: Any) -> list[Any]:
+        """Operations of a bind request: one in its structure, or several in an array."""
         size = ctypes.sizeof(uapi.BindOperation)
         if given.count == 1:
             at = uapi.VmBind.vector.offset
@@ -251,7 +252,7 @@ class OpenDevice:
         del self._queues[given.queue]
 
     def _xe_exec_queue_get_property(self, given: Any) -> None:
-        """That of being banned, which no queue is: a fault ends the program."""
+        """Answer that a queue is not banned, because a fault ends the program instead."""
         self._queue(given.queue)
         given.value = 0
 
@@ -283,6 +284,7 @@ _EXTENSIBLE = frozenset(("XE_EXEC_QUEUE_CREATE",))
 
 
 def _batch(streamer: Streamer, address: int, fences: list[Any]) -> Iterator[None]:
+    """Run the batch at an address, unless that is 0, and then signal the fences; yield to wait."""
     if address:
         yield from streamer.run(address)
     for sync in fences:

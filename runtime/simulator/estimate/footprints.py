@@ -254,7 +254,7 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
     message, size = messages[0], messages[0].site.size(found.lanes)
     which = found.argument(_address(message))
     terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
-    active = _together([active for m in messages if (active := _active(m)) is not None])
+    active = _stack([active for m in messages if (active := _active(m)) is not None])
     low, high = _least(terms, active, np.min), _least(terms, active, np.max)
     mask = message.mask if active is None else message.mask & active.any(_AXES)
     block = low // LINE * LINE, -(-(high + size) // LINE) * LINE, _ZERO, _ZERO + 1
@@ -284,11 +284,11 @@ def _address(message: Message) -> Numbers | Sum:
 
 def _stacked(messages: Sequence[Message]) -> list[Numbers]:
     """Terms of addresses, with an axis for the messages if they differ."""
-    return [_together(terms) for terms in zip(
+    return [_stack(terms) for terms in zip(
         *(terms_of(_address(m)) for m in messages), strict=True)]
 
 
-def _together(values: Sequence[Numbers]) -> Any:
+def _stack(values: Sequence[Numbers]) -> Any:
     """Stack values along a new axis if they differ; None for an empty list."""
     if not values:
         return None

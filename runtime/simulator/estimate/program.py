@@ -90,7 +90,7 @@ class Program:
     @cached_property
     def needed(self) -> frozenset[str]:
         """Results on which a branch, or the address of a message, depends."""
-        return self._made_of(
+        return self._needed_for(
             [name for i in self.function.instructions() for name in self._deciding(i)])
 
     @cached_property
@@ -98,9 +98,9 @@ class Program:
         """Results that are needed if messages to elements of one vector are merged."""
         apart = (i for i in self.function.instructions() if id(i) not in self._bundled)
         vectors = [name for group in self._bundles.values() for name in group[0][1:3] if name]
-        return self._made_of([*vectors, *(name for i in apart for name in self._deciding(i))])
+        return self._needed_for([*vectors, *(name for i in apart for name in self._deciding(i))])
 
-    def _made_of(self, todo: list[str]) -> frozenset[str]:
+    def _needed_for(self, todo: list[str]) -> frozenset[str]:
         found: set[str] = set()
         shared = [i.operands[0].local for i in self.function.instructions()
                   if i.opcode == "store" and self._is_shared(i)]

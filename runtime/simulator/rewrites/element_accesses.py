@@ -105,7 +105,8 @@ class _Joiner:
         return found
 
     def _fits(self, run: Sequence[_Access], access: _Access) -> bool:
-        """True if one more access may be merged, as far as the checks allow."""
+        """True if one more access may be merged; `most` limits merged accesses of checked kernels.
+        """
         size = _element(access.i).size * (len(run) + 1)
         return not self.most or (
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
@@ -124,6 +125,7 @@ class _Joiner:
         return _Access(i, address, self._start(pointer), lanes, other.text)
 
     def _start(self, pointer: Operand) -> tuple[str, int]:
+        """The address as a pointer and a constant byte offset."""
         made = self.defined.get(pointer.local or "")
         if made is None or made.opcode != "getelementptr" or len(made.operands) != 2:
             return pointer.text, 0
@@ -145,6 +147,8 @@ class _Joiner:
         return None if index is None else _Place(made.operands[0], index)
 
     def _follows(self, first: _Access, second: _Access) -> bool:
+        """True if the second access is the same operation on the next element of memory and mask.
+        """
         if first.i.callee != second.i.callee or first.i.opcode != second.i.opcode:
             return False
         if first.mask is None or second.mask is None:

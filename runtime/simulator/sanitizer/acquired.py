@@ -56,7 +56,7 @@ def acquire(w: Checks, ctx: Value, listed: Value) -> None:
         w.ret()
     own = w.is_own(listed)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
-    with w.when((listed != 0) & ~is_held(w, listed) & news), visited_soon(w):
+    with w.when((listed != 0) & ~is_acquired(w, listed) & news), visited_soon(w):
         acquires_more(w, own)
         hold(w, w.pool.new({Item.ENTRY: listed}))
 
@@ -70,7 +70,7 @@ def visited_soon(w: Checks) -> Iterator[None]:
         w.call(s.VISIT, w["ctx"], SOON)
 
 
-def is_held(w: Checks, entry: Value) -> Value:
+def is_acquired(w: Checks, entry: Value) -> Value:
     """True if the running work-group has acquired an entry."""
     held, seen = (w.pool[entry, field] == w.stamp for field in (Published.HELD, Published.SEEN))
     return held | seen

@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Order,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_apart, longest_band, steps_of
+from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_disjoint, longest_band, steps_of
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
@@ -87,7 +87,7 @@ def guarded(
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     if i in w.context.at_once.grouped:
-        _check_together(w, i, position, t, mask, kind)
+        _check_group(w, i, position, t, mask, kind)
     store = w.context.at_once.in_place.get(i)
     if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
         fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
@@ -157,16 +157,16 @@ class _Asking:
         """True if the access may be executed."""
         b, before = self.w.b, self.w.b.block
         if self.known is None:
-            return self._asked(check, arguments)
+            return self._call_check(check, arguments)
         asks, after = b.label(), b.label()
         b.cond_br(self.known, after, asks)
         b.start(asks)
-        fine = self._asked(check, arguments)
+        fine = self._call_check(check, arguments)
         b.br(after)
         b.start(after)
         return b.phi(self.right.type, (self.right, before.label), (fine, asks)).value
 
-    def _asked(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
+    def _call_check(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
         b = self.w.b
         if self.values is not None:
             b.store(self.values, known_word(self.w, Word.VALUES), align=1)
@@ -208,18 +208,18 @@ _MOST_SCATTERED = 64
 """Lanes with unknown addresses that one call checks."""
 
 
-def _check_together(
+def _check_group(
     w: Widener, i: Instruction, position: int, t: Type, mask: Value | None, kind: int
 ) -> None:
     """Check accesses of one operation by one call; valid ones are not checked again."""
     count = 1 if mask is None else mask.type.lanes
     stores = w.context.at_once.in_place
     flags = kind | Kind.WRITE if i in stores else kind
-    alike = [k for k in w.context.at_once.grouped[i] if _is_alike(w, i, k, position, kind)]
+    alike = [k for k in w.context.at_once.grouped[i] if _is_same_check(w, i, k, position, kind)]
     if count == 1 and i not in stores and not kind & (Kind.ATOMIC | Kind.SLM):
         _check_scattered(w, alike, position, t, mask is not None, kind)
     pointers = {k: pointer for k in alike
-                if (pointer := _placed(w, k.operands[position])) is not None}
+                if (pointer := _tabled_address(w, k.operands[position])) is not None}
     while pointers:
         at = list(pointers.values())
         steps = _known_steps(w, at[0], count, t.size // count, flags)
@@ -261,7 +261,7 @@ def _check_scattered(
         w.told |= dict.fromkeys(some, fine)
 
 
-def _placed(w: Widener, address: Operand) -> Tabled | None:
+def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
     """Addresses of lanes as a base plus constants; None for others."""
     further = 0
     while (made := w.definitions.get(address.local or "")) is not None and (
@@ -287,7 +287,9 @@ def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
     return plan.entry(w.function, i.operands[position], **_does(kind))
 
 
-def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kind: int) -> bool:
+def _is_same_check(
+    w: Widener, i: Instruction, other: Instruction, position: int, kind: int
+) -> bool:
     """True if one call can check both, because arguments and reports are the same."""
     stores, sites = w.context.at_once.in_place, [site(w, k)[2] for k in (i, other)]
     if i in stores and other in stores:
@@ -329,7 +331,7 @@ def _note_store(
     value = w.value(i.operands[1 - at])
     if value.type.scalar.kind != "ptr" and not (
             isinstance(address, Uniform) and isinstance(value, Uniform)):
-        w.stored.append(Stored(i, address, fine, value, mask, _placed(w, i.operands[at])))
+        w.stored.append(Stored(i, address, fine, value, mask, _tabled_address(w, i.operands[at])))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -674,7 +676,7 @@ def read_back(w: Widener, following: Instruction) -> None:
     if len(stored) == 1 and contiguous_start(stored[0].address, t.size) is not None:
         return
     places = [s.place for s in stored if s.place is not None and s.value.type.size == t.size]
-    apart = are_apart(w, places, t.size) if len(places) == len(stored) else ir.FALSE
+    apart = are_disjoint(w, places, t.size) if len(places) == len(stored) else ir.FALSE
     if apart != ir.TRUE:
         with w.unless(apart):
             for s in stored:

@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     Lines,
     Run,
     Scattered,
-    can_tell,
+    can_record_whole,
     earlier,
     fill_dwords,
     kept,
@@ -195,7 +195,7 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
         _record_groups(w, block, nbytes, owner, slm, good, done)
     with w.when(~done.value):
         rest = w.variable(w["mask"].bits)
-        if can_tell(w):
+        if can_record_whole(w):
             least = w["mask"].type.count // 2 + 1
             begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
             with w.when(begun < least):
@@ -242,7 +242,7 @@ def _record_groups(
             with w.when(fine.value):
                 rest.value = 0
     total = per * nbytes
-    if can_tell(w):
+    if can_record_whole(w):
         window = starts + total - 1 - starts[0] < WINDOW << CHUNK_BITS
         near = (window | ~active).every() & ~(even & w.term(int(lined), I1))
         with w.when((rest.value != 0) & near):
@@ -257,7 +257,7 @@ def _record_groups(
         if lined:
             with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
                 fine.value = are_recorded(w, block, address, 1, owner, slm, good)
-        if can_tell(w):
+        if can_record_whole(w):
             with w.when(~fine.value):
                 one = Value(w, w.b.broadcast(address.operand, 1))
                 every = w.term(1, vector(1, I1))
@@ -285,7 +285,7 @@ def are_recorded(
     False, and nothing is recorded, unless each chunk has one cell for all of its dwords.
     """
     mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), Lines(w, block, address, count)
-    alike = lines.are_alike()
+    alike = lines.have_one_cell()
     with w.when(alike):
         others = w.variable(lines.have(mine ^ BEGUN))
         _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
@@ -319,7 +319,7 @@ def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:
     nbytes = w["size"].operand.integer_value()
-    if nbytes is None or nbytes >= 4 or not can_tell(w):
+    if nbytes is None or nbytes >= 4 or not can_record_whole(w):
         _record_in_dwords(w, block, owner, slm, good, mask)
         return
     left = _record_elements(w, block, nbytes, owner, good, mask)
@@ -413,9 +413,9 @@ def _compare(
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     mixed = old_write & WARP.full == WARP.full
     after_write = ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
-    after_write |= _apart(old_write, new, slm)
+    after_write |= _of_other_bytes(old_write, new, slm)
     after_read = ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
-    written_after = after_read | _apart(old_read, new, slm)
+    written_after = after_read | _of_other_bytes(old_read, new, slm)
     joined = _beside(cells, old_write, new, owner, slm)
     after_write |= joined
     written_after |= _beside(cells, old_read, new, owner, slm)
@@ -424,7 +424,7 @@ def _compare(
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
     may_copy = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
     with w.when(~plain & may_copy):
-        copies = of_group(old_write, owner) & ~mixed | ~slm & _goes_on(
+        copies = of_group(old_write, owner) & ~mixed | ~slm & _keeps_recording(
             cells, old_write, new, writes)
         copies &= _changing_nothing(w, cells)
         good.value &= ((after_write | copies) & written_after | idle).every()
@@ -471,7 +471,7 @@ def _look_closer(
     writes, active = w.flag(Kind.WRITE), cells.active
     cross_write, cross_read = (
         _crossing(cell, new, ordered) & active for cell, ordered in zip(old, after, strict=True))
-    fine = (after[0] | cross_write & _goes_on(cells, old[0], new, writes)) & (
+    fine = (after[0] | cross_write & _keeps_recording(cells, old[0], new, writes)) & (
         after[1] | cross_read | ~writes)
     every = (fine & goes_on | ~active).every()
     good.value &= every
@@ -501,7 +501,7 @@ def _first_use(w: Checks, cells: Cells, new: Value, fresh: Value) -> Value:
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
 
-def _apart(old: Value, new: Value, slm: Value) -> Value:
+def _of_other_bytes(old: Value, new: Value, slm: Value) -> Value:
     """Cells of this work-group's accesses of other bytes."""
     return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
@@ -514,7 +514,7 @@ def _beside(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> V
     return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
 
 
-def _goes_on(cells: Cells, old: Value, new: Value, writes: Value) -> Value:
+def _keeps_recording(cells: Cells, old: Value, new: Value, writes: Value) -> Value:
     """Cells that can record both another program's store and a new one of some of its bytes.
 
     For a load, all cells.

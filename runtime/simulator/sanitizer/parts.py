@@ -96,7 +96,7 @@ def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) 
 # --- windows --------------------------------------------------------------------------------------
 
 
-def can_tell(w: Checks) -> bool:
+def can_record_whole(w: Checks) -> bool:
     """True if cells of whole chunks can record an access: a plain one of known size."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     some = nbytes is not None and 0 < nbytes <= 1 << CHUNK_BITS
@@ -205,7 +205,7 @@ class _Part:
         """True if it records accesses of the same program and source location."""
         return (self.cell == cell) & (self.site == self.w["site"])
 
-    def tell(self, told: Value, cell: Value, bytes_: Value) -> None:
+    def note_access(self, told: Value, cell: Value, bytes_: Value) -> None:
         """Record the current access; where another cell records it, drop its bytes."""
         w = self.w
         self.cell = w.select(self.is_new, cell, self.cell)
@@ -315,11 +315,11 @@ class _Window:
         if not self.writes:
             window = self._copied()
             with w.when((clear & ~free).bits != 0):
-                told = window.tell(free, bytes_, owner)
+                told = window.note_access(free, bytes_, owner)
                 told |= window.join(clear & ~free, bytes_, owner)
                 result.value = window.put(told, bytes_, at)
                 w.ret(result.value)
-        result.value = self.put(self.tell(free, bytes_, owner), bytes_, at)
+        result.value = self.put(self.note_access(free, bytes_, owner), bytes_, at)
         return result.value
 
     def _copied(self) -> _Window:
@@ -328,7 +328,7 @@ class _Window:
         made.own, made.unused = ([copy(part) for part in some] for some in (self.own, self.unused))
         return made
 
-    def tell(self, free: Value, bytes_: Value, owner: Value) -> Value:
+    def note_access(self, free: Value, bytes_: Value, owner: Value) -> Value:
         """Record the access in one of the cells; return the chunks for which one can.
 
         It is a cell that records the same program and source location, or one all of whose bytes
@@ -343,7 +343,7 @@ class _Window:
             part.is_new |= only
             told |= only
         for part in cells:
-            part.tell(told, new, bytes_)
+            part.note_access(told, new, bytes_)
         return told
 
     def join(self, shared: Value, bytes_: Value, owner: Value) -> Value:
@@ -569,7 +569,7 @@ class Lines(Dwords):
     def known(self, cells: Value, of: Value) -> Value:
         return self.w.select(self.flags.has(of * ALIKE), cells, 0)
 
-    def are_alike(self) -> Value:
+    def have_one_cell(self) -> Value:
         """True if each chunk has one cell for all dwords."""
         alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
         for kind, of in enumerate(BEGUN_OF):

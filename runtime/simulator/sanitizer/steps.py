@@ -95,7 +95,7 @@ class Steps:
         return len({*self.offsets}) * self.size == self.span
 
     @property
-    def is_told(self) -> bool:
+    def fits_window(self) -> bool:
         """True if one window contains all of them, and no two of them overlap partly."""
         places = sorted({*self.offsets})
         apart = all(b - a >= self.size for a, b in pairwise(places))
@@ -132,10 +132,10 @@ def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None
     strides = tuple(int(row[1 << k] - row[0]) for k in range(lanes.bit_length() - 1))
     steps = Steps(strides, count, size)
     known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))
-    return steps if known and steps.is_told else None
+    return steps if known and steps.fits_window else None
 
 
-def are_apart(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
+def are_disjoint(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
     """True if all lanes access disjoint memory, `size` bytes each, at each of several addresses.
 
     False if that depends on the bases, and these are not in ascending order.

@@ -42,7 +42,7 @@ from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (
     acquires_more,
     hold,
-    is_held,
+    is_acquired,
     knows_all,
     visited_soon,
     warp_bit,
@@ -225,7 +225,7 @@ def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
 def _read(w: Checks, listed: Value) -> None:
     """Note a list that a later acquire fence acquires."""
     waits = w.pool[listed, Published.PENDING] == w.stamp
-    with w.when(~(is_held(w, listed) | waits)):
+    with w.when(~(is_acquired(w, listed) | waits)):
         w.pool[listed, Published.PENDING] = w.stamp
         _record_own(w, listed)
         item = w.variable(w.index(Word.FREE))

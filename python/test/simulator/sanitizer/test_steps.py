@@ -15,7 +15,7 @@ from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
 
 
-@pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "is_told"), [
+@pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "fits_window"), [
     ((4, 8, 16, 32), 1, 4, 0, 64, True, True),
     ((-2, -4, -8, -16), 1, 2, -30, 32, True, True),
     ((12, 24, 48, 96), 1, 4, 0, 184, False, True),
@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
 ])
 def test_where_elements_are(
     strides: tuple[int, ...], count: int, size: int, low: int, span: int, is_run: bool,
-    is_told: bool,
+    fits_window: bool,
 ) -> None:
     steps = Steps(strides, count, size)
     at = [sum(stride * (lane >> k & 1) for k, stride in enumerate(strides)) + e * size
@@ -35,7 +35,7 @@ def test_where_elements_are(
     assert list(steps.offsets) == at
     assert (steps.low, steps.span) == (low, span) == (min(taken), max(taken) - min(taken) + 1)
     assert steps.is_run == is_run == (len(taken) == span)
-    assert steps.is_told == is_told
+    assert steps.fits_window == fits_window
     for align in (1, 4, 16):
         lines = [len({(a + base) >> 6 for a in range(low, low + span)})
                  for base in range(-low % align, 64 - low, align)]
