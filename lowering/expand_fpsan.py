@@ -57,10 +57,12 @@ class Format:
         return self.magnitude >> self.mantissa + 1 << self.mantissa
 
     def mixed(self, value: int) -> int:
+        """mix(v) of the module's formulas."""
         value &= self.magnitude
         return value ^ value >> self.mantissa
 
     def inverse(self, factor: int) -> int:
+        """Inverse of an odd factor modulo 2^(w-1)."""
         return pow(factor, -1, self.magnitude + 1)
 
     @property

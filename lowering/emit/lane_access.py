@@ -130,7 +130,7 @@ def _alignment(kind: ir.Type) -> int:
 
 
 def _heeded(where: Where, policy: str) -> tuple[bool, str]:
-    """(whether memory is shared, the policy); shared memory is not cached."""
+    """Return whether memory is shared, and the policy: the default there, as it has no cache."""
     shared = where[0].type.addrspace == SLM
     return shared, DEFAULT if shared else policy
 

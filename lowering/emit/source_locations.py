@@ -41,7 +41,7 @@ class LocatedBuilder(Builder):
         """Called before the branch that ends a block is written."""
 
     def at(self, op: Operation) -> ir.MDValue | None:
-        """From here on instructions belong to `op`; returns what to hand to `back`."""
+        """Attribute the next instructions to `op`; return the former location, for `back`."""
         before = self._location
         known = self._of_locations.get(id(op.location))
         if known is None:  # the location is kept, so that its id stays its own
@@ -61,6 +61,7 @@ class LocatedBuilder(Builder):
         return self._known[key]
 
     def back(self, location: ir.MDValue | None) -> None:
+        """Restore a location that `at` returned."""
         self._location = location
 
     @property
@@ -70,24 +71,24 @@ class LocatedBuilder(Builder):
 
     @contextmanager
     def from_location(self, location: ir.MDValue | None) -> Iterator[None]:
-        """Instructions come from a location that was noted before."""
+        """Attribute the instructions in this context to a location."""
         outer, self._location = self._location, location
         yield
         self._location = outer
 
     @contextmanager
     def added(self, really: bool) -> Iterator[None]:
-        """Calls are of a barrier that the program does not have."""
+        """Mark calls in this context, if `really`, as barriers that the program does not have."""
         self._adds = really
         yield
         self._adds = False
 
     def begin_store(self) -> None:
-        """The next store is the first of those that store one tensor."""
+        """Mark the next store as the first of those that store one tensor."""
         self._begins_store = True
 
     def mark_fitting(self, comparison: ir.Value, node: str = FITS_NODE) -> None:
-        """Say of a comparison that an operation of the kernel is undefined without it."""
+        """Mark a comparison without which an operation of the kernel is undefined."""
         if isinstance(comparison, instructions.Instruction):
             comparison.set_metadata(node, self.module.add_metadata([]))
             if self._location is not None:

@@ -311,10 +311,10 @@ def _shifted_right(to: Result, given: Sequence[Fact]) -> Fact:
 
 
 def _whole_runs(a: Fact, b: Fact, dim: int, divisor: int) -> int:
-    """Consecutive elements between two multiples of the divisor's divisor.
+    """Length of runs in which `a` counts up between multiples of `divisor`, and `b` is constant.
 
-    They begin at a multiple of their number, so that no wrap is between them, and their rounded
-    down quotients by one divisor are equal.
+    A run begins at a multiple of its length.  So no number wraps around in it, and its quotients
+    by one divisor, rounded down, are equal.
     """
     return min(a.contiguity[dim], a.divisibility[dim], divisor, b.constancy[dim])
 

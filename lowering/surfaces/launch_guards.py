@@ -159,6 +159,7 @@ class _Steps:
         return reduce(lambda total, part: self.table.step(op, total, part), parts)
 
     def symbol(self, symbol: Symbol) -> int:
+        """Step that computes a symbol of a formula."""
         match symbol:
             case SSAValue():
                 return self.value(symbol)
@@ -174,6 +175,7 @@ class _Steps:
         raise Unknown(f"{symbol} is no symbol of the host")
 
     def last(self, loop: Operation) -> int:
+        """Step that computes the number of a loop's last iteration."""
         low, high, step = (self.value(bound) for bound in loop.operands[:3])
         span = self.table.step("subtract", high, low)
         before = self.table.step("subtract", span, self.table.constant(1))

@@ -231,6 +231,7 @@ class _Conversion:
         self._describe(op, op.part, source, (y, x))
 
     def _sum(self, op: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
+        """Add integers, of which the narrower one is sign-extended."""
         if left.type != right.type:
             if "index" in (str(left.type), str(right.type)):
                 right = self._insert(op, IndexCastOp(right, left.type))
@@ -248,6 +249,7 @@ class _Conversion:
         return value
 
     def _arith(self, op: Operation, kind: Any, value: SSAValue, by: int) -> SSAValue:
+        """Apply an operation to an integer and a constant, unless it would change nothing."""
         if by == 1 and kind is not arith.RemUIOp:
             return value
         return self._insert(op, kind(value, self._index_value(op, by, value.type)))
@@ -263,6 +265,7 @@ class _Conversion:
         }
 
     def _at(self, op: Operation, desc: SSAValue, x: int, y: int) -> SSAValue:
+        """A descriptor that is moved by `x` and `y` elements."""
         if x == 0 and y == 0:
             return desc
         return self._insert(op, xegpu.UpdateNdOffsetOp(desc=desc, offsets=(y, x)))

@@ -352,6 +352,7 @@ def translate(
 
 
 def _most_eager(turns: Turns) -> int:
+    """Number of programs that may begin at once, if there is room."""
     return MOST if turns.takes else MOST_WAITING if turns.after_waits else 0
 
 
@@ -407,6 +408,7 @@ def _integers(
 
 
 def _lane_helper(context: ModuleContext, function: Function) -> Function:
+    """The host version of a helper, which runs lane by lane; note the memory that it accesses."""
     plan = context.sanitizer
     checked = plan is not None and not plan.trace
     made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases,

@@ -31,7 +31,7 @@ def observers(function: Function, subgroups: int) -> dict[str, int]:
     """Bit mask of the subgroups whose value matters, by name of the value."""
     masks = _Masks(function, subgroups)
     reach = _reach(function, masks)
-    nobody = np.zeros(subgroups, bool)
+    nothing = np.zeros(subgroups, bool)
     found: dict[str, Flags] = {}
     changed = True
     while changed:
@@ -40,9 +40,9 @@ def observers(function: Function, subgroups: int) -> dict[str, int]:
             for i in reversed(block.instructions):
                 seen = reach[block.label] & ~masks.false(_mask(i))
                 if _only_computes(i):
-                    seen = seen & found.get(i.result or "", nobody)
+                    seen = seen & found.get(i.result or "", nothing)
                 for name in i.locals():
-                    old = found.get(name, nobody)
+                    old = found.get(name, nothing)
                     if (seen & ~old).any():
                         found[name], changed = old | seen, True
     bits = 1 << np.arange(subgroups, dtype=object)

@@ -105,8 +105,7 @@ class _Joiner:
         return found
 
     def _fits(self, run: Sequence[_Access], access: _Access) -> bool:
-        """True if one more access may be merged; `most` limits merged accesses of checked kernels.
-        """
+        """True if one more access may be merged; `most` limits those of checked kernels."""
         size = _element(access.i).size * (len(run) + 1)
         return not self.most or (
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
@@ -147,8 +146,7 @@ class _Joiner:
         return None if index is None else _Place(made.operands[0], index)
 
     def _follows(self, first: _Access, second: _Access) -> bool:
-        """True if the second access is the same operation on the next element of memory and mask.
-        """
+        """True if the second access is the same operation on the next element and mask."""
         if first.i.callee != second.i.callee or first.i.opcode != second.i.opcode:
             return False
         if first.mask is None or second.mask is None:

@@ -37,7 +37,7 @@ class _Section(NamedTuple):
 
 
 def _sections(data: bytes) -> list[_Section]:
-    """The section headers; None for other formats."""
+    """The section headers; empty for other formats."""
     if not data.startswith(_MAGIC):
         return []
     at, = _SECTIONS_AT.unpack_from(data, 40)

@@ -188,7 +188,7 @@ def _inside(w: Checks, block: Memory) -> Value:
 
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
-    """Compare with the cells, and record the access, dword by dword; or parts of a dword."""
+    """Compare with the cells and record the access: by chunks if possible, else by dwords."""
     owner, nbytes = owner_of(w, slm), w["size"].operand.integer_value()
     done = w.variable(0, I1)
     if nbytes is not None and nbytes.bit_count() == 1 and nbytes <= 1 << CHUNK_BITS:
@@ -318,6 +318,7 @@ def record_run(w: Checks, *arguments: Value, count: int) -> Value:
 def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:
+    """Compare and record an access in cells of elements, or of dwords where there are none."""
     nbytes = w["size"].operand.integer_value()
     if nbytes is None or nbytes >= 4 or not can_record_whole(w):
         _record_in_dwords(w, block, owner, slm, good, mask)
@@ -346,6 +347,7 @@ def _record_elements(
 def _record_in_dwords(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:
+    """Compare and record an access in the cells of its dwords."""
     size, nbytes = w["size"], w["size"].operand.integer_value()
     whole, narrow = size >= 4, nbytes is not None and nbytes < 4
     offsets = w["addresses"] - (block[Entry.LOW] & -4)
@@ -409,6 +411,7 @@ def _compare(
     w: Checks, block: Memory, cells: Cells, old: tuple[Value, Value], new: Value, owner: Value,
     slm: Value, good: Variable,
 ) -> None:
+    """Compare with the last write and the reads in the cells; record the access if valid."""
     writes, idle = w.flag(Kind.WRITE), ~cells.active
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     mixed = old_write & WARP.full == WARP.full
@@ -419,7 +422,7 @@ def _compare(
     joined = _beside(cells, old_write, new, owner, slm)
     after_write |= joined
     written_after |= _beside(cells, old_read, new, owner, slm)
-    # cells after whose write an atomic still finds what is published there
+    # cells whose published releases an atomic may still acquire after the last write
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
     may_copy = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
