@@ -220,6 +220,7 @@ def _printed(name: str, stage: Stage) -> Stage:
 def _make_xetile(
     source: Any, metadata: Metadata, asked: Metadata, options: XeOptions, namer: KernelNamer
 ) -> Any:
+    """Run the first half of the passes on TTGIR; note the kernel's name and Triton's metadata."""
     from triton_xe.lowering import pipeline
     from triton_xe.lowering.module_facts import CompileOptions
 
@@ -257,6 +258,7 @@ def _make_llir(source: Any, metadata: Metadata, options: XeOptions) -> Any:
 def _make_spirv(
     source: Any, metadata: Metadata, asked: Metadata, options: XeOptions, namer: KernelNamer
 ) -> bytes:
+    """Translate LLVM IR to SPIR-V; attach flags, launch conditions and the general version."""
     from triton_xe.lowering import pipeline
 
     binary = pipeline.make_spirv(stage_text(source, "llir", options), metadata)

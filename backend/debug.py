@@ -29,6 +29,7 @@ def printed(name: str, stage: Stage) -> Stage:
 
 
 def _lines(stage: str, result: Any, metadata: dict[str, Any], level: int) -> list[str]:
+    """Lines to print for a stage: its text, plans, native code and remarks, by the debug level."""
     kernel = metadata.get("name", "")
     lines = []
     if level >= STAGE_LEVELS.get(stage, level + 1):

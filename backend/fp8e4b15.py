@@ -37,6 +37,7 @@ def _to_half(source: Any, semantic: Any) -> Any:
 
 
 def _from_half(half: Any, target: Any, toward_zero: bool, semantic: Any) -> Any:
+    """Round fp16 to e4b15: shift the magnitude right by 7 bits, and move the sign to bit 7."""
     bits = semantic.bitcast(half, core.uint16)
     size = _and(semantic, bits, 0x7FFF)
     size = semantic.minimum(size, _number(semantic, LARGEST), core.PropagateNan.NONE)

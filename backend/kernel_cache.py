@@ -60,6 +60,7 @@ class CheckedCacheManager(FileCacheManager):
         return group if not xe_knobs.debug() and self._is_intact(filename, group) else None
 
     def _is_intact(self, filename: str, group: dict[str, str]) -> bool:
+        """True if the digests of a group's files are those that were written with the group."""
         file = self.get_file(_digest_file(filename))
         if file is None:
             return False

@@ -240,6 +240,7 @@ class _Writer:
         return f"v{len(self.lines)}"
 
     def _pointer(self, expression: str, name: str) -> None:
+        """Write the address of a pointer argument: directly for tensors of this device."""
         if self.device_checks:
             self.unchecked.append((expression, name))
             self._tensor(name, expression, expression)

@@ -106,6 +106,7 @@ def _table(name: str, rows: list[tuple[tuple[str, ...], str]]) -> _Table:
 
 
 def _elementwise(arity: int, table: _Table, library: str) -> Callable[..., Any]:
+    """The function of the language that calls `table`'s symbol for its operand types."""
     kind = Parameter.POSITIONAL_OR_KEYWORD
     operands = [Parameter(f"arg{n}", kind) for n in range(arity)]
     signature = Signature([*operands, Parameter("_semantic", kind, default=None)])
@@ -123,6 +124,7 @@ _Rows = dict[str, list[tuple[tuple[str, ...], str]]]
 
 
 def _rows() -> _Rows:
+    """Operand and result types of each function by its name."""
     rows: _Rows = dict(SINGLE)
     for arity, names in ((1, UNARY), (2, BINARY), (3, TERNARY), (4, QUATERNARY)):
         for name in names:
@@ -145,6 +147,7 @@ def _rows() -> _Rows:
 
 
 def _conversions() -> _Rows:
+    """Conversions between integers and floats, such as `int2float_rn` and `double2uint_rz`."""
     rows: _Rows = {}
     for letters, integer in _INTEGER_NAMES.items():
         for name, kind in _FLOAT_NAMES.items():

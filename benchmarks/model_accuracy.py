@@ -56,6 +56,7 @@ def rows(every: int = 1, kind: str = "") -> list[Row]:
 
 
 def _row(f: dict[str, str]) -> Row:
+    """Predict the time of one published measurement, and compare."""
     rates = PRODUCTS[f["product"]]
     m, n, k = (int(f[name]) for name in "mnk")
     if f["kind"] == "stream":

@@ -121,6 +121,7 @@ def worth(name: str, device: str, passes: Iterable[str], with_native: bool) -> d
 
 
 def _change(name: str, device: str, left_out: str, whole: Code, with_native: bool) -> Worth:
+    """Change of a kernel's figures if one pass is left out."""
     try:
         less = code(name, device, Run(left_out), with_native)
     except Exception:  # the later passes need this one

@@ -127,6 +127,7 @@ def _carried(op: Operation) -> Iterator[SSAValue]:
 
 
 def _reuse_memory(buffer: LocalAllocOp, former: LocalAllocOp) -> None:
+    """Replace a buffer by a view of a dead one's memory, and initialise it."""
     view = MemDescReinterpretOp.create(
         operands=[former.result], result_types=[buffer.result.type])
     made: list[Operation] = [view]

@@ -248,6 +248,7 @@ class _Walk:
                     waiting.append(following)
 
     def block(self, block: Block, pending: Bases) -> Bases:
+        """Walk a block; `pending` are the accesses that no barrier has ordered yet."""
         for op in list(block.ops):
             if type(op) is BarrierOp:
                 pending = NOTHING if self.order.is_kept_by(op) else pending
@@ -293,6 +294,7 @@ class _Walk:
         return ended | pending
 
     def access(self, op: Operation, pending: Bases) -> Bases:
+        """Insert a barrier if an access may alias a pending one; return those pending after."""
         order = self.order
         if may_alias(op, pending, order):
             pending = self.barrier(op)

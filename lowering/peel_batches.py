@@ -126,6 +126,7 @@ def _users(values: Sequence[SSAValue]) -> Iterator[Operation]:
 
 
 def _is_known(op: Operation) -> bool:
+    """True for operations that can be peeled."""
     if any(len(shape_of(v)) > 3 for v in (*op.operands, *op.results)):
         return False
     if isinstance(op, TransOp):
@@ -150,6 +151,7 @@ def _move(op: Operation) -> None:
 
 
 def _move_reduction(op: ReduceOp) -> None:
+    """Peel a reduction: one along the batch is its operand; others get the batch back after it."""
     (result,) = op.results
     if op.axis.value.data == 0:
         Rewriter.replace_op(op, [], [op.operands[0]])
@@ -251,6 +253,7 @@ class _Values:
         return True
 
     def _followed(self, value: SSAValue) -> bool:
+        """True if a value, and all values connected with it, can be peeled; note these."""
         shape, maker = shape_of(value), value.owner
         if not 0 < len(shape) <= 3 or shape[0] not in (1, self.batches):
             return False
@@ -306,6 +309,7 @@ class _Parts:
         self._parts: dict[SSAValue, list[SSAValue]] = {}
 
     def write(self, function: Operation) -> None:
+        """Write each split operation once per batch."""
         before = list(function.walk())
         for op in before:
             if isinstance(op, scf.ForOp):

@@ -167,6 +167,7 @@ def _renamed(kind: Attribute, named: dict[Attribute, Encoding]) -> Attribute:
 def _in_place_of(
     encoding: Encoding, attribute: Attribute, named: dict[Attribute, Encoding]
 ) -> Encoding | None:
+    """The encoding with its innermost parent replaced by the named one; None if it is not named."""
     if attribute in named:
         return named[attribute]
     if not isinstance(encoding, SliceEncoding):

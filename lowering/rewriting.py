@@ -146,6 +146,7 @@ class Scalars:
         return self._known[key]
 
     def _term(self, monomial: Sequence[Symbol], coefficient: int) -> SSAValue:
+        """Write the product of symbols and a coefficient."""
         if not monomial:
             return self.constant(coefficient)
         product: SSAValue | None = None
@@ -166,6 +167,7 @@ class Scalars:
         return self._known[symbol]
 
     def _derived(self, symbol: Symbol) -> SSAValue:
+        """Write a symbol that is no value: a remainder, a misalignment, an iteration."""
         if isinstance(symbol, Remainder):
             return self.insert(arith.RemSIOp(self.poly(symbol.value), self.poly(symbol.modulus)))
         if isinstance(symbol, Misalignment):
@@ -369,6 +371,7 @@ def last_of(block: Block) -> Operation:
 
 
 def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
+    """True if a loop-carried value is used only to compute its own next value."""
     if loop.results[i].first_use is not None:
         return False
     seen: set[Operation] = {last}

@@ -68,6 +68,7 @@ class DebugBuffer:
         self._report(*found)
 
     def _report(self, asked: int, records: Any) -> None:
+        """Print lines of device_print; raise, or abort, if an assertion failed."""
         failed = []
         for record in records:
             site = self._sites[record["site"]]
@@ -91,6 +92,7 @@ class DebugBuffer:
         raise error
 
     def _records(self) -> tuple[int, Any]:
+        """The number of reports that the kernel made, and those that fit into the buffer."""
         import numpy as np  # not earlier: every program that imports Triton imports this module
 
         header = np.zeros(8, np.int32)
@@ -102,6 +104,7 @@ class DebugBuffer:
         return asked, records
 
     def _failures(self, failed: Sequence[tuple[Site, Any]]) -> str:
+        """The message of failed assertions, each once."""
         shown = list(dict.fromkeys(
             f"{site['where'] or 'unknown source location'}: program ({_numbers(record['pid'])})"
             f"{_element(site, int(record['index']))}: {site['text'] or 'assertion failed'}"

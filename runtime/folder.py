@@ -134,6 +134,7 @@ class FolderKernel:
         return x, y, z
 
     def _value(self, parameter: Parameter, value: Any) -> int | float:
+        """Convert an argument; refuse one that is not divisible as the code was compiled for."""
         try:
             number = number_of(parameter.type, value)
         except (TypeError, ValueError) as error:

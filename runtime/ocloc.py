@@ -111,6 +111,7 @@ def native_binary(spirv: bytes, device: str, options: str) -> bytes:
 def _run_compiler(
     command: Sequence[str], device: str, folder: Path, environment: Mapping[str, str]
 ) -> str:
+    """Run ocloc in a folder; return its log, or raise `IntelCompilerError`."""
     done = subprocess.run(
         command, cwd=folder, env={**knobs.process_environment(), **environment},
         capture_output=True, text=True, errors="replace", timeout=_COMPILE_SECONDS, check=False,

@@ -116,6 +116,7 @@ def _bound(value: SSAValue) -> SSAValue | int | None:
 
 
 def _one_comparison(test: object, end: arith.AndIOp) -> SSAValue:
+    """Compare unsigned: `0 <= x and x < n  ->  x <u max(n, 0)`."""
     assert isinstance(test, CmpiOp)
     limit, bound = test.rhs, _bound(test.rhs)
     if isinstance(bound, SSAValue):

@@ -131,6 +131,7 @@ def _bounds_depth(part: SSAValue, affine: Affine) -> bool:
 
 
 def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
+    """The conjunction of masks; true for all elements if there are none."""
     at = InsertPoint.before(load)
     if not parts:
         assert load.mask is not None

@@ -91,6 +91,7 @@ class _Splitter:
         return self._known[value]
 
     def _of(self, value: SSAValue) -> Parts:
+        """Split a value into a scalar and a tensor, whose sum it is."""
         op, constant = value.owner, constant_of(value)
         if not isinstance(op, Operation):
             return Parts(None, value)

@@ -164,6 +164,7 @@ class _Transposed:
     """Loop-carried transposes whose `scf.yield` operand is still to be written."""
 
     def product(self, dot: DotOp) -> None:
+        """Create the transposed product: `a @ b  ->  trans(trans(b) @ trans(a))`."""
         kind = transposed_type(dot.d.type)
         assert kind is not None
         sides = []
@@ -210,6 +211,7 @@ class _Transposed:
         return steps and any(map(self._reaches, op.operands))  # type: ignore[union-attr]
 
     def value(self, value: SSAValue) -> SSAValue:
+        """The transposed value, created once."""
         op = value.owner
         if isinstance(op, scf.ForOp):
             place = self.carried.get((op.body.block, op.results.index(value)))
@@ -220,6 +222,7 @@ class _Transposed:
         return self.made[value]
 
     def _again(self, value: SSAValue) -> SSAValue:
+        """Compute the transposed value from the transposed operands of its operation."""
         op, kind = value.owner, transposed_type(value.type)
         if not isinstance(value.type, TensorType):
             return value

@@ -231,6 +231,7 @@ def _flat(position: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def _pick(op: Pick) -> None:
+    """Replace a transpose, extract or slice by a permutation of elements."""
     shape = vector_shape(op.vector)
     if isinstance(op, TransposeOp):
         order = numbers(op.permutation)
@@ -254,6 +255,7 @@ def _reduction(op: vector.ReductionOp) -> None:
 
 
 def _multi_reduction(op: MultiReductionOp) -> None:
+    """Combine slices of the kept dimensions; if only the last is reduced, halve it first."""
     shape, kept, how = vector_shape(op.source), op.kept, str(op.kind.data)
     gone = [d for d in range(len(shape)) if d not in kept]
     before = _Before(op)
@@ -303,6 +305,7 @@ def _as(before: _Before, value: SSAValue, kind: Attribute) -> SSAValue:
 
 
 def _contract(op: ContractOp, device: Target, tiles: bool) -> None:
+    """Replace a contraction by a DPAS product if one fits, else by sums of products of vectors."""
     if op.kind is not None and op.kind.data != "add":
         raise UnsupportedError(f"vector.contract <{op.kind.data}>: only sums of products")
     before, (left, right, result) = _Before(op), op.maps
@@ -348,6 +351,7 @@ def _as_product(
 
 
 def _is_dpas(op: ContractOp) -> bool:
+    """True if the verifier of `xegpu.dpas` accepts these operands."""
     made = xegpu.DpasOp(a=op.lhs, b=op.rhs, acc=op.acc)
     try:
         made.verify_()

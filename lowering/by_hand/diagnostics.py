@@ -98,6 +98,7 @@ def used_early(module: ModuleOp) -> Iterator[Operation]:
 
 
 def _dominates(value: SSAValue, user: Operation, order: Mapping[Operation, int]) -> bool:
+    """True if a value is defined before its user on each path; `order` numbers each block's ops."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent
     region = block.parent if block is not None else None

@@ -70,6 +70,7 @@ class _Guard:
         self.runs: dict[scf.ForOp, SSAValue] = {}
 
     def run(self, tiles: list[xetile.InitTileOp]) -> None:
+        """Test the surfaces of tiles, and split the function into versions for both outcomes."""
         for tile in tiles:
             if not self._ask(tile):
                 tile.gather = UnitAttr()
@@ -108,6 +109,7 @@ class _Guard:
         return all([self._ask_rule(rule, amounts) for rule in sorted(rules, key=_tests)])
 
     def _ask_rule(self, rule: Guard, amounts: dict[str, tuple[Number, int]]) -> bool:
+        """Note the test of one rule of surfaces; false if it can never hold or cannot be tested."""
         value, size = amounts[rule.amount]
         if rule.relation is Relation.MULTIPLE_OF:
             return self._multiple(value, size, rule.bound)
@@ -131,6 +133,7 @@ class _Guard:
     # -- tests -----------------------------------------------------------------------------------
 
     def _multiple(self, value: Number, size: int, of: int) -> bool:
+        """Note the test that `size` times a value is a multiple of `of`."""
         if divisor(value) * size % of == 0:
             return True
         if isinstance(value, int):
@@ -146,6 +149,7 @@ class _Guard:
         return True
 
     def _compare(self, value: Number, predicate: str, bound: int) -> bool:
+        """Note the test that a value is at least ("sge") or at most ("sle") a bound."""
         if isinstance(value, int):
             return value >= bound if predicate == "sge" else value <= bound
         held = self._top(value)
@@ -158,6 +162,7 @@ class _Guard:
         return True
 
     def _at_least(self, value: Number, other: Number) -> bool:
+        """Note the test that one value is at least another."""
         if value == other:
             return True
         if isinstance(value, int) and isinstance(other, int):
@@ -169,6 +174,7 @@ class _Guard:
         return True
 
     def _runs(self, loop: scf.ForOp) -> bool:
+        """Note the test that a loop has an iteration; false if that cannot be tested here."""
         low, high = constant_of(loop.lb), constant_of(loop.ub)
         if low is not None and high is not None:
             return low < high
@@ -205,6 +211,7 @@ class _Guard:
         return self._insert(ExtSIOp(held, i64))
 
     def _hoisted(self, value: SSAValue) -> SSAValue | None:
+        """A copy of a scalar at the function's start; None if it cannot be computed there."""
         if value in self.moved:
             return self.moved[value]
         op = value.owner

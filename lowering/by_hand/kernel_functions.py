@@ -67,6 +67,7 @@ def subgroups_of(function: Operation) -> int:
 
 
 def _function(old: func.FuncOp) -> FuncOp:
+    """Convert a `func.func` to a `tt.func` kernel, whose memrefs become addresses."""
     body = old.detach_region(0)
     for arg in list(body.block.args):
         if isinstance(arg.type, MemRefType):

@@ -73,6 +73,7 @@ def _takes_registers(user: Any) -> bool:
 
 
 def _separate(state: ModuleState, load: Any, uses: Uses) -> None:
+    """load(p, m, other)  ->  select(m, load(p, m, 0), other)"""
     if not _is_moved(load, uses):
         return
     other = load.operands[OTHER]

@@ -74,6 +74,7 @@ class ModuleState:
     def _new_or_known(
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None, unsigned: bool
     ) -> ir.Function:
+        """Declare an intrinsic for these types, once; refuse one that the device lacks."""
         if result is None:
             result = _RESULTS.get(row.result) or arguments[row.result_like]
         name = row.symbol(result, arguments, unsigned=unsigned)

@@ -240,6 +240,7 @@ class Affine:
         return low, high
 
     def _symbol_range(self, symbol: Symbol) -> Range:
+        """Range of a symbol of formulas, from facts."""
         if isinstance(symbol, SSAValue):
             return self.facts.range(symbol)
         if isinstance(symbol, Remainder):
@@ -429,6 +430,7 @@ class Affine:
         return replace(moved, is_exact=False)
 
     def _growth(self, value: SSAValue, start: SSAValue) -> Index:
+        """Sum of the steps that an iteration adds to a loop-carried value."""
         total = Index(Poly({}), ())
         while value is not start:
             match value.owner:
@@ -479,6 +481,7 @@ class Affine:
         raise Unknown(f"the mask comes from {value.owner.name}")
 
     def _bound(self, op: CmpiOp) -> Mask:
+        """The mask of a comparison of one block position with a bound."""
         left, right = self.exact(op.lhs), self.exact(op.rhs)
         kind = op.comparison
         if kind in ("sgt", "sge"):
@@ -587,6 +590,7 @@ def _reshape_mask(source: Mask, op: Reshape) -> Mask:
 
 
 def _both(left: Mask, right: Mask) -> Mask:
+    """The conjunction of two masks; `Unknown` if they bound one dimension differently."""
     for name in ("low", "high"):
         mine, other = getattr(left, name), getattr(right, name)
         if any(d in mine and mine[d] != other[d] for d in other):

@@ -77,6 +77,7 @@ def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
 
 
 def _computed(op: Operation, one: Any, other: Any = None) -> Elements | None:
+    """Apply an operation to known elements; None for a division by 0."""
     if type(op) in _ARITHMETIC:
         divides = isinstance(
             op, arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp)

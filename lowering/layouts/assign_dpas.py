@@ -81,6 +81,7 @@ class AssignDpasPass(TargetedPass):
 
 
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:
+    """Give each dot a DPAS layout, propagate the layouts, and remark how each dot is multiplied."""
     found: list[DotOp | ScaledDotOp] = all_of(function, DotOp, ScaledDotOp)
     dots = {op: instruction_of(op, target) for op in found}
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
@@ -165,6 +166,7 @@ def _reached(dot: DotOp | ScaledDotOp) -> list[tuple[DotOp | ScaledDotOp, int]]:
 
 
 def _assign(dot: DotOp, dpas: Dpas, parent: DpasEncoding) -> None:
+    """Replace a dot by one, or by several of split operands, in a DPAS layout."""
     precision = dot.precision
     operands = Operands(dpas, precision)
     terms = []
@@ -216,6 +218,7 @@ def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
 def _multiplied(
     dot: DotOp, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
 ) -> SSAValue:
+    """Create one product of converted operands."""
     copy = DotOp.create(
         operands=[a, b, acc], result_types=[acc.type], properties=dict(dot.properties),
         attributes=dict(dot.attributes),

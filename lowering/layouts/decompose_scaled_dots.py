@@ -154,6 +154,7 @@ class _Decomposition:
         self.batches = len(shape_of(op.a)) - 2
 
     def run(self) -> None:
+        """Replace the scaled dot by a dot of operands that are widened and multiplied by scales."""
         op, operands = self.op, []
         parent = encoding_of(op.c.type)
         assert isinstance(parent, DistributedEncoding)
@@ -234,6 +235,7 @@ class _Decomposition:
         return self.batches == 0 and value.has_one_use() and not _packs_k(self.op, 1)
 
     def _scaled(self, value: SSAValue, scale: SSAValue, index: int) -> SSAValue:
+        """Multiply an operand by its scales, each for a group of elements along K."""
         numbers = self._scale_values(scale)
         if index == 1:
             numbers = self._transposed(numbers)
@@ -267,6 +269,7 @@ class _Decomposition:
         return self._insert(TransOp(src=value, order=order, result_type=kind))
 
     def _scale_values(self, scale: SSAValue) -> SSAValue:
+        """Convert scales to the type of the dot: e8m0 exponents are shifted to those of bf16."""
         wide = with_element_type(scale.type, self.kind)
         if not isinstance(element_type(scale.type), IntegerType):
             return self._insert(FpToFpOp(src=scale, result_type=wide))

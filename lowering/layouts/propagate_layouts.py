@@ -318,6 +318,7 @@ def through_elementwise(op: ConvertLayoutOp) -> bool:
 
 
 def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
+    """op(convert x, y)  ->  op(x, convert y)"""
     if not is_elementwise(user):
         return None
     if is_dpas(user.results[0].type):
@@ -413,6 +414,7 @@ def into_scatter(op: ConvertLayoutOp) -> bool:
 
 
 def _scatter(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
+    """store p, convert x  ->  store p', x      p' is recomputed in the layout of x"""
     if not isinstance(user, StoreOp | AtomicRMWOp):
         return None
     ptr, value, *rest = user.operands

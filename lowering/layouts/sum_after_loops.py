@@ -85,6 +85,7 @@ class RunningSum:
         return registers <= MOST_REGISTERS and 2 * prod(matrix) >= sum(sizes)
 
     def defer(self) -> None:
+        """Carry a sum per lane, and reduce it after the loop; nothing if no layout fits."""
         rows, lanes = shape_of(self.sums.srcs[0])[0], self.parent.execution_size
         columns = shape_of(self.sums.srcs[0])[1] // lanes
         names = minor_first(3)
@@ -101,6 +102,7 @@ class RunningSum:
         self._finish(held, small)
 
     def _add_in_lanes(self, held: TensorType[Any], cube: TensorType[Any]) -> None:
+        """Replace the addition in the loop by one of the elements of each lane."""
         at = InsertPoint.before(self.addition)
         source = _insert(ReshapeOp(src=self.sums.srcs[0], result_type=cube), at)
         part = _fold(self.sums, source, held, at)
@@ -117,6 +119,7 @@ class RunningSum:
                 Rewriter.erase_op(dead)
 
     def _start(self, held: TensorType[Any]) -> None:
+        """Start the sums with the initial value in the first lane, and zeros in the others."""
         at, lanes = InsertPoint.before(self.loop), held.get_shape()[1]
         row = _slice(held, 0)
         numbers = _insert(MakeRangeOp(
@@ -133,6 +136,7 @@ class RunningSum:
         self.loop.operands[3 + self.index] = _insert(SelectOp(first, start, none), at)
 
     def _finish(self, held: TensorType[Any], small: DpasEncoding) -> None:
+        """Reduce the lanes after the loop."""
         result = self.loop.results[self.index]
         old = result.type
         assert isinstance(old, TensorType)
@@ -147,6 +151,7 @@ class RunningSum:
 
 
 def _running_sum(loop: scf.ForOp, index: int) -> RunningSum | None:
+    """The sum of rows that a loop carries at `index`, also if scaled in each iteration."""
     carried = loop.body.block.args[index + 1]
     addition = last_of(loop.body.block).operands[index].owner
     if not isinstance(addition, arith.AddfOp) or not carried.has_one_use():

@@ -53,6 +53,7 @@ def decomposed(numbers: np.ndarray[Any, Any]) -> list[Runs]:
 
 
 def _runs(weights: list[int]) -> Runs:
+    """Runs of bits whose weights double: first bit, count, and least weight."""
     runs: Runs = []
     for bit, weight in enumerate(weights):
         if runs and bit == sum(runs[-1][:2]) and weight == 2 * weights[bit - 1]:

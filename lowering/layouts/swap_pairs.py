@@ -296,6 +296,7 @@ def _crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> in
 def _exchange(
     function: Operation, exchanged: Mapping[DistributedEncoding, DistributedEncoding]
 ) -> None:
+    """Replace encodings in the types of all values."""
     kinds: dict[Attribute, TensorType[Attribute]] = {}
     for op in function.walk():
         inner = (arg for region in op.regions for block in region.blocks for arg in block.args)

@@ -59,6 +59,7 @@ class AssumeNoWrapPass(TargetedPass):
 
 
 def _assume(function: FuncOp) -> None:
+    """Assume that index arithmetic does not wrap, where facts gain and the host can test it."""
     proved, used = Facts(), list(_used(function))
     order = proved.solve(used)
     doubtful = [v for v in order if _is_doubtful(v, proved)]

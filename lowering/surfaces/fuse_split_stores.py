@@ -78,6 +78,7 @@ class FuseSplitStoresPass(TargetedPass):
 
 
 def _join(split: SplitOp, target: Target) -> None:
+    """Store both halves by one block store if they are adjacent and the tile is a dot's result."""
     halves = _halves(split)
     if halves is None or in_slow_version(halves.stores[0]):
         return
@@ -92,6 +93,7 @@ def _join(split: SplitOp, target: Target) -> None:
 
 
 def _halves(split: SplitOp) -> Halves | None:
+    """The two chains of equal steps from a split to stores; None if they differ."""
     whole = _split_tile(split)
     if whole is None:
         return None
@@ -164,6 +166,7 @@ def _adjacent(left: Surface, right: Surface, columns: int) -> bool:
 
 
 def _store_whole(halves: Halves, surface: Surface, guards: list[Guard]) -> None:
+    """Apply the steps of the halves to the whole tile, and store it."""
     last = halves.stores[1]
     at = InsertPoint.before(last)
     remark(last, "both halves as one 2D block store" + only_if(guards))

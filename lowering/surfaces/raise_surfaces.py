@@ -502,6 +502,7 @@ def in_slow_version(op: Operation) -> bool:
 
 
 def _raise_store(store: StoreOp, affine: Affine) -> None:
+    """Replace a store by a 2D block store, unless a remark says why not."""
     try:
         surface = surface_access(store, affine, None)
         list(room(surface.guards))

@@ -71,6 +71,7 @@ def _streams(function: Operation) -> bool:
 
 
 def _split(block: Block) -> None:
+    """Split a block's accesses into versions with and without masks."""
     bounds = _bounds(block)
     if not bounds:
         return

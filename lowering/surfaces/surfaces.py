@@ -140,6 +140,7 @@ def _is_zero(value: SSAValue) -> bool:
 def _surface(
     index: Index, mask: Mask, pointer: SSAValue, loop: Operation | None, affine: Affine
 ) -> Surface:
+    """The surface of an access: its row pitch, width, height and start; `Unknown` if it is none."""
     bits = pointee_bits(pointer)
     if bits not in block_2d.ELEMENT_BITS or bits == 64:  # a row of 16 is two messages wide
         raise Unknown(f"elements of {bits} bits have no 2D block messages")

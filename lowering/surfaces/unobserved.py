@@ -63,6 +63,7 @@ class _Wrapped:
     """The conditions of the masks that hide the positions."""
 
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
+        """True if a mask hides all positions along a dimension that wrap around."""
         try:
             bounds = self.affine.mask(mask)
         except Unknown:

@@ -114,6 +114,7 @@ class _Conversion:
         self._prefetched: set[tuple[object, ...]] = set()
 
     def run(self) -> None:
+        """Convert cursors, then dots; carry tiles instead of tensors through loops."""
         for cursor in all_of(self.function, xe.CursorOp):
             if cursor.cursor.first_use is None:
                 Rewriter.erase_op(cursor)
@@ -149,6 +150,7 @@ class _Conversion:
         return self._parts[key]
 
     def _part(self, bases: tuple[int, ...]) -> SSAValue | None:
+        """Sum of the bases whose bits are set in the number of the warp; None if all are 0."""
         total: SSAValue | None = None
         bit = 0
         while bit < len(bases):
@@ -164,6 +166,7 @@ class _Conversion:
         return total
 
     def _bits(self, first: int, count: int, known: int, scale: int) -> SSAValue:
+        """`count` bits of the warp's number from bit `first` on, times a scale."""
         value = self.warp()
         if first:
             value = self.top.insert(arith.ShRUIOp(value, self.top.constant(first, i32)))
@@ -194,6 +197,7 @@ class _Conversion:
             Rewriter.erase_op(cursor)
 
     def _init_tile(self, cursor: xe.CursorOp, access: xe.BlockLoadOp | xe.BlockStoreOp) -> SSAValue:
+        """Create the tile of this subgroup's part of an access."""
         transposed, kind = _access_type(access)
         rows, columns = _memory_order(subgroup_shape(kind), transposed)
         bases = layout_of(kind).bases["warp"]
@@ -222,6 +226,7 @@ class _Conversion:
         return op.results[0]
 
     def _carried_cursor(self, cursor: xe.CursorOp, loop: scf.ForOp, index: int) -> None:
+        """Carry the tile of an access through a loop instead of its cursor, and prefetch it."""
         body = loop.body.block
         (load, *_), advance = carried_uses(body.args[index + 1])
         steps = [advance.rows, advance.columns]
@@ -244,6 +249,7 @@ class _Conversion:
         Rewriter.replace_op(load, [op, xe.FromTileOp(tile=op.value, tensor_type=kind)])
 
     def _store(self, store: xe.BlockStoreOp, tile_value: SSAValue) -> None:
+        """Store a tile; only the first of several subgroups with copies of it does so."""
         view = _tile_view(store.value)
         op = xetile.StoreTileOp(value=view.tile, tile=tile_value)
         locate(store, view, op)

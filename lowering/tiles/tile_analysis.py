@@ -74,6 +74,7 @@ class TileAnalysis:
     # -- tiles of registers ----------------------------------------------------------------------
 
     def _find_operands(self, function: Operation) -> None:
+        """Find which operand of a product each tile is, directly or because layouts are equal."""
         for product in all_of(function, xetile.TileMmaOp):
             dpas = dpas_of(product, self.target)
             for value, name in zip((*product.operands, product.result), _names(product),

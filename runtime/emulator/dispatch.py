@@ -108,6 +108,7 @@ class Dispatch:
         return len(emitted) * max(1, self.simd * 2 // grf_bytes)
 
     def _fill_local_ids(self, threads: Threads, number: Array, grf_bytes: int) -> None:
+        """Write the local ids of each thread's lanes to its first registers."""
         if self.local_ids is None or not self.local_ids.emitted:
             return
         ids = local_ids(self.local_ids, number[:, None] * self.simd + np.arange(self.simd))

@@ -109,6 +109,7 @@ def _rows(operand: Operand, kind: str, rows: int, k: int, grf_bytes: int) -> Mat
 
 
 def _columns(operand: Operand, kind: str, k: int, columns: int, grf_bytes: int) -> Matrix:
+    """A reader of operand B: (threads, k, columns), from dwords that pack consecutive rows."""
     image = _image(operand, k * columns * _BITS[kind] // 8, grf_bytes)
     in_dword = 32 // _BITS[kind]
 
@@ -121,6 +122,7 @@ def _columns(operand: Operand, kind: str, k: int, columns: int, grf_bytes: int) 
 
 
 def _initial(operand: Operand, rows: int, columns: int, grf_bytes: int) -> Matrix:
+    """A reader of the accumulator: (threads, rows, columns); zeros for the null register."""
     if operand.is_null:
         dtype = np.int32 if operand.type in ("d", "ud") else np.float32
         return lambda threads: np.zeros((threads.count, rows, columns), dtype)
@@ -138,6 +140,7 @@ def _initial(operand: Operand, rows: int, columns: int, grf_bytes: int) -> Matri
 def _result(
     operand: Operand, rows: int, columns: int, grf_bytes: int
 ) -> Callable[[Threads, Array, Bools | None], None]:
+    """A writer of the result, for channels of the mask."""
     kind, dtype = operand.type, DTYPES[operand.type]
     first = byte_offset(operand, grf_bytes) // SIZES[kind]
     part = slice(first, first + rows * columns)

@@ -39,6 +39,7 @@ class Footprint:
 
 
 def footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
+    """Bytes of the register file that an instruction reads and writes, as bit masks."""
     if instruction.op.startswith("send"):
         return _of_message(instruction, grf_bytes)
     if instruction.op == "dpas":

@@ -118,6 +118,7 @@ class AddressSpace:
         return self._locate_each(addresses, size)
 
     def _locate_each(self, addresses: Addresses, size: int) -> Addresses:
+        """Translate addresses one by one; a fault if one is outside of all bindings."""
         rows = np.searchsorted(self._table[:, 0], addresses, "right") - 1
         inside = rows >= 0
         if inside.any():

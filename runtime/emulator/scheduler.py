@@ -186,6 +186,7 @@ class Front:
         self.blocked.append(Blocked(pc, channels, barriers))
 
     def _unblock(self) -> None:
+        """Let threads pass their barriers that are complete."""
         remaining = []
         for each in self.blocked:
             is_open = self.threads.memories.barriers.is_open(self.threads, each.barriers)

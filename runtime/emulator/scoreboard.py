@@ -64,6 +64,7 @@ def pipe(device: str, instruction: Instruction) -> str:
 
 
 def _arithmetic_pipe(device: str, instruction: Instruction) -> str:
+    """The pipe that executes an instruction: F, I, L (long), S (scalar) or math."""
     target = instruction.destination
     first = target if target is not None else instruction.sources[0]
     operands = (first, *instruction.sources)
@@ -101,6 +102,7 @@ class Action:
 
 
 def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
+    """The facts about an instruction that the scoreboard needs: registers, pipe, tokens."""
     found = re.fullmatch(r"([A-Z]?)@(\d+)", instruction.distance)
     every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
         instruction.op == "sync") else ""
@@ -227,6 +229,7 @@ class Scoreboard:
             states[rows & (states == number)] = self._after(number, first, end)
 
     def _after(self, number: int, first: int, end: int) -> int:
+        """Number of the state after the instructions `first` to `end`, cached."""
         key = number, first, end
         if key not in self._next:
             state = self._states[number].arrived(first)
@@ -253,6 +256,7 @@ class Scoreboard:
         return self._actions[position]
 
     def _missing(self, state: State, step: Action) -> Iterator[tuple[int, str]]:
+        """Dependences of a step on earlier instructions that nothing waits for."""
         for name, positions in state.pipes:
             for age, earlier in enumerate(positions, 1):
                 if self._meets(earlier, step):
@@ -287,6 +291,7 @@ class Scoreboard:
     def _conflicts(
         self, earlier: int, before: Footprint, touches: Footprint, wait: str, same_pipe: bool
     ) -> Iterator[tuple[int, str]]:
+        """Sentences about registers that both touch in a way that a wait must order."""
         end = ".dst" if wait[0] == "$" else ""
         ordered = GENERAL if same_pipe else -1
         if both := before.writes & touches.reads & ordered:

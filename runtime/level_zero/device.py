@@ -276,6 +276,7 @@ class LevelZeroDevice:
     def _cached_or_built(
         self, key: str, binary: bytes, name: str, flags: str
     ) -> tuple[LevelZeroKernel, NativeEntry]:
+        """The kernel from cached native code, else built from SPIR-V and cached."""
         cached = native_cache.read(key) or _unwritten.get(key)
         why = f"no native code is cached for {self.native_identity}"
         if cached is not None:
@@ -552,6 +553,7 @@ class LevelZeroDevice:
     def _build(
         self, binary: bytes, entry: EntryPoint, flags: str
     ) -> tuple[LevelZeroKernel, bytes]:
+        """Build a kernel; with more registers if it spills, or does not build, with few."""
         fixed = any(mark in flags for mark in _GRF_FLAGS)
         only = fixed or LARGE_GRF not in self.target.grf_modes
         wide_flags = flags if only else f"{flags} {LARGE_GRF_FLAG}".strip()
@@ -601,6 +603,7 @@ class LevelZeroDevice:
     def _build_once(
         self, binary: bytes, entry: EntryPoint, flags: str, spills_at_128: int
     ) -> tuple[LevelZeroKernel, bytes]:
+        """Build a kernel with these flags; refuse undefined functions."""
         module = Module(self.context, self.physical, binary, flags, native=False)
         native = module.native_binary()
         missing = undefined_symbols(native)
@@ -646,6 +649,7 @@ def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:
 
 
 def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:
+    """The work-group size that the native code or the module fixes; refuse if neither does."""
     required = (
         int(properties.requiredGroupSizeX), int(properties.requiredGroupSizeY),
         int(properties.requiredGroupSizeZ),
@@ -682,6 +686,7 @@ def _synchronizer(device: weakref.ref[LevelZeroDevice]) -> Callable[[], None]:
 
 
 def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
+    """A function that waits for the device before memory is freed; does not keep it alive."""
     synchronize = _synchronizer(device)
 
     def wait(pointer: int) -> None:

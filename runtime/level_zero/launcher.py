@@ -157,6 +157,7 @@ class PlainLaunch:
     types: tuple[str, ...]
 
     def __call__(self, queue: int, x: int, y: int, z: int, *values: Any) -> None:
+        """Launch on a queue, or on the device's own list for 0; grid and arguments follow."""
         if len(values) != len(self.types):
             self._refuse(f"it takes {len(self.types)} arguments, got {len(values)}")
         self._check_open()
@@ -198,6 +199,7 @@ class PlainLaunch:
     def _start(
         self, queue: int, grid: list[int], arguments: list[tuple[int, bytes | None]]
     ) -> None:
+        """Set the arguments, and append the kernel to a command list."""
         kernel = raw.KernelHandle(self.kernel.handle)
         for index, (size, data) in enumerate(arguments):
             self._call("zeKernelSetArgumentValue", kernel, index, size, data)
@@ -249,6 +251,7 @@ class PlainLaunch:
         return address
 
     def _check_memory(self, index: int, value: Any, address: int) -> None:
+        """Refuse an address that the GPU cannot access."""
         where = f"argument {index}"
         found = describe_pointer(raw.ContextHandle(self.device.context), address)
         if found.kind == "unknown":

@@ -83,6 +83,7 @@ class _Owner:
 def _destroy(
     call: Any, handle: raw.Handle, waits: list[Callable[[], None]], keep: tuple[Any, ...]
 ) -> None:
+    """Wait for work that may use a handle, and destroy it."""
     # errors are ignored, since no caller awaits them; a forked child must not touch the driver
     if os.getpid() != _owner:
         return
@@ -296,6 +297,7 @@ def _allocation_arguments(
 def _free(
     free: Any, context: Context, pointer: int, before_free: Callable[[int], None] | None
 ) -> None:
+    """Free memory after `before_free`; never in a forked child."""
     if os.getpid() != _owner or context.is_closed:
         return
     if before_free is not None:
@@ -501,6 +503,7 @@ def drivers() -> list[Driver]:
 
 
 def _driver_handles() -> list[raw.DriverHandle]:
+    """Handles of the GPU drivers; empty if there is none."""
     if api().has("zeInitDrivers"):
         wanted = raw.ze_init_driver_type_desc_t(flags=raw.INIT_GPU_ONLY)
         try:
@@ -542,6 +545,7 @@ def _list(kind: Any, call: str, *before: Any, after: tuple[Any, ...] = ()) -> li
 
 
 def _take_log(log: raw.BuildLogHandle) -> str:
+    """The text of a build log, which is then destroyed."""
     if not log.value:
         return ""
     size = ctypes.c_size_t()

@@ -214,6 +214,7 @@ def function(name: str, result: Any, *arguments: Any) -> Any:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
+    """The SYCL runtime that this process has loaded."""
     maps = Path("/proc/self/maps").read_text()
     loaded = re.findall(r"(/\S*/libsycl\.so\.\d+\S*)$", maps, re.MULTILINE)
     if not loaded:

@@ -123,6 +123,7 @@ def _tensor(
     name: str, view: View, block: int, offset: int, parts: list[NDArray[Any]],
     tolerance: tuple[float, float],
 ) -> Difference:
+    """Summarise the differences of a tensor: their number, the first, and the largest."""
     differs = parts[0].any(axis=-1)
     got, wanted = (numbers(part, view.dtype)[differs] for part in parts[1:])
     with np.errstate(invalid="ignore", over="ignore"):

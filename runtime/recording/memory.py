@@ -110,6 +110,7 @@ class Placed:
         self.blocks = tuple(map(self._place, blocks))
 
     def _place(self, block: Block) -> Block:
+        """Allocate memory for a block, at the same offset in a page."""
         rest = block.low % PAGE
         if self.device.is_simulated:
             memory = mmap.mmap(-1, block.nbytes + 2 * GAP + PAGE)

@@ -132,6 +132,7 @@ class Recorder:
         self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
         values: Sequence[Any], tensors: Tensors, given: dict[str, Any],
     ) -> None:
+        """Launch a kernel, and record memory before and after it, or its error."""
         device, how = loaded.device, dict(given)
         taken = None if device.is_dry else self._recorded(loaded, names, grid, values, tensors, how)
         try:
@@ -258,6 +259,7 @@ class _Launch:
             self.tables, number, failing, device=_device_facts(self), versions=_versions())
 
     def _argument(self, k: int) -> Argument:
+        """Describe an argument, with the block that it points to."""
         value, tensor = self.numbers[k], self.tensors.get(k)
         block = self.block_of(self._address(k)) if k in self.own and value else None
         value = value if block is None else self._address(k)

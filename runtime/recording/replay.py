@@ -127,6 +127,7 @@ class Replay:
         return self.placed.moved(int(argument.value), argument.block)
 
     def _load(self) -> Any:
+        """Load the recorded module, with its general version if the launch used that."""
         program, recording = self.recording.program, self.recording
         binary = self._file(program.module)
         if program.kind == "zebin":

@@ -206,6 +206,7 @@ class DeviceClock:
             self._update_journal()
 
     def _predict_noted(self) -> None:
+        """Add the predicted times of the launches noted since the clock was last read."""
         source = SOURCES.get(self.index)
         if source is not None:
             self.operate(source())
@@ -229,6 +230,7 @@ class DeviceClock:
         return us
 
     def _new_time(self, launch: _Noted) -> float:
+        """Predicted microseconds of a launch; if that fails, those of an empty kernel."""
         if 0 in launch.grid:
             return 0.0
         try:

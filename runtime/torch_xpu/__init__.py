@@ -46,6 +46,7 @@ def autoload() -> None:
 
 
 def _start_what_is_chosen(torch: Any) -> None:
+    """Start the simulated device if that is selected; for a real GPU refuse this torch."""
     from triton_xe.runtime import selection
 
     chosen = selection.select()

@@ -110,6 +110,7 @@ def _hide_cuda() -> None:
 
 
 def _extend_torch(names: dict[str, Any]) -> None:
+    """Set the functions that a CPU build lacks, and adjust what depends on them."""
     import torch
 
     for name, value in names.items():

@@ -190,6 +190,7 @@ def build_into(path: Path, compiler: str, torch: Torch, recipe: Recipe = DEVICE)
 
 
 def _make(path: Path, compiler: str, torch: Torch, recipe: Recipe) -> None:
+    """Compile and link a library, and write it with a record of its digest."""
     for name, content in recipe.generated(torch).items():
         file = path.parent / "include" / name
         file.parent.mkdir(parents=True, exist_ok=True)

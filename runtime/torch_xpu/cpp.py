@@ -117,6 +117,7 @@ class Kernel:
         ], stream)
 
     def launch(self, grid: Grid, values: list[Any], stream: int) -> None:
+        """Launch with scratch memory and a buffer for reports, which are then printed."""
         if 0 in grid:
             return
         groups = grid[0] * grid[1] * grid[2]

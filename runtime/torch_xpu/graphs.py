@@ -124,6 +124,7 @@ class Graphs:
         return next(self._numbers), 0
 
     def begin(self) -> Captured:
+        """Begin to capture launches."""
         made = Captured(self.library, self.library.functions.xe_graph_new())
         try:
             self.library.check(self.library.functions.xe_graph_begin(made.handle))

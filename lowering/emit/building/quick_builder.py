@@ -99,6 +99,7 @@ _TESTS = {">": "gt", "<": "lt", "==": "eq", "!=": "ne", ">=": "ge", "<=": "le"}
 
 
 def _binary(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that writes `opname` quickly; named or wrongly typed ones are left to `plain`."""
     def write(self: QuickBuilder, lhs: Any, rhs: Any, name: str = "", flags: Any = ()) -> Any:
         kind = lhs.type
         if name or (kind is not rhs.type and kind != rhs.type):
@@ -111,6 +112,7 @@ def _binary(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that writes the cast `opname` quickly; named ones are left to `plain`."""
     def write(self: QuickBuilder, val: Any, typ: ir.Type, name: str = "") -> Any:
         if val.type is typ or val.type == typ:
             return val

@@ -68,6 +68,7 @@ class _Speller:
         return found
 
     def reference(self, value: Any) -> str:
+        """Text of a value as an operand, cached by identity."""
         found = self._references.get(id(value))
         if found is None:
             if type(value) is ir.Constant:

@@ -94,6 +94,7 @@ def convert(
 
 
 def _converted(source: Any, target: Any, x: Term, toward_zero: bool, pairs: bool) -> Term:
+    """Convert one value between any two float types; through fp16 or fp32 if a type is emulated."""
     if is_fp8(target):
         name = element(target).name
         return fp8.from_float(name, floats.as_float(_widened(source, x)), toward_zero)

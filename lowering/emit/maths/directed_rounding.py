@@ -82,6 +82,7 @@ def subtract(a: Term, b: Term, mode: str) -> Term:
 
 
 def multiply(a: Term, b: Term, mode: str) -> Term:
+    """a * b; the error of the product, which fma computes exactly, decides the step of rounding."""
     power = SCALE[a.width] * 3 // 2
     product = a * b
     large, small = _by_size(a, b)

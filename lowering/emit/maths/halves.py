@@ -133,6 +133,7 @@ def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
 def _called(
     em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Value, first: int, pairs: bool
 ) -> ir.Value:
+    """Call the function that converts eight bytes from element `first` on, by `plain`."""
     result = vector_of(I32, 4) if pairs else vector_of(HALF, 8)
     source, arguments = _arguments(em, whole, pairs)
     symbol = f"{name}.{'pairs' if pairs else 'rows'}_of_{source}.{first}"

@@ -139,6 +139,7 @@ def _reciprocal_norm(*args: Term) -> Term:
 
 
 def _next_after(x: Term, y: Term) -> Term:
+    """The next number after x toward y, by a step of its bits."""
     bits = x.bits
     toward = (x < y) ^ (x > 0.0)
     moved = where(toward, bits - 1, bits + 1)

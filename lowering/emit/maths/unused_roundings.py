@@ -31,6 +31,7 @@ def is_rounding(value: Any) -> bool:
 
 
 def _drop(function: ir.Function) -> None:
+    """Remove unused roundings, and operands that are then unused."""
     uses = Counter(id(v) for i in instructions_of(function) for v in operands_of(i))
     waiting = [i for i in instructions_of(function) if _may_go(i) and not uses[id(i)]]
     gone: set[int] = set()

@@ -65,6 +65,7 @@ def _tensor(
     em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
+    """Emit one atomic per register; one of several lanes with copies of an element does it."""
     view = em.view(pointer)
     addresses = em.registers(pointer)
     values = [em.registers(v) for v in operands]

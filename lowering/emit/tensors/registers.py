@@ -472,6 +472,7 @@ class Mapped(Registers):
         self.is_single: dict[int, bool] = {}
 
     def _single(self, index: int) -> Callable[[], ir.Value] | None:
+        """How to compute the element alone, if that is possible for all operands."""
         waiting = [] if index in self.is_single else [self]
         while waiting:
             here = waiting[-1]

@@ -198,6 +198,7 @@ class Scan:
     # -- lanes ---------------------------------------------------------------------------------
 
     def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
+        """Scan the totals of lanes; return the results before each lane, and the groups' totals."""
         em = self.em
         lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
         if self.wave is not None and not self.reverse and (
@@ -299,6 +300,7 @@ class Scan:
             tuple(i for i, c in enumerate(self.view.warps) if any(c) and i not in warps))
 
     def _across_warps(self, totals: Totals, first: int, count: int, *, ends: bool) -> Level:
+        """Scan the totals of warps, exchanged through shared local memory."""
         em, cells = self.em, self._cells(totals, first, count)
         read = cells.exchanged(totals)
         some = min(cells.rows, max(1, 1 << len(cells.sharing) >> count))

@@ -74,6 +74,7 @@ def widen_operands(state: ModuleState, function: ir.Function) -> None:
 
 
 def _widen_block(state: ModuleState, block: ir.Block, operands: dict[int, _Operand]) -> None:
+    """Read a block's operands as 64-bit elements, two operands at once if possible."""
     register = state.target.grf_bytes
     pairs = _pairs(block, operands, state.lanes, WIDE * register)
     seconds = {id(second.read) for second in pairs.values()}

@@ -264,6 +264,7 @@ def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
 def _message_load(
     em: Emitter, op: LoadNdOp, block: Block, choice: Choice, held: ir.Type, access: Access
 ) -> Registers:
+    """Load a block by one message, and pick the wanted registers in order."""
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
     value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)
@@ -384,6 +385,7 @@ def _pieces(count: int) -> list[tuple[int, int]]:
 
 
 def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Registers:
+    """Load consecutive words of a subgroup by 1D block reads, `count` per lane."""
     scalars: list[ir.Value] = []
     for first, length in _pieces(count):
         value_type = vector_of(kind, length)
@@ -456,6 +458,7 @@ def _lane_access(
     em: Emitter, block: Block, desc: TensorDescType, register: int, element: Any,
     parts: Sequence[ir.Value | None], valid: Valid,
 ) -> LaneAccess:
+    """The access of one register: its address, and the tests of bounds in each lane."""
     number, row, column = element
     column += number * desc.get_shape()[1]
     y = _moved(em, block.y, row)

@@ -353,6 +353,7 @@ def _scales(em: Emitter, op: xe.FragmentOp) -> ir.Value:
 
 
 def _scale(em: Emitter, words: ir.Value, element: int, part: int) -> ir.Value:
+    """Extract byte `part` of one word of scales."""
     count = getattr(words.type, "count", 1)
     if count % wide.AT_ONCE or isinstance(words, ir.Constant):
         flat = em.remember((words, "bytes"), lambda: em.b.bitcast(words, vector_of(I8, 4 * count)))
@@ -405,6 +406,7 @@ def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
 
 
 def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
+    """The value of a fragment: read in one piece if its sources are a run, else assembled."""
     kind = op.value.type
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
@@ -516,6 +518,7 @@ def _assemble(
 
 
 def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Value:
+    """One part, of `bits` bits, of a loaded element."""
     if isinstance(held, Loaded):
         whole = em.remember((held.memory, element), lambda: _read(em, held, element, 1))
     else:
@@ -530,6 +533,7 @@ def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Valu
 
 
 def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
+    """Concatenate integers, the first in the lowest bits."""
     into = ir.IntType(bits * len(parts))
     total: ir.Value | None = None
     for place, part in enumerate(parts):
@@ -653,6 +657,7 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
 
 
 def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
+    """Emit a DPAS; its operands are fragments or vectors of the subgroup."""
     made = op.instruction
     result = vector_of(scalar_type(op.result.type.element_type), made.repeat_count)
     if fragments:

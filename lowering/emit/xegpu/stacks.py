@@ -67,6 +67,7 @@ class Stack:
             yield made if whole or kind.memory_scope == "slm" else encoded(em, self.op, made)
 
     def _slice(self, em: Emitter, position: tuple[int, ...], kind: TensorDescType) -> Block:
+        """The 2D block at one position of the outer dimensions; it is empty outside of them."""
         base, y = self.block.base, self.block.y
         outer = zip(self.offsets, position, self.strides, self.shape, strict=True)
         for offset, p, stride, size in outer:

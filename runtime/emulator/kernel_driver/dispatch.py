@@ -43,6 +43,7 @@ class Dispatcher:
         """Programs by their first bytes."""
 
     def __call__(self, words: Words, space: AddressSpace, bases: Mapping[str, int]) -> None:
+        """Execute a COMPUTE_WALKER: run its kernel on all threads."""
         descriptor = words[-21:-13]
         address = bases.get("instruction", 0) + (descriptor[0] & ~63)
         program = self._program(space, address & _ADDRESS_MASK)

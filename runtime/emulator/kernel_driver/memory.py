@@ -187,6 +187,7 @@ class AddressSpace(memory.AddressSpace):
         self._put(_Binding(start & _MASK, (start & _MASK) + size, offset, copies))
 
     def unbind(self, start: int, size: int) -> None:
+        """Remove a range of addresses; bindings that are partly in it are cut."""
         start &= _MASK
         end, kept = start + size, []
         for old in self._bindings:
@@ -230,6 +231,7 @@ class AddressSpace(memory.AddressSpace):
         return b"".join(parts)
 
     def store(self, address: int, data: bytes) -> None:
+        """Write bytes to a GPU address: to the arena, or to the program's memory."""
         while data:
             binding, at = self._find(address)
             count = min(len(data), binding.end - at)

@@ -99,6 +99,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
             device.close()
 
     def _open(self, process: int, connection: socket.socket) -> OpenDevice | None:
+        """Create a device for a program, and send it the memory's file; None after an error."""
         try:
             device = OpenDevice(self.target, process, self.dispatcher, self._lock)
         except Exception as error:
@@ -109,6 +110,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
         return device
 
     def _answer(self, process: int, number: int, address: int, inode: int) -> bytes:
+        """Carry out a request; return its error number, or the sentence that ends the program."""
         try:
             device = self._opened.get(inode)
             if device is None or device.program.process != process:
@@ -123,6 +125,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
         return struct.pack("<i", 0)
 
     def _poll(self) -> None:
+        """Continue the waiting queues of all devices until the end; a fault kills the program."""
         while not self._ended.wait(_POLL_SECONDS):
             for device in list(self._opened.values()):
                 try:

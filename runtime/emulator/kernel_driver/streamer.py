@@ -103,6 +103,7 @@ class Streamer:
                              "please report it with the program that sent it")
 
     def _execute(self, kind: str, words: Words) -> Iterator[None]:
+        """Execute one command; yield while it waits."""
         code = _code(kind, words[0])
         if code in PREPARING.get(kind, ()):
             return
@@ -217,6 +218,7 @@ class Streamer:
         self._bases["scratch"] = words[1] >> 10 << 6
 
     def _compute_walker(self, words: Words) -> None:
+        """Run a kernel, then write its timestamps or do its post-sync operation."""
         begin = ticks()
         self._dispatch(words, self.space, self._bases)
         self.space.flush()

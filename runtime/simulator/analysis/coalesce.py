@@ -30,6 +30,7 @@ def accumulator_slots(function: Function) -> dict[str, int]:
 
 
 def _candidates(function: Function) -> set[str]:
+    """Results of DPAS, and phis of them that feed accumulators."""
     found = {i.result for i in function.instructions() if is_dpas(i) and i.result}
     phis = [i for i in function.instructions() if i.opcode == "phi" and i.result]
     accumulators = {

@@ -164,6 +164,7 @@ def _pruned(block: Block, reachable: set[str], cut: set[tuple[str, str]]) -> Blo
 
 
 def _cold_edges(function: Function) -> set[tuple[str, str]]:
+    """Edges to fallbacks that are large, come before any store, and are in no loop."""
     by_label = {b.label: b for b in function.blocks}
     found: set[tuple[str, str]] = set()
     for block in function.blocks:
@@ -180,6 +181,7 @@ def _cold_edges(function: Function) -> set[tuple[str, str]]:
 
 
 def _nothing_written_before(function: Function, block: Block) -> bool:
+    """True if no path to the end of a block writes memory."""
     before, todo = set(), [block.label]
     while todo:
         x = todo.pop()

@@ -93,6 +93,7 @@ def _vectors(i: Instruction, lanes: int) -> int:
 
 
 def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
+    """True if an instruction may be executed by one subgroup after another."""
     if i.opcode not in _OPCODES or i.orderings or "volatile" in i.flags:
         return False
     if i.opcode in ("load", "store"):

@@ -78,6 +78,7 @@ class LaneGroups:
         return whole - np.repeat(whole[:, ::size], size, axis=1)
 
     def _phi(self, i: Instruction, size: int, depth: int) -> Table | None:
+        """Steps of a phi, if those of all its operands are equal."""
         key = f"{i.result}", size
         if key in self._varying:
             return None
@@ -90,6 +91,7 @@ class LaneGroups:
         return first
 
     def _made(self, i: Instruction, size: int, depth: int) -> Table | None:
+        """Steps of a result from the steps of all operands."""
         steps = [self._steps(o, size, depth) for o in i.operands]
         found = [s for s in steps if s is not None]
         if len(found) < len(steps):
@@ -101,6 +103,7 @@ class LaneGroups:
         return np.zeros((i.type.lanes, self._lanes), np.int64) if same else None
 
     def _by_opcode(self, i: Instruction, steps: Sequence[Table]) -> Table | None:
+        """Steps of a result by its opcode; None if they are unknown."""
         if i.opcode in ("add", "sub"):
             return steps[0] + steps[1] if i.opcode == "add" else steps[0] - steps[1]
         if i.opcode in ("mul", "shl"):

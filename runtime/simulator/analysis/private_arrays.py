@@ -35,6 +35,7 @@ def private_pointers(function: Function) -> dict[str, tuple[str, int | None]]:
 
 
 def _literal_offset(i: Instruction, start: int | None) -> int | None:
+    """Constant byte offset of a pointer from its array; None if it is not constant."""
     if i.opcode != "getelementptr" or start is None:
         return start
     fields, scales = gep_steps(i)

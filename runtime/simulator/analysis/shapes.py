@@ -203,6 +203,7 @@ class ShapeAnalysis:
         return constant_shape(operand, self.lanes)
 
     def _phi(self, i: Instruction, values: dict[str, Shape], visits: int) -> Shape | None:
+        """Join of the incoming shapes; widened if it changes in a later visit."""
         found: Shape | None = None
         for operand in i.operands:
             shape = self._operand(values, operand)
@@ -352,6 +353,7 @@ def normalise(table: Table, t: Type) -> Table:
 
 
 def _transfer(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    """Shape of a result from the shapes of its operands."""
     if i.opcode == "load":
         private = i.operands[0].type.space == 0
         return WIDE if private else _all_uniform(shapes)
@@ -444,6 +446,7 @@ def _bits_by_constant(
 def _by_constant(
     op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape], *, exact: bool
 ) -> Shape:
+    """Shape of base + table, combined with a constant."""
     low = (bits & -bits) if bits else 0
     if op == "and":
         if bits & _or_bits(table, t):
@@ -510,6 +513,7 @@ def _unsigned(a: Table, t: Type) -> NDArray[np.uint64]:
 
 
 def _compare(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    """A table if both operands are tables."""
     if not (shapes[0].pure and shapes[1].pure) or i.operands[0].type.scalar.kind == "ptr":
         return _all_uniform(shapes)
     a, b = _tables(i, shapes, lanes)
@@ -539,6 +543,7 @@ def _select(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
 
 
 def _extension(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    """Shape of an extension or truncation, if base + table cannot wrap in between."""
     (shape,) = shapes
     source, target = i.operands[0].type, i.type
     table = _table(shape, source.lanes, lanes)

@@ -40,6 +40,7 @@ def cost_of(i: Instruction, lanes: int) -> tuple[str, float]:
 
 
 def _instruction(i: Instruction) -> tuple[str, float]:
+    """The pipe of an instruction, and the number of operations of one lane's width in it."""
     parts = i.type.lanes if i.type.kind == "vec" else 1
     if i.opcode in _FLOAT:
         return "fp", parts
@@ -59,6 +60,7 @@ def space_of(i: Instruction) -> int:
 
 
 def _call(i: Instruction, parts: int) -> tuple[str, float]:
+    """The pipe of a call, and its number of operations."""
     family = find(i.callee).family
     if family is Family.DPAS:
         return "dpas", max(1, parts) / 8

@@ -101,6 +101,7 @@ class Program:
         return self._needed_for([*vectors, *(name for i in apart for name in self._deciding(i))])
 
     def _needed_for(self, todo: list[str]) -> frozenset[str]:
+        """Values that are needed to compute these, also through shared memory."""
         found: set[str] = set()
         shared = [i.operands[0].local for i in self.function.instructions()
                   if i.opcode == "store" and self._is_shared(i)]
@@ -252,6 +253,7 @@ class Program:
             for i in b.phis if i.result in self.needed] for b in self.function.blocks}
 
     def _step(self, i: Instruction, block: Block) -> Step | None:
+        """The step of a walk for an instruction; None if a walk need not follow it."""
         if id(i) in self._bundled:
             return self._bundle(self._bundles[id(i)]) if id(i) in self._bundles else None
         act = self._act(i)
@@ -270,6 +272,7 @@ class Program:
             and not vector.operands[0].is_undefined)
 
     def _act(self, i: Instruction) -> str:
+        """Kind of a step; empty for instructions that a walk need not follow."""
         if i.opcode in ("br", "switch"):
             return i.opcode
         site = self.sites.get(id(i))
@@ -328,6 +331,7 @@ class Program:
                          if inside == {h} and h in self.ends and self._is_even(self.blocks[h]))
 
     def _is_even(self, block: Block) -> bool:
+        """True if each iteration of a loop advances counters and payloads by the same amount."""
         changing = _changing(block)
         sets = [i for i in block.instructions
                 if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD]

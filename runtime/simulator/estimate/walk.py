@@ -168,6 +168,7 @@ class Walk:
         return self._values[self.program.slot(self.program.ends[header][0].value)] is not None
 
     def _loop(self, header: str, body: Sequence[str]) -> None:
+        """Walk a loop; iterations that advance evenly are walked once and counted many times."""
         seen: list[dict[int, Known]] = []
         masks: list[Mask] = []
         lengths: list[float] = []
@@ -304,6 +305,7 @@ class Walk:
             self._arrive(label, target, mask)
 
     def _branch(self, step: Step, label: str, mask: Mask) -> None:
+        """Follow the edges that work-groups take; both, except the fallback, if that is unknown."""
         labels = step.instruction.labels
         if len(labels) == 1:
             self._arrive(label, labels[0], mask)
@@ -321,6 +323,7 @@ class Walk:
         self._arrive(label, labels[1], mask & missed)
 
     def _arrive(self, source: str, target: str, mask: Mask) -> None:
+        """Give the phis of a block their values from an edge, for the work-groups that take it."""
         if not mask.any():
             return
         incoming = [(slot, places[source], self._values[places[source]])
@@ -361,6 +364,7 @@ class Walk:
         self, i: Instruction, family: Family, definition: Callable[..., Any] | None,
         operands: Sequence[Numbers | None],
     ) -> Known:
+        """The result of a builtin function of ids or integers; None if it is unknown."""
         if i.type.scalar.kind != "int" or definition is None:
             return None
         if family is Family.ID:
@@ -418,6 +422,7 @@ class Walk:
     # -- messages --------------------------------------------------------------------------------
 
     def _payload(self, step: Step, label: str, mask: Mask) -> None:
+        """Set a payload, or one of its fields."""
         names = (p.name for p in find(step.instruction.callee).parameters)
         named = {name: plain(self._values[slot])
                  for name, slot in zip(names, step.operands, strict=True)}
@@ -446,6 +451,7 @@ class Walk:
         self._roots[slot] = self._roots_of(step.operands)
 
     def _message(self, step: Step, label: str, mask: Mask) -> None:
+        """Note a message with its addresses, mask and number of repetitions."""
         site = step.site
         assert site is not None
         payload = self._payloads.get(step.operands[0])

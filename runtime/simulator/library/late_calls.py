@@ -54,6 +54,7 @@ def _variables(prefix: str, name: str) -> tuple[Global, Global]:
 
 
 def _late(own: str, call: Instruction, code: Operand, name: Operand) -> Function:
+    """A function that looks up the callee by name at its first call, and then calls it."""
     parameters = [(f"a{k}", x.type) for k, x in enumerate(call.operands)]
     b = define(own, call.type, parameters, attributes="nounwind noinline", internal=True)
     find, missing, found = (f"%{label}" for label in ("find", "missing", "found"))

@@ -192,6 +192,7 @@ def _error_function(host: HostCpu, x: Value) -> Value:
 
 
 def _from_library(host: HostCpu, w: Writer, name: str, bits: int, lanes: int) -> Value:
+    """Call the vector function of the host's library, or the scalar function lane by lane."""
     width = min(lanes, host.vector_bytes * 8 // bits)
     arguments, result = list(w.arguments.values()), w.function.result
     native = None if name == "ldexp" else vector_math_symbol(

@@ -267,6 +267,7 @@ class _Runner(_Turns):
         self.slots = (self.memory.integer() + 63 & -64).pointer()
 
     def written(self) -> list[Function]:
+        """Begin programs and let each advance in turns, until none is left or all wait in vain."""
         going = self.variable(1, I1)
         with self.loop(lambda: going.value):
             self.moved.value = 0
@@ -327,6 +328,7 @@ class _Runner(_Turns):
         return self._can_begin() & ((self.live.value == 0) | (self.idle.value != 0) | eager)
 
     def _begin(self, index: Value) -> None:
+        """Begin a program, and let it run to its first wait."""
         context = self.slot(self._free_slot())
         if self.checked:
             self.idle.value = 0
@@ -392,6 +394,7 @@ class _Runner(_Turns):
             self.add(Launch.LIVE, -1)
 
     def _pass(self, quiet: Value) -> None:
+        """Let each live program advance once; if `quiet`, compare states with those before."""
         first = self.variable(0)
         with self.when((self.launch[Launch.SEED] != 0) & (self.used.value != 0)):
             first.value = self.random() % self.used.value

@@ -67,6 +67,7 @@ def with_choices(blocks: Sequence[Block]) -> list[Block]:
 def _arms(
     block: Block, own: dict[str, Block], before: dict[str, list[str]]
 ) -> tuple[str, str] | None:
+    """Labels of the two blocks of a branch that can become one instruction; None if it cannot."""
     last = block.instructions[-1]
     if last.opcode != "br" or len(set(last.labels)) != 2:
         return None
@@ -115,6 +116,7 @@ def _joined(block: Block, first: Block, second: Block, end: Block) -> list[Instr
 
 
 def _renamed(i: Instruction, ends: dict[str, str]) -> Instruction:
+    """Replace labels of blocks that were merged in a phi."""
     if i.opcode != "phi" or ends.keys().isdisjoint(i.labels):
         return i
     labels = []

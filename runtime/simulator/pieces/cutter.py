@@ -189,6 +189,7 @@ class Cutter:
         return True
 
     def _is_element(self, i: Instruction) -> bool:
+        """True if `i` extracts an element of a vector in memory, which is then read from there."""
         if i.opcode != "extractelement" or i.operands[0].text not in self.places:
             return False
         place, index = self.places[i.operands[0].text], i.operands[1].integer_value()
@@ -199,6 +200,7 @@ class Cutter:
         return True
 
     def _work(self, i: Instruction) -> None:
+        """Make a tree of an instruction; a result with one use waits to become part of its user."""
         tree = self._tree(i)
         writes = _writes(i)
         if writes:

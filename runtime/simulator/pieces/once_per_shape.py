@@ -82,6 +82,7 @@ class _Separated:
         self.count = 0
 
     def functions(self) -> list[Function]:
+        """The function that calls a function for each shape of vector work, and these."""
         items = self._items()
         for row in items.values():
             for item in row:
@@ -244,6 +245,7 @@ class _Separated:
         return constant(I64, self.offsets[place.root] + place.offset)
 
     def _write_piece(self, piece: Piece) -> None:
+        """Write a piece: its body if that is short, else a call of its shape's function."""
         shape, use = self.shape_of[piece]
         if shape.is_short:
             names = {x.text: self._given(x) for x in use.leaves}
@@ -264,6 +266,7 @@ class _Separated:
         self.b.append(Instruction("call", result, operands, name, callee=shape.name))
 
     def _finish(self, piece: Piece, names: dict[str, Operand]) -> None:
+        """Store the result of a piece, or give it its name."""
         if piece.value is None:
             return
         x = names.get(piece.value.text, piece.value)
@@ -291,6 +294,7 @@ class _Separated:
     # --- functions of pieces ------------------------------------------------------------------
 
     def _function(self, shape: _Shape) -> Function:
+        """The function that computes the pieces of one shape, with operands in frame memory."""
         use = shape.uses[0]
         piece, b = use.piece, Builder(Function(
             shape.name, VOID, [], [Block("%entry")], is_internal=True,

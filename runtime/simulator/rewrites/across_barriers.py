@@ -57,6 +57,7 @@ def kept_across_barriers(function: Function) -> Function:
 
 
 def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[Block]:
+    """Blocks in which vectors are read from the frame, each once per block."""
     readers = {b.label: _Reader(b, places, made) for b in function.blocks}
     at_end: dict[str, list[Operand]] = {label: [] for label in readers}
     phis = [i for b in function.blocks for i in b.phis]

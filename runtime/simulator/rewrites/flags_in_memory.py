@@ -42,6 +42,7 @@ def _moves_flags(i: Instruction) -> bool:
 
 
 def _rewritten(i: Instruction, name: str) -> Iterator[Instruction]:
+    """load <n x i1> -> load <n x i8>, icmp slt 0;  store <n x i1> -> sext, store <n x i8>"""
     if i.opcode == "alloca" and i.element is not None and is_flags(i.element):
         yield replace(i, element=vector(i.element.count, I8))
     elif not _moves_flags(i):

@@ -96,6 +96,7 @@ def _with(c: _Comparison, value: int) -> tuple[Instruction, ...]:
 def _comparison(
     i: Instruction, evaluation: _Evaluation, known: Mapping[str, int]
 ) -> _Comparison | None:
+    """A comparison of an argument with known numbers; None if it is none."""
     if i.opcode != "icmp" or i.extra not in _SWAPPED or i.operands[0].type.kind != "vec":
         return None
     for side in range(2):

@@ -154,6 +154,7 @@ class _Loops:
             self._effort(name) <= _MOST_MADE_AGAIN)
 
     def _effort(self, name: str) -> int:
+        """Number of instructions that recompute a value; above the limit if none can."""
         if name not in self.own or name == self.sg or name in self.kept.sizes:
             return 0
         i = self.made[name]
@@ -179,6 +180,7 @@ class _Loops:
     # --- the function ---------------------------------------------------------------------------
 
     def written(self) -> Function:
+        """The function with each stretch between barriers as a loop over the subgroups."""
         blocks: list[Block] = []
         turns: set[tuple[str, str]] = set()
         for block in self.function.blocks:
@@ -220,6 +222,7 @@ class _Stretch:
         """Values that the current block has loaded or recomputed."""
 
     def written(self) -> list[Block]:
+        """Blocks of the loop over the subgroups."""
         body = [self._block(b) for b in self.blocks]
         counter = Instruction("phi", I32, [constant(I32, 0)], self.sg.text, labels=[self.label])
         for following, label in self.counted:
@@ -297,6 +300,7 @@ class _Stretch:
         return at.value
 
     def _operand(self, x: Operand) -> Operand:
+        """An operand inside this loop: read from memory, or recomputed, if another loop has it."""
         loops, name = self.loops, x.text
         if name == loops.sg:
             return self.sg

@@ -52,6 +52,7 @@ def _is_poll(i: Instruction) -> bool:
 
 
 def _loop(b: Builder, call: Instruction) -> None:
+    """Write a poll as a loop that ends when no lane waits, or all time is over."""
     address, expected, timeout, active = call.operands
     before, again, after = b.block.label, b.label("xe.pass"), b.label("xe.polled")
     b.br(again)

@@ -79,6 +79,7 @@ class _Rewrite:
         return found
 
     def _computed(self, source: Operand, index: int, at: Instruction) -> Operand:
+        """Element `index` of a vector, computed as a scalar where that is possible."""
         made = self.defined.get(source.local or "")
         if made is not None and made.opcode == "shufflevector":
             return self._shuffled(made, index, at)

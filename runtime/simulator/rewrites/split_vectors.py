@@ -58,6 +58,7 @@ class _Rewrite:
         self._keep_what_is_used_whole(function)
 
     def _keep_what_is_used_whole(self, function: Function) -> None:
+        """Keep vectors that some user needs as a vector, and those computed from them."""
         users: dict[str, list[Instruction]] = defaultdict(list)
         for i in function.instructions():
             for name in i.locals():

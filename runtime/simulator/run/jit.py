@@ -175,6 +175,7 @@ def with_whole_bytes(text: str) -> str:
 
 
 def _with_bytes(load: re.Match[str]) -> str:
+    """Replace a load of flags by a load of whole bytes, from a match of its text."""
     name, t, *widths, rest = load.groups()
     bits = int(widths[0] or widths[1])
     if bits % 8 == 0:

@@ -247,6 +247,7 @@ def run_again(launch: Launch, cold: bytearray) -> None:
 def _run_groups(
     launch: Launch, total: int, groups: NDArray[np.int64] | None, cold: bytearray | None
 ) -> None:
+    """Run these work-groups, or all, on the threads of the host; raise the trap of one."""
     if total == 0:
         return
     host, state = launch.host, launch.state
@@ -316,6 +317,7 @@ def _address(flags: bytearray) -> int:
 
 
 def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
+    """The error of a launch from its error record."""
     if error[0] == Code.TIME:
         return SimulatorTrap(
             f"kernel {launch.kernel}{_still_running(launch, error)}: still running after "
@@ -358,6 +360,7 @@ def _still_running(launch: Launch, error: list[int]) -> str:
 
 
 def _explain(launch: Launch, error: list[int]) -> str:
+    """The sentence about a trap."""
     code, line, n = error[0], error[1], error[2:]
 
     def place(site: int) -> str:

@@ -66,6 +66,7 @@ def join(w: Checks, ctx: Value, first: Value, second: Value, by: Value) -> Value
 
 
 def _joined(w: Checks, first: Value, second: Value, by: Value) -> Value:
+    """The clock that knows what both clocks know; the first one itself if it does already."""
     one, other = clock_of(w, first), clock_of(w, second)
     floor = w.largest(one[Clock.FLOOR], other[Clock.FLOOR])
     end = w.largest(one[Clock.END], other[Clock.END])

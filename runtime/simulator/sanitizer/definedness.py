@@ -104,6 +104,7 @@ class _Shadows(Values):
         """Calls that return several values."""
 
     def run(self) -> Function:
+        """Find instructions that may leave bits undefined, spread their origins, and rewrite."""
         known = sources.Sources(self.function, self.made_by, self._read_by)
         for i in self.function.instructions():
             why = self.begins(i)
@@ -202,6 +203,7 @@ class _Shadows(Values):
         return True
 
     def _spread_store(self, value: Origins, pointer: Operand) -> bool:
+        """Add the origins of a stored value to its private array, or to shared memory."""
         array = self._array(pointer.local)
         if array is not None:
             old = self.arrays.get(array, NONE)
@@ -253,6 +255,7 @@ class _Shadows(Values):
     # --- writing ----------------------------------------------------------------------------------
 
     def _rewrite(self, block: Block) -> Block:
+        """Insert checks before, and shadows after, the instructions of a block."""
         b, count = self.b, len(block.phis)
         b.block = Block(block.label, block.instructions[:count])
         for i in block.phis:
@@ -290,6 +293,7 @@ class _Shadows(Values):
             self._follow_store(i)
 
     def _result_shadow(self, i: Instruction) -> Value:
+        """Write the shadow of a result, from its operands and its own failure."""
         number = self.numbers.get(id(i))
         if number is None or self.plan.origins[number].why.is_load:
             return _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
@@ -477,6 +481,7 @@ class _Shadows(Values):
         return self.b.call(SLM, ir.PTR, [pointer])
 
     def _follow_store(self, i: Instruction) -> None:
+        """Store the shadow of a value at the shadow of its address."""
         at = 1 if i.opcode == "store" else 0
         pointer, value = i.operands[at], i.operands[1 - at]
         if self._array(pointer.local) in self.arrays:
@@ -492,6 +497,7 @@ class _Shadows(Values):
     # --- calls ------------------------------------------------------------------------------------
 
     def _call(self, i: Instruction) -> Value:
+        """Write the shadow of a call's result, by the family of the intrinsic."""
         known, t, o = find(i.callee), shadow_type(i.type), i.operands
         if self.reads_suspect(i):
             return self._unwritten(i)
@@ -636,6 +642,7 @@ class _Shadows(Values):
             self._use(f"a call of {i.callee} with", *o)
 
     def _check_block(self, i: Instruction) -> None:
+        """Report undefined bits in the surface, position or stored value of a 2D block."""
         value = next((o for o in reversed(i.operands) if self._of(o)), None)
         if value is None:
             return

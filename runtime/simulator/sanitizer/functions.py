@@ -105,6 +105,7 @@ def _band(
 
 
 def _function(name: str, *numbers: int) -> list[Function]:
+    """Write a function by the kind of its name, with numbers for its signature."""
     if name == "syncs":
         return write(state.sync_lanes(*numbers), sync.syncs)
     if name == "one":

@@ -684,6 +684,7 @@ def read_back(w: Widener, following: Instruction) -> None:
 
 
 def _compare_stored(w: Widener, s: Stored) -> None:
+    """Load what a store of several elements wrote; report an element that another one overwrote."""
     b, t = w.b, s.value.type
     found = w.wide(load_value(w, s.address, t, s.mask, s.value))
     bits = ir.like(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))

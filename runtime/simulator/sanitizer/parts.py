@@ -303,6 +303,7 @@ class _Window:
         self.unused = [_Part(w, block, first, flags, own, k) for k in range(present, PARTS)]
 
     def record(self, here: Value, bytes_: Value, owner: Value, at: Value) -> Value:
+        """Compare an access with the cells and record it; return the chunks that allow both."""
         w, clear = self.w, here
         for part in self.stores:
             part.compare(owner, unfenced_barriers(w, w.term(0, I1)))
@@ -529,6 +530,7 @@ class Run(Dwords):
         self.w.store(value, self._at(base, value.type.scalar.size), align=4)
 
     def begin(self, block: Memory, mine: Value) -> Value:
+        """Create missing cells of the run's chunks; true if there are cells of the other kind."""
         w, others = self.w, self.w.variable(0, I8)
         flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
         address = self.first * 4 + (block[Entry.LOW] & -4)

@@ -61,6 +61,7 @@ class _Report:
             self.where = f"byte {self.address} of shared local memory"
 
     def make(self, kernel: str) -> Finding:
+        """The finding: its text, with program, lane, source location and tensor."""
         f = self.fault
         kind, words = _TEXTS[Code(f.code)]
         if f.code == Code.UNDEFINED:
@@ -95,6 +96,7 @@ class _Report:
         return program(self.state.number(group), self.grid)
 
     def bounds(self) -> str:
+        """Say what is at an address out of bounds: a block, freed memory, or host memory."""
         state, address, what = self.state, self.address, self.what
         if self.slm:
             return (f"out-of-bounds {what} at byte {address} of shared local memory, which has "
@@ -121,6 +123,7 @@ class _Report:
                 f"{self.fault.kind >> 8} bytes")
 
     def race(self) -> str:
+        """Say which earlier access conflicts, and what does not order the two."""
         f = self.fault
         other = f.other & (1 << 64) - 1
         group, warp = cells.GROUP.of(other) - 1, cells.WARP.of(other)

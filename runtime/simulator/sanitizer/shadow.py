@@ -233,6 +233,7 @@ class LaunchState:
         self.origins = self._origins(lanes)
 
     def _first_words(self, groups: int, slm_bytes: int) -> Words:
+        """Words of the state before the launch, and the memory that they point to."""
         chunks = (slm_bytes >> CHUNK_BITS) + 1
         known = {
             Word.TABLE: self._arena.table_at, Word.FIRST_SEARCHED: self.count + 1,
@@ -432,6 +433,7 @@ class LaunchState:
             _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
+        """Write the row of a block into the table; with its shadow memory if it is tracked."""
         part = self._part(row, block)
         self.blocks[row] = part
         self.table[row, :2] = part.low, part.high

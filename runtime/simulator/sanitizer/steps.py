@@ -399,6 +399,7 @@ def check_band(
 def _record_band(
     w: Checks, band: Band, block: Memory, first: Value, here: Value, good: Variable
 ) -> None:
+    """Compare and record the accesses of a band, by whole chunks if it consists of them."""
     no, done = w.term(0, I1), w.variable(0, I1)
     owner, inner = owner_of(w, no), first & _CHUNK - 1
     if band.is_run and band.span % _CHUNK == 0:

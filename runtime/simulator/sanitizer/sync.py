@@ -111,6 +111,7 @@ def _list_at(w: Checks, block: Memory, address: Value) -> Memory:
 
 
 def _synchronise(w: Checks, block: Memory, at: Memory) -> None:
+    """Acquire what an atomic reads, and publish what it writes, at one location."""
     listed, what = at[0], w["what"]
     reads, writes = what.has(READS), what.has(WRITES)
     with w.when(reads & w.acquires() & (listed != 0)):
@@ -387,6 +388,7 @@ def _acquire_read(w: Checks) -> None:
 
 
 def _acquire_records(w: Checks) -> None:
+    """Acquire all entries that atomics have read since the last acquire fence."""
     own = w.state[Word.READ_OWN] != 0
     some = (w.state[Word.PENDING] != 0) | (w.state[Word.READ_END] != 0)
     news = own | ~knows_all(w, w.state[Word.FLOOR])

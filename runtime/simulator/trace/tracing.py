@@ -62,6 +62,7 @@ def write(
 def _launch_events(
     name: str, number: int, sites: Mapping[int, Site], records: NDArray[np.int64], seconds: float
 ) -> list[dict[str, Any]]:
+    """Events of one launch in Chrome's trace format; a program is a process, a warp a thread."""
     if not len(records):
         return []
     start, span = int(records[0, 0]), max(1, int(records[-1, 0] - records[0, 0]))
@@ -88,6 +89,7 @@ def _launch_events(
 
 
 def _arguments(site: Site, a: int, b: int) -> dict[str, Any]:
+    """Numbers of a message by their names: coordinates, lanes, bank passes or cache lines."""
     known: dict[str, Any] = {"source": site.location}
     if site.detail:
         known["shape"] = site.detail
@@ -125,6 +127,7 @@ def summary(
 def _row(
     kind: str, sites: Mapping[int, Site], rows: NDArray[np.int64], lanes: int
 ) -> str:
+    """A row of the summary: messages of a kind, bytes, active lanes, use of cache lines, passes."""
     nbytes = np.array([sites[int(line)].nbytes for line in rows[:, 2]], np.int64)
     share = use = passes = ""
     if not nbytes.any():

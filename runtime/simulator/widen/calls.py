@@ -49,6 +49,7 @@ PASSED = ".passed"
 
 
 def call(w: Widener, i: Instruction) -> None:
+    """Widen a call: of a helper, a function of the module, or an intrinsic by its definition."""
     callee, known = i.callee, find(i.callee)
     if callee == ir.ASSEMBLY:
         w.fail("inline vISA assembly cannot run on the simulator; run this kernel on a GPU "
@@ -204,6 +205,7 @@ def host_type(w: Widener, t: Type, uniform: bool) -> Type:
 
 
 def function_call(w: Widener, i: Instruction, target: Function) -> None:
+    """Call a widened function; arguments that are equal in all lanes are passed as scalars."""
     shapes = w.context.shapes.arguments[target.name]
     arguments = [
         w.uniform(o) if shape is not None and shape.uniform else w.wide_of(o)

@@ -42,6 +42,7 @@ class _Direct:
         }
 
     def arrays(self) -> dict[str, str]:
+        """Private arrays that block reads may write in prepared form, with the form of each."""
         kinds: dict[str, str] = {}
         bad: set[str] = set()
         for block in self.function.blocks:

@@ -190,6 +190,7 @@ def _pieces(reads: list[Ahead], rows: int) -> Iterator[tuple[Operand, Operand, i
 
 
 def _calls(run: list[Dpas]) -> Iterator[_Call]:
+    """Calls for a run of DPAS: chains of equal form in pairs, each split into parts of `steps`."""
     steps = MAX_STEPS if run[0].accumulator in ("float", "i32") else 1
     for form, chains in _pairs(_chains(run), run[0]):
         for first in range(0, len(chains[0].a), steps):

@@ -158,6 +158,7 @@ class FunctionWriter:
         return host_type(self.w, self.function.result, self._is_uniform(shape))
 
     def _head(self, made: Function) -> None:
+        """Set the name, signature and attributes of the host function."""
         made.attributes = (
             f'nounwind alignstack({host_cpu().vector_bytes}) '
             '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
@@ -195,6 +196,7 @@ class FunctionWriter:
         name(SITES_AT, "getelementptr", CTX, constant(I64, Context.SITES.offset))
 
     def _epilogue(self) -> None:
+        """Write the end of a coroutine."""
         b = self.w.b
         b.start("%coro.final")
         none = Operand(TOKEN, "none")
@@ -218,6 +220,7 @@ class FunctionWriter:
             b.ret(None if nothing else ir.zero(self._result))
 
     def _parameters(self) -> None:
+        """Bind the parameters: for a kernel those in the argument buffer."""
         w = self.w
         shapes = self.context.shapes.arguments[self.function.name]
         for k, ((name, t), shape) in enumerate(
@@ -232,6 +235,7 @@ class FunctionWriter:
             w.values[name] = Uniform(x, t) if uniform else Wide(x, t)
 
     def _block(self, block: Block) -> None:
+        """Write a block, for each subgroup of the team."""
         w, b = self.w, self.w.b
         self.source = block
         w.source_label, w.resumed = block.label, block.label in self.after_barriers
@@ -280,6 +284,7 @@ class FunctionWriter:
         yield instructions[start:]
 
     def _visit(self, w: Widener, i: Instruction) -> None:
+        """Write one instruction; a terminator once for the team."""
         w.current = i
         if len(w.b.block.instructions) > LONG_BLOCK:
             self._stop_when_asked()
@@ -305,6 +310,7 @@ class FunctionWriter:
                 other.values[i.result] = self.w.values[i.result]
 
     def _phi(self, w: Widener, i: Instruction) -> Value:
+        """Create the host phi of a value, unless it is a slot or a table."""
         assert i.result is not None
         shape = w.result_shape(i)
         value: Value
@@ -411,6 +417,7 @@ class FunctionWriter:
             self.w.b.ret(self._packed(self.w.value(i.operands[0]), self._result))
 
     def _packed(self, value: Value, t: Type) -> Operand:
+        """A value as one operand, structs included."""
         w = self.w
         if not isinstance(value, Aggregate):
             if isinstance(value, Uniform) and value.value.type is t:
@@ -429,6 +436,7 @@ class FunctionWriter:
             self._outgoing_of(w, block)
 
     def _outgoing_of(self, w: Widener, block: Block) -> None:
+        """Add the incoming values of the successors' phis from a block."""
         last, _ = self.ends[block.label]
         w.b.block = last
         w.source_label, w.resumed = self.stretches[block.label]

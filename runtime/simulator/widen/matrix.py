@@ -83,6 +83,7 @@ def _prepare(w: Widener, image: Operand, role: Preparation) -> Operand:
 
 
 def dpas(w: Widener, i: Instruction) -> None:
+    """Store the accumulator in its slot, and note the DPAS, which is called with its group."""
     assert i.result is not None
     shape = check_dpas(w, i)
     roles = preparations(shape)
@@ -174,6 +175,7 @@ def _message(action: str) -> Rule:
 
 
 def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Operand]) -> None:
+    """Call the library's block read; its result is an array, a slot, or a prepared operand."""
     assert i.result is not None
     target, kind = _redirect(w, i)
     mode = _widening(arguments, kind) if kind else arguments.mode
@@ -253,6 +255,7 @@ def _copy_payload(w: Widener, i: Instruction) -> None:
 
 
 def _set_payload(w: Widener, i: Instruction) -> None:
+    """Write, or add to, one field of a payload in memory."""
     payload = w.uniform(argument(i, "payload"))
     field, add = _constants(w, i, ("field", "add"))
     if not 1 <= field <= len(block_2d.FIELDS):

@@ -74,6 +74,7 @@ def load(w: Widener, i: Instruction) -> None:
 
 
 def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
+    """Load from a private array, in the size of the array's elements."""
     assert i.result is not None
     prepared = w.arrays.direct.get(pointer.array)
     if prepared is not None:
@@ -193,6 +194,7 @@ def _followed(w: Widener, shared: Shared, pointer: Value, t: Type) -> Value | No
 def _same_in_lanes(
     w: Widener, sources: list[Operand], places: Table, size: int, t: Type
 ) -> Value | None:
+    """The value as scalars, from elements that are equal in all lanes; None if sizes differ."""
     if size != t.scalar.size or any(x.type.scalar.size != size for x in sources):
         return None
     elements = []
@@ -206,6 +208,7 @@ def _same_in_lanes(
 def _brought(
     w: Widener, sources: list[Operand], places: Table, size: int, t: Type
 ) -> Value | None:
+    """The value as a permutation of known elements; None if their sizes differ."""
     scalars = [x for x in sources if x.type.kind != "vec"]
     if scalars and (len(scalars) < len(sources) or any(x.type.size != size for x in scalars)):
         return None

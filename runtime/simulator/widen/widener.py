@@ -254,6 +254,7 @@ class Widener:
         return self.shapes.values[self.function.name].get(i.result or "", Shape(False))
 
     def value(self, operand: Operand) -> Value:
+        """The host value of an operand."""
         if operand.local is not None:
             found = self.values.get(operand.local)
             if found is None:
@@ -480,6 +481,7 @@ class Widener:
         self._cache = kept
 
     def broadcast(self, value: Uniform, group: int = 1) -> Operand:
+        """A vector of a value that is equal in all lanes."""
         t, s, x = value.type, self.lanes, value.value
         if x.is_constant and not x.text.startswith("@"):
             return broadcast_constant(x, s, group)
@@ -529,6 +531,7 @@ class Widener:
         return self.b.call(f'asm sideeffect "", "={bank},0"', x.type, [x])
 
     def _tabled(self, value: Tabled, group: int) -> Operand:
+        """A vector of base + table."""
         t, s = value.type, self.lanes
         table = np.broadcast_to(value.table, (t.lanes, s))
         flat = tuple(int(table[place]) for place in places(t.lanes, s, group))
