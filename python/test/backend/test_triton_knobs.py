@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.runtime.cache import FileCacheManager, RemoteCacheBackend, RemoteCacheManager
 
+from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.expand_fpsan import A, Format
 
@@ -186,8 +186,8 @@ def dump_ir_extract_di_local_variables(folder: Path) -> None:
 def disable_line_info(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_DISABLE_LINE_INFO", "1")
-        assert Path(__file__).name not in launched().asm["ttir"]
-    assert Path(__file__).name in launched().asm["ttir"]
+        check_text(launched().asm["ttir"], f"CHECK-NOT: {Path(__file__).name}")
+    check_text(launched().asm["ttir"], f"CHECK: {Path(__file__).name}")
 
 
 def front_end_debugging(folder: Path) -> None:
@@ -362,7 +362,8 @@ def fp32_default(folder: Path) -> None:
             product.device_caches.clear()
             made = product[(1,)](x, x, out, B=16)
         found[precision] = np.abs(out - x.astype(np.float64) @ x).max()
-        assert made.asm["ttir"].count("inputPrecision = tf32") == (precision == "tf32")
+        check_text(made.asm["ttir"], f"CHECK: inputPrecision = {precision}"
+                   if precision == "tf32" else "CHECK-NOT: inputPrecision")
     assert found["ieee"] < 1e-5 < found["tf32"]
 
 
@@ -486,7 +487,10 @@ def test_all_parameters_of_jit() -> None:
         knobs.runtime.launch_enter_hook.remove(hear)
     assert (seen, metadata) == ([100], ["mine"])
     assert kernel.metadata.debug
-    assert kernel.asm["ttir"].count("tt.divisibility") == 1
+    check_text(kernel.asm["ttir"], """
+        CHECK: tt.divisibility
+        CHECK-NOT: tt.divisibility
+        """)
 
 
 def test_all_parameters_of_autotune() -> None:
@@ -569,6 +573,6 @@ def llvm_for_cuda(mode: str) -> str:
 
 def test_fpsan_leaves_no_arithmetic_of_floats_on_other_gpus_either() -> None:
     """Its results are therefore not those of floats: `a * (b + 1) - b * a` is `a` to the bit."""
-    arithmetic = r" (fadd|fsub|fmul|call float @llvm.fma)"
-    assert re.search(arithmetic, llvm_for_cuda(""))
-    assert not re.search(arithmetic, llvm_for_cuda("fpsan"))
+    arithmetic = "{{ (fadd|fsub|fmul|call float @llvm.fma)}}"
+    check_text(llvm_for_cuda(""), f"CHECK: {arithmetic}")
+    check_text(llvm_for_cuda("fpsan"), f"CHECK-NOT: {arithmetic}")

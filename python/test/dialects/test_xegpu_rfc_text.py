@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from python.test.filecheck import check_text
 from triton_xe.dialects import context
 from triton_xe.dialects.text.rfc import is_rfc_notation, normalized
 from triton_xe.errors import UnsupportedError
@@ -280,8 +281,9 @@ def test_scalar_accesses_of_any_type_are_of_f32(ctx: Context) -> None:
 XeGPU.store_scalar %r, %base, %offset, %mask:
                          any, uint64, uint64, i1"""
     made = normalized(text)
-    assert "xegpu.load_scalar %base, %offset, %mask, %mask_val : ui64, ui64, i1, f32 -> f32" in (
-        made.text)
+    check_text(made.text, """
+        CHECK: xegpu.load_scalar %base, %offset, %mask, %mask_val : ui64, ui64, i1, f32 -> f32
+        """)
     assert len(made.notes) == 2
     read(ctx, text)
 
@@ -377,7 +379,8 @@ def test_opt_reads_the_notation_inside_of_functions(tmp_path, capsys) -> None:
     file.write_text(WHOLE)
     assert main(["opt", str(file)]) == 0
     printed = capsys.readouterr()
-    assert "xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xf32>" in printed.out
+    check_text(printed.out,
+               "CHECK: xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xf32>")
     assert len(printed.err.splitlines()) == 5
     file.write_text(WHOLE.replace("Vector<8 x 16", "Vector<4 x 16"))
     assert main(["opt", str(file)]) == 1

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
+from python.test.filecheck import check_text
 from triton_xe.dialects import xegpu, xetile
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.block_2d import cache_code
@@ -140,7 +141,7 @@ def test_scattered() -> None:
     create = xegpu.CreateTdescOp(base=base, offsets=offsets, desc_type=chunks)
     create.verify()
     gather = xegpu.LoadGatherOp(desc=create.desc, mask=mask, value_type=vector(f32, 4, 16))
-    assert "{transpose = [1, 0]}" in show(gather)
+    check_text(show(gather), "CHECK: {transpose = [1, 0]}")
     plain = xegpu.CreateTdescOp(base=base, offsets=offsets, desc_type=lanes).desc
     one = xegpu.LoadGatherOp(desc=plain, mask=mask, value_type=vector(f32, 16), l2_hint="cached")
     one.verify()

@@ -10,6 +10,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.filecheck import check_text
 from triton_xe.tools import intel
 
 BLOCK, DEPTH = 64, 32
@@ -41,8 +42,10 @@ def test_any_number_of_steps(steps):
                          num_warps=4)
     assert np.array_equal(c.cpu().numpy(), a.astype(np.float32) @ b.astype(np.float32))
     if steps > 1:
-        before = made.asm["llir"].split("\nloop")[0]
-        assert before.count("sub.group.dpas") > 8
+        check_text(made.asm["llir"], """
+            CHECK-COUNT-9: call {{.*}}sub.group.dpas
+            CHECK: {{^}}loop
+            """)
 
 
 def compiled_for_pvc():
@@ -57,8 +60,11 @@ def compiled_for_pvc():
 def test_sums_begin_as_products_of_zeros_where_messages_have_no_offsets():
     """There a first pass would cost in every other one."""
     made = compiled_for_pvc()
-    before = made.asm["llir"].split("\nloop")[0]
-    assert before.count("sub.group.dpas.v8f32.v8f32.v4i32.v8i32") == 16
+    check_text(made.asm["llir"], """
+        CHECK-COUNT-16: call {{.*}}sub.group.dpas.v8f32.v8f32.v4i32.v8i32
+        CHECK-NOT: call {{.*}}sub.group.dpas
+        CHECK: {{^}}loop
+        """)
     assert made.metadata.n_dpas == 32
 
 

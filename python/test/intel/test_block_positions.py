@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.filecheck import check_text
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
@@ -45,7 +46,7 @@ def native(device: str, a: NDArray[np.float16], b: NDArray[np.float16]) -> NDArr
     kernel = triton.compile(
         ASTSource(product, types, {"BM": 64, "BN": 32, "BK": 16}, {(6,): [["tt.divisibility", 8]]}),
         target=GPUTarget("xpu", device, 16), options={"guards": "kernel"})
-    assert "LSC2DBlockRead" in kernel.asm["llir"]
+    check_text(kernel.asm["llir"], "CHECK: call {{.*}}LSC2DBlockRead")
     built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     space = AddressSpace()
     first, second, out = (space.put(array) for array in (a, b, np.zeros((M, N), np.float32)))

@@ -6,6 +6,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
 from triton_xe.tools import intel
 
@@ -48,7 +49,7 @@ def compiled(function, **constants):
 def test_the_text_arrives():
     made = compiled(reversed_bits, TEXT=REVERSE, N=64)
     listing = intel.compile_spirv(made.asm["spv"], "bmg").asm["reversed_bits"]
-    assert "bfrev (16" in listing
+    check_text(listing, "CHECK: bfrev (16")
 
 
 @pytest.mark.parametrize(("function", "message"), [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from python.test.filecheck import check_text
 from triton_xe.errors import DeviceError
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.runtime.level_zero.zebin import kernel_facts, parse_ze_info, sections, ze_info
@@ -23,7 +24,7 @@ def test_module_carrying_its_llvm_ir_is_accepted(device: str) -> None:
     built = intel.compile_spirv(spirv, device)
     assert built.facts.simd_size == DEVICES[device]
     assert built.facts.spill_size == 0
-    assert ".kernel vector_add" in built.asm["vector_add"]
+    check_text(built.asm["vector_add"], "CHECK: .kernel vector_add")
 
 
 @pytest.mark.intel_compiler
@@ -59,7 +60,7 @@ def test_spills_are_reported_and_the_large_register_file_removes_them() -> None:
     small, large = (intel.compile_spirv(spirv, "bmg", options) for options in ("", LARGE_GRF))
     assert small.facts.grf_count == 128
     assert small.facts.spill_size > 0
-    assert f".spill size {small.facts.spill_size}" in small.asm["register_pressure"]
+    check_text(small.asm["register_pressure"], f"CHECK: .spill size {small.facts.spill_size}")
     assert (large.facts.grf_count, large.facts.spill_size) == (256, 0)
 
 

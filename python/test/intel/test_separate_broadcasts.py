@@ -19,6 +19,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from python.test.gemm.pairwise import settings
+from python.test.operations import instructions
 from triton_xe.lowering.emit import module
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
@@ -59,7 +60,7 @@ def native(device: str, rows: NDArray[Any], how: str) -> NDArray[np.int32]:
     kernel = triton.compile(
         GluonASTSource(bytes_of_rows, types, {"HOW": how, "LANES": lanes}),
         target=GPUTarget("xpu", device, lanes), options={"num_warps": 1})
-    assert BROADCAST in kernel.asm["llir"]
+    assert "sub_group_broadcast" in instructions(kernel.asm["llir"])
     built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     space = AddressSpace()
     arguments = [space.put(array) for array in (rows, np.zeros(256, np.int32))]

@@ -9,6 +9,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from examples.matmul import matmul_kernel
+from python.test.filecheck import check_text
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
@@ -137,7 +138,7 @@ def test_fp16_is_added_by_one_message(device: str, name: str) -> None:
                             options={"num_warps": 1})
     built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     (listing,) = built.asm.values()
-    assert f"atomic_{name}.ugm.d16u32" in listing
+    check_text(listing, f"CHECK: atomic_{name}.ugm.d16u32")
 
 
 @pytest.mark.sample(2)

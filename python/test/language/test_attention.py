@@ -1,6 +1,6 @@
 """Flash attention: right, and without detours through memory between its two products."""
 
-import re
+from itertools import groupby
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ import triton.language as tl
 from benchmarks import loop_kernels
 from examples.attention import launch, reference
 from python.test.gemm.pairwise import settings
+from python.test.operations import instructions, operations
 
 
 @pytest.mark.parametrize(*settings(
@@ -28,11 +29,9 @@ def test_attention(kernel, causal):
 def test_the_fast_loop_exchanges_nothing_between_subgroups():
     q, k, v = (torch.randn(1, 1, 64, 64).half().to("xpu") for _ in range(3))
     _, kernel = launch(q, k, v, False, (64, 32), num_warps=4)
-    blocks = re.split(r"\n(?=\S+:)", kernel.asm["llir"])
-    wanted = (r"= phi ", r" call .*LSC2DBlockRead", r" call .*dpas")
-    (loop,) = [b for b in blocks if all(re.search(pattern, b) for pattern in wanted)]
-    assert "addrspace(3)" not in loop
-    assert "Barrier" not in loop
+    loop = instructions(kernel.asm["llir"], "loop")
+    assert {"phi", "GenISA.LSC2DBlockReadAddrPayload", "GenISA.sub.group.dpas"} <= {*loop}
+    assert not {"load.slm", "store.slm", "__spirv_ControlBarrier"} & {*loop}
 
 
 def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
@@ -41,12 +40,12 @@ def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
     q, k, v = (torch.randn(1, 1, 128, 128).half() for _ in range(3))
     out, kernel = launch(*(t.to("xpu") for t in (q, k, v)), blocks=(128, 64), num_warps=8)
     assert (out.cpu().float() - reference(q, k, v)).abs().max() < 4e-3
-    ops = re.findall(r"(?:xegpu\.load_nd|xegpu\.dpas|scf\.for|scf\.yield)", kernel.asm["xegpu"])
-    before, rest = ops[: ops.index("scf.for")], ops[ops.index("scf.for") :]
-    assert before == []
-    assert rest.index("scf.yield") > rest.index("xegpu.load_nd")
-    runs = re.findall(r"(?:D)+", "".join({"xegpu.dpas": "D"}.get(op, " ") for op in rest))
-    assert {len(run) for run in runs[-8:]} == {8}
+    assert "xegpu.load_nd" not in operations(kernel.asm["xegpu"], before="scf.for")
+    loop = operations(kernel.asm["xegpu"], after="scf.for")
+    loop = [name for name in loop if name in ("xegpu.load_nd", "xegpu.dpas", "scf.yield")]
+    assert loop.index("scf.yield") > loop.index("xegpu.load_nd")
+    runs = [len([*run]) for name, run in groupby(loop) if name == "xegpu.dpas"]
+    assert set(runs[-8:]) == {8}
 
 
 @pytest.mark.sample(2)
@@ -105,4 +104,4 @@ def test_what_the_loop_may_overwrite_is_read_before_it():
     z = torch.empty(16, 128, device="xpu")
     kernel = rewriting[(1,)](x.to("xpu"), y.to("xpu"), z, 3, 16, 128, 128, num_warps=1)
     assert torch.equal(z.cpu(), 3 * (x.float() @ y.float()) ** 2)
-    assert "xegpu.load_nd" in kernel.asm["xegpu"].partition("scf.for %")[0]
+    assert "xegpu.load_nd" in operations(kernel.asm["xegpu"], before="scf.for")

@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
+
 M, N, K = 64, 64, 128
 
 
@@ -88,7 +90,7 @@ def test_what_moves_and_folds_elements_follows():
     rows = exact.sum(2, keepdim=True)
     wanted = torch.where(exact > 0, exact - rows, exact) - exact.amax((1, 2), keepdim=True)
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=2e-3)
-    assert "tensor<1x64x64" not in made.asm["ttgir"]
+    check_text(made.asm["ttgir"], "CHECK-NOT: tensor<1x64x64")
     assert made.metadata.n_dpas > 0
 
 
@@ -146,7 +148,7 @@ def test_several_batches_are_products_of_matrices():
     found, exact, made = of_batches(several, B)
     torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-3)
     _, _, plain = of_batches(matrix, 1)
-    assert f"tensor<{B}x64x64" not in made.asm["ttgir"]
+    check_text(made.asm["ttgir"], f"CHECK-NOT: tensor<{B}x64x64")
     assert made.metadata.n_block_loads == B * plain.metadata.n_block_loads > 0
     lines, wanted = (len(each.asm["llir"].splitlines()) for each in (made, plain))
     assert lines <= 1.05 * B * wanted
@@ -155,7 +157,7 @@ def test_several_batches_are_products_of_matrices():
 def test_warps_share_the_batches_of_small_matrices():
     found, exact, made = of_batches(several, 2, 16, 32, num_warps=8)
     torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-3)
-    assert "tensor<2x16x32" in made.asm["ttgir"]
+    check_text(made.asm["ttgir"], "CHECK: tensor<2x16x32")
 
 
 @triton.jit

@@ -8,6 +8,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.filecheck import check_text
 from triton_xe.tools import intel
 
 
@@ -45,6 +46,9 @@ def test_intel_prints_the_policies(kind, width):
                        {"SIZE": 1024}, aligned)
     kernel = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 4})
     listing = intel.compile_spirv(kernel.asm["spv"], "bmg").asm["copy_with_policies"]
-    for verb, policy in (("load", "st.ca"), ("load", "uc.ca"), ("store", "wt.wb"),
-                         ("store", "st.wb")):
-        assert f"{verb}.ugm.{width}.a64.{policy}" in listing
+    check_text(listing, f"""
+        CHECK-DAG: load.ugm.{width}.a64.st.ca
+        CHECK-DAG: load.ugm.{width}.a64.uc.ca
+        CHECK-DAG: store.ugm.{width}.a64.wt.wb
+        CHECK-DAG: store.ugm.{width}.a64.st.wb
+        """)

@@ -7,7 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.pipeline import stage_of
 
 
 @triton.jit
@@ -86,10 +88,12 @@ def test_loops_that_keep_their_invariants(unroll, loops):
         out = torch.zeros(1, device="xpu", dtype=torch.int32)
         kernel = keeping_kernel[(1,)](x, out, 13, unroll, keep)
         assert out.item() == 78 + 1300
-        text = kernel.asm["llir"]
-        assert text.count('!"llvm.licm.disable"') == keep
-        assert len(re.findall(r"br .*!llvm\.loop !\d+", text)) == keep * loops
-        assert len(re.findall(r"^(!\d+) = distinct !\{ \1, !\d+ \}", text, re.M)) == keep * loops
+        check_text(kernel.asm["llir"], f"""
+            CHECK-COUNT-{loops}: br {{{{.*}}}}!llvm.loop !
+            CHECK-NOT: !llvm.loop !
+            """ if keep else "CHECK-NOT: {{!llvm.loop !|llvm.licm.disable}}")
+        marks = re.findall(r"^(!\d+) = distinct !\{ \1, !\d+ \}", kernel.asm["llir"], re.MULTILINE)
+        assert len(marks) == keep * loops
 
 
 @triton.jit
@@ -112,8 +116,8 @@ def test_nested_loops_become_one_where_asked_for(rows, flatten):
     kernel = flattened_kernel[(1,)](out, rows, flatten)
     assert out[: len(want)].tolist() == want
     assert (out[len(want) :] == -1).all()
-    nested = re.search(r"scf\.for[^}]*scf\.for", kernel.asm["ttgir"]) is not None
-    assert nested == (not flatten)
+    loops = [op for op in stage_of(kernel.asm["ttgir"]).module.walk() if op.name == "scf.for"]
+    assert any(loop.parent_op() in loops for loop in loops) == (not flatten)
 
 
 @triton.jit
@@ -133,9 +137,11 @@ def test_a_loop_of_dots_keeps_its_annotation():
     kernel = keeping_dot_kernel[(1,)](a, b, c, True)
     torch.testing.assert_close(c.cpu(), a.cpu().float() @ b.cpu().float(), atol=1e-3, rtol=1e-3)
     for stage in ("ttgir", "xetile", "xegpu"):
-        assert "llvm.loop_annotation" in kernel.asm[stage]
-    assert re.search(r"br .*!llvm\.loop !\d+", kernel.asm["llir"])
-    assert "dpas" in kernel.asm["llir"]
+        check_text(kernel.asm[stage], "CHECK: llvm.loop_annotation")
+    check_text(kernel.asm["llir"], """
+        CHECK: call {{.*}}dpas
+        CHECK: br {{.*}}!llvm.loop !
+        """)
 
 
 @triton.jit

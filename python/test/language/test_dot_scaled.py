@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
+from python.test.operations import name_of, parsed
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.tensors import exchange
 
@@ -210,11 +212,10 @@ def test_b_is_loaded_behind_the_exchange_of_a_where_both_do_not_fit(depth, late)
     if row().has_scaled_dpas:
         assert kernel.metadata.shared == 0
         return
-    lines = kernel.asm["xegpu"].splitlines()
-    exchange = next(i for i, line in enumerate(lines)
-                    if "ttg.convert_layout" in line and "dot_op<{opIdx = 0" in line)
-    last = max(i for i, line in enumerate(lines) if "tt.load" in line)
-    assert (last > exchange) == late
+    check_text(kernel.asm["xegpu"], f"""
+        CHECK: ttg.convert_layout {{{{.*}}}}dot_op<{{opIdx = 0
+        CHECK{'' if late else '-NOT'}: tt.load
+        """)
 
 
 def test_operand_b_goes_through_shared_memory_in_wide_words():
@@ -222,11 +223,11 @@ def test_operand_b_goes_through_shared_memory_in_wide_words():
     if row().has_scaled_dpas:
         assert kernel.metadata.shared == 0
         return
-    stores = [line for line in kernel.asm["llir"].splitlines()
-              if " store " in line and "addrspace(3)" in line]
     scales = 2 * 128 * 2 // (8 * 16)
-    assert sum("store i16" in line for line in stores) <= scales
-    assert sum("store <8 x i16>" in line or "store <4 x i32>" in line for line in stores) == 16
+    kinds = [str(each.operands[0].type) for each in parsed(kernel.asm["llir"])
+             if name_of(each) == "store.slm"]
+    assert kinds.count("i16") <= scales
+    assert kinds.count("<8 x i16>") + kinds.count("<4 x i32>") == 16
 
 
 @triton.jit
@@ -278,8 +279,8 @@ def test_products_scaled_by_blocks(m, n, k, warps, block_m, name, transposed, sh
         num_warps=warps)
     torch.testing.assert_close(c.cpu().double(), left @ right, rtol=1e-4, atol=1e-4)
     assert (kernel.metadata.shared > 0) == (shared and not row().has_fp8_dpas)
-    loads = [line for line in kernel.asm["xetile"].splitlines() if " tt.load " in line]
-    assert any(f"tensor<{block_m}x!tt.ptr<f32>, #linear" in line for line in loads), loads
+    check_text(kernel.asm["xetile"],
+               f"CHECK: tt.load {{{{.*}}}}tensor<{block_m}x!tt.ptr<f32>, #linear")
 
 
 def test_operands_whose_place_is_needed_are_read_before(monkeypatch):
@@ -308,7 +309,8 @@ def test_quotients_are_made_before_the_loop_that_needs_them():
     kernel = rows_that_wrap[(1,)](x.to("xpu"), y, 12, 64, 64, 16, 16)
     wanted = x.reshape(8, 4, 16).sum(1)[torch.arange(16) % 12 // 2]
     torch.testing.assert_close(y.cpu(), wanted)
-    before, _, loop = kernel.asm["llir"].partition("\nloop")
-    assert "rem" in before
-    assert "rem " not in loop
-    assert "div " not in loop
+    check_text(kernel.asm["llir"], """
+        CHECK: {{[us]rem|quotient.[us]rem}}
+        CHECK: {{^}}loop
+        CHECK-NOT: {{(rem|div) }}
+        """)

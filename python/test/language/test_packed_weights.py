@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
 
 
@@ -195,7 +196,7 @@ def test_rows_of_weights_in_memory(kernel, pad):
 def test_weights_come_by_blocks(turned):
     made, _, _ = product_in_groups(by_row, 16, 256, 64, 128, (16, 64, 64), turned)
     kind = "16x32xi8" if turned else "32x16xi8"
-    assert f"!xetile.tile<{kind}" in made.asm["xetile"]
+    check_text(made.asm["xetile"], f"CHECK: !xetile.tile<{kind}")
 
 
 @triton.jit
@@ -243,4 +244,7 @@ def test_rows_of_one_group_share_scales_and_zero_points():
         x.half(), x.byte(), x.byte(), x.half(), x, 16, n, 64, n, 1, 32, 16, 64, 64, tl.int32,
         grid=(1,),
         guards="kernel")
-    assert made.asm["xetile"].count("times = 16") == 4  # both versions: zero points, scales
+    check_text(made.asm["xetile"], """
+        CHECK-COUNT-4: times = 16
+        CHECK-NOT: times = 16
+        """)  # both versions: zero points, scales

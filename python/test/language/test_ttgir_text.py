@@ -4,6 +4,7 @@ import pytest
 import torch
 import triton
 
+from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
 
 TEXT = """
@@ -63,7 +64,7 @@ def test_descriptors_end_at_their_tensor(tmp_path, kind, dtype, at, lanes):
 @pytest.mark.since_triton(3, 8)
 def test_a_module_for_any_xpu_is_compiled_for_the_active_device(tmp_path):
     kernel = compiled(tmp_path, COPY, "f32", target="xpu")
-    assert 'ttg.target = "xpu:bmg"' in kernel.asm["xetile"]
+    check_text(kernel.asm["xetile"], 'CHECK: ttg.target = "xpu:bmg"')
 
 
 @pytest.mark.since_triton(3, 8)

@@ -7,6 +7,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.lowering.module_facts import module_lanes
@@ -66,7 +67,7 @@ def test_the_kernel_states_its_subgroup_size():
     for device, size in (("bmg", 32), ("dg2", 16), ("dg2", 8)):
         made = triton.compile(source, target=GPUTarget("xpu", device, size),
                               options={"warp_size": size})
-        assert f"= !{{ i32 {size} }}" in made.asm["llir"]
+        check_text(made.asm["llir"], f"CHECK: = !{{ i32 {size} }}")
 
 
 def test_a_module_with_a_size_that_the_device_lacks_is_refused():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from examples.matmul import matmul_kernel
+from python.test.filecheck import check_text
 from python.test.level_zero.conftest import START
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import TARGETS, by_ip_version, nearest, target
@@ -76,7 +77,7 @@ SIGNATURE = (
 def test_a_device_that_lacks_features_computes_the_same(name: str) -> None:
     kernel = compile_kernel(matmul_kernel, SIGNATURE, name, {"num_warps": 4})
     assert bool(kernel.metadata.n_dpas) is ("no-dpas" not in name)
-    assert "LSC2DBlock" not in kernel.asm["llir"]
+    check_text(kernel.asm["llir"], "CHECK-NOT: LSC2DBlock")
     random = np.random.default_rng(1)
     a, b = (random.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
     device = open_device(f"sim:{name}")

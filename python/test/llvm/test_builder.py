@@ -110,7 +110,7 @@ def test_phis_are_filled_later() -> None:
     b.switch(phi.value, then := b.label("other"), [(0, then)])
     b.start(then)
     b.ret(phi.value)
-    assert "phi i32 [ %x, %entry ], [ %v" in verified(b)
+    check_text(verified(b), "CHECK: phi i32 [ %x, %entry ], [ %v")
 
 
 @pytest.mark.parametrize(("value", "spelled"), [

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.operations import instructions, name_of, parsed
 from triton_xe.runtime.opening import get, open_device, put
 from triton_xe.tools.commands.compile import compile_kernel
 
@@ -17,6 +18,7 @@ FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 KINDS = {"e4m3": "fp8e4nv", "e5m2": "fp8e5", "e2m1": "u8", "bf16": "bf16"}
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 K = 256
+PRODUCT = "GenISA.sub.group.bdpas"
 
 
 @triton.jit
@@ -99,18 +101,17 @@ def test_scaled_products(
 ) -> None:
     """All products are `bdpas`; `code` is the type of A: bf8 7, hf8 8, e2m1 13."""
     kernel = multiply(device, a, b, size, warps=warps)
-    products = [line for line in kernel.asm["llir"].splitlines() if "GenISA.sub.group.bdpas" in line
-                and " call " in line]
+    products = [each for each in parsed(kernel.asm["llir"]) if name_of(each) == PRODUCT]
     m, n, depth = size
     rows = max(m // 8 * n // 16, warps)
     assert kernel.metadata.n_dpas == len(products) == (
         rows * depth // (64 if code == 13 else 32) // warps)
-    assert all(f"i32 {code}, i32" in line for line in products)
+    assert {product.operands[5].text for product in products} == {str(code)}  # of A
 
 
 def test_an_operand_without_scales() -> None:
     kernel = multiply("cri", "e4m3", "e4m3", (32, 32, 64), has_a=False)
-    assert "GenISA.sub.group.bdpas" in kernel.asm["llir"]
+    assert PRODUCT in instructions(kernel.asm["llir"])
 
 
 @pytest.mark.sample(2)
@@ -122,5 +123,5 @@ def test_an_operand_without_scales() -> None:
 def test_scales_that_are_multiplied_before(a: str, group: int, scale: str, reason: str) -> None:
     kernel = multiply("cri", a, "e2m1", (32, 32, 64), group=group, scale=scale,
                       has_a=a != "bf16")
-    assert "bdpas" not in kernel.asm["llir"]
+    assert PRODUCT not in instructions(kernel.asm["llir"])
     assert reason in str(kernel.metadata)

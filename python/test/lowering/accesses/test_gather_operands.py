@@ -5,7 +5,9 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
+from python.test.operations import operations
 
 ROWS, COLUMNS, DEPTH = 90, 96, 64
 BLOCKS = {"M": 32, "N": 64, "BLOCK_K": 32}
@@ -69,11 +71,14 @@ def launched(kind, dtype, k=DEPTH, warps=4, **blocks):
 def test_each_lane_loads_the_rows_of_its_columns(kind, dtype):
     xetile, c, wanted, _ = launched(kind, dtype)
     assert torch.equal(c, wanted)
-    assert "computed transposed" in xetile
-    fast = xetile.split("scf.for")[1].split("scf.yield")[0]
-    assert "xe.columns" in fast
-    assert "convert_layout" not in fast
-    assert ("xe.hidden" in fast) == (kind != "all rows")
+    assert "ttg.convert_layout" not in operations(xetile, after="scf.for", before="scf.yield")
+    check_text(xetile, f"""
+        CHECK: computed transposed
+        CHECK: scf.for
+        CHECK: xe.columns
+        CHECK{'-NOT' if kind == "all rows" else '-SAME'}: xe.hidden
+        CHECK: scf.yield
+        """)
 
 
 @pytest.mark.sample(2)
@@ -82,7 +87,7 @@ def test_each_lane_loads_the_rows_of_its_columns(kind, dtype):
 def test_blocks_of_other_shapes(blocks, warps):
     xetile, c, wanted, _ = launched("plain", torch.float16, warps=warps, **blocks)
     assert torch.equal(c, wanted)
-    assert "xe.columns" in xetile
+    check_text(xetile, "CHECK: xe.columns")
 
 
 def test_a_product_that_is_used_as_it_was_is_transposed_back():
@@ -91,7 +96,7 @@ def test_a_product_that_is_used_as_it_was_is_transposed_back():
     assert torch.equal(c, wanted)
     known = wanted[:, 0] != 7
     assert torch.equal(sums, torch.where(known, wanted.sum(1), 0.0))
-    assert "xe.hidden" not in xetile
+    check_text(xetile, "CHECK-NOT: xe.hidden")
 
 
 def test_blocks_that_reach_over_the_end_take_the_general_version():
@@ -102,7 +107,7 @@ def test_blocks_that_reach_over_the_end_take_the_general_version():
 def test_rows_that_do_not_fill_operands_are_exchanged():
     xetile, c, wanted, _ = launched("plain", torch.float16, k=72)
     assert torch.equal(c, wanted)
-    assert "xe.columns" not in xetile
+    check_text(xetile, "CHECK-NOT: xe.columns")
 
 
 @triton.jit
@@ -125,5 +130,5 @@ def test_keys_at_loaded_places_need_no_exchange(dtype):
     kernel = scores[(1,)](q.to("xpu"), keys.to("xpu"), out, place.to("xpu"), 128, 16, 32, 32,
                           num_warps=2)
     assert torch.equal(out.cpu(), q.float() @ keys[place.long()].float().T)
-    assert "xe.columns" in kernel.asm["xetile"]
-    assert "transposed" not in kernel.asm["xetile"].split("xe.remarks")[1].splitlines()[0]
+    assert "transposed" not in "".join(kernel.metadata.remarks)
+    check_text(kernel.asm["xetile"], "CHECK: xe.columns")

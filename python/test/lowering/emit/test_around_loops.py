@@ -1,12 +1,12 @@
-"""What stands before and behind the K loop of a product."""
+"""Code before and after the K loop of a product."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from benchmarks.loops import compiled
+from python.test.operations import name_of, parsed
+from triton_xe.llvm import Instruction
 
 TILES = 16
 """Products of one subgroup: 32x64 elements, 8x16 each."""
@@ -15,38 +15,36 @@ PRODUCT = "GenISA.sub.group.dpas"
 STORE = "GenISA.LSC2DBlockWriteAddrPayload"
 
 
-def parts(name: str, device: str) -> tuple[str, str, str]:
-    """The LLVM IR before the loop, in it, and behind it."""
-    code = compiled(name, device).asm["llir"].split("\ndeclare ")[0]
-    before, _, rest = code.partition("\nloop:")
-    loop, _, after = rest.partition("\nafter:")
-    return before, loop, after
+def part(name: str, device: str, block: str) -> list[Instruction]:
+    return parsed(compiled(name, device).asm["llir"], block)
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize("name", ["gemm tf32 16", "gemm W8A16"])
 def test_many_sums_begin_as_products_of_zeros(name, device):
-    before, loop, _ = parts(name, device)
-    assert before.count(f'call <8 x float> @"llvm.genx.{PRODUCT}') == TILES
-    sums = re.findall(r"phi\s+<8 x float> \[(.*?), %", loop)
+    before = [name_of(each) for each in part(name, device, "body")]
+    assert before.count(PRODUCT) == TILES
+    sums = [each for each in part(name, device, "loop")
+            if each.opcode == "phi" and str(each.type) == "<8 x float>"]
     assert len(sums) == TILES
-    assert not any("0x0" in start for start in sums)
+    assert all(each.operands[0].local for each in sums)
 
 
 def test_stores_wait_for_all_values_where_messages_have_no_offsets():
-    *_, after = parts("gemm", "pvc")
-    found = re.findall(rf"fptrunc|{STORE}", after)
-    assert found == ["fptrunc"] * TILES + [STORE] * STORES
+    after = part("gemm", "pvc", "after")
+    names = [name_of(each) for each in after]
+    assert [n for n in names if n in ("fptrunc", STORE)] == ["fptrunc"] * TILES + [STORE] * STORES
     # each payload but the first is another one, moved in one direction
-    assert after.count("LSC2DBlockCopyAddrPayload") == STORES - 1
-    assert after.count("LSC2DBlockSetAddrPayloadField") == STORES - 1
-    stores = re.findall(rf"{STORE}\S*\(ptr (\S+), i32 (\d+), i32 (\d+)", after)
-    assert len({payload for payload, _, _ in stores}) == STORES
-    assert {(x, y) for _, x, y in stores} == {("0", "0")}
+    assert names.count("GenISA.LSC2DBlockCopyAddrPayload") == STORES - 1
+    assert names.count("GenISA.LSC2DBlockSetAddrPayloadField") == STORES - 1
+    stores = [[operand.text for operand in each.operands]
+              for each in after if name_of(each) == STORE]
+    assert len({payload for payload, *_ in stores}) == STORES
+    assert {(x, y) for _, x, y, *_ in stores} == {("0", "0")}
 
 
 def test_stores_follow_their_values_where_messages_have_offsets():
-    *_, after = parts("gemm", "bmg")
-    assert re.findall(rf"fptrunc|{STORE}", after) == ["fptrunc", "fptrunc", STORE] * STORES
-    assert "LSC2DBlockCopyAddrPayload" not in after
+    names = [name_of(each) for each in part("gemm", "bmg", "after")]
+    assert [n for n in names if n in ("fptrunc", STORE)] == ["fptrunc", "fptrunc", STORE] * STORES
+    assert "GenISA.LSC2DBlockCopyAddrPayload" not in names

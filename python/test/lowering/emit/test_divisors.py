@@ -1,6 +1,5 @@
 """Divisions by what is the same for many: exact for all numbers of 32 bits."""
 
-import re
 
 import numpy as np
 import pytest
@@ -9,6 +8,9 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from python.test.filecheck import check_text
+from python.test.operations import instructions
 
 EXTREMES = (0, 1, 2, 3, 7, 127, 128, 65535, 65536, (1 << 31) - 1, -1, -2, -5, -(1 << 31))
 
@@ -68,8 +70,8 @@ def test_one_division_before_the_loop(device, divisions):
              "BY_LOADED": "constexpr"}
     kernel = triton.compile(ASTSource(divide, types, {"BY_LOADED": False}),
                             target=GPUTarget("xpu", device, 16))
-    text = kernel.asm["llir"]
-    assert sum(text.count(f" {name} i32") for name in ("sdiv", "udiv", "srem")) == divisions
+    found = instructions(kernel.asm["llir"], helpers=True)
+    assert sum(found.count(name) for name in ("sdiv", "udiv", "srem")) == divisions
 
 
 @triton.jit
@@ -111,25 +113,21 @@ def compiled(kernel, device="bmg", **constants):
 
 @pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
 def test_one_factor_for_all_elements(device):
-    text = compiled(divide_all, device, BY_LOADED=False, N=512)
-    kernel = text[text.index("define spir_kernel"):].partition("\n}")[0]
-    assert kernel.count(" udiv " if device == "dg2" else "xe.quotient.factor") == 1
-    assert " sdiv " not in kernel
-    assert " srem " not in kernel
-    assert "xe.quotient.sdiv.8" in kernel
-    assert "xe.quotient.srem.8" in kernel
+    found = instructions(compiled(divide_all, device, BY_LOADED=False, N=512))
+    assert found.count("udiv" if device == "dg2" else "xe.quotient.factor") == 1
+    assert not {"sdiv", "srem"} & {*found}
+    assert {"xe.quotient.sdiv.8", "xe.quotient.srem.8"} <= {*found}
 
 
 def test_one_element_of_a_lane_is_divided_as_it_is():
-    assert "xe.quotient" not in compiled(divide_all, BY_LOADED=False, N=64)
+    check_text(compiled(divide_all, BY_LOADED=False, N=64), "CHECK-NOT: xe.quotient")
 
 
 def test_the_factor_stands_before_the_loop():
     text = compiled(divide_in_loop, N=256)
-    loop, before = (text.partition(f"\n{label}:\n")[2].partition("\n  br ")[0]
-                    for label in ("loop", "entry.1"))
+    before, loop = (instructions(text, label) for label in ("entry.1", "loop"))
     assert before.count("xe.quotient.factor") == 1
-    assert "xe.quotient.sdiv.4" in loop
+    assert "xe.quotient.sdiv.4.natural" in loop
     assert "xe.quotient.factor" not in loop
 
 
@@ -155,8 +153,8 @@ def test_counters_of_loops_are_divided(first, divisor):
 
 @pytest.mark.parametrize(("first", "signs"), [(0, 0), (2, 0), (-7, 1), ("given", 1)])
 def test_counters_that_start_at_no_negative_number_have_no_sign(first, signs):
-    loop = compiled(divide_counter, FIRST=first).partition("\nloop:\n")[2].partition("\n  br ")[0]
-    assert loop.count(" ashr ") == 2 * signs
+    loop = instructions(compiled(divide_counter, FIRST=first), "loop")
+    assert loop.count("ashr") == 2 * signs
 
 
 @triton.jit
@@ -174,8 +172,8 @@ def test_divisors_of_64_bits(divisor):
     out = [torch.empty(len(x), dtype=torch.int64, device="xpu") for _ in range(2)]
     kernel = divide_wide[(1,)](torch.from_numpy(x).to("xpu"), *out, divisor, N=len(x), num_warps=1)
     wide = ".wide" if not -(1 << 31) <= divisor < 1 << 31 else ""
-    assert f"xe.quotient.sdiv.8{wide}" in kernel.asm["llir"]
-    assert f"xe.quotient.srem.8{wide}" in kernel.asm["llir"]
+    quotients = {f"xe.quotient.{name}.8{wide}" for name in ("sdiv", "srem")}
+    assert quotients <= {*instructions(kernel.asm["llir"])}
 
     def toward_zero(a, b):
         return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
@@ -214,4 +212,7 @@ def test_numbers_of_32_bits_are_divided_as_such_after_they_became_larger(by):
     wanted = torch.div(programs, by, rounding_mode="trunc")
     assert [p.tolist() for p in parts] == [
         wanted.tolist(), (programs - wanted * by).tolist(), (programs * -2_000_000_011).tolist()]
-    assert all(re.search(rf" sdiv {kind} ", kernel.asm["llir"]) for kind in (r"<\d+ x i64>", "i32"))
+    check_text(kernel.asm["llir"], """
+        CHECK-DAG: sdiv <{{[0-9]+}} x i64>
+        CHECK-DAG: sdiv i32
+        """)

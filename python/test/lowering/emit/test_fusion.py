@@ -3,6 +3,7 @@
 import pytest
 from llvmlite import ir
 
+from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.fusion import MARK, fuse_products
 from triton_xe.lowering.emit.writer import ModuleState
@@ -25,7 +26,7 @@ def fused(*writers, kind=F32):
     fuse_products(ModuleState(module, target("bmg"), 1, 16, module))
     text = str(module)
     verified(text)
-    assert MARK not in text
+    check_text(text, f"CHECK-NOT: {MARK}")
     return [i for f in module.functions for block in f.blocks for i in block.instructions
             if i.opname not in ("ret", "br")], text
 
@@ -110,14 +111,20 @@ def test_every_type_has_its_function(kind):
     instructions, text = fused(
         lambda b, x, y, z: b.fadd(z, product(b, x, y), flags=FLAGS), kind=kind)
     (name,) = names(instructions)
-    assert text.count(f'declare {kind} @"{name}"(') == 1
+    check_text(text, f"""
+        CHECK: declare {kind} @"{name}"(
+        CHECK-NOT: declare {kind} @"{name}"(
+        """)
 
 
 def test_functions_of_a_module_share_the_declaration():
     write = lambda b, x, y, z: b.fadd(product(b, x, y), z, flags=FLAGS)  # noqa: E731
     instructions, text = fused(write, write)
     assert names(instructions) == ["llvm.fma.f32"] * 2
-    assert text.count("declare") == 1
+    check_text(text, """
+        CHECK: declare
+        CHECK-NOT: declare
+        """)
 
 
 MARKED = """\

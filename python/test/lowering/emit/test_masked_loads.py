@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import triton
 import triton.language as tl
+
+from python.test.operations import name_of, parsed
 
 
 @triton.jit
@@ -28,6 +28,7 @@ def test_lanes_that_are_masked_off_have_the_other_value(add: int, moved: bool) -
     kernel = halves[(1,)](x.to("xpu"), y.to("xpu"), made, 601, 1024, add, num_warps=4)
     wanted = torch.where(torch.arange(1024) < 601, x, y) + add
     assert torch.equal(made.cpu(), torch.cat((wanted[::2], wanted[1::2])))
-    others = re.findall(r"PredicatedLoad.*i1 \S+, (.+)\), !xe.at", kernel.asm["llir"])
+    others = [each.operands[3] for each in parsed(kernel.asm["llir"])
+              if name_of(each) == "GenISA.PredicatedLoad"]
     assert others
-    assert all(("%" not in other) == moved for other in others)
+    assert all(other.local != moved for other in others)

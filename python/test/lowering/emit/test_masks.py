@@ -6,6 +6,9 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
+from python.test.operations import parsed
+
 FULL = 7.0
 
 
@@ -94,7 +97,7 @@ def test_integers_of_passes_that_a_condition_leaves_out_are_as_large_as_can_be()
     rows = torch.zeros(1, dtype=torch.int32, device="xpu")
     for first, is_joined in ((0, True), (-4, False)):
         made = sums.warmup(x, x, rows, 64, 64, 11, first, 16, 32, num_warps=1, grid=(1,))
-        assert ("i32 2147483647" in made.asm["llir"]) == is_joined
+        check_text(made.asm["llir"], f"CHECK{'' if is_joined else '-NOT'}: i32 2147483647")
 
 
 @triton.jit
@@ -113,5 +116,6 @@ def test_elements_of_a_lane_that_are_inside_together_are_compared_once(kind, n):
     wanted[:n] = x.cpu()[:n] - 0.5
     assert torch.equal(y.cpu(), wanted)
     if kind == torch.float16:  # eight of them are one access
-        compared = [line for line in made.asm["llir"].splitlines() if "icmp slt" in line]
-        assert [" <8 x i32> " in line for line in compared] == [n == 50] * 2
+        compared = [each.operands[0].type.lanes for each in parsed(made.asm["llir"])
+                    if (each.opcode, each.extra) == ("icmp", "slt")]
+        assert compared == [8 if n == 50 else 1] * 2

@@ -57,8 +57,11 @@ def test_tiles_in_groups(shape, group):
 
 def test_the_prologue_has_no_division():
     kernel = loops.compiled("matmul example", "bmg")
-    assert kernel.asm["xetile"].count('{xe.quick = "small"}') == 4
-    assert kernel.asm["xetile"].count('{xe.quick = "unsigned"}') == 3
+    for number, how in ((4, "small"), (3, "unsigned")):
+        check_text(kernel.asm["xetile"], f"""
+            CHECK-COUNT-{number}: {{xe.quick = "{how}"}}
+            CHECK-NOT: {{xe.quick = "{how}"}}
+            """)
     check_text(kernel.asm["llir"], """
         CHECK-NOT: {{sdiv|srem}}
         CHECK-DAG: call spir_func i32 @"xe.quotient.udiv"

@@ -1,6 +1,5 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
-import re
 
 import pytest
 import triton
@@ -9,6 +8,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from xdsl.context import Context
 
+from python.test.operations import operations
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -123,7 +123,7 @@ def test_queries_are_read_again_where_places_of_rows_pass_a_crowded_loop(logs):
     kernel = triton.compile(
         ASTSource(attention, types, {"LOGS": logs}, aligned),
         target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
-    before = kernel.asm["xegpu"].partition("scf.for")[0]
+    before = operations(kernel.asm["xegpu"], before="scf.for")
     assert ("xegpu.load_nd" not in before) == logs
 
 
@@ -143,10 +143,9 @@ def xegpu_of_sum(kind, num_warps):
     """The operations of `sum_of_product`, in order."""
     types = {"a_ptr": kind, "b_ptr": kind, "c_ptr": "*fp32", "d_ptr": "*fp32", "length": "i32"}
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(5)}
-    text = triton.compile(
+    return operations(triton.compile(
         ASTSource(sum_of_product, types, {}, aligned),
-        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": num_warps}).asm["xegpu"]
-    return re.findall(r"\b(?:xe|xegpu|arith|scf)\.[a-z_0-9]+", text)
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": num_warps}).asm["xegpu"])
 
 
 @pytest.mark.parametrize(("num_warps", "by_message"), [(8, True), (32, False)])

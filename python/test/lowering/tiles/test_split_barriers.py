@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from examples import attention, matmul
+from python.test.operations import operations
 
 
 @pytest.mark.sample(1)
@@ -19,8 +20,8 @@ def test_the_subgroups_of_a_large_work_group_meet_in_each_pass(warps, block, mee
             a.to("xpu"), b.to("xpu"), c, 512, 512, 512, 512, 1, 512, 1, 512, 1, **blocks,
             ACTIVATION="", num_warps=warps, split_barriers=together)
         results[together] = c.cpu()
-        loop = kernel.asm["xegpu"].partition("scf.for")[2].partition("scf.yield")[0]
-        found = "xe.barrier_arrive" in loop and "xe.barrier_wait" in loop
+        loop = operations(kernel.asm["xegpu"], after="scf.for", before="scf.yield")
+        found = {"xe.barrier_arrive", "xe.barrier_wait"} <= {*loop}
         assert found == (together and meets)
         assert any("barrier" in r for r in kernel.metadata.remarks) == together
     assert torch.equal(results[False], results[True])
@@ -30,5 +31,5 @@ def test_the_subgroups_of_a_large_work_group_meet_in_each_pass(warps, block, mee
 def test_loops_that_do_more_have_none():
     q, k, v = (torch.randn(1, 1, 128, 64).half().to("xpu") for _ in range(3))
     _, kernel = attention.launch(q, k, v, blocks=(128, 64), num_warps=8, split_barriers=True)
-    assert "xe.barrier_arrive" not in kernel.asm["xegpu"]
+    assert "xe.barrier_arrive" not in operations(kernel.asm["xegpu"])
     assert any("no split barrier: the loop does more" in r for r in kernel.metadata.remarks)

@@ -38,7 +38,8 @@ def test_memory_of_flags_has_room_for_bytes() -> None:
     text = KEPT.replace("(ptr %p, ", "(").replace(
         "entry:", "entry:\n  %p = alloca <8 x i1>, align 64")
     function, = parse_module(text).functions.values()
-    assert "%p = alloca <8 x i8>, align 64" in print_module([flags_in_memory(function)], [])
+    check_text(print_module([flags_in_memory(function)], []),
+               "CHECK: %p = alloca <8 x i8>, align 64")
 
 
 @triton.jit

@@ -43,9 +43,9 @@ def test_sums_that_are_needed_after_a_cut_are_held_before_it() -> None:
 
 def test_only_what_fills_registers_of_the_host_and_crosses_a_cut() -> None:
     (odd,) = parse_module(CUT.replace("16 x", "48 x")).functions.values()
-    assert "asm" not in print_module([pinned_results(odd, "%xe.stopped", WIDE)], [])
+    check_text(print_module([pinned_results(odd, "%xe.stopped", WIDE)], []), "CHECK-NOT: asm")
     (halves,) = parse_module(CUT.replace("16 x float", "64 x half")).functions.values()
-    assert "asm" not in print_module([pinned_results(halves, "%xe.stopped", WIDE)], [])
+    check_text(print_module([pinned_results(halves, "%xe.stopped", WIDE)], []), "CHECK-NOT: asm")
     (function,) = parse_module(CUT).functions.values()
     assert pinned_results(function, "%elsewhere", WIDE) is function
 
@@ -83,10 +83,20 @@ def test_what_a_loop_hands_on_is_held_before_its_end() -> None:
 
 def test_each_register_of_a_wide_vector_is_held() -> None:
     (function,) = parse_module(CUT.replace("16 x", "64 x")).functions.values()
-    before, after = print_module(
-        [pinned_results(function, "%xe.stopped", WIDE)], []).split("\nnext:")
-    assert before.count('call <16 x float> asm sideeffect "", "=v,0"') == 4
-    assert before.count("shufflevector") == 4 + 3
-    assert "store <64 x float> %t.here," in after
-    assert print_module([pinned_results(function, "%xe.stopped", ARM)], []).count('"=w,0"') == 18
-    llvm.parse_assembly(before + "\nnext:" + after).verify()
+    text = print_module([pinned_results(function, "%xe.stopped", WIDE)], [])
+    check_text(text, """
+        CHECK-COUNT-4: call <16 x float> asm sideeffect "", "=v,0"
+        CHECK-NOT: asm
+        CHECK: {{^}}next:
+        CHECK-NOT: shufflevector
+        CHECK: store <64 x float> %t.here,
+        """)
+    check_text(text, """
+        CHECK-COUNT-7: shufflevector
+        CHECK-NOT: shufflevector
+        """)  # four registers, which three others join
+    check_text(print_module([pinned_results(function, "%xe.stopped", ARM)], []), """
+        CHECK-COUNT-18: "=w,0"
+        CHECK-NOT: "=w,0"
+        """)
+    llvm.parse_assembly(text).verify()

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from examples import matmul, matmul_descriptor, softmax, vector_add
+from python.test.operations import operations
 from triton_xe.backend import devices
 from triton_xe.errors import LegalityError, SimulatorTrap
 from triton_xe.runtime import native
@@ -426,4 +427,4 @@ def test_one_of_the_warps_with_copies_stores_a_block(example: Any) -> None:
     c, compiled = example.launch(a, b, "", None, (8, 32, 32), 8, {"num_warps": 8})
     torch.testing.assert_close(c.cpu(), (a.cpu().float() @ b.cpu().float()).half(), atol=0.1,
                                rtol=0.01)
-    assert compiled.asm["xetile"].count("xetile.store_tile") == 1
+    assert operations(compiled.asm["xetile"]).count("xetile.store_tile") == 1

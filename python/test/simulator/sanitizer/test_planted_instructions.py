@@ -175,7 +175,7 @@ def without_barrier_in_warp_2(*, early: bool) -> str:
     text = attached_llvm_ir(compiled.asm["spv"])
     warp = re.search(r'(%\S+) = call spir_func i32 @"_Z16get_sub_group_idv"', text)
     assert warp is not None
-    barrier = next(x for x in text.splitlines() if "ControlBarrier" in x and "call" in x)
+    barrier = re.search(r".* call .*ControlBarrier.*", text)[0]
     odd = f'  %"odd" = icmp eq i32 {warp[1]}, 2\n  br i1 %"odd", label %"past", label %"meet"\n'
     after = f'{barrier}\n  br label %"past"\npast:'
     if early:
