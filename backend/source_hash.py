@@ -17,7 +17,6 @@ from triton_xe.runtime import checked_files
 LIBRARIES = ("triton", "llvmlite", "xdsl")
 SKIPPED = ("tools", "runtime")
 """Parts of the package that do not change the compiled code."""
-SETTLED_SECONDS = checked_files.SETTLED_SECONDS
 
 
 def source_files() -> list[tuple[str, str]]:
@@ -47,8 +46,7 @@ def source_hash() -> str:
     return checked_files.kept_digest(
         knobs.cache_dir() / "sources",
         [__file__, str(triton_xe.__file__), *map(library_path, LIBRARIES)],
-        lambda: [file for _, file in source_files()], lambda: _digest(source_files()),
-        SETTLED_SECONDS)
+        lambda: [file for _, file in source_files()], lambda: _digest(source_files()))
 
 
 def library_path(name: str) -> str:

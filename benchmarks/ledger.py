@@ -156,8 +156,8 @@ def compile_ratio(name: str, device: str) -> float:
 # -- the file -------------------------------------------------------------------------------------
 
 
-def write(entries: list[Entry]) -> None:
-    with FILE.open("w", newline="") as file:
+def write(entries: list[Entry], path: Path = FILE) -> None:
+    with path.open("w", newline="") as file:
         file.write(f"# {versions()}\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -167,9 +167,9 @@ def write(entries: list[Entry]) -> None:
                              e.refused])
 
 
-def read() -> tuple[str, list[Entry]]:
+def read(path: Path = FILE) -> tuple[str, list[Entry]]:
     """The versions with which the file was written, and its lines."""
-    first, *lines = FILE.read_text().splitlines()
+    first, *lines = path.read_text().splitlines()
     return first.removeprefix("# "), [
         Entry(f["kernel"], f["device"],
               {c: float(f[c]) for c in COLUMNS[2:-1] if f[c]}, f["refused"])

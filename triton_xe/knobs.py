@@ -8,6 +8,8 @@
 | `TRITON_XE_CACHE_LIMIT` | bytes on disk for each kind of code kept there; default 2 GiB |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
 | `TRITON_XE_HOST_CPU` | `x86-64`, `x86-64-v2` to `-v4`: the simulator uses no more of this CPU |
+| `TRITON_XE_IN_STEP_AFTER` | milliseconds of run time after which the simulator compiles a \
+kernel's optimised form; default 20 |
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
@@ -105,6 +107,11 @@ def threads() -> int:
 
 def host_cpu() -> str:
     return _text("TRITON_XE_HOST_CPU")
+
+
+def in_step_after() -> float:
+    """Milliseconds that a kernel runs before it pays to compile its in-step form."""
+    return _number("TRITON_XE_IN_STEP_AFTER", 20)
 
 
 def native() -> bool:

@@ -38,8 +38,8 @@ _saying = _Saying()
 
 
 @contextmanager
-def progress(what: str, kernel: str = "") -> Iterator[None]:
-    """Say once what is being done if it lasts; nothing where standard error is no terminal.
+def progress(what: str, kernel: str = "", after: float = SECONDS) -> Iterator[None]:
+    """Say once what is being done if it lasts `after` seconds, and standard error is a terminal.
 
     Of steps in one another the outermost speaks, and of those for one kernel in a row, which are
     timed as one, the first that is late.
@@ -50,7 +50,7 @@ def progress(what: str, kernel: str = "") -> Iterator[None]:
     begin, wait = time.monotonic(), _saying.wait
     if not kernel or wait.kernel != kernel or begin - wait.ended > GAP:
         wait = _saying.wait = _Wait(kernel, begin)
-    timer = threading.Timer(max(0.0, wait.began + SECONDS - begin), wait.say, (what,))
+    timer = threading.Timer(max(0.0, wait.began + after - begin), wait.say, (what,))
     timer.daemon = True
     timer.start()
     _saying.now = True

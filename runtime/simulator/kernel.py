@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
 _NEVER = 1 << 62
-IN_STEP_AFTER = 20_000_000
-"""Nanoseconds of run time of a kernel after which it pays to compile its in-step form."""
 
 
 class Choice(NamedTuple):
@@ -204,7 +202,7 @@ class SimulatedKernel(ModuleKernel):
         if host.takes_turns or not host.has_barrier or self.lacks_in_step:
             return _NEVER
         compiled = 0 if self.launch_state is None else self.launch_state.spent
-        return IN_STEP_AFTER - self.own.prepared.spent - compiled
+        return int(1e6 * knobs.in_step_after()) - self.own.prepared.spent - compiled
 
     def run_natively(self, made: launcher.Prepared, *, like: SimulatedKernel) -> None:
         """Leave further launches of the kernel `like` to compiled code, if this version runs them.

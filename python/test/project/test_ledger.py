@@ -52,14 +52,14 @@ def test_the_file_has_every_kernel_on_every_device():
 
 
 @pytest.mark.intel_compiler
-def test_the_check_fails_when_the_file_was_better(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(ledger, "FILE", tmp_path / "ledger.csv")
+def test_the_check_fails_when_the_file_was_better(tmp_path, capsys):
+    file = tmp_path / "ledger.csv"
     made = ledger.entry(("add", "bmg"))
     entries = [made, ledger.entry(("add", "dg2"))]
-    ledger.write(entries)
-    assert ledger.check(ledger.read()[1], entries) == 0
-    ledger.write([replace(made, figures={**made.figures, "code": 100}), entries[1]])
-    assert ledger.check(ledger.read()[1], entries) == 1
+    ledger.write(entries, file)
+    assert ledger.check(ledger.read(file)[1], entries) == 0
+    ledger.write([replace(made, figures={**made.figures, "code": 100}), entries[1]], file)
+    assert ledger.check(ledger.read(file)[1], entries) == 1
     assert "add on bmg: code was 100" in capsys.readouterr().out
-    assert ledger.check(ledger.read()[1][:1], entries) == 1
+    assert ledger.check(ledger.read(file)[1][:1], entries) == 1
     assert "add on dg2: not in the ledger" in capsys.readouterr().out

@@ -171,8 +171,12 @@ def test_what_python_must_see(
     with pytest.raises(ValueError, match="'x' is a tensor on cpu"):
         doubled(here)
     told: list[Any] = []
-    watcher = Observer(is_active=True)
-    monkeypatch.setattr(watcher, "note", lambda *launch: told.append(launch))
+
+    class Telling(Observer):
+        def note(self, *launch: Any) -> None:
+            told.append(launch)
+
+    watcher = Telling(is_active=True)
     assert left() == len(told) == 1
     watcher.close()
     assert left() == 0

@@ -127,8 +127,8 @@ def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]
 
     monkeypatch.setattr(simulated.KernelSource, "translated", noted)
     results = []
-    for after in (1 << 60, 0):
-        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+    for after in (10**9, 0):
+        monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
         y[...] = 0
         launch(y)
         results.append(y.copy())
@@ -182,8 +182,8 @@ def test_rows_of_other_lengths_than_the_one_seen(
         return results
 
     found = []
-    for after in (1 << 60, 0):
-        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+    for after in (10**9, 0):
+        monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
         norm.device_caches.clear()
         found.append(launches())
     for n, before, now in zip(lengths, *found, strict=True):
@@ -288,8 +288,8 @@ def test_shared_memory_holds_what_was_stored(
     monkeypatch: pytest.MonkeyPatch, run: Callable[..., None], kernel: Text, body: str
 ) -> None:
     results = []
-    for after in (1 << 60, 0):
-        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+    for after in (10**9, 0):
+        monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
         a = np.zeros(64, np.int64)
         run(kernel(f"{P} %a", IDS + OWN + body, warps=4, other=SLM), a, grid=(1, 1, 1))
         results.append(a)
@@ -331,8 +331,8 @@ end:
   store i32 %r, {P} %to
 """
     results = []
-    for after in (1 << 60, 0):
-        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+    for after in (10**9, 0):
+        monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
         for n in (1, 2, 5):
             a = np.zeros(64, np.int32)
             run(kernel(f"{P} %a, i32 %n", body, warps=4, other=SLM), a, n, grid=(1, 1, 1))
