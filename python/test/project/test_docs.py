@@ -121,7 +121,7 @@ def test_no_other_commands():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) < 90
+    assert len((ROOT / "README.md").read_text().splitlines()) < 80
 
 
 def test_every_page_is_in_the_site_once():
