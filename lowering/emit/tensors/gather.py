@@ -48,9 +48,11 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
     held = [coordinate(em, view, d) for d in range(len(shape))]
     out = []
     for register in range(len(view.registers)):
-        index, inside = _tested(em, indices.register(em, register), shape[axis])
+        index = Term(em, indices.register(em, register))
+        index = index if index.width > I32.width else index.resized(I32)
+        near, inside = _tested(em, index.value, shape[axis])
         at = [
-            Term(em, index).resized(I32).value if d == axis
+            Term(em, near).resized(I32).value if d == axis
             else held[d].register(em, register) for d in range(len(shape))
         ]
         wanted: ir.Value = I32(0)

@@ -705,7 +705,7 @@ _CASTS = frozenset(("fptosi", "fptoui"))
 
 
 def _is_assumption(i: Instruction) -> bool:
-    return i.opcode == "call" and find(i.callee) is llvm.ASSUME and i.operands[0].local is not None
+    return i.opcode == "call" and find(i.callee) is llvm.ASSUME and i.operands[0] != ir.TRUE
 
 
 def _shadow_name(name: str) -> str:

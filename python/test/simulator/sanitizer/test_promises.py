@@ -253,3 +253,27 @@ def shifted(x, out, n, N: tl.constexpr):
 def test_promise_beside_what_a_select_leaves_out() -> None:
     x, out = tensors()
     assert "does not hold" in report(lambda: shifted[(1,)](x, out, 40, N=256), 249)
+
+
+@triton.jit
+def never(x, n):
+    tl.assume(n % n != 0)
+    tl.store(x, n)
+
+
+def test_an_assumption_that_folds_to_false() -> None:
+    x, _ = tensors()
+    assert "tl.assume" in report(lambda: never[(1,)](x, 8), never.starting_line_number + 2)
+
+
+@triton.jit
+def pick_of_many(x, at, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.gather(tl.load(x + i), tl.load(at + i), 0))
+
+
+def test_bytes_are_indices_of_as_many_elements_as_they_have_values() -> None:
+    x, at = torch.randn(256), torch.randperm(256).to(torch.uint8)
+    out = torch.zeros(256, device="xpu")
+    pick_of_many[(1,)](x.to("xpu"), at.to("xpu"), out, 256)
+    assert torch.equal(out.cpu(), x[at.long()])
