@@ -178,17 +178,23 @@ def scales_encoding(
     """The layout of the scales of A (0) or B (1): lanes along the rows or columns that they scale.
 
     `operand` is the shape of the matrix; its scales are rows or columns x groups along K.  The
-    scales of A are in the first eight lanes, with copies in the others.
+    instruction takes the scales of A from the first eight lanes; the others have those of the next
+    eight rows, or copies if the warp has no more rows.
     """
     held = to_linear_layout(operand_encoding(index, parent, dpas), operand)
     along = {name: [basis[index] for basis in bases] for name, bases in held.bases.items()}
     inside = sorted({at for name in ("register", "lane") for at in along[name] if at})
-    count = (dpas.repeat_count if index == 0 else dpas.execution_size).bit_length() - 1
-    lanes = [*inside[:count], *[0] * (dpas.execution_size.bit_length() - 1 - count)]
-    registers = [(0, 1 << bit) for bit in range(groups.bit_length() - 1)]
-    return LinearEncoding(LinearLayout({
-        "register": [*registers, *((at, 0) for at in inside[count:])],
-        "lane": [(at, 0) for at in lanes],
+    return LinearEncoding(LinearLayout(scales_bases(inside, groups, dpas.execution_size) | {
         "warp": [(at, 0) for at in along["warp"]],
         "block": [(0, 0) for _ in held.bases.get("block", ())],
     }, {"dim0": operand[index], "dim1": groups}))
+
+
+def scales_bases(rows: list[int], groups: int, lanes: int) -> dict[str, list[tuple[int, ...]]]:
+    """Bases of a subgroup's scales, whose rows or columns are those of `rows`."""
+    count = lanes.bit_length() - 1
+    return {
+        "register": [*((0, 1 << bit) for bit in range(groups.bit_length() - 1)),
+                     *((at, 0) for at in rows[count:])],
+        "lane": [(at, 0) for at in [*rows, *[0] * count][:count]],
+    }

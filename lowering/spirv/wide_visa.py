@@ -51,7 +51,8 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "rows", "scales"), ("i32",)) | {
+_WORDS_GIVEN = "low", "high", "bf16_low", "bf16_high", "rows", "scales", "row_scales"
+_TYPES = dict.fromkeys(_WORDS_GIVEN, ("i32",)) | {
     "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
@@ -64,6 +65,8 @@ _BYTE = "mov (M1_NM, 32) D({into},{start})<1> B({r},{byte})<4;1,0>"
 _OF_FOUR = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl B v_type=G type=UB num_elts=256 alias=<$1,0>
 """
+_EIGHTS = ".decl Q v_type=G type=UQ num_elts=32 alias=<$0,0>\n"
+_EXCHANGED = "mov (M1_NM, 8) Q(2,{e})<2> Q(0,{other})<2;1,0>\n"
 FILL = "fill_"
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": "<16 x i8>",
           "i64": "<2 x i64>"}
@@ -95,6 +98,10 @@ def body_of(name: str) -> str:
         return _OF_FOUR + "".join(
             f"{_BYTE.format(into=byte, start=16 * r, r=r, byte=byte)}\n"
             for byte in range(4) for r in (0, 2))
+    if name == "row_scales":
+        return _OF_FOUR + _EIGHTS + "".join(
+            f"{_BYTE.format(into=byte // 2, start=byte % 2 * 32, r=0, byte=byte)}\n"
+            for byte in range(4)) + "".join(_EXCHANGED.format(e=e, other=1 - e) for e in (0, 1))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name in _BY_ONE:

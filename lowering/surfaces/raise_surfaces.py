@@ -70,7 +70,7 @@ from triton_xe.lowering.surfaces.surfaces import (
     Surface,
     surface_access,
 )
-from triton_xe.lowering.surfaces.weights_by_blocks import weights_by_blocks
+from triton_xe.lowering.surfaces.weights_by_blocks import scales_by_blocks, weights_by_blocks
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 BLOCK = "xe.block"
@@ -126,7 +126,8 @@ class RaiseSurfacesPass(TargetedPass):
                 loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
             else:
                 loads, met = _dot_loads(function, target)
-                weights = weights_by_blocks(function, target, module_warps(op))
+                weights = [*weights_by_blocks(function, target, module_warps(op)),
+                           *scales_by_blocks(function, target, module_warps(op))]
                 loads = [*loads, *met, *weights, *_copied(function, copies)]
                 only_assumed = weights
             for sites in _joined(_sites(

@@ -23,7 +23,7 @@ from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, DotOp, SplatOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import RepeatOp
+from triton_xe.dialects.xe import RepeatOp, ScaledDotOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
@@ -37,7 +37,12 @@ from triton_xe.lowering.layouts.at_operand import (
     copies_of,
 )
 from triton_xe.lowering.layouts.block_layouts import LEAST_BYTES
-from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
+from triton_xe.lowering.layouts.dpas_choice import (
+    SCALED_BYTES,
+    instruction_of,
+    operand_encoding,
+    scales_encoding,
+)
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile, layout_of
 from triton_xe.lowering.layouts.repeats import (
@@ -83,6 +88,21 @@ def weights_by_blocks(function: Operation, target: Target, num_warps: int) -> li
     once = _Once()
     return [once.load(found) for found in _found(function, target, num_warps)
             if _may_be_a_block(found, once, target)]
+
+
+def scales_by_blocks(function: Operation, target: Target, num_warps: int) -> list[LoadOp]:
+    """Loads of the scales of products that messages bring in words of four groups along K."""
+    dots = {dot: SCALED_BYTES for dot in all_of(function, ScaledDotOp)}
+    found = []
+    for dot, parent in shares(dots, num_warps, target).items():
+        for index, value in enumerate((dot.a_scale, dot.b_scale)):
+            load, shape = before_conversions(value).owner, shape_of(value)
+            layout = scales_encoding(
+                index, parent, dots[dot], shape_of(dot.operands[index]), shape[1]).layout
+            plan = plan_block_load(layout, SurfaceFacts(contiguous_dim=1), 8, target)
+            if isinstance(load, LoadOp) and not is_volatile(load) and isinstance(plan, BlockPlan):
+                found.append(load)
+    return found
 
 
 def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Weights]:

@@ -44,6 +44,9 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan import Refusal
 from triton_xe.plan.prefetch import plan_prefetch
 
+SHORT_ROW = 8
+"""Bytes below which rows are not prefetched."""
+
 
 @dataclass(frozen=True)
 class ConvertToXeTilePass(TargetedPass):
@@ -279,7 +282,8 @@ class _Conversion:
     ) -> scf.ForOp:
         """Prefetch the tile of `num_stages - 1` iterations later; return the new loop.
 
-        A tile that is loaded twice, as a matrix and its transpose, is prefetched once.
+        A tile that is loaded twice, as a matrix and its transpose, is prefetched once.  Short rows
+        are not prefetched, because a cache line has those of the next iterations.
         """
         ahead = self.num_stages - 1
         transposed, kind = _access_type(load)
@@ -289,7 +293,9 @@ class _Conversion:
         if tile in self._prefetched:
             return loop
         self._prefetched.add(tile)
-        part = None if ahead < 1 else self._prefetched_part(cursor, load, InsertPoint.before(loop))
+        is_short = memory[1] * bit_width(kind.element_type) < 8 * SHORT_ROW
+        part = None if ahead < 1 or is_short else self._prefetched_part(
+            cursor, load, InsertPoint.before(loop))
         if part is None:
             return loop
         at: SSAValue = part.part

@@ -44,6 +44,7 @@ from triton_xe.dialects.vector_ext import ShapeCastOp
 from triton_xe.dialects.xegpu.dpas import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.lowering.module_facts import note_plans
 from triton_xe.lowering.rewriting import (
     all_of,
@@ -299,10 +300,12 @@ class _Conversion:
             made[at] = self._fragment(op, [loads[m] for m in used], flat, fragment)
 
     def _fragment(
-        self, op: Operation, loads: list[SSAValue], sources: list[int], kind: VectorType[Any]
+        self, op: Operation, loads: list[SSAValue], sources: list[int], kind: VectorType[Any],
+        swapped: bool = False,
     ) -> SSAValue:
         return self._insert(op, xe.FragmentOp(
-            loads=loads, sources=xe.SourcesAttr(tuple(sources)), value_type=kind))
+            loads=loads, sources=xe.SourcesAttr(tuple(sources)), value_type=kind,
+            swapped=swapped))
 
     def _load_message(self, op: xetile.LoadTileOp, desc: SSAValue, plan: BlockPlan) -> SSAValue:
         shape = plan.shape
@@ -424,19 +427,24 @@ class _Conversion:
     def _scales(
         self, op: Operation, scales: SSAValue, first: int, k: int, count: int
     ) -> SSAValue:
-        """The scales of step `k` of rows of A, or columns of B, from `first` on."""
+        """The scales of step `k` of rows of A, or columns of B, from `first` on.
+
+        Those of the upper eight lanes are exchanged with those of the lower ones.
+        """
         tile = self.operands[scales]
         fragment = tile.fragment_at(0)
         places = tile.layout.apply_numpy({
             "register": np.arange(tile.layout.in_dims["register"]), "lane": 0}).values()
         number = {place: r for r, place in enumerate(zip(*map(np.ravel, places), strict=True))}
+        swapped = (first, 0) not in number
+        first -= MAX_REPEAT_COUNT * swapped
         registers = [number[first, k * count + i] for i in range(count)]
         used = list(dict.fromkeys(r // fragment.registers for r in registers))
         flat = [x for r in registers
                 for x in (used.index(r // fragment.registers),
                           *divmod(r % fragment.registers, fragment.packed))]
         return self._fragment(op, [self.fragments[scales][f] for f in used], flat,
-                              vector_type(i8, (count, 1)))
+                              vector_type(i8, (count, 1)), swapped)
 
     def _fragment_type(self, value: SSAValue, number: int) -> VectorType[Any]:
         """The type of one operand of a tile: [vector elements, values packed in each]."""

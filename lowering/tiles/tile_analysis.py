@@ -40,6 +40,7 @@ from triton_xe.lowering.tiles.tile_operands import (
     plain_tile,
     plane,
     power_of_2,
+    scales_tile,
     spans,
 )
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
@@ -84,6 +85,8 @@ class TileAnalysis:
             self.scaled |= {scaled.a, scaled.b}
             for value, name in zip((*scaled.operands[:3], scaled.result), "abcc", strict=True):
                 self._note(value, operand_of(name, SCALED_BYTES, value.type))
+            for value in scaled.operands[3:]:
+                self._note(value, scales_tile(value.type))
         tensors: list[xe.ToTileOp | xe.FromTileOp] = all_of(function, xe.ToTileOp, xe.FromTileOp)
         for tensor in tensors:
             if tensor.tile not in self.operands:

@@ -28,6 +28,7 @@ from triton_xe.layout import (
     LinearLayout,
     to_linear_layout,
 )
+from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES, scales_bases
 
 MOST_ELEMENTS = 8
 """Most vector elements of a fragment that is no operand of an instruction."""
@@ -299,6 +300,15 @@ def _words_tile(layout: LinearLayout, op: xe.ToTileOp | xe.FromTileOp) -> WordsT
     bits = bit_width(op.tensor.type.element_type)  # type: ignore[attr-defined]
     shape = DpasShape(MAX_REPEAT_COUNT, held.in_dims["lane"], 2 * SYSTOLIC_DEPTH)
     return WordsTile("c", shape, 32, *plane(op.tile.type), held, 32 // bits if bits < 16 else 1)
+
+
+def scales_tile(kind: Attribute) -> WordsTile:
+    """The scales of a product's rows or columns in one subgroup."""
+    rows, groups = plane(kind)
+    shape, inside = SCALED_BYTES.shape, [1 << bit for bit in range(rows.bit_length() - 1)]
+    held = LinearLayout(scales_bases(inside, groups, shape.execution_size),
+                        {"dim0": rows, "dim1": groups})
+    return WordsTile("c", shape, 32, rows, groups, held, 4)
 
 
 def plain_tile(kind: Attribute, target: Target) -> TileOperand:

@@ -277,12 +277,13 @@ class FragmentOp(_OnFragments):
     """A work-item's operand of one instruction, assembled from the results of loads.
 
     For each of the fragment's values in order, `sources` gives the load, the element of its result,
-    and the part of the element.
+    and the part of the element.  With `swapped`, a lane has the values of lane (own number ^ 8).
     """
 
     name = "xe.fragment"
     loads = var_operand_def()
     sources = prop_def(SourcesAttr)
+    swapped = opt_prop_def(UnitAttr)
     value = result_def()
     traits = traits_def(Pure())
     assembly_format = "$loads `from` $sources attr-dict `:` type($loads) `->` type($value)"

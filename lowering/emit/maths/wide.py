@@ -16,11 +16,22 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
-from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, I64, bits_of, vector_of
+from triton_xe.lowering.emit.types import (
+    FLOAT,
+    HALF,
+    I8,
+    I16,
+    I32,
+    I64,
+    bits_of,
+    undefined,
+    vector_of,
+)
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import WIDE
 
@@ -229,6 +240,22 @@ def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
         return inner.shuffle(each, each, [4 * e + byte for byte in range(4) for e in range(4)])
 
     return _called(em, "scales", [four], small, body)
+
+
+def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:
+    """The first bytes of two words, then the second ones, and so on; then all of lane (own ^ 8)."""
+    small, first = vector_of(I8, 16), undefined(I32, AT_ONCE)
+    for i, word in enumerate(pair):
+        first = em.b.insert_element(first, word, I32(i))
+
+    def body(inner: Writer) -> ir.Value:
+        words = [inner.b.extract_element(inner.function.args[0], I32(i)) for i in (0, 1)]
+        words += [inner.call(genisa.SIMD_SHUFFLE_XOR, [word, I32(8)]) for word in words]
+        each = inner.b.bitcast(inner.pack(I32, words), small)
+        return inner.shuffle(each, each, [
+            4 * (2 * half + e) + byte for half in (0, 1) for byte in range(4) for e in (0, 1)])
+
+    return _called(em, "row_scales", [first], small, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:

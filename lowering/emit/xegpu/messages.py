@@ -29,7 +29,13 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import has_offsets
-from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas, check_scaled_dpas
+from triton_xe.hardware.dpas import (
+    ELEMENT_BITS,
+    MAX_REPEAT_COUNT,
+    Dpas,
+    check_dpas,
+    check_scaled_dpas,
+)
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -37,6 +43,7 @@ from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.types import (
     I8,
     I32,
@@ -114,8 +121,9 @@ class Loaded:
     """The result of a block load, in private memory from which operands are read again."""
 
     def __init__(self, em: Emitter, value: ir.Value) -> None:
-        self.elements, self.bits = value.type.count, bits_of(value.type.element)
-        self.memory = em.alloca(value.type.element, self.elements)
+        element = scalar_of(value.type)
+        self.elements, self.bits = getattr(value.type, "count", 1), bits_of(element)
+        self.memory = em.alloca(element, self.elements)
         em.b.store(value, self.memory).align = 64
 
 
@@ -337,32 +345,51 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
         _scales(em, op) if _are_scales(op.value) else _fragment(em, op)))
 
 
+_SCALE_A = 3
+"""Operand of a scaled product with the scales of A."""
+
+
 def _are_scales(value: SSAValue) -> bool:
     """True if all uses read a fragment as the scales of a product."""
     return all(isinstance(use.operation, DpasMxOp) and use.index > 2 for use in value.uses)
 
 
 def _scales(em: Emitter, op: xe.FragmentOp) -> ir.Value:
-    """Bytes of words; those of four words are separated together."""
-    sources = triples(op)
-    loads = [em.get(v) for v in op.loads]
-    words = [as_integers(em, held.value) for held in loads]
-    if any(bits_of(scalar_of(word.type)) != 32 for word in words):
-        return _assemble(em, loads, sources, len(sources), 1, 8)
-    return em.pack(I8, [_scale(em, words[load], element, part) for load, element, part in sources])
+    """Bytes of words; those of two words of rows, or of four of columns, are separated together."""
+    loads, is_swapped = [em.get(v) for v in op.loads], op.swapped is not None
+    of_rows = any(use.index == _SCALE_A for use in op.value.uses)
+    return em.pack(I8, [
+        _scale(em, loads[load], element, part, of_rows, is_swapped)
+        for load, element, part in triples(op)])
 
 
-def _scale(em: Emitter, words: ir.Value, element: int, part: int) -> ir.Value:
-    """Extract byte `part` of one word of scales."""
+def _scale(
+    em: Emitter, held: Any, element: int, part: int, of_rows: bool, is_swapped: bool
+) -> ir.Value:
+    """Extract byte `part` of one word of scales, or of that of lane (own number ^ 8)."""
+    words = as_integers(em, held.value)
     count = getattr(words.type, "count", 1)
-    if count % wide.AT_ONCE or isinstance(words, ir.Constant):
-        flat = em.remember((words, "bytes"), lambda: em.b.bitcast(words, vector_of(I8, 4 * count)))
-        return em.b.extract_element(flat, I32(4 * element + part))
-    first = element // wide.AT_ONCE * wide.AT_ONCE
-    four = range(first, first + wide.AT_ONCE)
-    flat = em.remember((words, first), lambda: wide.bytes_of_words(
-        em, words if count == wide.AT_ONCE else em.shuffle(words, words, list(four))))
-    return em.b.extract_element(flat, I32(wide.AT_ONCE * part + element - first))
+    at_once = wide.AT_ONCE // 2 if of_rows else wide.AT_ONCE
+    is_one = count % at_once or isinstance(words, ir.Constant)
+    if is_one or bits_of(scalar_of(words.type)) != 32:
+        made = _part(em, held, element, part, 8)
+        return shuffle_xor(em, made, MAX_REPEAT_COUNT) if is_swapped else made
+    first = element // at_once * at_once
+    number = at_once * part + element - first
+    if of_rows:
+        number += 4 * at_once * is_swapped
+    flat = em.remember((words, first), lambda: _separated(em, words, first, at_once))
+    return em.b.extract_element(flat, I32(number))
+
+
+def _separated(em: Emitter, words: ir.Value, first: int, count: int) -> ir.Value:
+    """The bytes of a few words of a vector."""
+    if count == wide.AT_ONCE:
+        few = range(first, first + count)
+        return wide.bytes_of_words(
+            em, words if words.type.count == count else em.shuffle(words, words, list(few)))
+    return wide.bytes_of_rows(
+        em, [em.b.extract_element(words, I32(first + i)) for i in range(count)])
 
 
 def used_here(op: Operation) -> bool:

@@ -94,18 +94,18 @@ def loop_of(listing: str) -> list[str]:
     first = next(i for i, line in enumerate(lines) if line.startswith("bdpas"))
     last = max(i for i, line in enumerate(lines) if line.startswith("bdpas"))
     start = max(i for i in range(first) if lines[i].startswith("_0_"))
-    end = next(i for i in range(last, len(lines)) if lines[i].startswith("jmpi"))
+    end = next(i for i in range(last, len(lines)) if " jmpi " in f" {lines[i]}")
     return [line for line in lines[start + 1 : end + 1]
             if line and not line.startswith(("//", "sync", "_0_"))]
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("kind", "products", "loads", "others"), [
-    ("e4m3", 64, 32, 1.15), ("e5m2", 64, 32, 1.15), ("e2m1", 32, 16, 7)])
+    ("e4m3", 64, 35, 1), ("e5m2", 64, 35, 1), ("e2m1", 32, 19, 6.5)])
 def test_scaled_products_are_native(
     kind: str, products: int, loads: int, others: float
 ) -> None:
-    """One message for each operand, no shared memory, no spills.
+    """One message for each operand, three for all scales, no shared memory, no spills.
 
     IGC 2.40 copies the scales of e2m1 for each instruction, by four moves.  The text is read
     because libiga64 does not decode all messages with registers above 255.
@@ -121,7 +121,7 @@ def test_scaled_products_are_native(
     assert all(line.count(f":{name}") == 2 for line in multiplied)
     blocks = [line for line in loop if "load_block2d" in line and ".ca.ca.ca" not in line]
     assert len(blocks) == loads
-    assert not any("slm" in line for line in loop)
+    assert sum("block2d" in line for line in loop) == sum("send" in line for line in loop)
     assert (len(loop) - products) / products <= others
 
 

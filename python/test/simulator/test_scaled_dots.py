@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ PRODUCT = "GenISA.sub.group.bdpas"
 def product(
     a_ptr, a_scale, b_ptr, b_scale, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
     DEPTH: tl.constexpr, A: tl.constexpr, B: tl.constexpr, GROUP: tl.constexpr,
-    HAS_A: tl.constexpr,
+    HAS_A: tl.constexpr, PITCH: tl.constexpr,
 ):
     KA: tl.constexpr = K // 2 if A == "e2m1" else K
     KB: tl.constexpr = K // 2 if B == "e2m1" else K
@@ -37,9 +38,9 @@ def product(
         a = tl.load(a_ptr + m[:, None] * KA + (i * DA + tl.arange(0, DA))[None, :])
         b = tl.load(b_ptr + (i * DB + tl.arange(0, DB))[:, None] * N + n[None, :])
         at = (i * (DEPTH // GROUP) + g)[None, :]
-        sb = tl.load(b_scale + n[:, None] * (K // GROUP) + at)
+        sb = tl.load(b_scale + n[:, None] * PITCH + at)
         if HAS_A:
-            sa = tl.load(a_scale + m[:, None] * (K // GROUP) + at)
+            sa = tl.load(a_scale + m[:, None] * PITCH + at)
             acc = tl.dot_scaled(a, sa, A, b, sb, B, acc)
         else:
             acc = tl.dot_scaled(a, None, A, b, sb, B, acc)
@@ -61,13 +62,16 @@ def operand(kind: str, rows: int, columns: int, along: int, seed: int) -> tuple[
 
 def multiply(
     device: str, a: str, b: str, size: tuple[int, int, int], *, warps: int = 4, group: int = 32,
-    has_a: bool = True, scale: str = "u8",
+    has_a: bool = True, scale: str = "u8", pitch: int = 0,
 ) -> Any:
-    """Run the product; check it; return the compiled kernel."""
+    """Run the product; check it; return the compiled kernel.
+
+    Rows of scales begin `pitch` bytes after each other, or at once without it.
+    """
     m, n, depth = size
     signature = (f"a_ptr=*{KINDS[a]}:16 a_scale=*{scale}:16 b_ptr=*{KINDS[b]}:16 "
                  f"b_scale=*{scale}:16 c_ptr=*fp32:16 M={m} N={n} K={K} DEPTH={depth} A='{a}' "
-                 f"B='{b}' GROUP={group} HAS_A={has_a}")
+                 f"B='{b}' GROUP={group} HAS_A={has_a} PITCH={pitch or K // group}")
     kernel = compile_kernel(product, signature, device, {"num_warps": warps})
     (x, left), (y, right) = operand(a, m, K, 1, 1), operand(b, K, n, 0, 2)
     random = np.random.default_rng(3)
@@ -77,6 +81,8 @@ def multiply(
         powers = [np.clip(each, 2.0**-6, 2.0**6) for each in powers]
         codes = [torch.from_numpy(each).to(FP8["e4m3"]).view(torch.uint8).numpy()
                  for each in powers]
+    if pitch:
+        codes = [np.pad(each, ((0, 0), (0, pitch - K // group))) for each in codes]
     opened = open_device(f"sim:{device}")
     buffers = [put(opened, each) for each in (
         x, codes[0], y, codes[1], np.zeros((m, n), np.float32))]
@@ -107,6 +113,22 @@ def test_scaled_products(
     assert kernel.metadata.n_dpas == len(products) == (
         rows * depth // (64 if code == 13 else 32) // warps)
     assert {product.operands[5].text for product in products} == {str(code)}  # of A
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(("a", "b", "size", "warps", "messages"), [
+    ("e4m3", "e4m3", (128, 128, 128), 8, 3), ("e2m1", "e2m1", (64, 64, 128), 4, 2),
+    ("e5m2", "e4m3", (128, 64, 256), 2, 4), ("e4m3", "e4m3", (8, 64, 128), 1, 2),
+    ("e4m3", "e5m2", (16, 32, 128), 2, 2), ("e4m3", "e4m3", (64, 64, 64), 4, 0),
+])
+def test_scales_of_long_rows_come_by_messages(
+    a: str, b: str, size: tuple[int, int, int], warps: int, messages: int
+) -> None:
+    """Four scales of a row are a word of a transposing message, if a row has 64 bytes."""
+    kernel = multiply("cri", a, b, size, warps=warps, pitch=64)
+    loads = re.findall(r"= call .*2DBlockRead.*i32 32, i32 [12], i32 (?:16|32), i32 1, i1 true",
+                       kernel.asm["llir"])
+    assert len(loads) == messages
 
 
 def test_an_operand_without_scales() -> None:

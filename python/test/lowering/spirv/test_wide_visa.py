@@ -64,7 +64,7 @@ def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> N
 
 RESULTS = {"low": "float", "high": "float", "pack": "i32", "bf16_low": "float",
            "bf16_high": "float", "bf16": "float", "rows": "i16", "bytes": "i8", "scales": "i8",
-           "less": "float", "times": "float"}
+           "row_scales": "i8", "less": "float", "times": "float"}
 """Function -> type of its elements."""
 
 
@@ -282,3 +282,12 @@ def test_bytes_of_four_words_are_separated() -> None:
     each = np.random.default_rng(9).integers(0, 256, (4, 16, 4)).astype(np.uint8)
     made = native("scales", each)
     assert np.array_equal(made.reshape(4, 4, 16), each.transpose(2, 0, 1))
+
+
+@pytest.mark.intel_compiler
+def test_bytes_of_two_words_are_separated_and_exchanged() -> None:
+    """The bytes of 32 rows, and then with lanes 0 to 7 and 8 to 15 exchanged."""
+    each = np.random.default_rng(10).integers(0, 256, (4, 16, 4)).astype(np.uint8)
+    made = native("row_scales", each)
+    rows = each[:2].transpose(2, 0, 1)
+    assert np.array_equal(made.reshape(2, 4, 2, 16), [rows, np.roll(rows, 8, 2)])
