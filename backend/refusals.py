@@ -68,7 +68,7 @@ class XeCompiledKernel(CompiledKernel):
         if len(grid) > 3:
             raise ValueError(
                 f"kernel {self.name!r}: the grid {tuple(grid)} has {len(grid)} "
-                "dimensions, and a launch has at most three; make one of two, and take it apart in "
+                "dimensions, and a launch has at most three; make one of two, and split it in "
                 "the kernel with // and %")
         hooks = knobs.runtime
         if _has_no_calls(hooks.launch_enter_hook) and _has_no_calls(hooks.launch_exit_hook):

@@ -227,10 +227,10 @@ def atomics() -> dict[str, Callable[[], object]]:
         "histogram, 256 bins, relaxed": lambda: histogram_kernel[grid](
             bins, counts, block, "relaxed"),
         "histogram, 65536 bins": lambda: histogram_kernel[grid](places, counts, block, "acq_rel"),
-        "sums at 65536 places": lambda: scatter_kernel[grid](x, places, sums, block),
-        "maxima at 65536 places, int32": lambda: maximum_kernel[grid](
+        "sums at 65536 addresses": lambda: scatter_kernel[grid](x, places, sums, block),
+        "maxima at 65536 addresses, int32": lambda: maximum_kernel[grid](
             whole, places, counts, block),
-        "maxima at 65536 places, fp32": lambda: maximum_kernel[grid](x, places, sums, block),
+        "maxima at 65536 addresses, fp32": lambda: maximum_kernel[grid](x, places, sums, block),
         "sums under one lock": lambda: locked_kernel[grid](x, sums, locks, 1, block),
         "sums under 64 locks": lambda: locked_kernel[grid](x, sums, locks, 64, block),
         "sum by the last program": lambda: last_kernel[grid](x, y, sums, ticket, block),

@@ -158,5 +158,5 @@ def offset_of(alloc: Operation) -> int:
     """Offset of a buffer in shared local memory."""
     held = alloc.attributes.get(OFFSET)
     if not isinstance(held, IntegerAttr):
-        raise UnsupportedError(f"{alloc.name} without a place; run allocate-buffers before")
+        raise UnsupportedError(f"{alloc.name} without an offset; run allocate-buffers first")
     return int(held.value.data)

@@ -260,7 +260,7 @@ def _arrive(call: Call) -> list[SSAValue]:
         following = following.next_op
     if following is None or _half(following) != _halves(call)[1]:
         raise UnsupportedError(
-            "barrier_arrive without a barrier_wait behind it in the same block of code")
+            "barrier_arrive without a barrier_wait after it in the same block of code")
     return _half_barrier(call, xe.BarrierArriveOp)
 
 

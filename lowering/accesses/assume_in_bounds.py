@@ -70,7 +70,7 @@ class AssumeInBoundsPass(TargetedPass):
             affine = Affine()
             if self.native_device(op) and not target.has_block_2d:
                 for load in _operand_blocks(function, target, register):
-                    _drop_mask(load, bounds_of(load, affine), "if its blocks lie inside")
+                    _drop_mask(load, bounds_of(load, affine), "if its blocks are inside")
             for access in _accesses_of_rows(function, register):
                 guards = bounds_of(access, affine)
                 if guards and _are_of_arguments(guards, function):

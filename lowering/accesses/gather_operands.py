@@ -121,7 +121,7 @@ def _assume_inside(load: LoadOp, affine: Affine) -> None:
             assume(guards, load)
     if len(parts) == len(given):
         return
-    remark(load, "without the part of its mask that bounds make, if its blocks lie inside")
+    remark(load, "without the part of its mask that bounds make, if its blocks are inside")
     load.operands[1] = _all_of(parts, load)
 
 

@@ -168,8 +168,8 @@ def _memref(
         elif isinstance(op, memref.SubviewOp):
             if scope == "slm":
                 raise UnsupportedError(
-                    f"memref.subview of {kind}: a part of shared local memory; add its place to the"
-                    " offsets of the tile or block instead")
+                    f"memref.subview of {kind}: a part of shared local memory; add its offset to"
+                    " those of the tile or block instead")
             _subview(op, kind, offset)
             continue
         elif isinstance(op, ACCESSES):
@@ -191,7 +191,7 @@ def _need_scope(op: xetile.InitTileOp | xegpu.CreateNdTdescOp, scope: str) -> No
     said = kind.scope if isinstance(kind, xetile.TileType) else kind.memory_scope  # type: ignore[attr-defined]
     if said != scope:
         raise UnsupportedError(
-            f"{op.name}: the memref lies in {scope} memory; say memory_scope = {scope} in {kind}")
+            f"{op.name}: the memref is in {scope} memory; say memory_scope = {scope} in {kind}")
 
 
 def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
@@ -245,7 +245,7 @@ def _need_alignment(kind: MemRefType[Any], offset: int) -> None:
     size = bit_width(kind.element_type)
     if len(kind.get_shape()) > 1 and offset * size % (8 * block_2d.BASE_ALIGNMENT):
         raise UnsupportedError(
-            f"xegpu.create_nd_tdesc: {kind} starts {offset * size // 8} bytes behind an address;"
+            f"xegpu.create_nd_tdesc: {kind} starts {offset * size // 8} bytes after an address;"
             f" blocks are described from a multiple of {block_2d.BASE_ALIGNMENT} bytes on. Describe"
             " the whole, and add the distance to the offsets of the block"
         )

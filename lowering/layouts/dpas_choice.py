@@ -162,7 +162,7 @@ def clusters_explained(made: DpasEncoding, dpas: Dpas, target: Target) -> str:
     return (
         f"; {rows}x{columns} warps with repCluster = [{m}, {n}]: each has one rectangle of"
         f" {m * made.repeat_count}x{n * made.execution_size}, so that its rows of C and of what it"
-        f" prefetches lie together; Intel's backend repeats [{theirs[0]}, {theirs[1]}], as much as"
+        f" prefetches are adjacent; Intel's backend repeats [{theirs[0]}, {theirs[1]}], as much as"
         " one load of A and one of B feed, with the shares of other warps between"
     )
 

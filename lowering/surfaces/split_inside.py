@@ -83,7 +83,7 @@ def _split(block: Block) -> None:
     inside = [guard for guard in guards if guard.what == INSIDE]
     tested = [*assume([guard for guard in guards if guard.what != INSIDE], anchor), *inside]
     condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
-    remark(anchor, "without masks" + (", if the block lies inside" if guards else ""))
+    remark(anchor, "without masks" + (", if the block is inside" if guards else ""))
     copies: dict[Operation, Operation] = {op: op for op in bounds}
     if condition is not None:
         copies = split_rest(anchor, condition, list(bounds))

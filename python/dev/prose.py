@@ -1,4 +1,4 @@
-"""Report docstrings, comments and pages that are not in plain words.
+"""Report docstrings, comments, errors and pages that are not in plain words.
 
 Usage: `python python/dev/prose.py [PATH ...]`.
 
@@ -53,7 +53,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Text:
-    """A docstring, comment or page, with its position and the name that it documents."""
+    """A docstring, comment, message or page, with its position and the name of its subject."""
 
     path: str
     line: int
@@ -119,6 +119,14 @@ def comments(source: str, path: str) -> Iterator[Text]:
     yield block
 
 
+def messages(source: str, path: str) -> Iterator[Text]:
+    """Yield the strings in `raise` statements."""
+    for error in ast.walk(ast.parse(source)):
+        for node in ast.walk(error) if isinstance(error, ast.Raise) else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield Text(path, node.lineno, "message", node.value)
+
+
 def sentences(text: str) -> list[str]:
     """Split prose into sentences; code, tables and quotations are left out."""
     prose = QUOTED.sub("X", CODE.sub("\n", text))
@@ -148,7 +156,7 @@ def findings_of(path: Path) -> list[Finding]:
     if path.suffix == ".md":
         return list(judge(Text(name, 1, path.stem, source), opener=False))
     return [*(finding for text in docstrings(source, name) for finding in judge(text)),
-            *(finding for text in comments(source, name)
+            *(finding for text in (*comments(source, name), *messages(source, name))
               for finding in judge(text, opener=False))]
 
 

@@ -135,7 +135,7 @@ class Program:
         if missing := self.missing_waits:
             raise fault("scoreboard", (
                 f"{missing[0]}: hardware may read or overwrite the register too early, so that "
-                f"results differ from run to run ({len(missing)} such places).  This is a fault of "
+                f"results differ from run to run ({len(missing)} such waits).  This is a fault of "
                 "the compiler that wrote the code; report it with the kernel's code"))
 
     def place_of(self, pc: int) -> str:

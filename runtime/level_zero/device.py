@@ -642,7 +642,7 @@ def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:
         return
     raise QueueRecordingError(
         f"cannot launch kernel {kernel!r}: its queue is recorded into a SYCL graph that takes "
-        "commands of SYCL only, so it would run now and be missing from every replay; record with "
+        "commands of SYCL only. It would run now, and be missing from every replay. Record with "
         "the graph property enable_native_recording (in-order queue, second Level Zero adapter, "
         "oneAPI 2026.1 or later), or launch it outside of the capture"
     )

@@ -123,7 +123,7 @@ class Replay:
         if argument.block is None and argument.value and not self.device.is_simulated:
             raise DeviceError(
                 f"argument {argument.name!r} of kernel {self.recording.program.kernel!r} pointed "
-                "to memory that nobody knew; only a simulated device replays such a launch")
+                "to unknown memory; only a simulated device replays such a launch")
         return self.placed.moved(int(argument.value), argument.block)
 
     def _load(self) -> Any:
@@ -269,7 +269,7 @@ def _shown(argument: Argument) -> str:
     if not argument.value:
         return f"{argument.name}: {argument.triton}, a null pointer"
     if argument.block is None:
-        return f"{argument.name}: {argument.triton}, to memory that nobody knew"
+        return f"{argument.name}: {argument.triton}, to unknown memory"
     where = f"in block {argument.block}"
     view = argument.view
     if view is None:

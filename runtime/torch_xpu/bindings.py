@@ -185,7 +185,7 @@ class Bindings:
 
     def setMemoryFraction(self, fraction: float, device: int) -> None:
         if not 0.0 <= fraction <= 1.0:
-            raise ValueError(f"a memory fraction lies between 0 and 1, not at {fraction}")
+            raise ValueError(f"a memory fraction is between 0 and 1, not at {fraction}")
         self.fractions[self._checked(device)] = fraction
         total = self.properties[device].total_memory
         self.functions.xe_set_capacity(device, int(total * fraction))

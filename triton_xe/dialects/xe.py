@@ -269,7 +269,7 @@ class _OnFragments(FieldOp, ABC):
         while function is not None and function.name != "tt.func":
             function = function.parent_op()
         if function is not None and FRAGMENTS not in function.attributes:
-            self.refuse(f"stands only in functions with {FRAGMENTS}")
+            self.refuse(f"is only in functions with {FRAGMENTS}")
 
 
 @irdl_op_definition

@@ -359,7 +359,7 @@ class SharedMemorySpace(NamedEncoding):
     """`#ttg.shared_memory`: the memory of a memory descriptor, not a layout."""
 
     mnemonic: ClassVar[str] = "ttg.shared_memory"
-    why: ClassVar[str] = "names a memory, it does not say how data lies in it"
+    why: ClassVar[str] = "names a memory, it does not say in which order data is in it"
 
 
 def block_dim(rank: int) -> LinearLayout:

@@ -145,4 +145,4 @@ class TensorMemorySpace(NamedEncoding):
     """`#ttng.tensor_memory`: the memory of a memory descriptor, not a layout."""
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory"
-    why: ClassVar[str] = "names a memory, it does not say how data lies in it"
+    why: ClassVar[str] = "names a memory, it does not say in which order data is in it"

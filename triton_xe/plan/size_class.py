@@ -17,7 +17,7 @@ from triton_xe.plan.surface import SurfaceFacts, open_guards
 class SizeClass(Enum):
     """Sizes of a surface relative to its tiles."""
 
-    DIVISIBLE = "every tile lies inside the surface"
+    DIVISIBLE = "every tile is inside the surface"
     BOUNDED = "tiles may stick out; the hardware pads with zeros"
     ROW_REMAINDER = "rows end inside a DPAS of 8 rows; the hardware pads with zeros"
     UNALIGNED = "no legal surface for 2D blocks; masks pad in software"

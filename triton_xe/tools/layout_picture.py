@@ -64,7 +64,7 @@ def make_picture(encoding: Encoding, shape: tuple[int, ...], bits: int) -> Pictu
     matrix = (int(np.prod(shape[:-1], dtype=np.int64)), shape[-1])
     place = np.unravel_index(first, slots.element.shape)
     copies = flat.size // first.size
-    note = f"each element is held {copies} times; the first owner is shown" if copies > 1 else ""
+    note = f"each element is stored {copies} times; the first owner is shown" if copies > 1 else ""
     if "offset" in layout.in_dims:
         return _shared_picture(slots, place, matrix, bits)
     if "row" in layout.in_dims:

@@ -97,7 +97,7 @@ class FragmentPieces(FragmentValue):
     @property
     def value(self) -> ir.Value:
         raise UnsupportedError(
-            f"a fragment of more than {MAX_VECTOR} values that is not taken apart")
+            f"a fragment of more than {MAX_VECTOR} values that is not split")
 
 
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:

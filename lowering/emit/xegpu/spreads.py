@@ -89,7 +89,7 @@ class Spreads:
             return Spread(self.lanes, own=True)
         if place.unit.denominator != 1:
             raise UnsupportedError(
-                f"{value.type}: less than an element of it would lie in one lane; cast it where"
+                f"{value.type}: less than an element of it would be in one lane; cast it where"
                 " its elements are as small"
             )
         return Spread(self.lanes, int(place.unit))

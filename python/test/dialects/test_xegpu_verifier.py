@@ -139,7 +139,7 @@ BLOCKS = [
         create_generic(": 0, -9223372036854775808", ": 8, 16", ": 16, 1"),
         "the static arrays leave 1 entries to values, but there are 0",
     ),
-    (*creates("8x16xbf16", "0, 0", "memref<64xbf16>"), "2D blocks lie in 2D memrefs"),
+    (*creates("8x16xbf16", "0, 0", "memref<64xbf16>"), "2D blocks are in 2D memrefs"),
     (*creates("8x16xbf16", "0, 0", "memref<64x64xf16>"), "the memref holds f16, the blocks bf16"),
     (
         *creates("8x16xbf16", "0, 0", "memref<64x64xbf16, strided<[1, 64]>>"),
@@ -194,7 +194,7 @@ BLOCKS = [
     (*loads("16xf32", "transpose = [1, 0]", "16xf32"), "transpose is [1, 0] and needs a 2D block"),
     (
         *loads(f"16x16xf32, {MAP_ROW}", "transpose = [1, 0]", "16x1xf32"),
-        "the work-items lie along the rows: wi_layout = [16, 1], not [1, 16]",
+        "the work-items are along the rows: wi_layout = [16, 1], not [1, 16]",
     ),
     (*loads("16x16xf16", "transpose_bit_width = 32", "16x16xf16"), "needs transpose = [1, 0]"),
     (
@@ -284,7 +284,7 @@ BLOCKS = [
         "tt.func @f(%a: vector<8x2xbf16>) {\n"
         "%f = xe.fragment %a from <0:0:0 count 16 parts 2> : vector<8x2xbf16> -> vector<8x2xbf16>"
         "\ntt.return\n}",
-        "xe.fragment: stands only in functions with xe.fragments",
+        "xe.fragment: is only in functions with xe.fragments",
     ),
 ]
 
@@ -343,7 +343,7 @@ LANE_OPS = [
     (*creates_lanes("vector<16xi32>", SCATTERED, base="f64"), "a base address is a memref"),
     (
         *creates_lanes("vector<16xi32>", SCATTERED, base="memref<4x4xf32>"),
-        "1D blocks lie in 1D memrefs",
+        "1D blocks are in 1D memrefs",
     ),
     (
         *gathers("16xf32", MASK, "", "16xf32"),

@@ -68,7 +68,7 @@ CASES = [
     ),
     (*inits("0, 0, -1, 64, 64"), "sizes are not negative and the stride is positive, not -1"),
     (*inits("0, 0, 64, 64, 0"), "sizes are not negative and the stride is positive, not 0"),
-    (*inits("0, 0", "memref<64xbf16>"), "2D blocks lie in 2D memrefs, not in memref<64xbf16>"),
+    (*inits("0, 0", "memref<64xbf16>"), "2D blocks are in 2D memrefs, not in memref<64xbf16>"),
     (*inits("0, 0", "memref<64x64xf16>"), "the memref holds f16, the blocks bf16"),
     (*inits("0, 0", "memref<64x64xbf16>", COLUMNS), "a memref is row-major, so are its tiles"),
     (*inits("0, 0, 64, 64, 64", tile="i32"), "expected a !xetile.tile, not i32"),
@@ -111,7 +111,7 @@ CASES = [
     (*multiplies("8x16xf16", "8x16xf16", "8x16xf32"), "shapes must be MxK, KxN and MxN"),
     (
         *multiplies("8x4x8x8xf16", "4x8x16x8xf16", "8x8x8x8xf32"),
-        "shapes must be MxK, KxN and MxN, outer and inner alike",
+        "shapes must be MxK, KxN and MxN, both outer and inner",
     ),
     (*multiplies("8x4x8x8xf16", "32x128xf16", "64x128xf32"), "are all 2D or all 4D"),
     (*multiplies("128xf16", "128xf16", "128xf32"), "is a 2D vector, or 4D with inner blocks"),

@@ -160,7 +160,7 @@ def test_a_launch_with_a_missing_wait_is_refused():
     made.refuse_missing_waits()
     followed(made)
     with pytest.raises(Fault, match=r"kernel kernel, add at 0x10 \(kernel.py:7\): reads r20, which "
-                       r"add at 0x0 writes, without a wait for it \(I@1\).*1 such places"):
+                       r"add at 0x0 writes, without a wait for it \(I@1\).*1 such waits"):
         made.refuse_missing_waits()
 
 

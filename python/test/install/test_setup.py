@@ -54,7 +54,7 @@ def test_a_whole_installation_is_left_alone(environment):
     assert installation.findings(seen(environment)) == []
     done = environment.setup("--yes")
     assert (done.returncode, done.stdout) == (
-        0, "nothing to do: triton 3.9.0 is whole and nothing stands in its way\n")
+        0, "nothing to do: triton 3.9.0 is complete, and nothing shadows it\n")
 
 
 @pytest.mark.parametrize("order", [

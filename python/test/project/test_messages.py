@@ -111,7 +111,7 @@ BROKEN = {
     ([*ADD, "--out", "/dev/null/x"], "/dev/null/x: Not a directory"),
     ([*ADD[:2], "--signature", "*fp32,i32"], "the signature has '*fp32,i32', which is not a new "
      "name=value, as in 'x=*fp32 n=i32 BLOCK=64'; the kernel takes "),
-    (["opt", "{}/fails.py"], "fails.py:1:1: an operation stands here in MLIR, not 'x'"),
+    (["opt", "{}/fails.py"], "fails.py:1:1: MLIR has an operation here, not 'x'"),
     (["opt", GEMM[1], "-p", "fuse"], "['fuse']; `triton-xe opt --list` names the passes"),
     (["opt", "/no/file"], "/no/file: No such file or directory"),
     (["opt", sys.executable], "the file is not text in UTF-8"),

@@ -50,6 +50,12 @@ def test_comments_on_consecutive_lines_are_one_text():
         '"nobody": name the pass, thread or operation']
 
 
+def test_strings_of_errors_are_read():
+    source = 'raise Wrong(f"a tile of {n} rows" + " that lies outside", "b")\nprint("held")\n'
+    read = list(prose.messages(source, "a.py"))
+    assert {text.text for text in read} == {"a tile of ", " rows", " that lies outside", "b"}
+
+
 @pytest.mark.rest  # `make check` asks the same
 def test_sources_and_pages_are_in_plain_words():
     """If this fails for text of yours: `python python/dev/prose.py PATH` lists what to rewrite."""

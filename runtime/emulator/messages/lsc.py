@@ -187,7 +187,7 @@ def check_lengths(message: Lsc, operands: int) -> None:
                               min(message.data_registers, 31))
     first = message.data_at if message.data_at is not None else message.result_at or 0
     if first // message.grf_bytes + message.data_registers > GENERAL_REGISTERS:
-        raise fault("payload", f"{message.operation} has data behind the last register")
+        raise fault("payload", f"{message.operation} has data after the last register")
     for name, (given, needed) in lengths.items():
         if given != needed:
             raise fault("payload", f"{message.operation} has {given} registers of {name}, but "

@@ -647,7 +647,7 @@ class _Shadows(Values):
         if value is None:
             return
         written = find(i.callee).has("value") and value is i.operands[-1]
-        self._use("the surface or place of a 2D block made of",
+        self._use("the surface or position of a 2D block made of",
                   *(i.operands[:-1] if written else i.operands))
         if written and not self._only_moved(value):
             self._note_use(BLOCK, "a store of", value,

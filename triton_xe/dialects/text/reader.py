@@ -366,7 +366,7 @@ class Reader(Parser):
         source = source_of_location(location) if location is not None else None
         at = source or self.located(start)
         if "." not in name:
-            raise UnsupportedError(f"{at}: an operation stands here in MLIR, not {name!r}")
+            raise UnsupportedError(f"{at}: MLIR has an operation here, not {name!r}")
         raise UnsupportedError(
             f"{at}: the operation '{name}' is not supported on Intel Xe; {instead_of(name)}"
         )

@@ -263,7 +263,7 @@ class LoadNdOp(AccessOp):
         lanes = desc.lane_map
         if lanes is not None and lanes.layout[1] != 1:
             self.refuse(
-                "with transpose, the work-items lie along the rows:"
+                "with transpose, the work-items are along the rows:"
                 f" wi_layout = [{lanes.lanes}, 1], not {list(lanes.layout)}"
             )
 

@@ -269,7 +269,7 @@ class TileOp(FieldOp):
         if not isinstance(base, MemRefType):
             return
         if base.get_num_dims() != rank:
-            self.refuse(f"{rank}D blocks lie in {rank}D memrefs, not in {base}")
+            self.refuse(f"{rank}D blocks are in {rank}D memrefs, not in {base}")
         if base.element_type != element:
             self.refuse(f"the memref holds {base.element_type}, the blocks {element}")
         strides = base.get_strides()

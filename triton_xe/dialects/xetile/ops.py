@@ -287,7 +287,7 @@ class PrefetchTileOp(HintedOp, OnTileOp):
         self.verify_hints()
         scope = self.tile_type.scope
         if scope != "global":
-            self.refuse(f"only global memory is cached; the tile lies in {scope}")
+            self.refuse(f"only global memory is cached; the tile is in {scope}")
 
 
 # Matrix multiplication
@@ -353,7 +353,7 @@ class TileMmaOp(TileOp):
         kb, n, kk, bn = self._blocked(b, "B")
         if (ak, bk) != (kb, kk) or self._blocked(result, "C") != (am, n, bm, bn):
             self.refuse(
-                f"shapes must be MxK, KxN and MxN, outer and inner alike, not {a}, {b} and {result}"
+                f"shapes must be MxK, KxN and MxN, both outer and inner, not {a}, {b} and {result}"
             )
         self._verify_elements(a.element_type, b.element_type, result.element_type)
 

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     todo = installation.undo_steps(seen) if arguments.undo else installation.steps(seen)
     if not todo:
         print("nothing to undo" if arguments.undo
-              else f"nothing to do: {seen.stock} is whole and nothing stands in its way")
+              else f"nothing to do: {seen.stock} is complete, and nothing shadows it")
         return 0
     for sentence in () if arguments.undo else installation.findings(seen):
         print(f"found    {sentence}")

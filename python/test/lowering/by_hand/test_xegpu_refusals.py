@@ -76,13 +76,13 @@ KERNELS = {
         "bmg", "%a: memref<64x64xf16>",
         "%t = xetile.init_tile %a, 0, 0 : memref<64x64xf16>"
         " -> !xetile.tile<8x16xf16, memory_scope = slm>",
-        "the memref lies in global memory; say memory_scope = global"),
+        "the memref is in global memory; say memory_scope = global"),
     "a part of shared memory": (
         "bmg", "",
         "%m = memref.alloca() : memref<64x64xf16, 3>\n"
         "%s = memref.subview %m[0, 0][8, 16][1, 1] : memref<64x64xf16, 3> to"
         " memref<8x16xf16, strided<[64, 1]>, 3>",
-        "add its place to the offsets"),
+        "add its offset to those of the tile"),
     "a factor that is a sum": (
         "bmg", "%a: memref<64x64xf16>",
         "%t = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<16x16xf16>\n"

@@ -36,7 +36,7 @@ def test_blocks_inside_and_at_edges(n, m, low):
 @pytest.mark.parametrize("name", ["add", "add, n odd"])
 def test_loads_inside_are_wide_and_without_masks(name):
     kernel = loops.compiled(name, "bmg")
-    assert "without masks, if the block lies inside" in " ".join(kernel.metadata.remarks)
+    assert "without masks, if the block is inside" in " ".join(kernel.metadata.remarks)
     fast = instructions(kernel.asm["llir"], "then")
     assert fast.count("load") == 8
     assert "icmp" not in fast
