@@ -203,12 +203,12 @@ def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
 def pass_table() -> str:
     """The passes as the rows of a table in Markdown: stage, name, and what it does."""
     return "\n".join(
-        f"| {f'`{stage}`' if made is passes[0] else ''} | `{made.name}` | {what_it_does(made)} |"
+        f"| {f'`{stage}`' if made is passes[0] else ''} | `{made.name}` | {summary_of(made)} |"
         .replace("|  |", "| |")
         for stage, passes in PIPELINE for made in passes
     )
 
 
-def what_it_does(made: type[ModulePass]) -> str:
+def summary_of(made: type[ModulePass]) -> str:
     """The first line of a pass's docstring."""
     return (made.__doc__ or "").partition("\n")[0].removesuffix(".")

@@ -56,7 +56,7 @@ class Observer:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float],
         is_run: bool,
     ) -> None:
-        """A launch has ended; it was only timed unless `is_run`."""
+        """Note that a launch has ended; it was only timed unless `is_run`."""
 
 
 def leave_to_python(address: int) -> None:

@@ -62,7 +62,7 @@ from triton_xe.lowering.rewriting import (
     last_of,
 )
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.split_inside import what_makes_true
+from triton_xe.lowering.surfaces.split_inside import mask_guards
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FEWEST_BYTES = 2
@@ -114,7 +114,7 @@ def _assume_inside(load: LoadOp, affine: Affine) -> None:
     given = list(conjuncts(load.mask))
     parts = []
     for part in given:
-        guards = what_makes_true(part, affine)
+        guards = mask_guards(part, affine)
         if guards is None or tested_in_kernel(guards, load) or not _bounds_depth(part, affine):
             parts.append(part)
         else:

@@ -193,6 +193,7 @@ def _is_plain(error: Exception) -> bool:
 
 
 def _what(error: Exception) -> str:
+    """The text of an error, with its type if it is not one of ours."""
     return str(error) if _is_plain(error) else f"{type(error).__name__}: {error}"
 
 

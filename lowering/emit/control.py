@@ -113,6 +113,7 @@ def _carried(
 
 
 def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None:
+    """Add the values of the back edge to the phis of a loop."""
     for phis, (parts, _) in zip(held, ends, strict=True):
         for phi, part in zip(phis, parts, strict=True):
             phi.add_incoming(part, latch)

@@ -533,7 +533,7 @@ def limit(need: Guard) -> tuple[Symbol, Range] | None:
     return monomial[0], ends  # type: ignore[return-value]
 
 
-def met(limits: Iterable[tuple[Symbol, Range] | None]) -> dict[Symbol, Range]:
+def intersected(limits: Iterable[tuple[Symbol, Range] | None]) -> dict[Symbol, Range]:
     """The ranges of symbols within all limits."""
     found: dict[Symbol, Range] = {}
     for symbol, (low, high) in filter(None, limits):
@@ -549,7 +549,7 @@ def implied(needs: Iterable[Guard]) -> dict[Symbol, Range]:
     >>> implied(needs)["n"][0]
     3
     """
-    return met(map(limit, needs))
+    return intersected(map(limit, needs))
 
 
 def invariant_in(poly: Poly, loop: Operation | None) -> bool:

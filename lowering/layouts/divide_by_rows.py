@@ -69,6 +69,7 @@ def _registers(value: SSAValue) -> int:
 
 
 def _multiply(quotient: arith.DivfOp, column: ExpandDimsOp) -> None:
+    """Replace a quotient by products with the reciprocals of its rows and their scales."""
     at = InsertPoint.before(quotient)
 
     def insert(op: Operation) -> SSAValue:

@@ -71,10 +71,10 @@ _ARGUMENTS = {"bytes": ("<16 x i8>",), "dwords": ("<4 x i32>",), "words": ("i32"
 
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
-    return function(symbol, *_what_it_is(symbol.removeprefix(HALVES)))
+    return function(symbol, *_signature_and_body(symbol.removeprefix(HALVES)))
 
 
-def _what_it_is(name: str) -> tuple[str, tuple[str, ...], str]:
+def _signature_and_body(name: str) -> tuple[str, tuple[str, ...], str]:
     """The types of a function's result and arguments, and its vISA."""
     kind, _, how = name.partition(".")
     if kind not in _CONVERSIONS:

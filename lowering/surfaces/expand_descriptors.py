@@ -58,6 +58,7 @@ def _takes_descriptor(op: Operation) -> bool:
 
 
 def _expand(op: Operation) -> None:
+    """Replace an access through a descriptor by one through pointers and a mask."""
     made = op.operands[0].owner if op.operands else None
     if not isinstance(op, (DescriptorLoadOp, DescriptorStoreOp)) or not isinstance(
         made, MakeTensorDescOp

@@ -109,10 +109,10 @@ def bounds_of(op: Masked, affine: Affine) -> list[Guard] | None:
     """Guards under which an access's mask is true for all lanes; None if it is not only bounds."""
     if op.mask is None or not shape_of(op.mask) or constant_of(op.mask) is not None:
         return None
-    return what_makes_true(op.mask, affine)
+    return mask_guards(op.mask, affine)
 
 
-def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
+def mask_guards(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
     """Guards under which all of a tensor of conditions is true; None if it is not only bounds."""
     try:
         mask = affine.mask(conditions)

@@ -27,10 +27,10 @@ from triton_xe.lowering.facts.affine import (
     Mask,
     Misalignment,
     implied,
+    intersected,
     invariant_in,
     is_computed_in,
     limit,
-    met,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import (
@@ -260,7 +260,7 @@ def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> li
     conditions = [need for need in dict.fromkeys(conditions) if need not in needs]
     limits = {need: limit(need) for need in (*conditions, *needs)}
     for condition in conditions:
-        others = met(each for need, each in limits.items() if need is not condition)
+        others = intersected(each for need, each in limits.items() if need is not condition)
         if affine.nonnegative(condition.amount - condition.bound, others):
             del limits[condition]
     return [*(need for need in conditions if need in limits), *needs]

@@ -1,4 +1,4 @@
-"""Memory of the emulated device: GPU addresses that stand for memory of this process.
+"""Memory of the emulated device: GPU addresses are mapped to memory of this process.
 
 `AddressSpace` maps ranges of GPU addresses to host addresses, each with its exact size; an access
 outside of every range is a fault.  Shared local memory and scratch are `Banked`: one array for
@@ -63,7 +63,7 @@ class AddressSpace:
         """Misaligned accesses by kind."""
 
     def map(self, address: int, host_address: int, size: int) -> None:
-        """Let `size` bytes at a GPU address stand for those at a host address."""
+        """Map `size` bytes at a GPU address to those at a host address."""
         self._ranges[address] = (size, host_address)
         self._sort()
 

@@ -169,11 +169,12 @@ class Front:
         if self.counters.total > self.counters.limit:
             raise fault("hang", (
                 f"kernel {self.program.name} has run {self.counters.total} instructions, more "
-                f"than the limit of {self.counters.limit}; {self.standing()}"))
+                f"than the limit of {self.counters.limit}; {self.describe_positions()}"))
         if time.monotonic() - self.counters.begin > self.counters.seconds:
             raise fault("hang", (
                 f"kernel {self.program.name} is still running after {self.counters.seconds:g} s: "
-                f"an endless loop, a wait for another thread, or much work; {self.standing()}; "
+                "an endless loop, a wait for another thread, or much work; "
+                f"{self.describe_positions()}; "
                 "TRITON_XE_TIME_LIMIT sets the limit"))
 
     def _send(self, pc: int, channels: Bools) -> None:
@@ -202,7 +203,7 @@ class Front:
 
     # -- reports ----------------------------------------------------------------------------------
 
-    def standing(self) -> str:
+    def describe_positions(self) -> str:
         """Positions of the threads, for a message about a hang."""
         places = [(pc, channels, "") for pc, channels in sorted(self.groups.items())]
         places += [(each.pc, each.channels, self._barrier_text(each)) for each in self.blocked]
@@ -266,6 +267,6 @@ def run_in_order(
 
 
 def _hang(program: Program, fronts: Sequence[Front]) -> SimulatorTrap:
-    standing = "; ".join(front.standing() for front in fronts[:8])
+    positions = "; ".join(front.describe_positions() for front in fronts[:8])
     return fault("hang", f"kernel {program.name} never ends: every thread waits at a barrier: "
-                         f"{standing}")
+                         f"{positions}")

@@ -699,6 +699,7 @@ def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
 
 
 def _disable_in_child() -> None:
+    """Make launches of a forked child fail, because it must not touch the parent's driver."""
     for device in list(_alive):
         device.state.list = 0
 

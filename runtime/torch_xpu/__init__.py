@@ -36,7 +36,7 @@ def autoload() -> None:
         return
     try:
         with paused_collector():
-            _start_what_is_chosen(torch)
+            _start_chosen_device(torch)
     except Exception as error:
         import warnings
 
@@ -45,7 +45,7 @@ def autoload() -> None:
         warnings.warn(f"triton-xe: no simulated xpu device: {text}", RuntimeWarning, stacklevel=2)
 
 
-def _start_what_is_chosen(torch: Any) -> None:
+def _start_chosen_device(torch: Any) -> None:
     """Start the simulated device if that is selected; for a real GPU refuse this torch."""
     from triton_xe.runtime import selection
 

@@ -124,7 +124,7 @@ def _extend_torch(names: dict[str, Any]) -> None:
     setattr(torch.xpu, "has_2d_block_array", _has_2d_block_array)  # noqa: B010
     tf32.show_in_backends()
     adjustments.adjust_when_imported()
-    _forget_what_was_asked()
+    _clear_cached_answers()
 
 
 def _rebind(xpu: Any, built: Any) -> None:
@@ -143,7 +143,7 @@ def _rebind(xpu: Any, built: Any) -> None:
     xpu._maybe_exchange_device = built._xpu_maybeExchangeDevice
 
 
-def _forget_what_was_asked() -> None:
+def _clear_cached_answers() -> None:
     """Clear caches in which torch has stored the accelerators of this process."""
     for name in ("torch.xpu", "torch.utils._triton", "torch._inductor.utils"):
         for value in vars(sys.modules.get(name, object)).values():

@@ -20,7 +20,7 @@ ADJUSTMENTS = {
     "torch._inductor.select_algorithm": "inductor.adjust_choices",
     "torch._inductor.config": "inductor.adjust_config",
     "torch._inductor.runtime.static_triton_launcher": "static_launcher.adjust",
-    "torch._inductor.triton_bundler": "static_launcher.keep_what_is_current",
+    "torch._inductor.triton_bundler": "static_launcher.drop_outdated_kernels",
     "torch._inductor.cpp_builder": "cpp.adjust_builder",
     "torch._inductor.template_heuristics.triton": "inductor.adjust_products",
     "torch.export.pt2_archive._package": "cpp.adjust_packages",

@@ -124,7 +124,7 @@ _WHOLE = "whole"
 
 
 def checked_library(path: Path) -> str:
-    """True if the library is the one that was built, and only this user can have written it."""
+    """"whole" if a library is the one that was built, else "missing" or "damaged"."""
     library, record = map(checked_files.read_own, (path, _record_path(path)))
     if library is None or record is None:
         return "missing"

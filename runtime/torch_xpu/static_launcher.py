@@ -75,7 +75,7 @@ def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
     kernel.cubin_path = kernel.cubin_raw = None
 
 
-def keep_what_is_current(module: Any) -> None:
+def drop_outdated_kernels(module: Any) -> None:
     """Make `torch._inductor.triton_bundler` drop kernels of another compiler."""
     bundler = module.TritonBundler
     load: Callable[[Any], list[str]] | None = getattr(bundler, "load_autotuners", None)
@@ -105,7 +105,7 @@ def _current(found: Sequence[Any]) -> list[Any]:
 
 def _is_current(result: Any, compiler: str) -> bool:
     origin = getattr(result.kernel, _ORIGIN, None)
-    if origin is None:  # torch kept it before there was any to keep
+    if origin is None:  # torch cached it before this attribute existed
         return False
     return bool(origin["compiler"] == compiler) and _is_intact(result, origin["digest"])
 

@@ -44,7 +44,7 @@ class _Operand:
         return bits_of(scalar_of(kind)) * getattr(kind, "count", 1) // 8
 
     def becomes(self, state: ModuleState, value: Any) -> None:
-        """Let the products take another value for it."""
+        """Replace the operand by another value in the products that use it."""
         old = {id(v) for v in (self.read, *self.casts)}
         for user in self.users:
             user.operands = [value if id(v) in old else v for v in user.operands]
@@ -172,7 +172,7 @@ def _read_both(
 
 
 def _become(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> None:
-    """Call the function for the types that operands and result have now."""
+    """Make a call one of an intrinsic for the current types of its operands, and a result type."""
     arguments = call.operands[1:]
     call.operands = [state.declare(row, [a.type for a in arguments], result), *arguments]
     call.type = result

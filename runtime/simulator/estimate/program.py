@@ -228,6 +228,7 @@ class Program:
         return made.operands[0].text, -1 if index is None else index
 
     def _bundle(self, group: Sequence[tuple[Site, str, str, int]]) -> Step:
+        """The step of merged messages, whose address and mask are vectors."""
         site, vector, mask, _ = group[0]
         operands = [self.slot(o) for o in site.instruction.operands]
         operands[site.at] = self.named(vector)

@@ -106,6 +106,7 @@ _VALUES_AT, _LOG_AT = _address(_values), _address(_log)
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
+    """Memory of at least `nbytes`: of an earlier launch if it is at most four times as large."""
     fitting = [m for m in _spare if nbytes <= m.nbytes <= 4 * nbytes]
     if not fitting:
         return np.empty(nbytes, np.uint8)
@@ -115,6 +116,7 @@ def _take(nbytes: int) -> NDArray[np.uint8]:
 
 
 def _give(memory: NDArray[np.uint8]) -> None:
+    """Keep memory for later launches; the oldest beyond `SPARE_BYTES` is freed."""
     _spare.append(memory)
     while len(_spare) > 1 and sum(m.nbytes for m in _spare) > SPARE_BYTES:
         _spare.pop(0)
@@ -335,6 +337,7 @@ class LaunchState:
         self._releases[live] = own
 
     def _give_clocks(self, numbers: NDArray[np.int64]) -> None:
+        """Set the list of free clocks."""
         self._free[: len(numbers)] = numbers
         self.words[Word.CLOCKS_LEFT] = len(numbers)
 

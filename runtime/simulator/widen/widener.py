@@ -362,6 +362,7 @@ class Widener:
             isinstance(part, Uniform | Wide) for part in value.parts)
 
     def _packed(self, value: Pieces) -> Operand:
+        """A value that is equal in all lanes, from its elements in lane 0."""
         return self.b.pack(value.type, [
             part.value if isinstance(part, Uniform) else self.b.extract(self.wide(part), 0)
             for part in value.parts])
@@ -448,6 +449,7 @@ class Widener:
         return as_moved(Wide(x, value.type, group), self.lanes)
 
     def _operation(self, value: Lazy, group: int) -> Operand:
+        """Compute an operation that was delayed, in the given order."""
         i = value.instruction
         chosen = 1 if i.opcode == "select" else 0
         operands = [self.mask(v, value.type.lanes, group) for v in value.operands[:chosen]]
@@ -456,6 +458,7 @@ class Widener:
         return self.b.emit(Instruction(i.opcode, t, operands, flags=i.flags, extra=i.extra))
 
     def _flat(self, value: Value) -> Operand:
+        """The flat vector of a value that is computed in pieces, or is in a slot."""
         if isinstance(value, Pieces):
             return self._join(value)
         if isinstance(value, Slot):
