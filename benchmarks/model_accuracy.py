@@ -47,8 +47,7 @@ class Row:
 
 
 def rows(every: int = 1, kind: str = "") -> list[Row]:
-    """Published rows with predictions: every `every`-th, of one kind; `tiled` is all with a tile.
-    """
+    """Published rows with predictions: every `every`-th, of one kind (`tiled`: all with a tile)."""
     with ROWS.open(newline="") as file:
         found = [f for f in csv.DictReader(file) if f["kind"] != LEFT_OUT]
     if kind:

@@ -92,7 +92,7 @@ class DebugBuffer:
         raise error
 
     def _records(self) -> tuple[int, Any]:
-        """The number of reports that the kernel made, and those that fit into the buffer."""
+        """How many records the kernel requested, and those that fitted."""
         import numpy as np  # not earlier: every program that imports Triton imports this module
 
         header = np.zeros(8, np.int32)

@@ -282,6 +282,7 @@ def _put(old: Operation, made: Operation) -> SSAValue:
 
 
 def _trans(value: SSAValue, kind: TensorType[Any]) -> SSAValue:
+    """Transpose a value, after its operation or at the start of its block."""
     op = value.owner
     made = TransOp.create(
         operands=[value], result_types=[kind],

@@ -168,7 +168,7 @@ def _flatten(op: Operation) -> None:
         if len(sources) == 1:
             sources[0], origins = _composed(sources[0], origins)
         made = before.put(PermuteOp([before.line(v) for v in sources], origins, line))
-        before.replace(_as(before, made, result.type))
+        before.replace(_reshaped(before, made, result.type))
 
 
 def _composed(source: SSAValue, origins: list[int]) -> tuple[SSAValue, list[int]]:
@@ -213,7 +213,10 @@ def _as_permutation(before: _Before, op: Any) -> tuple[list[SSAValue], list[int]
 
 
 def _broadcast(source: Sequence[int], result: Sequence[int]) -> list[int]:
-    """Dimensions are added in front, and those of size 1 grow."""
+    """Number of the source's element for each element of a broadcast.
+
+    Dimensions are added in front, and those of size 1 are repeated.
+    """
     padded = [1] * (len(result) - len(source)) + list(source)
     return [_flat([0 if size == 1 else p for p, size in zip(at, padded, strict=True)], padded)
             for at in product(*map(range, result))]
@@ -271,7 +274,7 @@ def _multi_reduction(op: MultiReductionOp) -> None:
     each = prod(shape[d] for d in kept)
     slices = before.permuted(value, origins)
     found = _folded(before, how, slices, len(origins) // each, each)
-    found = _as(before, found, op.dest.type)
+    found = _reshaped(before, found, op.dest.type)
     before.replace(before.combined(how, found, op.acc))
 
 
@@ -297,7 +300,7 @@ def _scalar(before: _Before, value: SSAValue) -> SSAValue:
     return before.put(made)
 
 
-def _as(before: _Before, value: SSAValue, kind: Attribute) -> SSAValue:
+def _reshaped(before: _Before, value: SSAValue, kind: Attribute) -> SSAValue:
     """The elements as a vector of another shape, or the only one."""
     if not isinstance(kind, VectorType):
         return _scalar(before, value)
@@ -333,7 +336,7 @@ def _contract(op: ContractOp, device: Target, tiles: bool) -> None:
             picked = before.permuted(value, origins, vector_shape(total))
             factors.append(_extended(before, picked, element_of(total)))
         total = _plus_product(before, factors[0], factors[1], total)
-    before.replace(_as(before, total, kind))
+    before.replace(_reshaped(before, total, kind))
 
 
 def _as_product(
@@ -391,7 +394,7 @@ def lower_access(op: Access, address: SSAValue, kind: MemRefType[Any], scope: st
     shape, element = vector_shape(value), element_of(value)
     if len(shape) != 1:
         raise UnsupportedError(f"{op.name} of {value.type}: one dimension at a time")
-    base = _moved(before, address, kind, op.indices, scope)
+    base = _element_address(before, address, kind, op.indices, scope)
     count = shape[0]
     if isinstance(op, GatherOp | ScatterOp):
         places, mask = op.index_vec, op.mask
@@ -420,7 +423,7 @@ def lower_access(op: Access, address: SSAValue, kind: MemRefType[Any], scope: st
     before.replace(found)
 
 
-def _moved(
+def _element_address(
     before: _Before, address: SSAValue, kind: MemRefType[Any], indices: Sequence[SSAValue],
     scope: str,
 ) -> SSAValue:

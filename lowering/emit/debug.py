@@ -98,9 +98,9 @@ def _bits(em: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
-    """(row-major index, value, whether this lane speaks for it) of every element of a lane.
+    """(row-major index, value, whether this lane reports it) of every element of a lane.
 
-    A scalar has index -1; every lane speaks for it.
+    A scalar has index -1; every lane reports it.
     """
     held = em.get(value)
     if not isinstance(held, Registers):

@@ -139,6 +139,7 @@ class Emitter(Writer):
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
+        """Write one operation; errors get its source location."""
         lowering = LOWERINGS.get(type(op))
         if lowering is None:
             missing = UnsupportedError(

@@ -122,19 +122,19 @@ def vector_of(kind: ir.Type, count: int) -> ir.Type:
 
 
 def undefined(kind: ir.Type, count: int) -> ir.Constant:
-    """Elements that are not defined yet."""
+    """`count` undefined elements."""
     return _undefined.of(kind, count)
 
 
 @cache
 def number(value: int) -> ir.Constant:
-    """An index that is known."""
+    """The i32 constant `value`."""
     return I32(value)
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def numbers(values: tuple[int, ...]) -> ir.Constant:
-    """A vector of numbers that are known, or the number for one."""
+    """The vector of i32 constants, or the constant for a single one."""
     if len(values) == 1:
         return number(values[0])
     return ir.Constant(vector_of(I32, len(values)), [number(value) for value in values])

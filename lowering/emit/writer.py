@@ -60,7 +60,7 @@ class ModuleState:
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None = None,
         *, unsigned: bool = False,
     ) -> ir.Function:
-        """A function of the table, declared once; its result is given where nothing else says it.
+        """Declare a function of the table, once; give `result` if the row does not determine it.
 
         `unsigned` says how a builtin takes its integers.
         """
@@ -123,7 +123,7 @@ class Writer:
         return made
 
     def enter(self) -> int:
-        """Open a scope; returns what `leave` needs."""
+        """Open a scope, and return the outer one, for `leave`."""
         outer = self._scope
         self._scopes += 1
         self._scope = self._scopes
@@ -218,7 +218,7 @@ class Writer:
 
 
 def identity(value: ir.Value) -> Hashable:
-    """A key for a value."""
+    """A key of a value; equal constants have equal keys."""
     return str(value) if isinstance(value, ir.Constant) else value
 
 

@@ -166,7 +166,10 @@ def _reached(dot: DotOp | ScaledDotOp) -> list[tuple[DotOp | ScaledDotOp, int]]:
 
 
 def _assign(dot: DotOp, dpas: Dpas, parent: DpasEncoding) -> None:
-    """Replace a dot by one, or by several of split operands, in a DPAS layout."""
+    """Give a dot and its operands the layouts of the instruction.
+
+    A product of more precision than the instruction's becomes a sum of several.
+    """
     precision = dot.precision
     operands = Operands(dpas, precision)
     terms = []
@@ -218,7 +221,7 @@ def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
 def _multiplied(
     dot: DotOp, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
 ) -> SSAValue:
-    """Create one product of converted operands."""
+    """Insert the dot of other operands at `at`; products that are terms of fp32 are of tf32."""
     copy = DotOp.create(
         operands=[a, b, acc], result_types=[acc.type], properties=dict(dot.properties),
         attributes=dict(dot.attributes),

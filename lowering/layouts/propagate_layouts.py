@@ -117,7 +117,7 @@ def fold_conversions(op: ConvertLayoutOp) -> bool:
 
 
 def _replaced(op: ConvertLayoutOp, value: SSAValue) -> bool:
-    """Use a value in place of a conversion."""
+    """Use a value in place of a conversion; return True, as a rule does that applies."""
     op.result.replace_all_uses_with(value)
     return True
 

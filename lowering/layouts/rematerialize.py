@@ -154,7 +154,7 @@ class Elsewhere:
     made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
 
     def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        """The value in another layout: recomputed if that is cheap or known how, else converted."""
+        """The value in a layout: itself, or a copy that is made once."""
         kind = value.type
         if not isinstance(kind, TensorType) or kind.encoding == encoding:
             return value

@@ -79,9 +79,9 @@ def _fences_and_barrier(call: re.Match[str]) -> str:
 
 
 def use_visa(module: Any) -> bool:
-    """Give functions of this kind in a parsed LLVM module bodies in vISA; False where it has none.
+    """Replace the bodies of functions that `has_visa` by vISA; False if the module has none.
 
-    Private ones stay as they are written.
+    Private functions keep their bodies.
     """
     names = [f.name for f in module.functions if has_visa(f.name) and not f.is_declaration
              and f.linkage != llvm.Linkage.private]
@@ -133,7 +133,7 @@ def written(text: str, parsed: Any = None) -> bytes:
 
 
 def _effort(text: str) -> int:
-    """With which LLVM optimises a module."""
+    """Level of LLVM's optimisation for a module."""
     return 0 if len(text) < SHORT else 2
 
 

@@ -93,7 +93,7 @@ def _used(function: FuncOp) -> Iterator[SSAValue]:
 
 def _gains(proved: Fact, ideal: Fact) -> bool:
     """True if accesses could be wider under the ideal facts."""
-    return proved[2:] != ideal[2:]
+    return proved[2:] != ideal[2:]  # all but the bounds
 
 
 def _is_doubtful(value: SSAValue, facts: Facts) -> bool:

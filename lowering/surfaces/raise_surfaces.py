@@ -120,18 +120,17 @@ class RaiseSurfacesPass(TargetedPass):
         for function in functions(op):
             affine = Affine()
             copies = Copies(target, module_warps(op), affine)
-            met: list[LoadOp] = []
-            only_assumed: list[LoadOp] = []
+            joined: list[LoadOp] = []
+            weights: list[LoadOp] = []
             if self.keeps_layouts:
                 loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
             else:
-                loads, met = _dot_loads(function, target)
+                loads, joined = _dot_loads(function, target)
                 weights = [*weights_by_blocks(function, target, module_warps(op)),
                            *scales_by_blocks(function, target, module_warps(op))]
-                loads = [*loads, *met, *weights, *_copied(function, copies)]
-                only_assumed = weights
-            for sites in _joined(_sites(
-                    list(dict.fromkeys(loads)), affine, met, only_assumed)):
+                loads = [*loads, *joined, *weights, *_copied(function, copies)]
+            for sites in _grouped_by_test(_sites(
+                    list(dict.fromkeys(loads)), affine, joined, weights)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
                 else:
@@ -149,26 +148,26 @@ class RaiseSurfacesPass(TargetedPass):
             erase_dead(function)
 
 
-def _by_dpas(op: Operation | Block, target: Target) -> bool:
+def _is_on_dpas(op: Operation | Block, target: Target) -> bool:
     return isinstance(op, DotOp | xe.ScaledDotOp) and not isinstance(
         instruction_of(op, target), str)
 
 
 def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
-    """Loads of operands of dots for the matrix unit, and loads that join a dot's result.
+    """Loads of operands of dots for the matrix unit, and loads joined with a dot's result.
 
     The latter are stored with it, or become an operand of another dot, element by element.
     """
     found: list[DotOp | xe.ScaledDotOp] = all_of(function, DotOp, xe.ScaledDotOp)
-    dots = [op for op in found if _by_dpas(op, target)]
+    dots = [op for op in found if _is_on_dpas(op, target)]
     operands = [value for dot in dots for value in (dot.a, dot.b)]
     sources = [op for op in map(_source, operands) if isinstance(op, LoadOp)]
-    met = []
+    joined = []
     for value in (*operands, *(store.value for store in all_of(function, StoreOp))):
         if stores_dot(value, target):
-            met += [op for op in _combined(value) if isinstance(op, LoadOp)
+            joined += [op for op in _combined(value) if isinstance(op, LoadOp)
                     and len(shape_of(op.result)) == 2 and op not in sources]
-    return list(dict.fromkeys(sources)), list(dict.fromkeys(met))
+    return list(dict.fromkeys(sources)), list(dict.fromkeys(joined))
 
 
 def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
@@ -228,7 +227,7 @@ def values_of(amount: object) -> set[SSAValue]:
 
 
 def _sites(
-    loads: list[LoadOp], affine: Affine, met: Collection[LoadOp], weights: Collection[LoadOp]
+    loads: list[LoadOp], affine: Affine, joined: Collection[LoadOp], weights: Collection[LoadOp]
 ) -> list[Site]:
     """Loads that can be raised, by the block that contains them."""
     groups: dict[Block, list[LoadOp]] = {}
@@ -244,9 +243,9 @@ def _sites(
             try:
                 access = _access(load, affine, loop)
                 if load in weights:
-                    _keep_assumed(load, access[0])
-                if loop is not None and load in met:
-                    _keep_others_raised(load, access[0])
+                    _refuse_kernel_tests(load, access[0])
+                if loop is not None and load in joined:
+                    _refuse_alignment_tests(load, access[0])
                 found[load] = access
             except Unknown as reason:
                 remark(load, f"stays a gather: {reason}")
@@ -255,7 +254,7 @@ def _sites(
     return sites
 
 
-def _keep_others_raised(load: LoadOp, surface: Surface) -> None:
+def _refuse_alignment_tests(load: LoadOp, surface: Surface) -> None:
     """Raise `Unknown` if the alignment of a load would have to be tested in the kernel.
 
     The load is combined with a dot's result in a loop.  Such a test would also decide how the dot's
@@ -267,14 +266,14 @@ def _keep_others_raised(load: LoadOp, surface: Surface) -> None:
         raise Unknown(f"the loop's other loads do not ask whether {aligned[0].what}")
 
 
-def _keep_assumed(load: LoadOp, surface: Surface) -> None:
+def _refuse_kernel_tests(load: LoadOp, surface: Surface) -> None:
     """Raise `Unknown` if the kernel itself would have to test whether weights can be 2D blocks."""
     tested = tested_in_kernel(surface.guards, load)
     if tested:
         raise Unknown(f"the launch cannot test that {tested[0].what}")
 
 
-def _joined(sites: list[Site]) -> list[list[Site]]:
+def _grouped_by_test(sites: list[Site]) -> list[list[Site]]:
     """Groups of sites that share one test: of a block whose facts are known before the first."""
     blocks: dict[Block, list[Site]] = {}
     for site in sites:
@@ -332,7 +331,8 @@ def _version(sites: list[Site]) -> None:
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
     affine = Affine()
-    runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop, affine)}
+    runs = {loop for loop in loops
+            if loop.attributes.get(RUNS) is not None or _surely_runs(loop, affine)}
     if len(loops) == 1 and not runs:
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
@@ -363,7 +363,7 @@ def _version(sites: list[Site]) -> None:
         _place_cursors(first, loop, accesses)
 
 
-def _runs(loop: scf.ForOp, affine: Affine) -> bool:
+def _surely_runs(loop: scf.ForOp, affine: Affine) -> bool:
     """True if a loop certainly runs at least once."""
     low, high = (affine.scalar(v) for v in (loop.lb, loop.ub))
     return affine.nonnegative(high - low - 1)
@@ -464,7 +464,7 @@ def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue
 
 def stores_dot(stored: SSAValue, target: Target) -> bool:
     """True if a stored value comes from a dot, through element-wise operations."""
-    return any(_by_dpas(op, target) for op in _combined(stored))
+    return any(_is_on_dpas(op, target) for op in _combined(stored))
 
 
 def _combined(stored: SSAValue) -> Iterator[Operation]:

@@ -106,7 +106,7 @@ def scales_by_blocks(function: Operation, target: Target, num_warps: int) -> lis
 
 
 def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Weights]:
-    """The loads of weights that dots unpack, with the layout of their operand."""
+    """Each load of weights for an operand of a product in the same block, once."""
     made = {dot: instruction_of(dot, target) for dot in all_of(function, DotOp)
             if len(shape_of(dot.c)) == 2}
     dots = {dot: dpas for dot, dpas in made.items() if isinstance(dpas, Dpas)}

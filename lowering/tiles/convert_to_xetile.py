@@ -153,7 +153,10 @@ class _Conversion:
         return self._parts[key]
 
     def _part(self, bases: tuple[int, ...]) -> SSAValue | None:
-        """Sum of the bases whose bits are set in the number of the warp; None if all are 0."""
+        """The sum of bits of the warp number times their bases.
+
+        Bits whose bases double are one term.
+        """
         total: SSAValue | None = None
         bit = 0
         while bit < len(bases):
@@ -169,7 +172,7 @@ class _Conversion:
         return total
 
     def _bits(self, first: int, count: int, known: int, scale: int) -> SSAValue:
-        """`count` bits of the warp's number from bit `first` on, times a scale."""
+        """`count` bits of the warp number from bit `first`, times `scale`; it has `known` bits."""
         value = self.warp()
         if first:
             value = self.top.insert(arith.ShRUIOp(value, self.top.constant(first, i32)))
@@ -200,7 +203,7 @@ class _Conversion:
             Rewriter.erase_op(cursor)
 
     def _init_tile(self, cursor: xe.CursorOp, access: xe.BlockLoadOp | xe.BlockStoreOp) -> SSAValue:
-        """Create the tile of this subgroup's part of an access."""
+        """The subgroup's part of the tile at a cursor, in the order of memory."""
         transposed, kind = _access_type(access)
         rows, columns = _memory_order(subgroup_shape(kind), transposed)
         bases = layout_of(kind).bases["warp"]
@@ -221,6 +224,7 @@ class _Conversion:
         return op.results[0]
 
     def _moved(self, start: SSAValue, bases: list[int], before: Operation) -> SSAValue:
+        """A coordinate of the tile plus the start of the subgroup's part of it."""
         part = self.part(bases)
         if part is None:
             return start

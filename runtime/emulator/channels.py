@@ -108,6 +108,7 @@ CONDITIONS: Mapping[str, Callable[[Array, Array], Bools]] = {
 
 
 def condition(name: str) -> Callable[[Array, Array], Bools]:
+    """The comparison of a condition modifier."""
     if name not in CONDITIONS:
         raise UnsupportedError(f"condition .{name} has no definition here")
     return CONDITIONS[name]

@@ -60,12 +60,14 @@ class EmulatedKernel(ModuleKernel):
 
     @property
     def resident(self) -> int:
+        """Work-groups that the device holds at once."""
         info = self.native.info
         subgroups = -(-prod(info.work_group or (1,)) // info.simd)
         return groups_held(self.source.target, subgroups, info.grf_count, info.slm_bytes,
                            barriers=info.barriers)
 
     def executed(self, grid: Grid, arguments: Sequence[Any]) -> tuple[Program, Counts] | None:
+        """The program and the counts of a launch, while they are kept."""
         counts = self.counts.get((grid, *arguments))
         return None if counts is None else (self.native.program, counts)
 
@@ -135,6 +137,7 @@ def _only_simulated(what: str) -> DeviceError:
 
 @cache
 def say_once() -> None:
+    """Print once per process that kernels run on an emulated GPU, which is slow."""
     print("triton-xe: kernels run on an emulated GPU, instruction by instruction: this is some "
           "hundred times slower than the simulator", file=sys.stderr)
 

@@ -102,7 +102,7 @@ class Action:
 
 
 def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
-    """The facts about an instruction that the scoreboard needs: registers, pipe, tokens."""
+    """What the scoreboard needs to know of an instruction."""
     found = re.fullmatch(r"([A-Z]?)@(\d+)", instruction.distance)
     every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
         instruction.op == "sync") else ""
@@ -161,7 +161,7 @@ class State:
         return replace(self, pipes=pipes, tokens=tokens)
 
     def issued(self, position: int, step: Action) -> State:
-        """The state with an instruction on its way."""
+        """The state after an instruction is issued."""
         if step.pipe in _LATENCY:
             most = _LATENCY[step.pipe] - 1
             return replace(self, pipes=tuple(
@@ -229,7 +229,7 @@ class Scoreboard:
             states[rows & (states == number)] = self._after(number, first, end)
 
     def _after(self, number: int, first: int, end: int) -> int:
-        """Number of the state after the instructions `first` to `end`, cached."""
+        """Number of the state in which instructions leave a thread with state `number`."""
         key = number, first, end
         if key not in self._next:
             state = self._states[number].arrived(first)
@@ -256,7 +256,7 @@ class Scoreboard:
         return self._actions[position]
 
     def _missing(self, state: State, step: Action) -> Iterator[tuple[int, str]]:
-        """Dependences of a step on earlier instructions that nothing waits for."""
+        """Each earlier instruction that this one fails to wait for, and a sentence about it."""
         for name, positions in state.pipes:
             for age, earlier in enumerate(positions, 1):
                 if self._meets(earlier, step):
@@ -291,7 +291,10 @@ class Scoreboard:
     def _conflicts(
         self, earlier: int, before: Footprint, touches: Footprint, wait: str, same_pipe: bool
     ) -> Iterator[tuple[int, str]]:
-        """Sentences about registers that both touch in a way that a wait must order."""
+        """Conflicts of two instructions: a read after a write, a write after a write or read.
+
+        Within a pipe only general registers are read too early.
+        """
         end = ".dst" if wait[0] == "$" else ""
         ordered = GENERAL if same_pipe else -1
         if both := before.writes & touches.reads & ordered:

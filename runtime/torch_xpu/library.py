@@ -85,6 +85,7 @@ class Library:
         return text.splitlines()[0]
 
     def allocation_of(self, pointer: int, *, freed: bool = False) -> Allocation | None:
+        """The block that contains an address; with `freed`, one that was freed."""
         base, size, device = c_uint64(), c_uint64(), c_int()
         if not self.functions.xe_find_block(
                 pointer, freed, byref(base), byref(size), byref(device)):

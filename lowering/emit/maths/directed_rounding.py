@@ -25,6 +25,7 @@ SCALE = {32: 64, 64: 512}
 
 
 def _below(x: Term, power: int) -> Term:
+    """True if |x| < 2^power."""
     return x.size < 2.0**power
 
 
@@ -37,6 +38,7 @@ def _is_zero(x: Term) -> Term:
 
 
 def _scaled(test: Term, x: Term, power: int) -> Term:
+    """x * 2^power where `test` is true, else x."""
     return where(test, x * 2.0**power, x)
 
 

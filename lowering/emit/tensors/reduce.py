@@ -175,7 +175,7 @@ def _element(em: Emitter, value: ir.Value, index: int) -> ir.Value:
 
 
 def _tree(items: list[Values], combine: Combine) -> Values:
-    """Neighbours are combined first, so that the order of elements is kept."""
+    """Combine items pairwise, neighbours first, so that the order of elements is kept."""
     while len(items) > 1:
         paired = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = paired + (items[-1:] if len(items) % 2 else [])
@@ -252,6 +252,7 @@ def _whole_subgroup(
 
 
 def _has_bit(em: Emitter, mask: int) -> ir.Value:
+    """True in the lanes whose id has the bit of `mask`."""
     def make() -> ir.Value:
         return em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(mask)), I32(0))
 

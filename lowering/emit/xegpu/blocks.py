@@ -264,7 +264,7 @@ def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
 def _message_load(
     em: Emitter, op: LoadNdOp, block: Block, choice: Choice, held: ir.Type, access: Access
 ) -> Registers:
-    """Load a block by one message, and pick the wanted registers in order."""
+    """Load a block by one message, and return its registers in the order of the value."""
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
     value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)
@@ -385,7 +385,7 @@ def _pieces(count: int) -> list[tuple[int, int]]:
 
 
 def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Registers:
-    """Load consecutive words of a subgroup by 1D block reads, `count` per lane."""
+    """Load a 1D block of whole words by block reads of up to 8 registers."""
     scalars: list[ir.Value] = []
     for first, length in _pieces(count):
         value_type = vector_of(kind, length)
@@ -458,7 +458,7 @@ def _lane_access(
     em: Emitter, block: Block, desc: TensorDescType, register: int, element: Any,
     parts: Sequence[ir.Value | None], valid: Valid,
 ) -> LaneAccess:
-    """The access of one register: its address, and the tests of bounds in each lane."""
+    """The access of a register's element; its condition tests the bounds that may be exceeded."""
     number, row, column = element
     column += number * desc.get_shape()[1]
     y = _moved(em, block.y, row)
@@ -475,6 +475,7 @@ def _lane_access(
 
 
 def _moved(em: Emitter, start: ir.Value, by: int) -> ir.Value:
+    """`start + by`, computed once."""
     return em.remember(("moved", start, by), lambda: em.b.add(start, I32(by))) if by else start
 
 
@@ -657,6 +658,7 @@ def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
 
 
 def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
+    """A coordinate, limited to 0 .. size - 1."""
     last = em.b.sub(size, I32(1))
     low = em.call(llvm.named("smax"), [value, I32(0)])
     return em.call(llvm.named("smin"), [low, last])

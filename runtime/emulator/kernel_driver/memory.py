@@ -187,7 +187,7 @@ class AddressSpace(memory.AddressSpace):
         self._put(_Binding(start & _MASK, (start & _MASK) + size, offset, copies))
 
     def unbind(self, start: int, size: int) -> None:
-        """Remove a range of addresses; bindings that are partly in it are cut."""
+        """Let addresses mean nothing; bindings around them are cut."""
         start &= _MASK
         end, kept = start + size, []
         for old in self._bindings:
@@ -203,6 +203,7 @@ class AddressSpace(memory.AddressSpace):
         self._starts = [each.start for each in kept]
 
     def _put(self, binding: _Binding) -> None:
+        """Add a binding in the order of addresses, and remove what was bound there."""
         self.unbind(binding.start, binding.end - binding.start)
         bisect.insort(self._bindings, binding, key=lambda each: each.start)
         self._starts = [each.start for each in self._bindings]
@@ -277,7 +278,10 @@ class AddressSpace(memory.AddressSpace):
         return found + self.arena.start
 
     def _around(self, start: int, end: int) -> _Binding | None:
-        """The buffer that all these addresses are in, as mostly they are; no program's pages."""
+        """The buffer of the file that contains all these addresses; None if there is none.
+
+        Mostly there is one, and the addresses need no table.
+        """
         index = bisect.bisect_right(self._starts, start) - 1
         found = self._bindings[index] if index >= 0 else None
         return found if found is not None and end <= found.end and found.copies is None else None
@@ -298,6 +302,7 @@ class AddressSpace(memory.AddressSpace):
 
 
 def _fetch(binding: _Binding, offsets: NDArray[np.int64], size: int) -> None:
+    """Copy the pages of the program that contain bytes at these offsets of the file."""
     copies = binding.copies
     assert copies is not None
     first = offsets - copies.offset
@@ -306,6 +311,7 @@ def _fetch(binding: _Binding, offsets: NDArray[np.int64], size: int) -> None:
 
 
 def _address(binding: _Binding, offset: int) -> int:
+    """Address in the program of a byte at an offset of the file."""
     copies = binding.copies
     assert copies is not None
     return copies.address + offset - copies.offset

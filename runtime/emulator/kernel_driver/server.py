@@ -77,6 +77,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
         self._folder.cleanup()
 
     def _accept(self) -> None:
+        """Start a thread for each program that connects, until the GPU is closed."""
         with suppress(OSError):
             while not self._ended.is_set():
                 connection = self._listener.accept()[0]
@@ -125,7 +126,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
         return struct.pack("<i", 0)
 
     def _poll(self) -> None:
-        """Continue the waiting queues of all devices until the end; a fault kills the program."""
+        """Let queues that wait go on; kill the program of a device that fails."""
         while not self._ended.wait(_POLL_SECONDS):
             for device in list(self._opened.values()):
                 try:
@@ -137,6 +138,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
 
 
 def _end(error: Exception) -> bytes:
+    """The answer after which a program prints the error and ends."""
     return struct.pack("<i", _ENDS) + _sentence(error).encode()[-4000:]
 
 

@@ -73,6 +73,7 @@ class LaneGroups:
         return self._known[key]
 
     def _of_shape(self, shape: Shape, x: Operand, size: int) -> Table:
+        """Steps of a value whose shape has known differences between lanes."""
         table = shape.table if shape.table is not None else np.zeros((1, 1), np.int64)
         whole = np.broadcast_to(table, (x.type.lanes, self._lanes))
         return whole - np.repeat(whole[:, ::size], size, axis=1)
@@ -91,7 +92,10 @@ class LaneGroups:
         return first
 
     def _made(self, i: Instruction, size: int, depth: int) -> Table | None:
-        """Steps of a result from the steps of all operands."""
+        """Steps of an instruction's result.
+
+        An unknown operation gives equal results where its operands are equal.
+        """
         steps = [self._steps(o, size, depth) for o in i.operands]
         found = [s for s in steps if s is not None]
         if len(found) < len(steps):

@@ -32,8 +32,10 @@ def uniform_values(function: Function) -> frozenset[str]:
 
 
 def by_lanes(i: Instruction) -> bool:
+    """True if an instruction loads from one address per lane."""
     return i.opcode == "load" or find(i.callee) is genisa.PREDICATED_LOAD
 
 
 def is_block(i: Instruction) -> bool:
+    """True if an instruction is a 2D block read."""
     return find(i.callee).definition is block_2d.block_read

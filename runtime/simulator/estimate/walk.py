@@ -168,7 +168,7 @@ class Walk:
         return self._values[self.program.slot(self.program.ends[header][0].value)] is not None
 
     def _loop(self, header: str, body: Sequence[str]) -> None:
-        """Walk a loop; iterations that advance evenly are walked once and counted many times."""
+        """Run a loop round by round; skip rounds while its counters advance evenly."""
         seen: list[dict[int, Known]] = []
         masks: list[Mask] = []
         lengths: list[float] = []
@@ -223,7 +223,7 @@ class Walk:
         self, steps: Mapping[int, Numbers], moves: Mapping[int, Mapping[str, Numbers]],
         mask: Mask, ahead: int,
     ) -> None:
-        """Advance counters and payloads of those in the loop by `ahead` more rounds."""
+        """Advance counters and payloads by `ahead` rounds, for the subgroups of `mask`."""
         here = 1 if mask.all() else mask[..., None, None]
         for slot, step in steps.items():
             now = self._values[slot]
@@ -323,7 +323,7 @@ class Walk:
         self._arrive(label, labels[1], mask & missed)
 
     def _arrive(self, source: str, target: str, mask: Mask) -> None:
-        """Give the phis of a block their values from an edge, for the work-groups that take it."""
+        """Enter a block with the subgroups of `mask`: set its phis to the values from `source`."""
         if not mask.any():
             return
         incoming = [(slot, places[source], self._values[places[source]])
@@ -343,6 +343,7 @@ class Walk:
     # -- values ----------------------------------------------------------------------------------
 
     def _know(self, step: Step, value: Known) -> None:
+        """Set the result of a step, and for an unknown one (None) its origins."""
         if step.result is None:
             return
         self._values[step.result] = value
@@ -364,7 +365,7 @@ class Walk:
         self, i: Instruction, family: Family, definition: Callable[..., Any] | None,
         operands: Sequence[Numbers | None],
     ) -> Known:
-        """The result of a builtin function of ids or integers; None if it is unknown."""
+        """Result of a call for an id or a function of integers; None for others, and if unknown."""
         if i.type.scalar.kind != "int" or definition is None:
             return None
         if family is Family.ID:

@@ -38,7 +38,10 @@ class _Table:
         return self.records.row(number, context.TILE_WORDS)
 
     def give(self, number: Value) -> Value:
-        """Address of a tile in the table, which is valid until the work-group ends."""
+        """Mark a tile as used by this work-group, and return its address.
+
+        The address is valid until the work-group ends.
+        """
         self[context.FOUND] = self[context.FOUND] + 1
         self[context.GROUP] = self.w["group"]
         self.record(number)[context.TILE_GROUP] = self.w["group"]

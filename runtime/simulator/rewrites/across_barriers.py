@@ -35,7 +35,10 @@ _IN_MEMORY = 'asm sideeffect "", "r,~{memory}"'
 
 
 def kept_across_barriers(function: Function) -> Function:
-    """The host function, a coroutine, with such vectors stored at their definitions."""
+    """Store vectors that are live across a barrier, and load them in each block that uses them.
+
+    `function` is a coroutine.
+    """
     behind = {b.label: function.reachable(_behind(function, b)) for b in function.blocks}
     made = {i.result: (i, b.label) for b in function.blocks for i in b.instructions
             if i.result and _is_worth_keeping(i)}

@@ -87,7 +87,7 @@ def _joined(w: Checks, first: Value, second: Value, by: Value) -> Value:
 def _begun(
     w: Checks, floor: Value, end: Value, by: Value, entry: Callable[[Value], Value]
 ) -> Memory:
-    """Write a clock in the place of the next free one, which stays free until `_kept`."""
+    """Write a clock to the memory of the next free one, which stays free until `_kept`."""
     free = w.state.follow(Word.CLOCKS_FREE, I32)
     made = clock_of(w, free[w.state[Word.CLOCKS_LEFT] - 1])
     for word, value in ((Clock.FLOOR, floor), (Clock.END, end), (Clock.BY, by)):

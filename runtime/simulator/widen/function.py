@@ -158,7 +158,7 @@ class FunctionWriter:
         return host_type(self.w, self.function.result, self._is_uniform(shape))
 
     def _head(self, made: Function) -> None:
-        """Set the name, signature and attributes of the host function."""
+        """Set the name, the result, the parameters and the attributes of the host function."""
         made.attributes = (
             f'nounwind alignstack({host_cpu().vector_bytes}) '
             '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
@@ -304,6 +304,7 @@ class FunctionWriter:
         return len(self.team) > 1 and i.result in self.shared
 
     def _share(self, i: Instruction) -> None:
+        """Give a result that is equal in all subgroups to the other wideners."""
         if self._is_shared(i):
             assert i.result is not None
             for other in self.team[1:]:
@@ -417,7 +418,7 @@ class FunctionWriter:
             self.w.b.ret(self._packed(self.w.value(i.operands[0]), self._result))
 
     def _packed(self, value: Value, t: Type) -> Operand:
-        """A value as one operand, structs included."""
+        """A result of the function as one LLVM value."""
         w = self.w
         if not isinstance(value, Aggregate):
             if isinstance(value, Uniform) and value.value.type is t:
