@@ -102,7 +102,7 @@ class Action:
 
 
 def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
-    """What the scoreboard needs to know of an instruction."""
+    """An instruction, reduced to its registers, its pipe and its waits."""
     found = re.fullmatch(r"([A-Z]?)@(\d+)", instruction.distance)
     every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
         instruction.op == "sync") else ""

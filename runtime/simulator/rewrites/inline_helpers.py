@@ -193,6 +193,7 @@ class _Copy:
         return self._emit(Instruction(opcode, t, list(operands), self._name(f"new{self.count}")))
 
     def _any(self, conditions: list[Operand]) -> Operand:
+        """The disjunction of conditions."""
         found, *rest = conditions
         for other in rest:
             found = self._new("or", ir.I1, found, other)
@@ -201,6 +202,7 @@ class _Copy:
     def _leave(
         self, i: Instruction, label: str, here: Operand, edges: dict[tuple[str, str], Operand]
     ) -> None:
+        """Compute the conditions of the edges that leave a block, which runs if `here` is true."""
         if not i.operands or len(set(i.labels)) == 1:
             edges[label, i.labels[0]] = here
             return
@@ -212,6 +214,7 @@ class _Copy:
     def _choose(
         self, i: Instruction, label: str, edges: dict[tuple[str, str], Operand]
     ) -> None:
+        """Compute a phi: the value of the edge that is taken."""
         values = [self._of(o) for o in i.operands]
         found = values[0]
         for source, value in zip(i.labels[1:], values[1:], strict=True):

@@ -58,6 +58,7 @@ def of_group(old: Value, owner: Value) -> Value:
 
 
 def of_subgroup(old: Value, owner: Value) -> Value:
+    """Cells of the running subgroup."""
     return (old ^ owner) & -1 << WARP.first == 0
 
 
@@ -86,6 +87,10 @@ def earlier(old: Value, owner: Value) -> Value:
 
 
 def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) -> Value:
+    """The cell of reads `old` after the read `new`; reads `before` it are forgotten.
+
+    Reads of several subgroups, or of several work-groups, become a cell without a single owner.
+    """
     mine, read = of_subgroup(old, owner), old & BYTES.full
     several = read | new | WARP.full
     groups = (old | new) & BYTES.full | SEVERAL_OWNERS
