@@ -74,11 +74,11 @@ _LOADED: Addresses = {**_LOADS, memory.AtomicLoadOp: _POINTER, memory.AtomicPoll
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """Operations that wait for all warps if dots share operands."""
 _BUFFER: Address = attrgetter("dst")
-_PUT: Addresses = {
+_BUFFER_WRITES: Addresses = {
     ttg.LocalStoreOp: _BUFFER, ttg.LocalScatterOp: _BUFFER, ttg.LocalAtomicScatterRMWOp: _BUFFER,
     ttg.LocalAllocOp: attrgetter("result"),
 }
-_TAKEN: Addresses = {
+_BUFFER_READS: Addresses = {
     ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
     ttg.LocalAtomicScatterRMWOp: _BUFFER,
 }
@@ -120,7 +120,7 @@ class InsertBarriersPass(ModulePass):
                 if _concerns(order, function):
                     _Walk(order).function(function)
             if all_of(function, *_UPDATED):
-                _Walk(Order(_plainly_stored, _updated)).function(function)
+                _Walk(Order(_plain_store_address, _atomic_address)).function(function)
 
 
 def _is_shared(op: Operation) -> bool:
@@ -153,40 +153,45 @@ def _wait_before_stores(function: Operation) -> None:
             _barrier(op, ORDERS[0].spaces)
 
 
-def _stored(op: Operation) -> SSAValue | None:
+def _stored_address(op: Operation) -> SSAValue | None:
+    """The address of a store or an atomic; None for others."""
     address = _STORED.get(type(op))
     return None if address is None else address(op)
 
 
-def _loaded(op: Operation) -> SSAValue | None:
+def _loaded_address(op: Operation) -> SSAValue | None:
+    """The address of a load; None for others."""
     address = _LOADED.get(type(op))
     return None if address is None else address(op)
 
 
-def _plainly_stored(op: Operation) -> SSAValue | None:
-    return None if type(op) in _UPDATED else _stored(op)
+def _plain_store_address(op: Operation) -> SSAValue | None:
+    return None if type(op) in _UPDATED else _stored_address(op)
 
 
-def _updated(op: Operation) -> SSAValue | None:
+def _atomic_address(op: Operation) -> SSAValue | None:
     address = _UPDATED.get(type(op))
     return None if address is None else address(op)
 
 
-def _put(op: Operation) -> SSAValue | None:
+def _written_buffer(op: Operation) -> SSAValue | None:
+    """The buffer in shared memory that an operation writes; None for others."""
     if isinstance(op, ttg.LocalAllocOp) and op.src is None:
         return None
-    address = _PUT.get(type(op))
+    address = _BUFFER_WRITES.get(type(op))
     return None if address is None else address(op)
 
 
-def _taken(op: Operation) -> SSAValue | None:
-    address = _TAKEN.get(type(op))
+def _read_buffer(op: Operation) -> SSAValue | None:
+    """The buffer in shared memory that an operation reads; None for others."""
+    address = _BUFFER_READS.get(type(op))
     return None if address is None else address(op)
 
 
 def _loaded_by_several(op: Operation) -> SSAValue | None:
+    """The address of a load whose elements several warps load; None for others."""
     several = type(op) in _LOADS and (BEFORE_STORES in op.attributes or _has_copies(op.results[0]))
-    return _loaded(op) if several else None
+    return _loaded_address(op) if several else None
 
 
 def _has_copies(value: SSAValue) -> bool:
@@ -210,13 +215,14 @@ class Order:
 
 
 ORDERS = (
-    Order(_stored, _loaded),
-    Order(_stored, _loaded_by_several),
-    Order(_loaded_by_several, _stored),
+    Order(_stored_address, _loaded_address),
+    Order(_stored_address, _loaded_by_several),
+    Order(_loaded_by_several, _stored_address),
 )
 SHARED = ("local",)
 SHARED_ORDERS = (
-    Order(_put, _taken, SHARED), Order(_taken, _put, SHARED), Order(_put, _put, SHARED),
+    Order(_written_buffer, _read_buffer, SHARED), Order(_read_buffer, _written_buffer, SHARED),
+    Order(_written_buffer, _written_buffer, SHARED),
 )
 
 
@@ -294,7 +300,7 @@ class _Walk:
         return ended | pending
 
     def access(self, op: Operation, pending: Bases) -> Bases:
-        """Insert a barrier if an access may alias a pending one; return those pending after."""
+        """Add the access of an operation, after a barrier if it may alias an earlier one."""
         order = self.order
         if may_alias(op, pending, order):
             pending = self.barrier(op)
@@ -303,7 +309,8 @@ class _Walk:
         address = order.earlier(op)
         if address is None:
             return pending
-        comes_back = isinstance(op, memory.StoreOp) and order.later in (_loaded, _updated)
+        comes_back = isinstance(op, memory.StoreOp) and order.later in (
+            _loaded_address, _atomic_address)
         keeps = comes_back and (_is_fixed(address) or is_of_one_pass(address))
         own = address if keeps else None
         base = None if BEFORE_STORES in op.attributes else base_of(address)

@@ -50,9 +50,9 @@ class GuardTilesPass(TargetedPass):
             return
         for function in functions(op):
             tiles = all_of(function, xetile.InitTileOp)
-            asked = [tile for tile in tiles if tile.base_alignment is None]
-            if asked and len(function.regions[0].blocks) == 1:
-                _Guard(function).run(asked)
+            untested = [tile for tile in tiles if tile.base_alignment is None]
+            if untested and len(function.regions[0].blocks) == 1:
+                _Guard(function).run(untested)
 
 
 class _Guard:
@@ -66,21 +66,21 @@ class _Guard:
         Rewriter.insert_op(self.mark, InsertPoint.before(body.first_op))
         self.moved: dict[SSAValue, SSAValue] = {}
         self.tests: list[SSAValue] = []
-        self.asked: set[object] = set()
+        self.tested: set[object] = set()
         self.runs: dict[scf.ForOp, SSAValue] = {}
 
     def run(self, tiles: list[xetile.InitTileOp]) -> None:
         """Test the surfaces of tiles, and split the function into versions for both outcomes."""
         for tile in tiles:
-            if not self._ask(tile):
+            if not self._add_tests(tile):
                 tile.gather = UnitAttr()
-        self._ask_steps()
+        self._check_steps()
         fast = [t for t in tiles if t.gather is None]
         if not fast:
             Rewriter.erase_op(self.mark)
             return
         loops = [loop for loop in all_of(self.function, scf.ForOp) if _has_tiles(loop)]
-        running = [loop for loop in loops if self._runs(loop)]
+        running = [loop for loop in loops if self._test_loop(loop)]
         if self.tests or self.runs:
             self._split()
         else:
@@ -93,7 +93,7 @@ class _Guard:
 
     # -- what a surface needs --------------------------------------------------------------------
 
-    def _ask(self, op: Any) -> bool:
+    def _add_tests(self, op: Any) -> bool:
         """Note the tests for one tile; False where its surface cannot be legal or known."""
         kind = op.tile.type
         assert isinstance(kind, xetile.TileType)
@@ -106,10 +106,10 @@ class _Guard:
         amounts = {"base": (op.base, 1), "pitch": (op.stride, size), "width": (columns, size),
                    "height": (rows, 1), "x": (x, 1)}
         rules = block_2d.surface_rules(bits, block_2d.x_unit(bits, bits))
-        return all([self._ask_rule(rule, amounts) for rule in sorted(rules, key=_tests)])
+        return all([self._add_rule_test(rule, amounts) for rule in sorted(rules, key=_tests)])
 
-    def _ask_rule(self, rule: Guard, amounts: dict[str, tuple[Number, int]]) -> bool:
-        """Note the test of one rule of surfaces; false if it can never hold or cannot be tested."""
+    def _add_rule_test(self, rule: Guard, amounts: dict[str, tuple[Number, int]]) -> bool:
+        """Add the test of one rule of surfaces; False if it cannot hold, or cannot be tested."""
         value, size = amounts[rule.amount]
         if rule.relation is Relation.MULTIPLE_OF:
             return self._multiple(value, size, rule.bound)
@@ -119,8 +119,8 @@ class _Guard:
             return self._compare(value, "sge", -(-rule.bound // size))
         return self._compare(value, "sle", (rule.bound - 1) // size)
 
-    def _ask_steps(self) -> None:
-        """Moves along a row keep to whole words; else the tile is gathered."""
+    def _check_steps(self) -> None:
+        """Mark tiles for gathers if they move along a row by parts of words."""
         for op in all_of(self.function, xetile.UpdateTileOffsetOp):
             kind = op.tile.type
             assert isinstance(kind, xetile.TileType)
@@ -133,7 +133,7 @@ class _Guard:
     # -- tests -----------------------------------------------------------------------------------
 
     def _multiple(self, value: Number, size: int, of: int) -> bool:
-        """Note the test that `size` times a value is a multiple of `of`."""
+        """Add the test that `size` times a value is a multiple of `of`."""
         if divisor(value) * size % of == 0:
             return True
         if isinstance(value, int):
@@ -142,22 +142,22 @@ class _Guard:
         if held is None:
             return False
         key = ("multiple", value, of // gcd(of, size))
-        if key not in self.asked:
-            self.asked.add(key)
+        if key not in self.tested:
+            self.tested.add(key)
             rest = self._insert(arith.AndIOp(held, self._constant(of // gcd(of, size) - 1)))
             self.tests.append(self._insert(CmpiOp(rest, self._constant(0), "eq")))
         return True
 
     def _compare(self, value: Number, predicate: str, bound: int) -> bool:
-        """Note the test that a value is at least ("sge") or at most ("sle") a bound."""
+        """Add the test that a value is at least ("sge") or at most ("sle") a bound."""
         if isinstance(value, int):
             return value >= bound if predicate == "sge" else value <= bound
         held = self._top(value)
         if held is None:
             return False
         key = (predicate, value, bound)
-        if key not in self.asked:
-            self.asked.add(key)
+        if key not in self.tested:
+            self.tested.add(key)
             self.tests.append(self._insert(CmpiOp(held, self._constant(bound), predicate)))
         return True
 
@@ -173,8 +173,8 @@ class _Guard:
         self.tests.append(self._insert(CmpiOp(left, right, "sge")))
         return True
 
-    def _runs(self, loop: scf.ForOp) -> bool:
-        """Note the test that a loop has an iteration; false if that cannot be tested here."""
+    def _test_loop(self, loop: scf.ForOp) -> bool:
+        """Add the test that a loop runs at least once; False if its bounds cannot be tested."""
         low, high = constant_of(loop.lb), constant_of(loop.ub)
         if low is not None and high is not None:
             return low < high

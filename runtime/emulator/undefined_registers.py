@@ -66,6 +66,7 @@ class _Effect:
         return written | defined
 
     def missing(self, written: int) -> int:
+        """The bytes that it needs and nothing has written."""
         if self.copies or self.shifts:
             return 0
         wanted = self.reads & ~self.last if self.last & written else self.reads
@@ -183,6 +184,7 @@ def _registers(mask: int, size: int) -> Iterator[int]:
 
 
 def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
+    """The bytes that an instruction writes, and those whose values matter to it."""
     touched, target = footprint(instruction, grf_bytes), instruction.destination
     is_anywhere = target is not None and target.kind == "indirect"
     writes = GENERAL if is_anywhere else touched.writes & GENERAL
@@ -192,6 +194,7 @@ def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
 
 
 def _shifts(instruction: Instruction, grf_bytes: int) -> tuple[int, ...]:
+    """Distances in bytes from the result of a macro to its sources; none for others."""
     target = instruction.destination
     if not is_macro(instruction) or target is None:
         return ()

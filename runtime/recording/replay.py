@@ -118,6 +118,7 @@ class Replay:
         return contents
 
     def _value(self, argument: Argument) -> int | float:
+        """The value to launch with: a pointer is moved to the memory of this process."""
         if argument.triton == REPORTS or (argument.type != "ptr" and argument.block is None):
             return argument.value
         if argument.block is None and argument.value and not self.device.is_simulated:

@@ -112,6 +112,7 @@ class Exchange:
         plan.note(block, Meet(_call_barrier(self.em, SLM_SEMANTICS)))
 
     def _reads(self) -> None:
+        """Note for the plan that the region is read here."""
         plan_of(self.em).note(self.em.b.block, Touch(self.region, reads=True))
 
     def read(self, place: ir.Value, kind: ir.Type, offset: int = 0) -> ir.Value:

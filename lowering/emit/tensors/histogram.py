@@ -24,7 +24,7 @@ def _count(w: Writer, counter: ir.Value, active: ir.Value) -> None:
 
 @lowers(HistogramOp)
 def lower_histogram(em: Emitter, op: HistogramOp) -> None:
-    """Elements outside the bins are not counted."""
+    """Count by atomic additions; elements outside the bins are not counted."""
     (bins,) = shape_of(op.result)
     exchange = Exchange(em, 4 * bins)
     into = em.view(op.result)
