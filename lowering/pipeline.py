@@ -154,6 +154,7 @@ def run_passes(stage: str, module: ModuleOp, options: CompileOptions | None = No
 
 @lru_cache(maxsize=64)
 def passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, ...]:
+    """The passes of a stage, with those options that they have a field for."""
     given = {} if options is None else asdict(options)
     left_out = CHOOSE_LAYOUTS if given.get("keeps_layouts") else ()
     return tuple(

@@ -92,6 +92,7 @@ class GatherOperandsPass(TargetedPass):
 
 
 def _gather(conversion: ConvertLayoutOp, load: LoadOp, elsewhere: _Elsewhere) -> None:
+    """Load again in the layout of the operand, in place of a conversion to it."""
     encoding = layout_attr_of(conversion.result)
     operands = [elsewhere.value(v, encoding) for v in load.operands]
     again = with_encoding(load, encoding, InsertPoint.after(load), operands)
@@ -126,6 +127,7 @@ def _assume_inside(load: LoadOp, affine: Affine) -> None:
 
 
 def _bounds_depth(part: SSAValue, affine: Affine) -> bool:
+    """True if a part of a mask bounds only the first dimension, which is the depth."""
     bounds = affine.mask(part)
     return {*bounds.high, *bounds.low} <= {0}
 
@@ -192,6 +194,7 @@ def _is_row(value: SSAValue) -> bool:
 
 
 class _Elsewhere(Elsewhere):
+    """Recomputes values in other layouts; copies of loop-carried ones are carried too."""
     def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):

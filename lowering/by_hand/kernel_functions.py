@@ -40,7 +40,7 @@ from triton_xe.lowering.rewriting import below
 SUBGROUPS = "xe.subgroups"
 SLM_BYTES = "xe.slm_bytes"
 SLM_SPACE = 3
-_TAKEN = IntegerType | IndexType | AnyFloat | PointerType | LLVMPointerType
+_ARGUMENT_TYPES = IntegerType | IndexType | AnyFloat | PointerType | LLVMPointerType
 
 
 def lower_kernel_functions(module: ModuleOp, device: Target) -> None:
@@ -73,7 +73,7 @@ def _function(old: func.FuncOp) -> FuncOp:
         if isinstance(arg.type, MemRefType):
             _argument(arg, arg.type)
     inputs = [arg.type for arg in body.block.args]
-    wrong = next((kind for kind in inputs if not isinstance(kind, _TAKEN)), None)
+    wrong = next((kind for kind in inputs if not isinstance(kind, _ARGUMENT_TYPES)), None)
     if wrong is not None:
         raise UnsupportedError(
             f"{old.sym_name.data}: a kernel takes numbers, addresses and memrefs, not {wrong}"
@@ -114,7 +114,7 @@ def _function(old: func.FuncOp) -> FuncOp:
 
 
 def _argument(value: SSAValue, kind: MemRefType[Any]) -> None:
-    """An argument is the address that the offset of its type counts from."""
+    """Make an argument of memref type the address that the offset of its type counts from."""
     offset = kind.get_offset()
     if offset is None:
         raise UnsupportedError(
@@ -149,7 +149,7 @@ def _memref(
     for use in list(address.uses):
         op = use.operation
         if isinstance(op, xetile.InitTileOp | xegpu.CreateNdTdescOp):
-            _need_scope(op, scope)
+            _check_scope(op, scope)
         if isinstance(op, xetile.InitTileOp) and not op.sizes:
             shape, strides = shape_and_strides(op, kind)
             made: Operation = xetile.InitTileOp(
@@ -157,7 +157,7 @@ def _memref(
                 tile_type=op.tile_type,
             )
         elif isinstance(op, xegpu.CreateNdTdescOp):
-            _need_alignment(kind, offset)
+            _check_alignment(kind, offset)
             if op.shape or len(kind.get_shape()) < 2:
                 continue
             shape, strides = shape_and_strides(op, kind)
@@ -186,7 +186,8 @@ def _memref(
         Rewriter.replace_op(op, made)
 
 
-def _need_scope(op: xetile.InitTileOp | xegpu.CreateNdTdescOp, scope: str) -> None:
+def _check_scope(op: xetile.InitTileOp | xegpu.CreateNdTdescOp, scope: str) -> None:
+    """Refuse a tile or descriptor that states another memory than that of its memref."""
     kind = op.results[0].type
     said = kind.scope if isinstance(kind, xetile.TileType) else kind.memory_scope  # type: ignore[attr-defined]
     if said != scope:
@@ -241,7 +242,8 @@ def shape_and_strides(
     return shape, tuple(max(1, stride) for stride in strides if stride is not None)
 
 
-def _need_alignment(kind: MemRefType[Any], offset: int) -> None:
+def _check_alignment(kind: MemRefType[Any], offset: int) -> None:
+    """Refuse blocks of a memref that begins at an unaligned distance from its address."""
     size = bit_width(kind.element_type)
     if len(kind.get_shape()) > 1 and offset * size % (8 * block_2d.BASE_ALIGNMENT):
         raise UnsupportedError(

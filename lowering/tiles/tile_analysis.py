@@ -104,6 +104,7 @@ class TileAnalysis:
                 self._spread(groups)
 
     def _note(self, value: SSAValue, operand: TileOperand) -> None:
+        """Note which operand a tile is; refuse a tile that is two different ones."""
         if self.operands.setdefault(value, operand) != operand:
             raise UnsupportedError(
                 "one tile is used as two different operands of xetile.tile_mma; load it twice"

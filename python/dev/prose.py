@@ -135,7 +135,7 @@ def sentences(text: str) -> list[str]:
 
 
 def judge(text: Text, *, opener: bool = True) -> Iterator[Finding]:
-    """Yield the findings of one docstring or page."""
+    """Yield the findings of one text; only docstrings have an `opener`."""
     first = OPENERS.match(text.text)
     if opener and first:
         yield Finding(text.path, text.line, text.name, f'opens with "{first[1]}"')

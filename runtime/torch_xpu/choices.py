@@ -65,7 +65,7 @@ def grouped(
 
 
 def for_the_clock(code: str, kernel_name: str) -> str:
-    """The code, but for what the clock does not know.
+    """The code without the differences that the clock does not model.
 
     >>> for_the_clock("@template(num_stages=5, num_warps=4)\\ndef mm_3(): pass", "mm_3")
     '@template(num_stages=2, num_warps=4)\\ndef kernel(): pass'

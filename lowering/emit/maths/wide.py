@@ -101,10 +101,9 @@ def _is_put_together(value: ir.ShuffleVector) -> bool:
 
 
 def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
-    """`x` "less" or "times" numbers that all lanes share; None where no function serves.
+    """Subtract ("less") or multiply ("times") four elements at a time by one number.
 
-    Each four of `x` have one number, which `other` holds four times; other fours may have others,
-    as elements of several rows do.
+    All lanes share each number, which `other` has four times.  None if no function serves.
     """
     kind = x.type
     if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
@@ -259,7 +258,7 @@ def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:
-    """A vector, by a function where it is a constant of four times the same 32 bits."""
+    """A vector; a constant of four equal elements of 32 bits becomes the result of a function."""
     if not suits(em.state) or getattr(value.type, "count", 0) != AT_ONCE:
         return value
     bits = same_bits(value)

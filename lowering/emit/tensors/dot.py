@@ -108,7 +108,7 @@ def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -
 
 
 def _accumulator(kind: ir.Type) -> ir.Type:
-    """Sums are kept in float where the result is narrower."""
+    """The type of the sums: float if the result is narrower."""
     return FLOAT if isinstance(kind, ir.HalfType) else kind
 
 

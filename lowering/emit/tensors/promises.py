@@ -24,9 +24,10 @@ def where_kept(
     em: Emitter, op: LoadOp | StoreOp, value: ir.Value, start: int, size: int, align: int,
     pointers: Registers, conditions: Registers | None,
 ) -> ir.Value:
-    """The value of an access to the registers from `start` on, undefined where a register has
-    another address, or another mask, than follows from the first one's; elements have `size` bytes.
-    It is undefined too where the first address is no multiple of `align`.
+    """The value of an access, undefined in registers for which a promise is broken.
+
+    Their addresses and masks must follow from those of register `start`; elements have `size` bytes.
+    The first address must be a multiple of `align`.
     """
     outer = em.b.at(_stated_in(op.ptr, op.mask) or op)
     kind = value.type

@@ -57,6 +57,7 @@ def _rows_in_lanes(old: View, wanted: View) -> list[int]:
 
 
 def _moved(one: Coordinates, other: Coordinates) -> Coordinates:
+    """The xor of two coordinates."""
     return tuple(a ^ b for a, b in zip(one, other, strict=True))
 
 

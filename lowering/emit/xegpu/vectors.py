@@ -313,7 +313,7 @@ def lower_shape_cast(em: Emitter, op: vector_ext.ShapeCastOp) -> None:
 
 @lowers(vector_ext.PermuteOp)
 def lower_permute(em: Emitter, op: vector_ext.PermuteOp) -> None:
-    """Registers from registers; what comes from another lane by a shuffle."""
+    """Permute elements; those of other lanes come by shuffles."""
     spreads, target = [spread_of(em, v) for v in op.sources], spread_of(em, op.result)
     if {s.own for s in spreads} != {target.own}:
         raise UnsupportedError(f"{op.name}: a fragment becomes a whole vector")

@@ -78,6 +78,7 @@ class _Block:
             self.waiting[name] = i.type.size
 
     def _move(self, name: str, place: int) -> None:
+        """Compute a result, and what it is computed from, before instruction `place`."""
         todo = [name]
         while todo:
             name = todo.pop()
