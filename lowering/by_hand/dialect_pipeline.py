@@ -54,6 +54,7 @@ def lower(module: ModuleOp, target_name: str) -> Program:
 
 
 def _refuse_mixed(function: Operation, tiles: tuple[type[Operation], ...]) -> None:
+    """Refuse operations on the vectors of an instruction in a function with tiles."""
     inside = below(function)
     if any(isinstance(op, tiles) for op in inside):
         for op in inside:

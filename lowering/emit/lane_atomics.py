@@ -29,6 +29,7 @@ NATIVE = {
 
 
 def _chosen(sign: str, *, unsigned: bool = False) -> Callable[[Term, Term], Term]:
+    """Combine by a comparison: the old value if it holds, otherwise the new one."""
     def combine(old: Term, new: Term) -> Term:
         test = getattr(old.em.b, "icmp_unsigned" if unsigned else "icmp_signed")
         return where(old.made(test(sign, old.value, new.value)), old, new)
@@ -133,7 +134,8 @@ def _swapped(
 
 
 def _combined(kind: str, old: Term, new: Term, bf16: bool) -> Term:
-    """bf16 is combined in float; helpers have no access to the device's conversion."""
+    """Combine two values; bf16 in float, by a conversion that needs no instruction of the device.
+    """
     if bf16:
         return to_bf16_in_software(COMBINE[kind](from_bf16(old), from_bf16(new)))
     return COMBINE[kind](old, new)
@@ -172,7 +174,7 @@ def load(
 
 
 def _read(w: Writer, kind: ir.Type, pointer: ir.Value, scope: str) -> ir.Value:
-    """`or` with 0, or compare-and-swap of 0 with 0."""
+    """Read atomically: by `or` with 0, or by compare-and-swap of 0 with 0."""
     zero, name = ir.Constant(kind, None), SCOPES[scope][0]
     if bits_of(kind) >= 32:
         return atomic_rmw(w.b, "or", pointer, zero, name)

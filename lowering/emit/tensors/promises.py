@@ -26,7 +26,7 @@ def where_kept(
 ) -> ir.Value:
     """The value of an access, undefined in registers for which a promise is broken.
 
-    Their addresses and masks must follow from those of register `start`; elements have `size` bytes.
+    Addresses and masks must follow from those of register `start`, for elements of `size` bytes.
     The first address must be a multiple of `align`.
     """
     outer = em.b.at(_stated_in(op.ptr, op.mask) or op)

@@ -71,7 +71,7 @@ def after_waits(function: Function, functions: Functions) -> frozenset[Instructi
 
 
 def changes(function: Function, functions: Functions) -> bool:
-    """True if a function has such atomics."""
+    """True if a function has atomics that read and write global memory."""
     return any(_changes(i, functions) for i in function.instructions())
 
 

@@ -284,19 +284,22 @@ def _run_groups(
 
 
 def _raise_trap(launch: Launch, error: list[int]) -> NoReturn:
+    """Raise the error that an error record describes."""
     trap = _trap(launch, error)
     trap.what = trap.what or f"trap {error[0]}"
     raise trap
 
 
 def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], SanitizerReport]:
+    """Function that converts the error record of a checked launch to its report."""
     from triton_xe.runtime.simulator.sanitizer.reports import explain
 
     return partial(explain, state, launch.kernel, launch.host.locations, launch.grid)
 
 
 def _go_on(launch: Launch, state: LaunchState) -> None:
-    """Record a fault in the state of a launch, and continue."""
+    """Let a checked launch continue after faults, and note each finding once per source location.
+    """
     from triton_xe.runtime.simulator.sanitizer.state import Word
 
     seen: set[tuple[str, str]] = set()

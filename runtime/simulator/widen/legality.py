@@ -23,7 +23,7 @@ _DPAS_CONSTANTS = [p.name for p in DPAS.parameters if p.constant]
 
 
 def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instruction) -> None:
-    """A 2D block must be in the device's tables and have the right result size."""
+    """Refuse a 2D block that is not in the device's tables, or whose result has another size."""
     try:
         shape = block_2d.BlockShape(
             arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
@@ -61,7 +61,7 @@ def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
 
 
 def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
-    """A DPAS must be in the device's table and its operands must have the right size."""
+    """Refuse a DPAS that is not in the device's table, or whose operands have another size."""
     if any(argument(i, name).integer_value() is None for name in _DPAS_CONSTANTS):
         w.refuse(i, "a DPAS whose types are not constants")
     if argument(i, "dpasw").integer_value():
@@ -82,7 +82,7 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
 
 
 def check_scaled_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
-    """A scaled DPAS must be one of the device, with operands and scales of the right size."""
+    """Refuse a scaled DPAS that the device lacks, or whose operands or scales have another size."""
     if any(argument(i, name).integer_value() is None for name in ("precision_a", "precision_b")):
         w.refuse(i, "a DPAS whose types are not constants")
     try:
