@@ -29,7 +29,7 @@ class Cost:
     us: float = 0.0
     bytes: float = 0.0
     messages: float = 0.0
-    given: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Work for each pipe and level of the time model, in its own unit."""
 
 
@@ -46,11 +46,11 @@ def line_costs(
             place = module.source_line(i.line, i.debug)
             if pipe and place is not None and runs is not None:
                 total = count * float(runs.sum()) * stretch
-                found[place].given[PIPES[pipe]] += total
+                found[place].work[PIPES[pipe]] += total
                 found[place].messages += total if pipe == "messages" else 0
                 shared = kernel.program.plain_bytes(i) * kernel.lanes * float(runs.sum()) * stretch
                 found[place].bytes += shared
-                found[place].given["slm"] += shared
+                found[place].work["slm"] += shared
     for message in walk.messages:
         level, nbytes = moved(message, kernel.lanes)
         each = nbytes / len(message.sites) * stretch
@@ -59,7 +59,7 @@ def line_costs(
             if place is not None:
                 found[place].bytes += each
                 for name in LEVELS.get(level, ()):
-                    found[place].given[name] += each
+                    found[place].work[name] += each
     _divide(found, prediction)
     return dict(found)
 
@@ -68,10 +68,10 @@ def _divide(found: dict[Line, Cost], prediction: Prediction) -> None:
     """Assign each line its part of the time of the work-groups."""
     total: dict[str, float] = defaultdict(float)
     for cost in found.values():
-        for pipe, amount in cost.given.items():
+        for pipe, amount in cost.work.items():
             total[pipe] += amount
     weights = {pipe: prediction.busy[pipe] ** OVERLAP for pipe, sum_ in total.items() if sum_}
     each = prediction.parts["groups"] / (sum(weights.values()) or 1.0)
     for cost in found.values():
         cost.us = each * sum(weights[pipe] * amount / total[pipe]
-                             for pipe, amount in cost.given.items() if total[pipe])
+                             for pipe, amount in cost.work.items() if total[pipe])

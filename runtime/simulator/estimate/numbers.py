@@ -79,6 +79,7 @@ def _as_sum(value: Numbers | Sum) -> Sum:
 
 @lru_cache(maxsize=4096)
 def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+    """True if arrays of the first shape have all axes of the second."""
     return all(a == b or b == 1 for a, b in zip(large, small, strict=True))
 
 
@@ -107,6 +108,7 @@ def forget() -> None:
 
 
 def _once(made: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> Numbers:
+    """Compute a term of two operands, or return the one that was computed of them before."""
     key = made, id(a), b if isinstance(b, int) else id(b)
     found = _MADE.get(key)
     if found is None:
@@ -310,7 +312,7 @@ def _decided(predicate: str, a: Sum, b: Sum) -> bool | None:
 
 
 def select(condition: Known, a: Known, b: Known) -> Known:
-    """The result of a select; if only one value is known, that one."""
+    """The result of a select; None if the condition or one of the values is unknown."""
     if condition is None or a is None or b is None:
         return None
     condition = full(condition)

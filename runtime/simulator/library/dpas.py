@@ -105,6 +105,7 @@ def _pairs(x: Value, kind: str) -> list[Value]:
 
 
 def _field(x: Value, first: int, bits: int, signed: bool) -> Value:
+    """The integer of some bits of each dword."""
     up = 32 - first - bits
     if up:
         x = x << up
@@ -352,12 +353,14 @@ class _Accumulate:
         return self.w[f"c{tile}"] + row * self.s.n * self.s.size
 
     def _load(self, tile: int, row: int) -> Value:
+        """Load a row of an accumulator as fp32 or i32."""
         s = self.s
         x = self.w.load(s.stored_row, self._address(tile, row), align=s.n * s.size)
         kind = "f16" if s.accumulator == "half" else "bf16"
         return x if s.size == 4 else to_float(x, kind)
 
     def _store(self, tile: int, row: int, x: Value) -> None:
+        """Store a row of an accumulator, rounded to its type."""
         s = self.s
         x = x if s.size == 4 else _rounded(x, s.accumulator)
         self.w.store(x, self._address(tile, row), align=s.n * s.size)
@@ -445,6 +448,7 @@ _PAIR_PRODUCTS = {16: ("llvm.x86.avx512.pmaddw.d.512", "avx512bw"),
 
 
 def _pair_product(x: Value, y: Value, z: Value) -> Value:
+    """Add two products of i16 to i32, without an instruction for pairs."""
     for first in (0, 16):
         z = z + _field(x, first, 16, True) * _field(y, first, 16, True)
     return z

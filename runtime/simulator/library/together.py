@@ -88,6 +88,7 @@ class _Turns(Writer):
         return x * _MIX >> 32
 
     def has_ended(self, sg: Term) -> Value:
+        """True if a subgroup has been started, and its coroutine has ended."""
         handle = self.handles[sg]
         ended = self.variable(handle != 0)
         with self.when(ended.value):
@@ -105,6 +106,7 @@ class _Turns(Writer):
         return self.load(I64, self.launch.address(word), align=8, ordering="seq_cst")
 
     def add(self, word: Launch, value: int) -> Value:
+        """Add to a word of the launch that all threads change; return the old value."""
         at = self.launch.address(word).operand
         return self.of(self.b.atomicrmw("add", at, self.term(value, I64).operand))
 

@@ -87,6 +87,7 @@ def _arms(
 
 
 def _is_arm(block: Block) -> bool:
+    """True if a block is short, and its operations can be those of a choice."""
     *body, last = block.instructions
     return last.opcode == "br" and len(last.labels) == 1 and len(body) <= _MOST and not any(
         i.opcode in _STAYS or not kinds(i) <= SIMPLE

@@ -52,8 +52,9 @@ class BlockMap:
         """Add memory of another library, merged with overlapping borrowed blocks."""
         apart = [b for b in self._borrowed[-REMEMBERED:]
                  if b.high <= block.low or block.high <= b.low]
-        met = [block, *(b for b in self._borrowed if b not in apart)]
-        whole = Block(min(b.low for b in met), max(b.high for b in met), block.device)
+        overlapping = [block, *(b for b in self._borrowed if b not in apart)]
+        low, high = min(b.low for b in overlapping), max(b.high for b in overlapping)
+        whole = Block(low, high, block.device)
         self._borrowed = [*apart, whole]
 
     def add(self, block: Block) -> None:

@@ -54,7 +54,7 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
     places, state = w["addresses"] - block[Entry.LOW], w.state
     exact = state[Word.SLM_EXACT] != 0
     if w["mask"].type.count == 1:
-        # what programs that take turns note_access each other: the log would not last
+        # programs that take turns may communicate by scalars: the log would not last
         exact |= w.clocked()
     fine, asks, copies = w.variable(0, I1), w.variable(~exact), w.variable(0, I1)
     if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:

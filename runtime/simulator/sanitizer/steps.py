@@ -114,10 +114,10 @@ class Steps:
             for byte in range(offset - self.low, offset - self.low + self.size):
                 at.setdefault(byte, []).append(k)
         most = max(map(len, at.values()))
-        nobody = [len(self.offsets)] * most
+        absent = [len(self.offsets)] * most
         lines = []
         for first in range(0, self.span, _CHUNK):
-            elements = [(at.get(byte, nobody) * most)[:most]
+            elements = [(at.get(byte, absent) * most)[:most]
                         for byte in range(first, first + _CHUNK)]
             lines.append(reduce(or_, (
                 mask.shuffled(none, [who[k] for who in elements]) for k in range(most))))

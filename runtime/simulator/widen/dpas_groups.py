@@ -104,6 +104,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
 
 
 def _alike(one: Dpas, other: Dpas) -> bool:
+    """True if the same function computes both DPAS."""
     return one.shape == other.shape and one.accumulator == other.accumulator
 
 
@@ -210,6 +211,7 @@ def _call(w: Widener, call: _Call, rows: int = 0, *ahead: Operand) -> None:
 
 
 def _chains(run: list[Dpas]) -> list[_Chain]:
+    """The DPAS of a run, by accumulator."""
     found: dict[Operand, list[Dpas]] = {}
     for one in run:
         found.setdefault(one.slot, []).append(one)

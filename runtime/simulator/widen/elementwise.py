@@ -77,10 +77,10 @@ _DELAYED = 8
 
 
 def _delayed(w: Widener, i: Instruction) -> bool:
-    """Define a result that is recomputed at each use: a cheap one that needs no flat vector.
+    """Define a result that is recomputed at each use; False if it is computed now.
 
-    In a block that barriers cut, that includes results that LLVM would recompute after a barrier,
-    except from vectors that it keeps live.
+    It must be cheap, and need no flat vector.  In a block that barriers cut, that includes results
+    that LLVM would recompute after a barrier, except from vectors that it keeps live.
     """
     values, group = tuple(w.value(o) for o in i.operands), w.group(i)
     size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
