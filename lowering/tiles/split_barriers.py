@@ -46,16 +46,16 @@ class SplitBarriersPass(TargetedPass):
         for loop in all_of(op, scf.ForOp):
             if not any(isinstance(inner, xetile.TileMmaOp) for inner in loop.body.block.ops):
                 continue
-            reason = _against(loop, subgroups)
+            reason = _reason_against(loop, subgroups)
             if reason:
                 remark(loop, f"no split barrier: {reason}")
                 continue
-            _meet(loop)
+            _insert_barrier(loop)
             remark(loop, f"a split barrier of {subgroups} subgroups in each pass: a message and a"
                          " wait more")
 
 
-def _against(loop: scf.ForOp, subgroups: int) -> str | None:
+def _reason_against(loop: scf.ForOp, subgroups: int) -> str | None:
     """Reason why the subgroups should not, or cannot, be synchronised in a loop."""
     if subgroups < FEWEST_SUBGROUPS:
         return f"{subgroups} subgroups are fewer than {FEWEST_SUBGROUPS}"
@@ -70,7 +70,8 @@ def _is_plain(op: Operation) -> bool:
     return scalars or isinstance(op, _TILES)
 
 
-def _meet(loop: scf.ForOp) -> None:
+def _insert_barrier(loop: scf.ForOp) -> None:
+    """Arrive at the start of each iteration, and wait at its end; no memory is ordered."""
     body, alone = loop.body.block, {"xe.unordered": UnitAttr()}
     Rewriter.insert_op(xe.BarrierArriveOp.create(properties=alone), InsertPoint.at_start(body))
     Rewriter.insert_op(

@@ -79,6 +79,7 @@ _EXTREMES = ("minnum", "maxnum")
 
 
 def _alike(w: Widener, name: str, operands: list[Operand]) -> Operand:
+    """The intrinsic of that name, on fp32."""
     return extreme(w, name, *operands) if name in _EXTREMES else w.b.intrinsic(name, *operands)
 
 
@@ -163,6 +164,7 @@ def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None
 
 
 def _reciprocal(w: Widener, i: Instruction, name: str) -> None:
+    """Define a quotient, or the reciprocal of a number or of its square root."""
     x, *rest = w.host_operands(i)
     if name == "divide":
         w.define_like(i, w.b.fdiv(x, rest[0]))
