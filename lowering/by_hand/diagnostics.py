@@ -69,7 +69,7 @@ def read_by_hand(text: str, name: str) -> ModuleOp:
         raise
     except Exception as error:
         at = _located(text, name, reader.pos if reader is not None else 0)
-        raise UnsupportedError(f"{at}: {_unfit(error)}") from error
+        raise UnsupportedError(f"{at}: {_reading_error_text(error)}") from error
     verify(module)
     return module
 
@@ -80,8 +80,8 @@ def verify(module: ModuleOp, step: str = "") -> None:
     try:
         module.verify()
     except Exception as error:
-        what = _what(error) if step else _unfit(error)
-        raise UnsupportedError(f"{_location(_culprit(module))}{made}{what}") from error
+        what = _error_text(error) if step else _reading_error_text(error)
+        raise UnsupportedError(f"{_location(_innermost_failing(module))}{made}{what}") from error
     early = next(used_early(module), None)
     if early is not None:
         raise UnsupportedError(
@@ -112,7 +112,7 @@ def _dominates(value: SSAValue, user: Operation, order: Mapping[Operation, int])
     return isinstance(owner, Block) or order[owner] < order[inside]
 
 
-def _culprit(module: ModuleOp) -> Operation:
+def _innermost_failing(module: ModuleOp) -> Operation:
     """The innermost op that does not verify."""
     return max(
         (op for op in below(module) if not _verifies(op)), key=_depth, default=module
@@ -151,7 +151,7 @@ def errors_located(step: str) -> Iterator[None]:
         _show(error)
         at = _location(_op_of(error.__traceback__))
         raise UnsupportedError(
-            f"{at}{step} cannot take this: {_what(error)} (TRITON_XE_DEBUG=1 shows where)"
+            f"{at}{step} cannot take this: {_error_text(error)} (TRITON_XE_DEBUG=1 shows where)"
         ) from error
 
 
@@ -192,12 +192,12 @@ def _is_plain(error: Exception) -> bool:
     return isinstance(error, XeError | VerifyException | ValueError)
 
 
-def _what(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The text of an error, with its type if it is not one of ours."""
     return str(error) if _is_plain(error) else f"{type(error).__name__}: {error}"
 
 
-def _unfit(error: Exception) -> str:
+def _reading_error_text(error: Exception) -> str:
     """Describe the error of a text that its reader could not parse."""
     if _is_plain(error):
         return str(error)

@@ -157,7 +157,10 @@ def _result(
 
 
 def _integers(c: Array, a: Array, b: Array) -> Array:
-    """Modulo 2^32.  Sums of products of bytes are exact in fp64, which has a fast product."""
+    """c + a * b of integers, modulo 2^32.
+
+    Sums of products of bytes are exact in fp64, which has a fast product.
+    """
     exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
     return c.astype(np.int64) + exact.astype(np.int64)
 
@@ -185,6 +188,8 @@ def chain(c: Array, a: Array, b: Array) -> Array:
 
 
 def _rounded_sum(product: Array, total: Array) -> Array:
+    """The sum of a product and fp32 numbers in fp32, rounded once; none is near fp32's denormals.
+    """
     exact = product + total
     result: Array = exact.astype(np.float32)
     ties = np.flatnonzero((exact.view(np.int64) & DROPPED) == TIE)

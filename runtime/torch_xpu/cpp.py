@@ -53,6 +53,7 @@ def _generated(torch: compilation.Torch) -> dict[str, str]:
 
 
 def _defined(name: str, head: str, given: str) -> str:
+    """The definition of a function of an operator, which calls the operator by its name."""
     slots = ", ".join(re.findall(r"(\w+)(?:,|$)", given))
     return (f"{head} {{\n  const Slot slots[] = {{{slots}}};\n"
             f'  static const auto op = find("{name}");\n  return call(op, slots);\n}}\n')
@@ -153,9 +154,9 @@ class _Runtime:
         return int(sys.modules["torch"]._C._xpu_getCurrentRawStream(index))
 
 
-def _telling(call: Callable[..., int]) -> Callable[..., int]:
+def _with_error_message(call: Callable[..., int]) -> Callable[..., int]:
     """Add two arguments to a call: a buffer for its error message, and the size of the buffer."""
-    def told(*arguments: Any) -> int:
+    def called(*arguments: Any) -> int:
         *given, message, size = arguments
         try:
             return call(*given)
@@ -163,7 +164,7 @@ def _telling(call: Callable[..., int]) -> Callable[..., int]:
             text = f"{type(error).__name__}: {error}".encode()[:size - 1]
             ctypes.memmove(message, text + b"\0", len(text) + 1)
             return -1
-    return told
+    return called
 
 
 @cache
@@ -173,7 +174,8 @@ def start() -> Path:
     library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     runtime = _Runtime()
     callbacks = _Callbacks(
-        _LOAD(_telling(runtime.load)), _LAUNCH(_telling(runtime.launch)), _STREAM(runtime.stream))
+        _LOAD(_with_error_message(runtime.load)), _LAUNCH(_with_error_message(runtime.launch)),
+        _STREAM(runtime.stream))
     library.xe_cpp_start(callbacks)
     _kept.append((library, callbacks))
     return path.parent / "include"

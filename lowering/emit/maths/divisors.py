@@ -148,6 +148,7 @@ def _key(scalar: ir.Value, is_signed: bool) -> tuple[object, ...]:
 
 
 def _division(em: Writer, symbol: str, name: str, kind: ir.Type) -> ir.Function:
+    """Write the function that divides elements, or takes their remainder, by instructions."""
     count = kind.count if isinstance(kind, ir.VectorType) else 1
 
     def write(inner: Writer, value: ir.Value, by: ir.Value, *held: ir.Value) -> ir.Value:
@@ -170,6 +171,7 @@ def _function(
     em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Type],
     write: Callable[..., ir.Value],
 ) -> ir.Function:
+    """Write a function of the module, to be inlined."""
     function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
     function.linkage, function.calling_convention = "internal", "spir_func"
     function.attributes.add("alwaysinline")

@@ -110,6 +110,7 @@ class Footprints:
         return found
 
     def surface(self, which: int, reads: bool, pitch: int) -> Surface:
+        """The memory of an argument that is read, or written, created at its first access."""
         into = self.reads if reads else self.writes
         if which not in into:
             into[which] = Surface(pitch, np.tile(np.array([[MOST], [-MOST]] * 2), self.groups))
@@ -189,6 +190,7 @@ def _count(message: Message, lanes: int) -> NDArray[np.float64]:
 
 
 def _shared(found: Footprints, messages: Sequence[Message]) -> None:
+    """Add accesses of shared local memory."""
     found.slm += _lane_bytes(messages, found.lanes)
 
 
@@ -234,7 +236,7 @@ def _offset(message: Message) -> tuple[int, int]:
 
 
 def _own(origins: Numbers, mask: Mask, counted: Numbers) -> float:
-    """Fraction of the subgroups' blocks that no other subgroup of their work-group accesses."""
+    """Fraction of the blocks of a work-group that remains if equal ones are counted once."""
     here = mask[counted]
     at = np.broadcast_to(origins, mask.shape)[counted]
     return float(count_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
@@ -255,7 +257,7 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
     which = found.argument(_address(message))
     terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
     active = _stack([active for m in messages if (active := _active(m)) is not None])
-    low, high = _least(terms, active, np.min), _least(terms, active, np.max)
+    low, high = _extreme(terms, active, np.min), _extreme(terms, active, np.max)
     mask = message.mask if active is None else message.mask & active.any(_AXES)
     block = low // LINE * LINE, -(-(high + size) // LINE) * LINE, _ZERO, _ZERO + 1
     surfaces = [found.surface(which, message.site.reads, 0)]
@@ -299,7 +301,7 @@ def _total(terms: Sequence[Numbers]) -> Numbers:
     return full(Sum(tuple(terms), 0, 0))
 
 
-def _least(
+def _extreme(
     terms: Sequence[Numbers], active: Numbers | None, end: Callable[..., Numbers]
 ) -> Numbers:
     """Minimum or maximum of the sum for each subgroup."""
