@@ -291,6 +291,10 @@ def _has_base(pointers: SSAValue) -> bool:
 
 @dataclass
 class _Again(Elsewhere):
+    """Recomputes values in the layout of an operand.
+
+    `gone` has the progress of each carried value, `shrunk` the masks with one element a run.
+    """
     gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
     shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
 
@@ -343,13 +347,14 @@ class _Again(Elsewhere):
     def _times(
         self, value: SSAValue, few: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
-        """Multiply a tensor in which each eight elements along the last dimension are equal."""
+        """Recompute a tensor whose runs of eight elements along the last dimension are equal."""
         kind, runs = retyped(value.type, encoding), Runs(len(shape_of(value)) - 1, TIMES[32])
         words = layout_attr(words_layout(layout_of(kind), runs))
         return put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
                              result_type=kind), at)
 
     def _repeat(self, op: RepeatOp, encoding: Attribute, at: InsertPoint) -> SSAValue:
+        """Recompute elements that are repeated, from their source."""
         runs = Runs(op.axis.value.data, op.times.value.data)
         kind = retyped(op.result.type, encoding)
         words = layout_attr(words_layout(layout_of(kind), runs))

@@ -77,6 +77,7 @@ def prepare_roles(w: Widener, name: str, value: Value) -> None:
 
 
 def _prepare(w: Widener, image: Operand, role: Preparation) -> Operand:
+    """Bring an operand of a DPAS from a memory image into the form that its kernel reads."""
     target = w.temporary(role.nbytes)
     w.b.call(role.symbol, VOID, [target, image])
     return target
@@ -114,6 +115,8 @@ def scaled_dpas(w: Widener, i: Instruction) -> None:
 
 
 def _prepared(w: Widener, operand: Operand, role: Preparation) -> Operand:
+    """The form of an operand that a DPAS reads: made where a value is defined, here for a constant.
+    """
     if operand.local is not None:
         return w.matrices.prepared[operand.local, role]
     return _prepare(w, w.to_memory(w.value(operand)), role)
@@ -133,6 +136,7 @@ def _constants(w: Widener, i: Instruction, names: Sequence[str]) -> list[int]:
 
 
 def _from_payload(w: Widener, i: Instruction) -> tuple[Operand, ...]:
+    """Base, sizes and position in the payload of a message, moved by the message's steps."""
     payload = w.uniform(argument(i, "payload"))
     base = w.b.load(I64, payload)
     words = [w.b.load(I32, w.at(payload, 8 + 4 * k)) for k in range(5)]
@@ -241,6 +245,7 @@ def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
 
 
 def _create_payload(w: Widener, i: Instruction) -> None:
+    """Write the surface, position and sizes to new memory: the value is its address."""
     payload = w.temporary(64)
     w.b.store(w.uniform(i.operands[0]), payload)
     for k in range(5):
