@@ -73,6 +73,7 @@ def _spelling(name: str) -> str:
 
 
 def _from_capability(capability: Mapping[str, Any]) -> str:
+    """Name of the device that a capability mapping of Triton describes, or of the nearest one."""
     for key in ("arch", "target_name", "name"):
         found = _by_name(str(capability.get(key) or ""))
         if found is not None:

@@ -243,6 +243,7 @@ def add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:
 
 
 def _add_fp_sanitizer(pm: Any, options: XeOptions) -> None:
+    """Add Triton's pass that replaces floats by integers; raise if this Triton has none."""
     known = triton_versions.installed()
     if known.sanitizes_casts:
         passes.ttgpuir.add_fp_sanitizer(pm, options.fpsan_homomorphic_casts)

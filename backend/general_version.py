@@ -48,6 +48,7 @@ def _compiled(source: dict[str, Any]) -> bytes:
 
 
 def _stages(source: Any, metadata: dict[str, Any]) -> bytes:
+    """Compile TTGIR to SPIR-V, with the build flags attached; complete `metadata`."""
     from triton_xe.lowering import pipeline
     from triton_xe.lowering.module_facts import CompileOptions
 

@@ -65,6 +65,7 @@ class KernelNamer:
         return f"triton-xe: while making {stage} of kernel {kernel!r} ({definition})"
 
     def _named(self, error: XeError, source: Any) -> XeError:
+        """The error with the kernel's name and location in front, unless its text has them."""
         kernel, definition = kernel_of(self.ttgir or str(source))
         location = getattr(error, "location", "") or definition
         if not kernel or str(error).startswith("kernel "):

@@ -40,6 +40,7 @@ def maximum_kernel(x, places, out, BLOCK: tl.constexpr):
 
 @triton.jit
 def locked_kernel(x, out, locks, LOCKS: tl.constexpr, BLOCK: tl.constexpr):
+    """Add a block to one of several sums, each guarded by a spin lock."""
     program = tl.program_id(0)
     i = tl.arange(0, BLOCK)
     v = tl.load(x + program * BLOCK + i)
@@ -53,6 +54,7 @@ def locked_kernel(x, out, locks, LOCKS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def last_kernel(x, parts, out, ticket, BLOCK: tl.constexpr):
+    """Sum an array: the last program to finish adds the partial sums of all."""
     program, count = tl.program_id(0), tl.num_programs(0)
     i = tl.arange(0, BLOCK)
     tl.store(parts + program, tl.sum(tl.load(x + program * BLOCK + i)))
@@ -75,6 +77,7 @@ def queue_kernel(x, y, ticket, COUNT: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def split_k_kernel(a, b, c, K, BLOCK: tl.constexpr, STEP: tl.constexpr, PARTS: tl.constexpr):
+    """Multiply matrices; programs for parts of K add their results by atomics."""
     i = tl.arange(0, BLOCK)
     m, n = tl.program_id(0) * BLOCK + i, tl.program_id(1) * BLOCK + i
     k = tl.program_id(2) * STEP + tl.arange(0, STEP)
@@ -88,6 +91,7 @@ def split_k_kernel(a, b, c, K, BLOCK: tl.constexpr, STEP: tl.constexpr, PARTS: t
 
 @triton.jit
 def adam_kernel(weights, grads, means, squares, rate, N, BLOCK: tl.constexpr):
+    """One step of the Adam optimizer."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < N
     grad = tl.load(grads + i, inside)

@@ -88,6 +88,7 @@ class ExpandFpsanPass(ModulePass):
 
 
 def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
+    """Write the integer that stands for a float, by the formula above."""
     form = format_of(element_type(op.operands[0].type))
     bits = w.bitcast(op.operands[0], op.results[0].type)
     product = w.do(arith.MuliOp, bits, A & form.magnitude)
@@ -98,6 +99,7 @@ def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
 
 
 def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
+    """Write the float that an integer stands for: the inverse of `_embedded`."""
     form = format_of(element_type(op.results[0].type))
     value = op.operands[0]
     back = [form.inverse(factor) for factor in form.factors]

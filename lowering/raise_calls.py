@@ -99,6 +99,7 @@ class RaiseCallsPass(TargetedPass):
 
 
 def _call(op: InlineAsmOp, device: Target, num_warps: int) -> Call | None:
+    """Parse inline assembly that calls an operation of `xe`; None for other assembly."""
     if not op.asm_string.data.startswith(PREFIX):
         return None
     name, _, rest = op.asm_string.data.removeprefix(PREFIX).partition(" ")

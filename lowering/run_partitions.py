@@ -38,6 +38,7 @@ class RunPartitionsPass(TargetedPass):
 
 
 def _check(op: WarpSpecializeOp, warps: int) -> None:
+    """Refuse partitions that have other warps than the kernel, or that wait for each other."""
     other = next((count for count in op.warps if count != warps), None)
     if other is not None:
         raise UnsupportedError(
@@ -57,6 +58,7 @@ def _polls(loop: scf.WhileOp) -> bool:
 
 
 def _run_in_order(op: WarpSpecializeOp) -> None:
+    """Inline the default region, then each partition."""
     results = list(last_of(op.default.block).operands)
     _inline(op.default, op)
     for region in op.partitions:

@@ -27,6 +27,7 @@ def refuse_large_tensors(module: ModuleOp) -> None:
 
 
 def _refuse(kind: TensorType, held: int, location: str) -> None:
+    """Raise the error for a tensor with too many elements per lane, at a source location."""
     shape = "x".join(map(str, kind.get_shape()))
     try:
         out_of_resources(

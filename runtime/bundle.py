@@ -77,6 +77,7 @@ def refusal(description: Description, given: Mapping[str, Any]) -> str:
 
 
 def _refusal_of(parameter: Parameter, given: Mapping[str, Any]) -> str:
+    """Reason why a kernel cannot take the value for a parameter; empty if it can."""
     value, what = given[parameter.name], f"it takes {parameter.triton} for {parameter.name}, not"
     elements = _elements_of(value)
     if parameter.type == "ptr" and elements and f"*{elements}" != parameter.triton.replace("k", ""):

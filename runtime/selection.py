@@ -93,6 +93,7 @@ def decide(request: str, machine: Machine) -> Selection:
 
 
 def _requested(request: str) -> Selection:
+    """The devices that a value of TRITON_XE_DEVICE names; raise if it names none."""
     kind, colon, names = request.partition(":")
     if request == "gpu":
         return Selection("gpu", (), "TRITON_XE_DEVICE=gpu asks for it")

@@ -55,6 +55,7 @@ class StrengthReduceOffsetsPass(TargetedPass):
 
 
 def _shorten(function: Operation) -> None:
+    """Strength-reduce pointers and masks of a function's accesses in general versions."""
     found: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]
     accesses = [op for op in found if isinstance(op.ptr.type, TensorType) and in_slow_version(op)]
     if not accesses:

@@ -50,6 +50,7 @@ def _users(function: ir.Function) -> dict[ir.Instruction, list[ir.Instruction]]:
 def _fuse_in_block(
     state: ModuleState, block: ir.Block, users: dict[ir.Instruction, list[ir.Instruction]]
 ) -> None:
+    """Fuse marked products into marked sums, if the product has no other use."""
     products: set[Any] = set()
     gone: set[ir.Instruction] = set()
     written: list[ir.Instruction] = []

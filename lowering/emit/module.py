@@ -81,6 +81,7 @@ def emit_module(
 
 
 def _function(state: ModuleState, op: FuncOp) -> None:
+    """Emit a kernel: its signature, its metadata and its body."""
     first = op.body.blocks[0]
     for kind in first.arg_types:
         if isinstance(kind, ShapedType):

@@ -23,6 +23,10 @@ def pressure(function: ir.Function, lanes: int) -> int:
 
 
 def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int]) -> int:
+    """Most bytes of a subgroup that are live at once, with those of called functions.
+
+    `inside` has the results for functions that were visited before.
+    """
     order = [i for block in function.blocks for i in block.instructions]
     place = {id(i): n for n, i in enumerate(order)}  # constants are compared by their texts
     first, last = _lives(order, place)

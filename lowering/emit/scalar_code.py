@@ -120,6 +120,7 @@ def _returned(results: Sequence[ir.Type]) -> ir.Type:
 
 
 def _return(em: Emitter, values: Values) -> None:
+    """Return one value, or several as a structure (see `_returned`)."""
     if len(values) == 1:
         em.b.ret(values[0])
         return

@@ -64,6 +64,7 @@ def _is_taken_apart(broadcast: Any, uses: Uses, device: Target) -> bool:
 
 
 def _separate(state: ModuleState, broadcast: Any, uses: Uses) -> None:
+    """Broadcast `value + 1` and subtract 1, if IGC would read the broadcast wrongly."""
     if not _is_taken_apart(broadcast, uses, state.target):
         return
     function, value, *rest = broadcast.operands

@@ -51,6 +51,7 @@ class LocatedBuilder(Builder):
         return before
 
     def _node_of(self, op: Operation) -> ir.MDValue | None:
+        """Metadata with the user's source line of an operation; None if it has none."""
         found = source_of(op)
         source = None if found is None else found.users_own
         if source is None:
@@ -104,6 +105,7 @@ class LocatedBuilder(Builder):
         return super()._set_terminator(term)
 
     def _insert(self, instr: Any) -> None:
+        """Insert an instruction with its source location and marks."""
         if self._location is not None and (
                 self._locates_all or isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL):
             instr.metadata[SOURCE_NODE] = self._location

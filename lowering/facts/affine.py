@@ -319,6 +319,7 @@ class Affine:
         return Index(Poly.symbol(value), ())
 
     def _index(self, value: SSAValue) -> Index:
+        """Affine form of an integer or address; raise `Unknown` if it has none."""
         if type(value.type) is PointerType:
             return Index(_ZERO, (), base=value)
         zero, constant = (_ZERO,) * len(shape_of(value)), constant_of(value)
@@ -368,6 +369,7 @@ class Affine:
         return found.under([at_least(found.start, Poly({}), NOT_NEGATIVE)])
 
     def _arithmetic(self, op: Arithmetic) -> Index:
+        """Affine form of a sum, difference or product."""
         left, right = map(self.index, op.operands)
         if type(op) is arith.MuliOp:
             if left.varying and right.varying:
@@ -382,6 +384,7 @@ class Affine:
         return found if is_exact == found.is_exact else replace(found, is_exact=is_exact)
 
     def _block_argument(self, value: SSAValue) -> Index:
+        """Affine form of a loop's counter, of a value that a loop advances, or of a parameter."""
         found, loop = carried(value), value.owner.parent_op()
         if found is not None:
             try:
@@ -465,6 +468,7 @@ class Affine:
         return _remembered(self._masks, value, _BOUNDED, self._mask)
 
     def _mask(self, value: SSAValue) -> Mask:
+        """Bounds that a mask tests, for each dimension; raise `Unknown` for other masks."""
         if constant_of(value) in (1, -1):
             return Mask()
         match value.owner:

@@ -161,6 +161,7 @@ class Facts:
         return found
 
     def _evaluated(self, node: _Node) -> Fact:
+        """Compute the fact of a value from those of its operands, assumptions and promises."""
         given = [source.fact for source in node.sources]
         computed = rounded(self._computed(node, given))
         if self.assumed and node.value in self.assumed:

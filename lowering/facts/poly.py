@@ -94,6 +94,7 @@ class Poly:
         return self._plus(other, 1)
 
     def _plus(self, other: Poly | int, factor: int) -> Poly:
+        """Add `factor` times another polynomial or number."""
         added = other.terms if isinstance(other, Poly) else {_ONE: other}
         if not added:
             return self

@@ -108,6 +108,7 @@ def _number(value: SSAValue) -> int | None:
 
 
 def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
+    """Replace a product that is rounded to fp16 by a product in fp16."""
     at = InsertPoint.before(op)
     whole = _integer(number, at)
     cast = SIToFPOp(whole, op.result.type)
@@ -160,6 +161,7 @@ def _moved(
 def _of_32_bits(
     op: SIToFPOp | UIToFPOp, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
+    """The integer that a cast takes, in 32 bits; upper bits of wider ones are dropped."""
     bits = bit_width(element_of(op.input))
     if bits == 32:
         return op.input

@@ -125,6 +125,7 @@ def shrunk(value: SSAValue, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAVal
 
 
 def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
+    """Recompute an operation for one element of each run."""
     (result,), at = op.results, InsertPoint.after(op)
     kind: Any = shrunk_type(result.type, runs)
     if isinstance(op, MakeRangeOp):

@@ -64,6 +64,7 @@ def _arithmetic(kind: str, how: str) -> list[str]:
 
 
 def _fused(kind: str, second: str, third: str) -> list[str]:
+    """Body of a multiply-add of 128 halves; operands of 32 are used four times."""
     first, last = {"less": ("", "(-)"), "from": ("(-)", "")}.get(kind, ("", ""))
     sizes = [32 if given == "one" else 128 for given in (second, third)]
     steps = [size // 128 for size in sizes]

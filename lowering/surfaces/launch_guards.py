@@ -193,6 +193,7 @@ class _Steps:
         return known
 
     def _value(self, value: SSAValue) -> int:
+        """Append steps that compute an integer on the host; return the number of the last."""
         constant = constant_of(value)
         if constant is not None:
             return self.table.constant(constant)
@@ -240,6 +241,7 @@ class _Steps:
         return self.table.step("rest", self.value(value), bits)
 
     def _block_argument(self, value: SSAValue) -> int:
+        """Append steps for a parameter, a loop's counter, or a value that a loop advances."""
         assert isinstance(value, BlockArgument)
         owner, kind = value.block.parent_op(), value.type
         if isinstance(owner, FuncOp) and owner.is_kernel:

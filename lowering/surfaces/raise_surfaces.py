@@ -166,7 +166,7 @@ def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[
     for value in (*operands, *(store.value for store in all_of(function, StoreOp))):
         if stores_dot(value, target):
             joined += [op for op in _combined(value) if isinstance(op, LoadOp)
-                    and len(shape_of(op.result)) == 2 and op not in sources]
+                       and len(shape_of(op.result)) == 2 and op not in sources]
     return list(dict.fromkeys(sources)), list(dict.fromkeys(joined))
 
 
@@ -177,6 +177,7 @@ def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
 
 
 def _source(value: SSAValue) -> Operation | Block:
+    """The operation that a value comes from, through conversions of its type and layout."""
     op = value.owner
     while isinstance(op, _PASS_THROUGH):
         op = op.operands[0].owner
@@ -305,11 +306,13 @@ def _split_site(site: Site) -> list[Site]:
 def _access(
     op: LoadOp, affine: Affine, loop: Operation | None
 ) -> tuple[Surface, Motion, Motion]:
+    """Surface of a load, and how its y and x move in a loop; raise `Unknown` if it has none."""
     surface = surface_access(op, affine, loop)
     return surface, _motion(surface.y, loop), _motion(surface.x, loop)
 
 
 def _motion(at: Poly, loop: Operation | None) -> Motion:
+    """Split a coordinate into start and step per iteration; `Unknown` if the step varies."""
     if loop is None:
         return Motion(at, Poly({}))
     moving, still = at.split(lambda s: is_computed_in(s, loop))
@@ -320,13 +323,14 @@ def _motion(at: Poly, loop: Operation | None) -> Motion:
 
 
 def _first(ops: Sequence[Operation]) -> Operation:
+    """The first of some operations in the order of their block."""
     block = ops[0].parent
     assert block is not None
     return next(op for op in block.ops if op in ops)
 
 
 def _version(sites: list[Site]) -> None:
-    """Put the code from the first site to the end of its block under a guard, after a fast copy."""
+    """Guard the code from the first site on: with surfaces if the guards hold, else as before."""
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
@@ -422,6 +426,7 @@ def _place_cursors(
     loop: scf.ForOp | None,
     accesses: dict[LoadOp, tuple[Surface, Motion, Motion]],
 ) -> None:
+    """Replace loads by block loads at cursors, which a loop carries and advances."""
     scalars = Scalars(InsertPoint.before(first))
     cursors = []
     for op, (surface, y, x) in accesses.items():

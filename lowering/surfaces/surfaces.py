@@ -126,6 +126,7 @@ def _zero_unless(fill: SSAValue | None) -> list[Guard]:
 
 
 def _is_zero(value: SSAValue) -> bool:
+    """True if all elements are the constant +0."""
     match value.owner:
         case SplatOp(src=source):
             return _is_zero(source)

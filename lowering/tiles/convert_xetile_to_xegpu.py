@@ -106,6 +106,7 @@ class _Conversion:
         self.dead_carries: list[tuple[Operation, int, SSAValue]] = []
 
     def run(self) -> None:
+        """Convert all operations, then erase the old ones."""
         for block in self.function.regions[0].blocks:
             self._block(block)
         for last, index, arg in self.dead_carries:
@@ -121,6 +122,7 @@ class _Conversion:
     # -- rewriting -------------------------------------------------------------------------------
 
     def _block(self, block: Any) -> None:
+        """Convert the operations of a block and of its regions."""
         table: dict[type[Operation], Callable[[Any], None]] = {
             scf.ForOp: self._for, xetile.InitTileOp: self._init, xetile.InitCoopTileOp: self._coop,
             xetile.UpdateTileOffsetOp: self._update, xetile.LoadTileOp: self._load,
@@ -286,6 +288,7 @@ class _Conversion:
     def _load_rectangle(
         self, op: xetile.LoadTileOp, rectangle: Rectangle, made: dict[int, SSAValue]
     ) -> None:
+        """Load a rectangle of a tile by its plan's messages, and add its fragments to `made`."""
         plan, kind = rectangle.plan, op.tile_type
         desc = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
         y, x = flipped(rectangle.start, is_transposed(op, kind))
@@ -308,6 +311,7 @@ class _Conversion:
             swapped=swapped))
 
     def _load_message(self, op: xetile.LoadTileOp, desc: SSAValue, plan: BlockPlan) -> SSAValue:
+        """Load one 2D block."""
         shape = plan.shape
         wide = shape.transpose and shape.element_bits != plan.element_bits
         return self._access(op, xegpu.LoadNdOp(
@@ -327,6 +331,7 @@ class _Conversion:
             self._access(op, store)
 
     def _store_rectangle(self, op: xetile.StoreTileOp, rectangle: Rectangle) -> None:
+        """Store a rectangle of a tile by its plan's messages, with the registers in their order."""
         plan, kind = rectangle.plan, op.tile_type
         fragment = self.operands[op.value].fragment_at(rectangle.rows.first)
         per, packed = fragment.registers, fragment.packed

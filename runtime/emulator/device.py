@@ -104,6 +104,7 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
         return made
 
     def execute(self, kernel: EmulatedKernel, work: Work) -> None:
+        """Run a launch on the emulator, which has no checks, no traces and no partial launches."""
         if work.is_checked:
             raise _only_simulated("the checks of TRITON_XE_SANITIZE")
         if knobs.trace():
@@ -212,6 +213,7 @@ class HostSpace(AddressSpace):
                 self.map(low, low, high - low)
 
     def _locate_each(self, addresses: Addresses, size: int) -> Addresses:
+        """Map the allocations of new addresses on first use."""
         for address in np.unique(addresses).tolist():
             if self.bytes_from(address) >= size:
                 continue

@@ -97,6 +97,7 @@ def _range(operand: Operand | None, size: int, grf_bytes: int) -> int:
 
 
 def _of_message(instruction: Instruction, grf_bytes: int) -> Footprint:
+    """Registers that a message reads and writes."""
     address, data = instruction.sources[:2]
     descriptor = instruction.sources[3]
     number = int(descriptor.value, 0) if descriptor.kind == "immediate" else 0
@@ -132,6 +133,7 @@ def _sent(message: Lsc, address: Operand, data: Operand) -> int:
 
 
 def _of_dpas(instruction: Instruction, grf_bytes: int) -> Footprint:
+    """Registers that a DPAS reads and writes."""
     depth, rows = (int(part) for part in instruction.subop.split("x"))
     initial, right, left = instruction.sources
     columns = instruction.width

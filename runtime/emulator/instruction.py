@@ -106,6 +106,7 @@ def instruction_of(element: Mapping[str, Any]) -> Instruction:
 
 
 def _operand(fields: Mapping[str, Any]) -> Operand:
+    """Read an operand from the fields of the disassembler."""
     register = fields.get("reg") or fields.get("areg") or {}
     offset = fields.get("aoff", 0)
     return Operand(

@@ -85,6 +85,7 @@ class Launch:
         return self
 
     def _numbers(self, order: str | Sequence[int]) -> Sequence[int]:
+        """Numbers of threads in the order: a list, "reversed", "shuffled:seed", or ascending."""
         if not isinstance(order, str):
             return order
         numbers = np.arange(self.threads.count)

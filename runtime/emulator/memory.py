@@ -129,6 +129,7 @@ class AddressSpace:
         return found
 
     def _outside(self, address: int, size: int) -> str:
+        """Error text for an access to no allocation, with the allocation before it."""
         index = bisect.bisect_right(self._starts, address) - 1
         near = ""
         if index >= 0:

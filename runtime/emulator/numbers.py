@@ -221,6 +221,7 @@ def convert(values: Array, kind: str, saturate: bool, threads: Threads) -> Array
 def _to_float(
     values: Array, kind: str, dtype: Any, saturate: bool, threads: Threads
 ) -> Array:
+    """Round numbers to a float type, in the rounding mode of their thread."""
     if values.dtype.kind in "iubO":
         values = _integer_to_double(_machine_integers(values), kind, threads)
     if saturate:

@@ -238,6 +238,7 @@ def destination(operand: Operand | None, channels: int, grf_bytes: int) -> Write
 
 
 def _write_indirect(operand: Operand, channels: int) -> Write:
+    """Compile a write to registers at the byte offset that an address register has."""
     kind, dtype, size = operand.type, DTYPES[operand.type], SIZES[operand.type]
     step = (operand.region or (0, 1, 1))[0] or 1
     added = np.arange(channels) * step * size + operand.offset[0]

@@ -319,6 +319,7 @@ def _shift_arithmetic(operation: Operation) -> Compute:
 
 
 def _rotate(sign: int) -> Definition:
+    """Rule for rotations to the left (1) or right (-1)."""
     def define(operation: Operation) -> Compute:
         size = operation.sources[0].size
         dtype, bits = UNSIGNED[size], 8 * size

@@ -157,6 +157,7 @@ class Program:
             return partial(_refuse, error)
 
     def _definition(self, number: int, instruction: Instruction) -> Step:
+        """Compile one instruction to a step."""
         if instruction.op in ("nop", "illegal"):
             return _nothing
         if instruction.op == "sync":

@@ -149,6 +149,7 @@ class Front:
         return position
 
     def _execute(self, position: int, running: Running, count: int) -> Any:
+        """Count and execute an instruction for some threads; errors get its location."""
         counters, threads = self.counters, self.threads
         counters.add(position, count)
         threads.memories.pc = self._pcs[position]

@@ -136,6 +136,7 @@ def _following(program: Program, number: int) -> Sequence[int]:
 def _undefined(
     program: Program, effects: Sequence[_Effect], written: Mapping[int, int]
 ) -> Iterator[UndefinedRead]:
+    """Yield reads of registers of which not all bytes were written before."""
     for number, before in sorted(written.items()):
         if missing := effects[number].missing(before):
             instruction = program.instructions[number]

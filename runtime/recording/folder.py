@@ -174,6 +174,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def _recording(values: dict[str, Any]) -> Recording:
+    """Create a recording from its JSON."""
     program, finding = values.pop("program"), values.pop("finding")
     lists: dict[str, Iterable[Any]] = {
         "arguments": map(_argument, values.pop("arguments")),

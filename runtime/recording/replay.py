@@ -263,6 +263,7 @@ def describe(recording: Recording) -> str:
 
 
 def _shown(argument: Argument) -> str:
+    """Describe an argument in one line."""
     if argument.type != "ptr":
         return f"{argument.name}: {argument.triton} = {argument.value}"
     if argument.triton == REPORTS:

@@ -236,7 +236,8 @@ def _graph_class(graphs: Graphs) -> type:
 
 def _pool_class(graphs: Graphs) -> type:
     class XPUMemPool:
-        """The name of a pool."""
+        """torch's class of this name: an identifier, because pools share no memory between graphs.
+        """
 
         def __init__(
             self, allocator: Any = None, is_user_created: bool = True, use_on_oom: bool = False,

@@ -45,6 +45,7 @@ def _computes(user: Any) -> bool:
 
 
 def _keep(state: ModuleState, rounding: Any, uses: Uses) -> None:
+    """Replace an `fptrunc` by the call, if arithmetic or an extension uses its result."""
     if not any(user.opname in _NUMBERS or _computes(user)
                for _, user in users_through(rounding, uses, _MOVES)):
         return

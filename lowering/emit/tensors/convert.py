@@ -178,6 +178,7 @@ def inside_warp(
 
 
 def _inside_warp(em: Emitter, source: Registers, plan: LaneShuffle) -> Registers:
+    """Convert the layout of a tensor by exchanges between registers and lanes of a warp."""
     if plan.stays_in_lane and not plan.n_selects:
         return permuted(em, source, [r.source for r in plan.rounds])
     held = [source.register(em, r) for r in range(source.count)]
@@ -245,6 +246,7 @@ def _registers(choices: Sequence[Swap], number: int) -> int:
 
 
 def _shuffled(em: Emitter, value: ir.Value, plan: LaneShuffle, turn: Round) -> ir.Value:
+    """Read a value from the lane that holds it in a round."""
     if plan.is_xor:
         return shuffle_xor(em, value, turn.lane_xor) if turn.lane_xor else value
     lane = em.bits_to_coordinate(em.lane_id(), plan.lane_columns, "lane")
@@ -533,6 +535,7 @@ class BlocksAtUse(Registers):
                 self._read(index)
 
     def _read(self, index: int) -> ir.Value:
+        """Read a chunk from shared local memory, unless it is kept."""
         if index in self._held:
             return self._held[index]
         em, first = self._em, f2.apply(self._columns["register"], index * self.width)

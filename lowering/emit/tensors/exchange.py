@@ -174,6 +174,7 @@ def kept_region(em: Emitter, nbytes: int = 0) -> ir.Value:
 
 
 def _memory(em: Emitter) -> ir.Value:
+    """The module's shared local memory as one global variable, created when first used."""
     state = em.state
     if state.slm is None:
         state.slm = ir.GlobalVariable(state.llvm, ir.ArrayType(I8, 0), "slm", addrspace=SLM)

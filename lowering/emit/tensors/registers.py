@@ -357,6 +357,7 @@ class Halves(Registers):
         self.em, self.pairs = em, pairs
 
     def _cut(self, index: int) -> ir.Value:
+        """One chunk of elements of 16 bits, taken from dwords."""
         em = self.em
         if self.kind != I16:
             return em.b.bitcast(self.pairs.chunk(em, index), vector_of(self.kind, self.width))

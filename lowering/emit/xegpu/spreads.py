@@ -159,6 +159,7 @@ class Spreads:
                 self._same(group)
 
     def _dpas(self, op: DpasOp) -> None:
+        """Demand the distribution that DPAS needs of its operands; C and result have the same."""
         own, made = op.sg_maps is not None, op.instruction
         self._same([op.result] if op.acc is None else [op.result, op.acc])
         self._demand(op.result, own, 1, "C of xegpu.dpas")
@@ -178,6 +179,7 @@ class Spreads:
             self._demand(value, True, kind.get_shape()[1], f"{name} of {op.name}")
 
     def _access(self, op: Operation) -> None:
+        """Demand the distribution of the values, masks and offsets of a memory access."""
         values = (*op.operands, *op.results)
         desc = next(v.type for v in values if isinstance(v.type, TensorDescType))
         own, per_lane = desc.lane_map is not None, getattr(op, _PER_LANE[type(op)], None)

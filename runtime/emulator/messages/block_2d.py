@@ -136,6 +136,7 @@ def _check(surface: Surface, pitch_multiple: int) -> None:
 
 
 def _check_registers(message: Lsc, block: Block) -> None:
+    """Raise a fault if a block does not fit the registers, or the descriptor has another length."""
     position = message.result_at if message.data_at is None else message.data_at
     if position is None:
         return
@@ -171,6 +172,7 @@ _CHECKS = {"load": check_load, "store": check_store, "prefetch": check_prefetch}
 
 @cache
 def _shape_reason(message: Lsc, block: Block) -> str | None:
+    """Reason why the device takes no block of this shape; None if it takes it."""
     kind = "store" if message.operation == "store_block2d" else (
         "prefetch" if message.result_at is None else "load")
     is_load = kind == "load"
@@ -261,6 +263,7 @@ def _packed(values: Array, block: Block) -> Array:
 
 
 def _load(message: Lsc) -> Move:
+    """Compile the move of blocks from memory to registers."""
     position, grf_bytes = message.result_at or 0, message.grf_bytes
     transposes, packs = message.is_transposed, bool(field(message.descriptor, "vnni"))
 
@@ -295,6 +298,7 @@ def _image(values: Array, block: Block, grf_bytes: int) -> Array:
 
 
 def _store(message: Lsc) -> Move:
+    """Compile the move of blocks from registers to memory."""
     position, grf_bytes = message.data_at or 0, message.grf_bytes
 
     def store(threads: Threads, rows: Array, surface: Surface, block: Block) -> None:

@@ -71,6 +71,7 @@ def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
 
 
 def _execute(message: Lsc) -> Step:
+    """Compile a message by its operation."""
     if message.operation == "fence":
         return _fence
     if message.operation.endswith("block2d"):
