@@ -104,6 +104,7 @@ def _arguments(module: _Module, function: int, name: str) -> tuple[str, ...]:
 
 
 def _type_name(module: _Module, type_id: int, kernel: str, index: int) -> str:
+    """Name of a parameter's type, as `i32` or `f16`; raise for types that no launch can pass."""
     opcode, operands = module.types[type_id]
     if opcode == _TYPE_POINTER and operands[0] in _POINTER_NAMES:
         return _POINTER_NAMES[operands[0]]

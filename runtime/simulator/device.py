@@ -151,6 +151,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
                 findings.note(findings.CheckedLaunch(kernel.name, int(state.words[Word.CHECKED])))
 
     def _trace(self, kernel: SimulatedKernel, choice: Choice, work: Work) -> None:
+        """Run a launch and write its accesses to the file of TRITON_XE_TRACE."""
         from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
         from triton_xe.runtime.simulator.sanitizer.state import Word
         from triton_xe.runtime.simulator.trace import tracing
@@ -224,6 +225,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
     def _run_observed(
         self, form: CompiledForm, state: LaunchState, choice: Choice, work: Work
     ) -> None:
+        """Run a launch with its sanitizer's or trace's state."""
         launch = form.launch(work)._replace(state=state, seed=self._seed(choice))
         cold = bytearray(work.groups * launch.host.sub_groups)
         launcher.run(launch, cold)

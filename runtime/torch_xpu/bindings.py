@@ -46,6 +46,7 @@ class Bindings:
         SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
+        """Functions and classes that torch expects in `torch._C`."""
         functions = {f"_xpu_{name}": getattr(self, name) for name in vars(Bindings)
                      if not name.startswith("_") and name != "names"}
         missing = {name: _unsupported(name) for name in (
@@ -221,6 +222,7 @@ def _unsupported(name: str) -> type:
 
 
 def _stream_class(bindings: Bindings) -> type:
+    """Create the class of streams; it needs torch."""
     import torch
 
     class XpuStreamBase(torch.Stream):
@@ -248,6 +250,7 @@ def _stream_class(bindings: Bindings) -> type:
 
 
 def _event_class(bindings: Bindings) -> type:
+    """Create the class of events; it needs torch."""
     import torch
 
     class XpuEventBase(torch.Event):

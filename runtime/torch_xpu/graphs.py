@@ -106,6 +106,7 @@ class Graphs:
         self._numbers = itertools.count(1)
 
     def names(self) -> dict[str, Any]:
+        """Classes and functions that torch expects in `torch._C`."""
         return {
             "_XPUGraph": _graph_class(self), "_XPUMemPool": _pool_class(self),
             "_xpu_graph_pool_handle": self.user_pool,
@@ -148,6 +149,7 @@ def _ignore_pool(device: int, pool: Pool) -> None:
 
 
 def _graph_class(graphs: Graphs) -> type:
+    """Create the class of graphs; it needs torch."""
     import torch
 
     class XPUGraph:
@@ -235,6 +237,7 @@ def _graph_class(graphs: Graphs) -> type:
 
 
 def _pool_class(graphs: Graphs) -> type:
+    """Create the class of memory pools."""
     class XPUMemPool:
         """torch's class of this name: an identifier, because pools share no memory between graphs.
         """

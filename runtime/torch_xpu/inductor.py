@@ -44,6 +44,7 @@ def benchmark(
 
 
 def _time_of(call: Callable[[], Any]) -> float:
+    """Milliseconds of a call: predicted for a simulated device, else those of a second call."""
     clock = _device_clock()
     if clock is not None:
         return clock.time_of(call)

@@ -55,6 +55,7 @@ def _accessed(i: Instruction, numbers: _Numbers) -> Key | None:
 
 
 def _keeps_order(i: Instruction) -> bool:
+    """True for operations that neither wait, release nor acquire, whatever memory they access."""
     if i.is_pure or i.opcode in ("load", "store"):
         return True
     if i.opcode != "call":

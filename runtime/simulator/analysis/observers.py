@@ -121,6 +121,7 @@ class _Masks:
         return self._ones[operand.text]
 
     def _ones_of(self, i: Instruction | None) -> Words:
+        """Bits of an instruction's result that are one in all lanes, for each subgroup."""
         if i is not None and find(i.callee) is opencl.SUB_GROUP_ID:
             return np.arange(self.count, dtype=np.uint64)
         if i is not None and i.opcode in _BITWISE and i.type.kind == "int":

@@ -175,6 +175,7 @@ class ShapeAnalysis:
     def _instruction(
         self, function: Function, i: Instruction, values: dict[str, Shape], visits: int
     ) -> Shape | None:
+        """Shape of a result; None if there is none, or an operand's is not known yet."""
         if i.opcode == "phi":
             return self._phi(i, values, visits)
         shapes = [self._operand(values, o) for o in i.operands]
@@ -224,6 +225,7 @@ class ShapeAnalysis:
         return found
 
     def _call(self, i: Instruction, shapes: list[Shape]) -> Shape | None:
+        """Shape of a call's result; None if it is not known yet."""
         callee = i.callee
         target = self.module.functions.get(callee)
         if target is not None and not is_lane_helper(target.name):
@@ -250,6 +252,7 @@ class ShapeAnalysis:
         return WIDE if known.uniformity is Uniformity.LANE else _all_uniform(shapes)
 
     def _local_id(self, i: Instruction) -> Shape:
+        """Shape of a work-item's number in its group, which counts up along the lanes in x."""
         if i.operands[0].integer_value() != 0:
             return UNIFORM
         if self.sub_group is not None:
@@ -268,6 +271,7 @@ class ShapeAnalysis:
 
 
 def _all_uniform(shapes: list[Shape]) -> Shape:
+    """Uniform if all shapes are, else wide."""
     return UNIFORM if all(s.same_in_all_lanes for s in shapes) else WIDE
 
 
@@ -576,6 +580,7 @@ def _same(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
 
 
 def _pointer_step(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    """Shape of a `getelementptr`; uniform or wide if its offsets could wrap."""
     if any(o.type.lanes != 1 for o in i.operands):
         return _all_uniform(shapes)
     table = _parts(shapes[0], i.type, lanes)[0]

@@ -474,6 +474,7 @@ class Walk:
             self._know(step, None)
 
     def _shared_access(self, step: Step, label: str, mask: Mask) -> None:
+        """Follow which arguments data in shared local memory comes from, instead of its values."""
         opcode = step.instruction.opcode
         if self.program.shared_decides and opcode == "store":
             self._shared |= self._roots_of(step.operands[:1])

@@ -259,6 +259,7 @@ def _interleaved(x: Value, y: Value, first: int = 0, count: int = 0) -> Value:
 
 
 def _vnni(rows: list[Value], tile: Tile, to: Value) -> None:
+    """Write rows in VNNI form: 2 or 4 rows interleaved, with one column in each dword."""
     n = 4 // tile.element
     for y in range(0, len(rows), n):
         data = [_row(tile, rows[y + k]) for k in range(n)]

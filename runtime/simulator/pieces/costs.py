@@ -49,6 +49,7 @@ class HostCosts:
         return widest + self.functions.get(i.callee, 0)
 
     def _masked(self, i: Instruction) -> int:
+        """Cost of a masked access, which goes lane by lane on hosts without masks for it."""
         t = i.operands[0].type if i.type.kind == "void" else i.type
         if self.width == 64:
             return _PER_MASKED * self.registers(t)

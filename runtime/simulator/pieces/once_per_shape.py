@@ -151,6 +151,7 @@ class _Separated:
         self.shape_of[piece] = shape, use
 
     def _is_short(self, shape: _Shape) -> bool:
+        """True if the work of a shape costs no more than a call of it."""
         use = shape.uses[0]
         if any(isinstance(i, Choice) for i in use.piece.body):
             return False
@@ -185,6 +186,7 @@ class _Separated:
     # --- what is left of the function ---------------------------------------------------------
 
     def _rest(self, items: dict[str, list[Item]], nbytes: int) -> Function:
+        """The function of scalars and calls."""
         self.b = b = Builder(replace(self.function, blocks=[]), "piece")
         for block in self.blocks:
             b.start(block.label)
@@ -203,6 +205,7 @@ class _Separated:
                 self._keep(Operand(t, name))
 
     def _write(self, item: Item) -> None:
+        """Write a load of an element, a piece, or an operation with operands from the frame."""
         if isinstance(item, Element):
             at = self._at(item.of)
             x = item.result

@@ -141,6 +141,7 @@ class _Reader:
         return x.text in self.places and self.made[x.text][1] != self.block.label
 
     def _here(self, x: Operand) -> Operand:
+        """The value as this block reads it: of another block from its slot, loaded once."""
         if not self._comes_from_elsewhere(x):
             return x
         if x.text not in self.read:

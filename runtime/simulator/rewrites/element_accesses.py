@@ -111,6 +111,7 @@ class _Joiner:
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
 
     def _access(self, i: Instruction) -> _Access | None:
+        """Address, start and mask of an access that may be merged; None for others."""
         parts = access_parts(i)
         if parts is None or i.shadow:
             return None
@@ -178,6 +179,7 @@ class _Joiner:
         return self.known[x.local]
 
     def _computed(self, i: Instruction | None) -> _Offsets:
+        """Offsets of a vector's elements, if it is one number plus constants; None for others."""
         if i is None or i.type.lanes == 1:
             return None
         if i.opcode == "shufflevector" and len(set(i.indices)) == 1:
@@ -222,6 +224,7 @@ class _Joiner:
             yield from self._store(run)
 
     def _load(self, run: list[_Access]) -> Iterator[Instruction]:
+        """One load in place of a run."""
         i, t = run[0].i, _whole(run)
         operands = list(i.operands)
         if run[0].mask is not None:
@@ -231,6 +234,7 @@ class _Joiner:
         yield replace(i, type=t, operands=operands, result=f"{_WHOLE}{i.result}")
 
     def _store(self, run: list[_Access]) -> Iterator[Instruction]:
+        """One store in place of a run, at its last instruction."""
         last, operands = run[-1].i, list(run[0].i.operands)
         at = 0 if last.opcode == "store" else 1
         value, made = self._together([a.i.operands[at] for a in run], last)

@@ -124,6 +124,7 @@ class _Loops:
                 self._keep(crossing[name])
 
     def _keep(self, x: Operand) -> None:
+        """Give a value memory: for each subgroup, or once if all have the same."""
         if x.text in self.kept.sizes or x.text in self.kept.single:
             return
         if x.text in self.own:
@@ -137,6 +138,7 @@ class _Loops:
         return self.owner.get(self.home.get(x.text, "")) is not None
 
     def _crossing(self) -> Iterator[Operand]:
+        """Yield operands that another stretch than that of their user computes."""
         for block in self.function.blocks:
             for i in block.instructions:
                 for k, x in enumerate(i.operands):
@@ -241,6 +243,10 @@ class _Stretch:
                                         memory.text, element=I8)]
 
     def _block(self, block: Block) -> Block:
+        """Write a block of the loop.
+
+        Operations that are equal in all subgroups go before the loop, unless memory was written.
+        """
         self.out, self.here = [], {}
         is_first, written = block.label == self.label, False
         for i in block.instructions[:-1]:
@@ -291,6 +297,7 @@ class _Stretch:
             self.out.append(_store(i.value, slot))
 
     def _slot(self, name: str) -> Operand:
+        """Address of a value in the memory of the current subgroup; the offset is set later."""
         if self.memory is None:
             self.memory = Operand(PTR, f"%kept.{self.label[1:]}")
         at = Instruction("getelementptr", PTR, [self.memory, constant(I64, 0)],

@@ -32,6 +32,7 @@ def plain_accesses(module: Module, target: Target) -> Module:
 
 
 def _plain(i: Instruction, target: Target) -> Iterator[Instruction]:
+    """LSC loads and stores -> plain ones, narrowed to the bits that they move."""
     known = find(i.callee)
     if known is LSC_LOAD:
         held = _moved_type(i, i.type, target, write=False)

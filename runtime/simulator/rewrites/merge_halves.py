@@ -49,6 +49,7 @@ class _Rewrite:
         self.count = 0
 
     def written(self, i: Instruction) -> list[Instruction]:
+        """Instructions in place of one; none if its result is a known vector."""
         if i.opcode != "shufflevector":
             return [i]
         found = self._elements(i)

@@ -60,6 +60,7 @@ class _Rewrite:
 
     def _new(self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction,
              indices: Sequence[int] = ()) -> Instruction:
+        """Create an instruction with a new name, at the source line of `at`."""
         self.count += 1
         made = Instruction(opcode, t, operands, f"%xe.n{self.count}", line=at.line, debug=at.debug)
         made.indices = tuple(indices)
@@ -108,6 +109,7 @@ class _Rewrite:
         return (x[0].text, i.opcode, i.callee, *i.flags), x[1] // 2
 
     def _halves(self, source: Operand, pairs: list[Instruction]) -> list[Instruction]:
+        """Even and odd elements as two vectors, and the operation of pairs on these."""
         first, n = pairs[0], source.type.lanes
         t = vector(n // 2, source.type.scalar)
         halves = [self._new("shufflevector", t, [source, source], first, range(k, n, 2))

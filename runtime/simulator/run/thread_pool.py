@@ -99,6 +99,7 @@ class PythonPool:
             self._busy.release()
 
     def _memory(self, size: int, zero_from: int, zero_size: int) -> int:
+        """Address of this thread's memory, aligned to a page, with its part for zeros cleared."""
         kept = getattr(self._own, "memory", None)
         if kept is None or kept.size < size + PAGE:
             kept = self._own.memory = np.empty(size + PAGE, np.uint8)

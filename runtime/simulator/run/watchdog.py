@@ -70,6 +70,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _watch() -> None:
+    """Write the error code to launches that exceed their time limit; sleep while there are none."""
     while True:
         wake.clear()
         now = time.monotonic()

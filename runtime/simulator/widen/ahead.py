@@ -171,6 +171,7 @@ def step_of(w: Widener, x: Operand) -> Step:
 
 
 def _step(w: Widener, i: Instruction) -> Step:
+    """Step of an instruction's result; raise `NoStep` unless sums and products give it."""
     if _is_id(i):
         return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
     if _counts(w, i):
@@ -209,6 +210,7 @@ def _sum(w: Widener, x: Step, y: Step, opcode: str) -> Step:
 
 
 def _product(w: Widener, i: Instruction) -> Step:
+    """Step of a product by a factor that no program changes; raise `NoStep` for others."""
     x, y = i.operands
     step, other = (step_of(w, x), y) if step_of(w, x) else (step_of(w, y), x)
     if other.local and step_of(w, other):

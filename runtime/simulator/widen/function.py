@@ -87,6 +87,7 @@ class FunctionWriter:
         """First result of each bitcast: block, operand, type, subgroup."""
 
     def _arrays(self) -> Arrays:
+        """Find the private arrays of the function, and those with a form of their own."""
         function, w = self.function, self.w
         pointers = private_pointers(function)
         kinds = direct_arrays(function, pointers, w.matrices.roles, w.uses, w.lanes)
@@ -460,6 +461,7 @@ class FunctionWriter:
     def _slot_copy(
         self, phi: Instruction, operand: Operand, stores: list[tuple[Operand, Operand]]
     ) -> None:
+        """Add the store of a phi's operand to its slot, unless it is there already."""
         w = self.w
         assert phi.result is not None
         slot = w.matrices.slots[phi.result]

@@ -110,6 +110,7 @@ def releases(function: Function) -> bool:
 
 
 def _releases(i: Instruction) -> bool:
+    """True for atomics and fences with release semantics, or with unknown ones."""
     if i.opcode in ir.ATOMICS:
         return bool(order_of(i) & _RELEASES)
     known = find(i.callee)

@@ -56,6 +56,7 @@ def lane_helper(
 
 
 def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, noted: bool) -> None:
+    """Write an instruction of a helper for one lane, with checks of its accesses, if any."""
     if i.opcode == "call":
         _call(b, i, checks)
         return
@@ -77,6 +78,7 @@ def _count(b: Builder, i: Instruction) -> None:
 
 
 def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:
+    """Write a call of a helper: ids of the lane, fences, atomic loads; others unchanged."""
     known = find(i.callee)
     if known in _IDS:
         b.append(Instruction("add", I32, [_IDS[known], constant(I32, 0)], i.result))

@@ -155,6 +155,7 @@ def shuffle(w: Widener, i: Instruction, index: Value) -> None:
 
 
 def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) -> None:
+    """Give all lanes the value of one; a lane number beyond the subgroup wraps."""
     known = index.integer_value()
     lane = w.b.and_(index, w.lanes - 1) if known is None else constant(
         index.type, known % w.lanes)
@@ -208,6 +209,7 @@ def ballot(w: Widener, i: Instruction) -> None:
 
 
 def _vote(every: bool) -> Rule:
+    """Rule for `all` (`every`) and `any`."""
     def rule(w: Widener, i: Instruction) -> None:
         x = w.wide_of(argument(i, "value"))
         if x.type.scalar.bits != 1:
