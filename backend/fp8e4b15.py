@@ -29,6 +29,7 @@ def convert(source: Any, target: Any, rounding: Any, _semantic: Any) -> Any:
 
 
 def _to_half(source: Any, semantic: Any) -> Any:
+    """Convert to fp16, which has the same exponent bias: move the sign and the other bits."""
     byte = semantic.bitcast(source, core.uint8)
     wide = semantic.cast(byte, core.uint16)
     size = _shift_left(semantic, _and(semantic, wide, 0x7F), 7)

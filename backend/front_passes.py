@@ -130,6 +130,7 @@ def count_operations(module: Module) -> Counter[str]:
 
 
 def _keeps_order(reshape: Any) -> bool:
+    """True if a reshape only adds or removes dimensions of size 1."""
     if not hasattr(ir.value, "get_shape"):  # before Triton 3.8
         return False
     before, after = (

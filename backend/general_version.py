@@ -40,6 +40,7 @@ def general_version(binary: bytes) -> tuple[bytes, str]:
 
 @paused_collector()
 def _compiled(source: dict[str, Any]) -> bytes:
+    """Compile the general version; its errors name the kernel."""
     namer = KernelNamer()
     namer.ttgir = source["ttgir"]
     source["options"] |= {"guards": "kernel"}

@@ -268,6 +268,7 @@ class _Writer:
 
 
 def _scalar(expression: str, kind: str) -> str:
+    """Python source that converts an argument to what a parameter of a type takes."""
     if kind == "bf16":
         return f"bf16_bits({expression})"
     if kind in ("i1", "u1"):

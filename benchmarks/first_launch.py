@@ -238,6 +238,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Add the CPU time of a block to a stage, without that of stages inside."""
         begin = time.process_time()
         self.inside.append(0.0)
         yield

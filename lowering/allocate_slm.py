@@ -69,6 +69,7 @@ class SlmPlan:
         return made
 
     def note(self, block: Any, event: Event) -> None:
+        """Append an event; successive reads of one region count once."""
         events = self.events.setdefault(block, [])
         if isinstance(event, Touch) and event.reads and events:
             last = events[-1]

@@ -317,6 +317,7 @@ class _Walk:
         return pending | {(base, own)}
 
     def barrier(self, op: Operation) -> Bases:
+        """Insert a barrier before an operation; afterwards no access is pending."""
         _barrier(op, self.order.spaces)
         outer = op.parent_op()
         while outer is not None:

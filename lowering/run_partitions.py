@@ -51,6 +51,7 @@ def _check(op: WarpSpecializeOp, warps: int) -> None:
 
 
 def _polls(loop: scf.WhileOp) -> bool:
+    """True if a loop accesses memory that others may write: by atomics or volatile loads."""
     return any(
         isinstance(op, AtomicCASOp | AtomicRMWOp) or (isinstance(op, LoadOp) and bool(
             op.is_volatile and op.is_volatile.value.data))

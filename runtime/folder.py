@@ -224,6 +224,7 @@ def number_of(kind: str, value: Any) -> int | float:
 
 
 def _address(value: Any) -> int:
+    """Address of a tensor or buffer, or a number itself; 0 for None."""
     if value is None:
         return 0
     if hasattr(value, "data_ptr"):

@@ -187,6 +187,7 @@ def _has_library(root: Path, name: str) -> bool:
 
 
 def _other_gpu(root: Path) -> str:
+    """Maker of a GPU that is not Intel's; empty if there is none."""
     nvidia = ("proc/driver/nvidia/version", "dev/nvidia0", "usr/lib/wsl/lib/libcuda.so.1")
     if any((root / name).exists() for name in nvidia):
         return "NVIDIA"

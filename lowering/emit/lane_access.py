@@ -83,6 +83,7 @@ def load(
 def _load_always(
     em: Writer, pointer: ir.Value, stored: ir.Type, align: int, policy: CachePolicy
 ) -> ir.Value:
+    """Load without a mask."""
     if policy.volatile:
         return volatile_load(em.b, pointer, stored, align)
     return _read(em, pointer, stored, align, policy.name)
@@ -292,6 +293,7 @@ def _load_part(em: Writer, pointer: ir.Value, part: ir.Type, code: int) -> ir.Va
 def _store_part(
     em: Writer, pointer: ir.Value, value: ir.Value, part: ir.Type, code: int
 ) -> None:
+    """Store one part by an LSC message with cache control `code`."""
     held, size, count = _shape(part)
     value = Term(em, value).resized(scalar_of(held)).value
     em.call(genisa.LSC_STORE, [pointer, I32(0), value, size, count, I32(code)])

@@ -167,6 +167,7 @@ def at_least(left: Poly, right: Poly, what: str) -> Guard:
 
 
 def _without(monomial: Monomial, by: Monomial) -> Monomial | None:
+    """Divide a monomial by another; None if it is no multiple."""
     left = list(monomial)
     for symbol in by:
         if symbol not in left:

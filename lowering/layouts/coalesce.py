@@ -107,6 +107,7 @@ def _vector(access: Access, facts: Facts) -> int:
 
 
 def _move(access: Access, layout: BlockedEncoding) -> None:
+    """Execute an access in another layout, and convert its result back."""
     encoding, at = layout_attr(layout), InsertPoint.before(access)
     operands = [converted(v, encoding, at) if isinstance(v.type, TensorType) else v
                 for v in access.operands]

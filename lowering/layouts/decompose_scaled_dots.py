@@ -294,6 +294,7 @@ class _Decomposition:
     def _choose(
         self, value: SSAValue, special: SSAValue, held: SSAValue, other: SSAValue
     ) -> SSAValue:
+        """Write `held` where a value is `special`, else `other`."""
         equal = self._insert(CmpiOp(value, special, "eq"))
         return self._insert(SelectOp(equal, held, other))
 

@@ -72,6 +72,7 @@ class Operands:
         return found
 
     def _term(self, value: SSAValue, name: str, at: InsertPoint) -> SSAValue:
+        """Round an operand to tf32 or bf16."""
         if name == "tf32":
             if _has_few_bits(value):
                 return value

@@ -127,6 +127,7 @@ def _like(value: SSAValue, element: Attribute) -> TensorType[Attribute]:
 
 
 def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
+    """The fp16 value that an fp32 value is extended from."""
     op = value.owner
     if isinstance(op, ExtFOp):
         return op.input

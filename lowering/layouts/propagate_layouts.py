@@ -254,6 +254,7 @@ def _carry(loop: scf.ForOp, index: int, encoding: Attribute) -> None:
 
 
 def _retype(value: SSAValue, encoding: Attribute, old: Attribute, at: InsertPoint) -> None:
+    """Change the layout of a value, and convert it to the old one for its users."""
     new = Rewriter.replace_value_with_new_type(value, retyped(old, encoding))
     back = ConvertLayoutOp(operands=[new], result_types=[old])
     new.replace_all_uses_with(back.results[0])

@@ -95,6 +95,7 @@ def _along(
 
 
 def _run(index: SSAValue, run: tuple[int, int, int], at: InsertPoint) -> SSAValue:
+    """Write `weight` times a run of bits of an index."""
     first, count, weight = run
     numbers = [put(_filled(index.type, n), at) for n in (1 << first, (1 << count) - 1, weight)]
     moved = put(arith.DivUIOp(index, numbers[0]), at)

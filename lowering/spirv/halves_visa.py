@@ -107,6 +107,7 @@ def _reads(form: str, source: str, r: int, element: int) -> list[tuple[int, str,
 
 
 def _place(source: str, element: int) -> str:
+    """vISA operand of one byte or half of all lanes."""
     word, byte = divmod(element, 4)
     if source == "bytes":
         return f"0({word},{16 * byte})<1;1,0>"

@@ -55,6 +55,7 @@ _WORDS = ".decl U v_type=G type=UW num_elts=128 alias=<$0,0>"
 
 
 def _arithmetic(kind: str, how: str) -> list[str]:
+    """Body of an operation on 128 halves; a second operand of 32 is used four times."""
     one = how == "by_one"
     sign, opcode = ("(-)", "add") if kind == "sub" else ("", kind)
     return [

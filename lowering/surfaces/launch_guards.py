@@ -106,6 +106,7 @@ class _Steps:
         return True
 
     def require(self, guard: Guard) -> None:
+        """Append the test of a guard."""
         if guard.relation is Relation.MULTIPLE_OF:
             amount, bits = self.poly(guard.amount), _log2(guard.bound)
             self.table.require("multiple", amount, bits, what=guard.what)
@@ -148,6 +149,7 @@ class _Steps:
         return self._fold("add", terms or [self.table.constant(0)])
 
     def _term(self, symbols: tuple[Symbol, ...], factor: int) -> int:
+        """Append the product of symbols and a factor; return its number."""
         parts = [self.symbol(symbol) for symbol in symbols]
         if not -(1 << 63) <= factor < 1 << 63:
             raise Unknown("a number has no room in 64 bits")

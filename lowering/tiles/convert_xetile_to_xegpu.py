@@ -176,6 +176,7 @@ class _Conversion:
         return list(self.descs.get(tile, {}).values())
 
     def _set_parts(self, tile: SSAValue, like: SSAValue, parts: Sequence[SSAValue]) -> None:
+        """Note fragments or descriptors of a tile whose form is that of another."""
         if like in self.fragments:
             self.fragments[tile] = list(parts)
             self.operands[tile] = self.operands[like]

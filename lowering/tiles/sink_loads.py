@@ -281,6 +281,7 @@ def _bytes(value: SSAValue, target: Target) -> int:
 
 
 def _sink(block: Block, target: Target) -> None:
+    """Move the loads of a block down, the last first."""
     ordering = {id(op) for op in block.ops if orders_memory(op)}
     for op in reversed(list(block.ops)):
         if isinstance(op, LoadOp):

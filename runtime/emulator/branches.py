@@ -42,6 +42,7 @@ class Place:
         return self._target(len(self.targets) - 1)
 
     def _target(self, index: int) -> int:
+        """Address of a branch's target; raise if a register has it."""
         found = self.targets[index]
         if found is None:
             raise UnsupportedError(
@@ -124,6 +125,7 @@ def _jump(place: Place) -> Branch:
 
 
 def _jump_targets(place: Place) -> Callable[[Threads], Array]:
+    """Compile the target of a jump for each thread: a label, or an offset in a register."""
     (target,) = place.targets
     if target is not None:
         return lambda threads: np.full(threads.count, target)

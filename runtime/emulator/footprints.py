@@ -73,6 +73,7 @@ def _is_tracked(operand: Operand | None) -> bool:
 
 
 def _region(operand: Operand, width: int, grf_bytes: int) -> int:
+    """Bit mask of the register bytes that a source operand covers."""
     if not _is_tracked(operand):
         return 0
     size = SIZES.get(operand.type, 1)

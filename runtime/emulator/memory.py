@@ -200,6 +200,7 @@ class Banked:
         self._bytes = undefined.fill((self._stride * owners,))
 
     def _places(self, addresses: Addresses, owners: Array, size: int, end: int) -> Addresses:
+        """Byte offsets of addresses in the memory of each owner; raise a fault for others."""
         outside = (addresses < 0) | (addresses + size > end)
         if outside.any():
             raise fault("out of bounds", (

@@ -173,6 +173,7 @@ def _noting_overflow(operation: Operation, compute: Compute) -> Step:
 
 
 def _flushing(compute: Compute, kind: str) -> Compute:
+    """Compute, and replace denormal results by zero in threads that flush them."""
     def flushed(threads: Threads) -> Array:
         values = compute(threads)
         return numbers.flushed(values, kind, threads) if threads.flushed else values
@@ -352,6 +353,7 @@ def _bit_counts(size: int) -> Mapping[str, Callable[[int], int]]:
 
 
 def _by_number(operation: Operation) -> Compute:
+    """Rule for counts and reversals of bits, by Python's integers."""
     each = operation.sources[0]
     function = np.vectorize(_bit_counts(8 * each.size)[operation.instruction.op], otypes=[object])
     read = each.bits(each.size)
@@ -404,6 +406,7 @@ def _four_products(operation: Operation) -> Compute:
 
 
 def _bytes(each: Source, width: int) -> Read:
+    """The four bytes of each dword, signed if its type is."""
     read, dtype = each.bits(4), np.int8 if each.type == "d" else np.uint8
     return lambda threads: np.ascontiguousarray(
         np.broadcast_to(read(threads), (threads.count, width))
@@ -558,6 +561,7 @@ def _quotient(operation: Operation, name: str) -> Compute:
 
 
 def _rounded(function: Callable[[Array], Array]) -> Definition:
+    """Rule for roundings of floats by a function."""
     def define(operation: Operation) -> Compute:
         (read,) = _floats(operation, DTYPES[_compute_type(operation)])
         return lambda threads: function(read(threads))

@@ -243,6 +243,7 @@ class Scoreboard:
         return self._next[key]
 
     def _step(self, state: State, position: int) -> State:
+        """State after an instruction; note what it should have waited for."""
         step = self._action(position)
         state = state.waited(step)
         for earlier, sentence in self._missing(state, step):

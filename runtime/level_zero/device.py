@@ -584,6 +584,7 @@ class LevelZeroDevice:
     def _built_wide(
         self, binary: bytes, entry: EntryPoint, flags: str
     ) -> tuple[LevelZeroKernel, bytes]:
+        """Build with the most registers; a failure becomes an error that advises smaller blocks."""
         try:
             return self._build_once(binary, entry, flags, 0)
         except LevelZeroError as error:

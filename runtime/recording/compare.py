@@ -140,6 +140,7 @@ def _tensor(
 
 
 def _outside(block: int, rest: NDArray[Any], got: Bytes, wanted: Bytes) -> Difference:
+    """The first difference in bytes of a block that belong to no argument."""
     at = int(np.argmax(rest))
     count = int(rest.sum())
     return Difference(f"block {block}", "uint8", None, count, count, block, (at,), (at, at + 1),

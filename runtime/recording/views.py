@@ -31,6 +31,7 @@ def root_of(device: Device, tensor: Any, address: int) -> MemoryBlock | None:
 
 
 def _storage(tensor: Any) -> tuple[int, int] | None:
+    """First address and end of a tensor's storage; None for objects without one."""
     if not hasattr(tensor, "untyped_storage"):
         return None
     storage = tensor.untyped_storage()

@@ -95,6 +95,7 @@ def _kept(kind: str) -> Path:
 
 
 def _key(torch: Torch, recipe: Recipe) -> str:
+    """Name of a library's build: it depends on torch, the machine, flags and sources."""
     digest = hashlib.sha256()
     for part in (torch.version, str(torch.cxx11_abi), platform.machine(), " ".join(FLAGS)):
         digest.update(part.encode() + b"\0")

@@ -104,6 +104,7 @@ def _current(found: Sequence[Any]) -> list[Any]:
 
 
 def _is_current(result: Any, compiler: str) -> bool:
+    """True if this compiler built torch's cached kernel, and its file is unchanged."""
     origin = getattr(result.kernel, _ORIGIN, None)
     if origin is None:  # torch cached it before this attribute existed
         return False
@@ -111,6 +112,7 @@ def _is_current(result: Any, compiler: str) -> bool:
 
 
 def _is_intact(result: Any, digest: str) -> bool:
+    """True if the file of torch's cached kernel has the digest."""
     caching = sys.modules["torch._inductor.runtime.triton_heuristics"]
     folder = caching.triton_cache_dir(result.compile_meta.get("device", 0))
     key = caching.triton_hash_to_path_key(result.kernel.hash)

@@ -31,6 +31,7 @@ Operand = Any
 
 
 def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
+    """Method for `term + other` and the like, by a builder's method for integers or floats."""
     def write(self: Term, other: Operand) -> Term:
         return self.made(self.writes(integer, real)(self.value, self.of(other).value))
 
@@ -38,6 +39,7 @@ def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
 
 
 def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
+    """Method for `other + term` and the like."""
     def write(self: Term, other: Operand) -> Term:
         return self.made(self.writes(integer, real)(self.of(other).value, self.value))
 
@@ -45,6 +47,7 @@ def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
 
 
 def _comparison(sign: str) -> Callable[[Term, Operand], Term]:
+    """Method for a signed or ordered comparison."""
     def write(self: Term, other: Operand) -> Term:
         test = self.writes("icmp_signed", "fcmp_ordered")
         return self.made(test(sign, self.value, self.of(other).value))

@@ -246,6 +246,7 @@ def lower_local_store(em: Emitter, op: ttg.LocalStoreOp) -> None:
 
 
 def _store(em: Emitter, value: SSAValue, memory: SSAValue) -> None:
+    """Store a tensor to shared local memory, elements that are adjacent in both as one vector."""
     access, held = _Access(em, memory, value), em.registers(value)
     for group in access.groups():
         write_vector(em, access.pointer(access.offsets[group[0]]), join(em, held, list(group)),

@@ -499,6 +499,7 @@ def _serves_raw(value: SSAValue) -> bool:
 
 
 def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
+    """Load consecutive elements of a message from the memory that it was loaded to."""
     kind = vector_of(ir.IntType(loaded.bits), count)
     pointer = em.b.gep(loaded.memory, [I32(first * loaded.bits // 8)], source_etype=I8) if (
         first) else loaded.memory
@@ -605,6 +606,7 @@ def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
 def _from_registers(
     em: Emitter, source: Registers, start: int, elements: int, parts: int
 ) -> ir.Value:
+    """One fragment of a tensor, from element `start` on."""
     value = source.slice(em, start, elements * parts)
     if parts == 1:
         return value

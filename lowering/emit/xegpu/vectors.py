@@ -396,6 +396,7 @@ def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
 
 
 def _whole_rows(op: Operation, spread: Spread, size: int) -> None:
+    """Refuse elements that do not fill all lanes evenly."""
     if not spread.own and size % (spread.lanes * spread.unit):
         raise UnsupportedError(
             f"{op.name}: {size} elements do not fill the {spread.lanes} lanes evenly"

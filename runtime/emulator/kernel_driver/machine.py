@@ -68,6 +68,7 @@ def _configuration(target: Target) -> bytes:
 
 
 def _units(target: Target) -> bytes:
+    """Answer about GTs (`drm_xe_query_gt_list`): one, with its clock and its version."""
     near = 1 if target.is_integrated else 2
     version = *target.ip_version[:2], target.stepping
     return struct.pack("<II", 1, 0) + struct.pack(

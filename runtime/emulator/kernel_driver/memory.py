@@ -124,6 +124,7 @@ class _Copies:
     """Piece -> its bytes as they were read."""
 
     def fetch(self, piece: int) -> None:
+        """Copy a piece of the program's memory when it is first used."""
         if piece not in self.before:
             size = min(_PIECE, self.size - piece * _PIECE)
             data = self.program.read(self.address + piece * _PIECE, size)

@@ -210,6 +210,7 @@ def _elements(surface: Surface, block: Block) -> tuple[Array, Array]:
 
 
 def _inside(surface: Surface, block: Block) -> Bools:
+    """True for elements in the surface."""
     columns, rows = _elements(surface, block)
     width, height = (v[:, None, None, None] for v in (surface.width, surface.height))
     return ((columns >= 0) & ((columns + 1) * block.element_bytes <= width)

@@ -142,6 +142,7 @@ def _may_trap(i: Instruction) -> bool:
 
 
 def _cut_block(block: Block, cut: set[tuple[str, str]]) -> Block:
+    """Branch to the cold exit instead of along edges of `cut`."""
     last = block.instructions[-1]
     labels = [COLD if (block.label, x) in cut else x for x in last.labels]
     if labels == last.labels or last.opcode != "br":
@@ -194,6 +195,7 @@ def _nothing_written_before(function: Function, block: Block) -> bool:
 
 
 def _writes(i: Instruction) -> bool:
+    """True if an instruction has effects that must not happen twice."""
     if i.opcode == "store":
         return i.operands[1].type.space != 0
     if i.opcode in ("atomicrmw", "cmpxchg"):

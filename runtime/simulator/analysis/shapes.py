@@ -192,6 +192,7 @@ class ShapeAnalysis:
         return _transfer(i, known, self.lanes)
 
     def _note_return(self, function: Function, shape: Shape | None) -> None:
+        """Merge a returned shape into that of the function: uniform or wide."""
         if shape is None:
             return
         old = self.returns[function.name]
@@ -262,6 +263,8 @@ class ShapeAnalysis:
         return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
 
     def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
+        """Merge shapes of arguments into those of parameters; return that of the result, if known.
+        """
         arguments = self.arguments[target.name]
         for k, shape in enumerate(shapes):
             old = arguments[k]

@@ -371,6 +371,7 @@ def inserted(vector: Known, one: Known, index: Known, count: int, owns: bool = F
 
 
 def _put_in(vector: Numbers, one: Numbers, k: int, count: int, owns: bool) -> Numbers:
+    """Replace one element of a vector, in place if `owns`."""
     shape = (*np.broadcast_shapes(vector.shape[:3], one.shape[:3]), count)
     made = vector if owns and vector.shape == shape else np.array(np.broadcast_to(vector, shape))
     made[..., k] = one[..., 0]

@@ -322,6 +322,7 @@ class _Runner(_Turns):
                 self.add(Launch.LIVE, -1)
 
     def _may_begin(self) -> Value:
+        """True if another work-group may begin, by the rules of `_begin_some`."""
         if not self.checked:
             return self._can_begin()
         eager = (self.launch[Launch.EAGER] | self.launch[Launch.SEED]) != 0

@@ -143,6 +143,7 @@ class _Separated:
         yield from later
 
     def _note(self, piece: Piece) -> None:
+        """Assign a piece to the shape that it has."""
         use = _Use(piece, [], [])
         key = _key(use)
         name = piece_symbol(self.function.name, len(self.shapes))
@@ -197,6 +198,7 @@ class _Separated:
         return b.function
 
     def _entry(self, nbytes: int) -> None:
+        """Create the frame, and store vector parameters in it."""
         area = Instruction("alloca", PTR, [], _MEMORY.text, element=array(max(1, nbytes), I8),
                            align=LINE)
         self.b.append(area)

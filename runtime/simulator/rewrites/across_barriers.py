@@ -152,6 +152,7 @@ class _Reader:
         return self.read[x.text]
 
     def _slot(self, x: Operand) -> Operand:
+        """Write the address of a value's slot in the frame."""
         name = f"{_SLOTS}.{self.block.label[1:]}.{len(self.written)}"
         self.written.append(Instruction(
             "getelementptr", PTR, [Operand(PTR, _SLOTS), constant(I64, self.places[x.text])],

@@ -140,6 +140,7 @@ class _Joiner:
         return made.operands[0] if made is not None and is_cast else pointer
 
     def _place(self, x: Operand) -> _Place | None:
+        """The vector and index that an element is extracted from; None for other values."""
         made = self.defined.get(x.local or "")
         if made is None or made.opcode != "extractelement":
             return None

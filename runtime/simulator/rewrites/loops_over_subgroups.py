@@ -236,6 +236,7 @@ class _Stretch:
         return [start, *body, *self.latches]
 
     def _stride(self, memory: Operand) -> list[Instruction]:
+        """Write the address of the current subgroup's memory; its size is set later."""
         number = Instruction("zext", I64, [self.sg], f"{memory.text}.sg")
         at = Instruction("mul", I64, [number.value, constant(I64, 0)], f"{memory.text}.at")
         self.loops.kept.strides.append(at)
@@ -277,6 +278,7 @@ class _Stretch:
             i.opcode == "call" and _is_pure(i))
 
     def _is_before(self, x: Operand) -> bool:
+        """True if a value is known before the loop, and equal in all subgroups."""
         if x.text in self.loops.own:
             return False
         inside = self.loops.owner.get(self.loops.home.get(x.text, "")) == self.label

@@ -44,6 +44,7 @@ class _Rewrite:
         self.count = 0
 
     def block(self, block: Block) -> Block:
+        """Merge operations of a block until no more pairs are found."""
         instructions = [x for i in block.instructions for x in self._joined(i)]
         found: list[Instruction] = []
         while len(found) != len(instructions):

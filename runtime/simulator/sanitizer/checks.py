@@ -581,6 +581,7 @@ def collision(
 def _report_lane(
     w: Checks, code: Code, other: Term, at: Term = 0, size: Term = 0, kind: Term = 0
 ) -> None:
+    """Report the first lane of `bad`, if there is one."""
     with w.when(w["bad"] != 0):
         lane = w["bad"].lowest().to(I32)
         w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, at, size, kind, code, other, 0, 0)

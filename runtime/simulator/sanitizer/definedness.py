@@ -351,6 +351,7 @@ class _Shadows(Values):
         return above & x.compare("olt", high)
 
     def shadow(self, operand: Operand) -> Value:
+        """Shadow of an operand: bits that are set where it is undefined; 0 if it cannot be."""
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
             return self.of(Operand(t, _shadow_name(operand.local)))

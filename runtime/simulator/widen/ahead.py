@@ -125,6 +125,7 @@ def _times(step: int | None, factor: int | None) -> int | None:
 
 
 def _total(steps: Iterable[int | None]) -> int | None:
+    """Sum of numbers; None if one is unknown."""
     total = 0
     for each in steps:
         if each is None:
@@ -203,6 +204,7 @@ def _axis(w: Widener) -> int:
 
 
 def _sum(w: Widener, x: Step, y: Step, opcode: str) -> Step:
+    """Step of a sum or difference from the steps of its terms."""
     if y is None:
         return x
     y = w.b.sub(constant(I64, 0), y) if opcode == "sub" else y

@@ -118,6 +118,7 @@ def _local_id(w: Widener, i: Instruction) -> None:
 
 
 def _constant(value: Callable[[Widener, int], int]) -> Rule:
+    """Rule for ids and sizes that are equal in all programs."""
     def rule(w: Widener, i: Instruction) -> None:
         d = i.operands[0].integer_value() if i.operands else 0
         w.define_uniform(i, constant(i.type, value(w, d or 0)))
@@ -219,6 +220,7 @@ def function_call(w: Widener, i: Instruction, target: Function) -> None:
 
 
 def _received(w: Widener, x: Operand, t: Type, uniform: bool) -> Value:
+    """Host values of a function's result, which is uniform or wide."""
     if t.kind != "struct":
         return Uniform(x, t) if uniform else Wide(x, t)
     return Aggregate(tuple(

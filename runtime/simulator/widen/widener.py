@@ -290,6 +290,7 @@ class Widener:
         return Uniform(self.b.cast(inner.opcode, parts[0], operand.type), operand.type)
 
     def define(self, i: Instruction, value: Value) -> None:
+        """Note a result; prepare it if it is an operand of DPAS."""
         assert i.result is not None
         self.values[i.result] = value
         if i.result in self.matrices.roles:
@@ -466,6 +467,7 @@ class Widener:
         self.fail("a private pointer or struct is used as data")
 
     def _cached(self, kind: str, key: object, make: Callable[[], Operand]) -> Operand:
+        """The operand for a key in this block; made at its first use."""
         place = (self.source_label, kind, key)
         found = self._cache.get(place)
         if found is None:
@@ -679,6 +681,7 @@ class Widener:
         return pointer
 
     def store_image(self, value: Value, pointer: Operand) -> None:
+        """Store all lanes of a value: elements one after another, each with all its lanes."""
         if isinstance(value, Slot):
             self.b.copy(pointer, value.pointer, value.type.size * self.lanes, align=16)
             return
