@@ -268,7 +268,7 @@ def _refuse_alignment_tests(load: LoadOp, surface: Surface) -> None:
 
 
 def _refuse_kernel_tests(load: LoadOp, surface: Surface) -> None:
-    """Raise `Unknown` if the kernel itself would have to test whether weights can be 2D blocks."""
+    """Raise `Unknown` if the kernel itself would have to test whether a load can be 2D blocks."""
     tested = tested_in_kernel(surface.guards, load)
     if tested:
         raise Unknown(f"the launch cannot test that {tested[0].what}")
