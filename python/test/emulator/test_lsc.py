@@ -272,13 +272,14 @@ def test_a_surface_that_nothing_describes_is_refused():
     np.testing.assert_array_equal(register(done, 20, np.uint32, 8)[0], BYTES[:32].view(np.uint32))
 
 
-def test_registers_of_a_gathered_message():
+@pytest.mark.parametrize("place", [0, 1])
+def test_registers_of_a_gathered_message(place):
     """Xe3: bytes of s0 number the registers of the payload, addresses first."""
     space = AddressSpace()
     a = space.put(np.zeros(64, np.uint32))
     store = descriptor("store", "d32", vector=2, addresses=4, results=0)
-    text = ("(W) mov (1|M0) s0.0<1>:uq 0x1E160932:uq\n"
-            f"send.ugm (16|M0) null r[s0.0] 0x0 0x{store:08X}")
+    text = (f"(W) mov (1|M0) s0.{place}<1>:uq 0x1E160932:uq\n"
+            f"send.ugm (16|M0) null r[s0.{8 * place}] 0x0 0x{store:08X}")
     addresses = (a + 8 * np.arange(16)).astype(np.uint64)
     first, second = np.arange(16, dtype=np.uint32), 100 + np.arange(16, dtype=np.uint32)
     run("ptl", text, {0x32: addresses[:8], 0x09: addresses[8:], 0x16: first, 0x1E: second},

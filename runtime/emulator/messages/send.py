@@ -91,7 +91,7 @@ def _gathered(instruction: Instruction, number: int, grf_bytes: int, is_xe2: boo
     The registers are copied together before the message is executed from there.
     """
     address, data = instruction.sources[:2]
-    count, selector = address.registers, SCALARS + address.sub * 8
+    count, selector = address.registers, SCALARS + address.sub
     if count > STAGING_REGISTERS:
         raise UnsupportedError(f"a gathered message of {count} registers has no definition here")
     decoded = lsc(instruction, number, grf_bytes, is_xe2)
