@@ -1,8 +1,7 @@
 """An emulated Xe GPU: Intel's native code, executed instruction by instruction in numpy.
 
 Intel's compiler builds a kernel, `libiga64` (part of `triton-xe toolchain`) decodes it, and each
-instruction runs for all threads of the launch at once.  Emulated devices: bmg, lnl, ptl, pvc,
-dg2, mtl and arl-h.
+instruction runs for all threads of the launch at once.  All devices of the table are emulated.
 
     space = AddressSpace()                        # GPU addresses -> memory of this process
     a = space.put(numpy_array)                    # allocate; or space.map(gpu, host, size)

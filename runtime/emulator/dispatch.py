@@ -143,12 +143,12 @@ def of_zebin(
         raise DeviceError(f"kernel {info.name} has no required work-group size; give one")
     threads = -(-size[0] * size[1] * size[2] // info.simd)
     values = _pointers(info, binary, space, arguments)
-    payload = _payload(info, values, groups, size)
+    rest = _payload(info, values, groups, size)[info.inline_bytes :]
     surfaces = {_surface_number(a): int(values[a.offset])
                 for a in info.arguments if a.is_bindless}
-    inline, rest = payload[: info.inline_bytes], payload[info.inline_bytes :]
     per_thread = _per_thread_ids(info, size, threads)
     address = space.put(rest + per_thread + bytes(256))
+    inline = _payload(info, values, groups, size, address)[: info.inline_bytes]
     base = address & ~((1 << 32) - 1)
     items = size[0] * size[1] * size[2] % info.simd
     return Dispatch(
@@ -183,9 +183,12 @@ def _surface_number(argument: Argument) -> int:
 
 
 def _payload(
-    info: KernelInfo, values: Mapping[int, Any], groups: Triple, size: Triple
+    info: KernelInfo, values: Mapping[int, Any], groups: Triple, size: Triple, rest: int = 0
 ) -> bytes:
-    """The arguments as the kernel expects them, from their descriptions."""
+    """The arguments as the kernel expects them, from their descriptions.
+
+    `rest` is the address of those that are not in registers, which Xe3P gets as an argument.
+    """
     counts: Mapping[str, bytes] = {
         "local_size": struct.pack("<3I", *size),
         "enqueued_local_size": struct.pack("<3I", *size),
@@ -193,6 +196,8 @@ def _payload(
         "global_size": struct.pack("<3I", *(g * s for g, s in zip(groups, size, strict=True))),
         "global_id_offset": bytes(12), "buffer_offset": bytes(4),
         "work_dimensions": struct.pack("<I", 3),
+        "indirect_data_pointer": struct.pack("<Q", rest),
+        "scratch_pointer": struct.pack("<Q", SCRATCH_HANDLE),
     }
     end = max((a.offset + a.size for a in info.arguments), default=0)
     payload = bytearray(max(end, info.inline_bytes))

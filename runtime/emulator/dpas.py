@@ -1,8 +1,8 @@
-"""dpas: the systolic matrix multiply, on the registers of all threads.
+"""dpas and bdpas: the systolic matrix multiply, on the registers of all threads.
 
 The arithmetic is the project's definition (`triton_xe.intrinsics.definitions.dpas`): k ascends,
 each product is added to the fp32 accumulator in turn and rounded once.  Silicon may differ.
-Operand layout: IGC, documentation/visa/instructions/DPAS.md.
+Operand layout: IGC, documentation/visa/instructions/DPAS.md; of scales visa/G4_Verifier.cpp.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics.definitions.conversions import unpack
+from triton_xe.hardware.dpas import ELEMENT_BITS
+from triton_xe.intrinsics.definitions.conversions import e8m0_to_double, unpack
 from triton_xe.intrinsics.definitions.dpas import add_once
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
@@ -29,12 +30,12 @@ from triton_xe.runtime.emulator.registers import (
 Step = Callable[[Threads, Running], None]
 _KINDS: Mapping[str, str] = {
     "hf": "f16", "bf": "bf16", "tf32": "tf32", "b": "s8", "ub": "u8", "s8": "s8", "u8": "u8",
-    "s4": "s4", "u4": "u4", "s2": "s2", "u2": "u2", "bf8": "bf8", "hf8": "hf8",
+    "s4": "s4", "u4": "u4", "s2": "s2", "u2": "u2", "bf8": "bf8", "hf8": "hf8", "e2m1": "e2m1",
 }  # fmt: skip
-_BITS: Mapping[str, int] = {
-    "f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2,
-    "bf8": 8, "hf8": 8,
-}  # fmt: skip
+PRODUCTS = ("dpas", "bdpas")
+"""Instructions that multiply matrices; `bdpas` has the shape 8x8 alone."""
+SCALE_GROUP = 32
+"""Elements along k that have one scale, and bytes from the scales of one such group to the next."""
 
 
 def resets_reads(instruction: Instruction, following: Instruction | None) -> bool:
@@ -64,26 +65,32 @@ def bits_of(operand: Operand) -> int:
     kind = _KINDS.get(operand.type)
     if kind is None:
         raise UnsupportedError(f"dpas of {operand.type} has no definition here")
-    return _BITS[kind]
+    return ELEMENT_BITS[kind]
+
+
+def shape_of(instruction: Instruction) -> tuple[int, int, int]:
+    """Rows, columns and k of a product."""
+    depth, rows = (int(part) for part in (instruction.subop or "8x8").split("x"))
+    most = max(bits_of(each) for each in instruction.sources[1:3])
+    return rows, instruction.width, depth * min(8, 32 // most)
 
 
 def dpas(instruction: Instruction, grf_bytes: int) -> Step:
-    """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`.
+    """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`, or `bdpas` with scales.
 
     src1 is K x N: dword n of a register holds consecutive k of column n.  src2 is REPEAT x K,
-    rows one after another.
+    rows one after another.  src3 and src4 are the scales of src1 and src2.
     """
-    depth, rows = (int(part) for part in instruction.subop.split("x"))
-    initial, right, left = instruction.sources
+    initial, right, left, *scales = instruction.sources
     target = instruction.destination
     assert target is not None
-    columns, mask = instruction.width, execution_mask(instruction)
-    kinds = _KINDS.get(left.type), _KINDS.get(right.type)
-    if kinds[0] is None or kinds[1] is None:
-        raise UnsupportedError(f"dpas of {left.type} by {right.type} has no definition here")
-    per_dword = min(8, 32 // max(_BITS[kinds[0]], _BITS[kinds[1]]))
-    a = _rows(left, kinds[0], rows, depth * per_dword, grf_bytes)
-    b = _columns(right, kinds[1], depth * per_dword, columns, grf_bytes)
+    (rows, columns, k), mask = shape_of(instruction), execution_mask(instruction)
+    a = _rows(left, _KINDS[left.type], rows, k, grf_bytes)
+    b = _columns(right, _KINDS[right.type], k, columns, grf_bytes)
+    if scales:
+        b = _scaled(b, _scales(scales[0], columns, k, grf_bytes))
+        by_row = _scales(scales[1], rows, k, grf_bytes)
+        a = _scaled(a, lambda threads: by_row(threads).swapaxes(1, 2))
     c = _initial(initial, rows, columns, grf_bytes)
     store = _result(target, rows, columns, grf_bytes)
     product = _integers if right.type in ("b", "ub", "s8", "u8", "s4", "u4", "s2", "u2") else chain
@@ -103,15 +110,29 @@ def _image(operand: Operand, size: int, grf_bytes: int) -> Matrix:
     return lambda threads: np.ascontiguousarray(threads.bytes[:, first : first + size])
 
 
+def _scaled(values: Matrix, scales: Matrix) -> Matrix:
+    return lambda threads: values(threads) * scales(threads)
+
+
+def _scales(operand: Operand, count: int, k: int, grf_bytes: int) -> Matrix:
+    """Powers of two (threads, k, count): a byte for each row or column and group along k."""
+    if operand.is_null:
+        return lambda threads: np.ones((threads.count, k, count))
+    groups = -(-k // SCALE_GROUP)
+    at = (byte_offset(operand, grf_bytes) + np.arange(groups)[:, None] * SCALE_GROUP
+          + np.arange(count)).repeat(k // groups, axis=0)
+    return lambda threads: e8m0_to_double(threads.bytes[:, at])
+
+
 def _rows(operand: Operand, kind: str, rows: int, k: int, grf_bytes: int) -> Matrix:
-    image = _image(operand, rows * k * _BITS[kind] // 8, grf_bytes)
+    image = _image(operand, rows * k * ELEMENT_BITS[kind] // 8, grf_bytes)
     return lambda threads: unpack(image(threads).reshape(-1), kind).reshape(threads.count, rows, k)
 
 
 def _columns(operand: Operand, kind: str, k: int, columns: int, grf_bytes: int) -> Matrix:
     """A reader of operand B: (threads, k, columns), from dwords that pack consecutive rows."""
-    image = _image(operand, k * columns * _BITS[kind] // 8, grf_bytes)
-    in_dword = 32 // _BITS[kind]
+    image = _image(operand, k * columns * ELEMENT_BITS[kind] // 8, grf_bytes)
+    in_dword = 32 // ELEMENT_BITS[kind]
 
     def matrix(threads: Threads) -> Array:
         values = unpack(image(threads).reshape(-1), kind)

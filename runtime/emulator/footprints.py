@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from triton_xe.runtime.emulator.dpas import bits_of
+from triton_xe.hardware.target import Target
+from triton_xe.runtime.emulator.dpas import PRODUCTS, SCALE_GROUP, bits_of, shape_of
 from triton_xe.runtime.emulator.instruction import Instruction, Operand, Region
 from triton_xe.runtime.emulator.messages.lsc import OPERATIONS, UNITS, Lsc, field, lsc
 from triton_xe.runtime.emulator.operands import elements
@@ -38,11 +39,12 @@ class Footprint:
     writes: int
 
 
-def footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
+def footprint(instruction: Instruction, device: Target) -> Footprint:
     """Bytes of the register file that an instruction reads and writes, as bit masks."""
+    grf_bytes = device.grf_bytes
     if instruction.op.startswith("send"):
-        return _of_message(instruction, grf_bytes)
-    if instruction.op == "dpas":
+        return _of_message(instruction, device)
+    if instruction.op in PRODUCTS:
         return _of_dpas(instruction, grf_bytes)
     target = instruction.destination
     if target is not None and target.is_null and not instruction.condition:
@@ -52,6 +54,8 @@ def footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
         reads |= _region(source, instruction.width, grf_bytes)
     writes = 0 if target is None else _region(
         replace(target, region=target.region or (1, 1, 0)), instruction.width, grf_bytes)
+    if instruction.op == _TWO_HALVES:
+        writes |= writes << -(-4 * instruction.width // grf_bytes) * grf_bytes
     implied = _bytes(GENERAL_BYTES, 4 * instruction.width)
     if instruction.op in _READ_ACCUMULATOR:
         reads |= implied
@@ -60,6 +64,8 @@ def footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
     return Footprint(reads, writes)
 
 
+_TWO_HALVES = "mullh"
+"""The product whose high half goes to the registers after its destination."""
 _READ_ACCUMULATOR, _WRITE_ACCUMULATOR = ("mach", "macl"), ("mach", "addc", "subb")
 """Instructions that use acc0 without naming it."""
 
@@ -97,9 +103,10 @@ def _range(operand: Operand | None, size: int, grf_bytes: int) -> int:
     return _bytes(operand.number * grf_bytes + operand.sub * SIZES.get(operand.type, 1), size)
 
 
-def _of_message(instruction: Instruction, grf_bytes: int) -> Footprint:
+def _of_message(instruction: Instruction, device: Target) -> Footprint:
     """Registers that a message reads and writes."""
     address, data = instruction.sources[:2]
+    grf_bytes = device.grf_bytes
     descriptor = instruction.sources[3]
     number = int(descriptor.value, 0) if descriptor.kind == "immediate" else 0
     count = field(number, "response") if number else 1
@@ -107,9 +114,12 @@ def _of_message(instruction: Instruction, grf_bytes: int) -> Footprint:
         data, data.registers * grf_bytes, grf_bytes)
     is_known = instruction.subop in UNITS and field(number, "op") in OPERATIONS
     if number and is_known and address.file != "s":
-        message = lsc(instruction, number, grf_bytes, is_xe2=True)
+        message = lsc(instruction, number, device)
         reads = _sent(message, address, data)
-        if message.operation == "load_block2d" and count == _LONGEST_NAMED:
+        is_block = message.operation == "load_block2d"
+        if not message.names_results:  # those of a block are in its payload
+            count = 1 if is_block else message.data_registers
+        elif is_block and count == _LONGEST_NAMED:
             count += 1
     return Footprint(reads, _range(instruction.destination, count * grf_bytes, grf_bytes))
 
@@ -135,14 +145,14 @@ def _sent(message: Lsc, address: Operand, data: Operand) -> int:
 
 def _of_dpas(instruction: Instruction, grf_bytes: int) -> Footprint:
     """Registers that a DPAS reads and writes."""
-    depth, rows = (int(part) for part in instruction.subop.split("x"))
-    initial, right, left = instruction.sources
-    columns = instruction.width
-    bits = bits_of(left), bits_of(right)
-    k = depth * min(8, 32 // max(bits))
+    initial, right, left, *scales = instruction.sources
+    rows, columns, k = shape_of(instruction)
     reads = (_range(initial, rows * columns * SIZES.get(initial.type, 4), grf_bytes)
-             | _range(right, k * columns * bits[1] // 8, grf_bytes)
-             | _range(left, rows * k * bits[0] // 8, grf_bytes))
+             | _range(right, k * columns * bits_of(right) // 8, grf_bytes)
+             | _range(left, rows * k * bits_of(left) // 8, grf_bytes))
+    for operand, count in zip(scales, (columns, rows), strict=False):
+        for start in range(0, k, SCALE_GROUP):
+            reads |= _range(operand, count, grf_bytes) << start
     target = instruction.destination
     size = rows * columns * SIZES.get(target.type if target else "", 4)
     return Footprint(reads, _range(target, size, grf_bytes))

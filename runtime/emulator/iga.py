@@ -23,8 +23,6 @@ PLATFORMS: Mapping[str, tuple[int, int]] = {
     "Xe2-LPG": (2, 0), "Xe3-LPG": (3, 0), "Xe3P-LPG": (3, 3), "Xe3P-XPC": (3, 3),
 }
 """Architecture -> major and minor number of the instruction set (`iga_gen_t`)."""
-READ_ONLY = ("Xe3P-LPG", "Xe3P-XPC")
-"""Architectures whose machine code is read, and not executed."""
 _LIBRARY = "libiga64.so.2"
 _HEX_FLOATS, _PCS, _JSON_V2 = 0x4, 0x8, 0x200
 _TEXT, _JSON = _HEX_FLOATS, _JSON_V2 | _HEX_FLOATS | _PCS
@@ -32,6 +30,10 @@ _ELEMENT = '\n    {"kind":'
 """How each element begins in the JSON."""
 _BARE_DESCRIPTOR = re.compile(r'^\s*"kind":"IM", "value":"\w+"$', re.MULTILINE)
 """The descriptor of a `sendg`, which libiga64 2.40 writes without braces."""
+_SENDGX, _SOURCE_LOW, _SOURCE_HIGH = 0x35, 9, (8, 4)
+"""Opcode of `sendgx`, and where it has the number of source 0: a byte, and a bit of another."""
+_UNREAD, _READ = 510, 509
+"""libiga64 2.40 refuses a `sendgx` with r510 as source 0 (repaired by IGC's 98fff71643f1)."""
 _SYNTAX_EXTENSIONS = 3
 _SCOREBOARDS = 16
 
@@ -76,14 +78,9 @@ def _library() -> ctypes.CDLL:
             "run `triton-xe toolchain`, or install Intel's graphics compiler (libigc2)") from error
 
 
-def is_readable(device: str) -> bool:
-    """True if the machine code of a device can be read."""
-    return is_target(device) and target(device).architecture in PLATFORMS
-
-
 def is_emulated(device: str) -> bool:
-    """True if the machine code of a device can be read, and executed."""
-    return is_readable(device) and target(device).architecture not in READ_ONLY
+    """True if the machine code of a device can be read and executed."""
+    return is_target(device) and target(device).architecture in PLATFORMS
 
 
 def devices() -> list[str]:
@@ -95,7 +92,7 @@ class _Context:
     """One `iga_context_t` of a device, released at the end of a `with` block."""
 
     def __init__(self, device: str) -> None:
-        if not is_readable(device):
+        if not is_emulated(device):
             raise DeviceError(f"no emulated device {device!r}; known: {', '.join(devices())}")
         major, minor = PLATFORMS[target(device).architecture]
         self._options = _ContextOptions(ctypes.sizeof(_ContextOptions), major << 24 | minor)
@@ -139,9 +136,42 @@ def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = 
 
 def decode(device: str, code: bytes) -> list[dict[str, Any]]:
     """The elements of the code as IGA's JSON describes them: instructions and labels."""
-    text = _BARE_DESCRIPTOR.sub(r"{\g<0>}", _disassembled(device, code, _JSON))
-    elements: list[dict[str, Any]] = json.loads(text)["elems"]
-    return elements
+    text, changed = _json(device, code)
+    return [_restored(element, changed) for element in json.loads(text)["elems"]]
+
+
+def _json(device: str, code: bytes, *, is_part: bool = False) -> tuple[str, set[int]]:
+    """The code as JSON, and where `_restored` has to change it back."""
+    readable, changed = _readable(device, code)
+    text = _disassembled(device, readable, _JSON, is_part=is_part)
+    return _BARE_DESCRIPTOR.sub(r"{\g<0>}", text), changed
+
+
+def _restored(element: dict[str, Any], changed: set[int]) -> dict[str, Any]:
+    if element["kind"] == "I" and element["pc"] in changed:
+        element["srcs"][0]["areg"]["r"] = _UNREAD
+    return element
+
+
+def _readable(device: str, code: bytes) -> tuple[bytes, set[int]]:
+    """Code with `_READ` for each source that cannot be read, and where it was changed."""
+    if target(device).grf_modes[-1] <= _UNREAD:
+        return code, set()
+    byte, bit = _SOURCE_HIGH
+    places = {at for at in _starts(code) if code[at] & 0x7F == _SENDGX and code[at + byte] & bit
+              and code[at + _SOURCE_LOW] == _UNREAD & 255}
+    changed = bytearray(code)
+    for at in places:
+        changed[at + _SOURCE_LOW] = _READ & 255
+    return bytes(changed), places
+
+
+def _starts(code: bytes) -> Iterator[int]:
+    """Positions of the instructions, which have 16 bytes, or 8 if bit 29 is set."""
+    at = 0
+    while at + 8 <= len(code):
+        yield at
+        at += 8 if code[at + 3] & 0x20 else 16
 
 
 def decode_part(device: str, code: bytes) -> Iterator[dict[str, Any]]:
@@ -150,9 +180,10 @@ def decode_part(device: str, code: bytes) -> Iterator[dict[str, Any]]:
     It ends at the first element that is no JSON: libiga64 writes some wrong code like that.
     """
     read = json.JSONDecoder().raw_decode
-    for element in _disassembled(device, code, _JSON, is_part=True).split(_ELEMENT)[1:]:
+    text, changed = _json(device, code, is_part=True)
+    for element in text.split(_ELEMENT)[1:]:
         try:
-            yield read(_ELEMENT.strip() + element)[0]
+            yield _restored(read(_ELEMENT.strip() + element)[0], changed)
         except json.JSONDecodeError:
             return
 

@@ -36,6 +36,10 @@ class Operand:
     registers: int = 0
     surface: str = ""
     surface_index: int = 0
+    scale: int = 1
+    """Factor of a message's addresses, before their base and offset are added."""
+    is_signed: bool = False
+    """True if addresses of 32 bits are signed."""
 
     @property
     def is_null(self) -> bool:

@@ -51,7 +51,8 @@ class Launch:
             space, Banked("shared local memory", dispatch.slm_bytes, groups, contents),
             _scratch(dispatch.scratch_bytes, count, contents, program.grf_bytes),
             Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces)
-        self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories)
+        self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories,
+                               program.target.grf_modes[-1] * program.grf_bytes)
         dispatch.fill(self.threads, program.grf_bytes)
         self.counters = Counters(np.zeros(len(program.instructions), np.int64), LIMIT)
 

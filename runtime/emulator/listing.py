@@ -19,18 +19,21 @@ _CODE = re.compile(r"^\s*(?:\([^)]*\)\s*)?(?P<opcode>[a-z]\w*)\b")
 def source_lines(listing: str, instructions: Sequence[Instruction]) -> Mapping[int, str]:
     """Program counter -> `file:line`; nothing if the listing is of another program."""
     found = list(_instructions(listing))
-    if [opcode for opcode, _ in found] != [each.op for each in instructions]:
+    if [opcode for opcode, _ in found] != [_listed(each.op) for each in instructions]:
         return {}
     return {each.pc: line for each, (_, line) in zip(instructions, found, strict=True) if line}
 
 
 def _instructions(listing: str) -> Iterator[tuple[str, str]]:
-    """Opcode and source line of each instruction; messages are listed as loads and stores."""
+    """Opcode and source line of each instruction."""
     file = line = ""
     for text in listing.splitlines():
         if said := SOURCE_LINE.match(text):
             file, line = said["file"] or file, said["line"] or line
         elif (code := _CODE.match(text)) and not text.rstrip().endswith(":"):
-            opcode = code["opcode"]
-            is_message = re.match(r"load|store|atomic|fence|send", opcode)
-            yield "send" if is_message else opcode, f"{file}:{line}" if line else ""
+            yield _listed(code["opcode"]), f"{file}:{line}" if line else ""
+
+
+def _listed(opcode: str) -> str:
+    """The opcode, or "send" for any message."""
+    return "send" if re.match(r"load|store|atomic|fence|send", opcode) else opcode

@@ -204,11 +204,14 @@ def _read_indirect(operand: Operand, channels: int) -> Read:
         at(threads) // size, 0, last)]
 
 
-def check_addresses(at: Array, size: int) -> None:
-    """Refuse addresses of elements of `size` bytes that are misaligned or in no register."""
+def check_addresses(at: Array, size: int, general: int) -> None:
+    """Refuse addresses of elements of `size` bytes that are misaligned or in no register.
+
+    `general` is the number of bytes in the general registers.
+    """
     if (at % size).any():
         raise UnsupportedError("a register-indirect operand is not aligned to its type")
-    if (at < 0).any() or (at >= GENERAL_BYTES).any():
+    if (at < 0).any() or (at >= general).any():
         raise fault("out of bounds", "a register-indirect operand is outside of the register file")
 
 
@@ -248,7 +251,7 @@ def _write_indirect(operand: Operand, channels: int) -> Write:
         at = threads.views[np.uint16][:, register].astype(np.int64) + added
         values = np.broadcast_to(convert(values, kind, operand.saturate, threads), at.shape)
         chosen = np.broadcast_to(True if mask is None else mask, at.shape)
-        check_addresses(at[chosen], size)
+        check_addresses(at[chosen], size, threads.general)
         rows = np.broadcast_to(_rows(threads), at.shape)
         threads.views[dtype][rows[chosen], at[chosen] // size] = values[chosen]
         return values

@@ -106,7 +106,7 @@ def _checked(instruction: Instruction, step: Step) -> Step:
         here = mask(threads, running)
         chosen = np.broadcast_to(True if here is None else here, (threads.count, width))
         for at, size in found:
-            check_addresses(at(threads)[chosen], size)
+            check_addresses(at(threads)[chosen], size, threads.general)
         return step(threads, running)
 
     return run
@@ -644,6 +644,26 @@ def _accumulator(operation: Operation, element: int = 0) -> Callable[[Threads], 
     return lambda threads: threads.views[np.uint32][:, first : first + operation.width]
 
 
+def _both_halves(operation: Operation) -> Step:
+    """mullh: the low half of a product; the high half goes to the registers after it.
+
+    Source: IGC, visa/HWConformityPro.cpp, `fixMadwInst`.
+    """
+    target, mask, low = operation.instruction.destination, operation.mask, operation.write
+    assert target is not None
+    number = target.number + -(-operation.width * 4 // operation.grf_bytes)
+    high = destination(replace(target, number=number), operation.width, operation.grf_bytes)
+    a, b = (each.integers() for each in operation.sources)
+
+    def multiply(threads: Threads, running: Running) -> None:
+        chosen = mask(threads, running)
+        product = (a(threads) * b(threads)).view(np.uint64)
+        low(threads, product, chosen)
+        high(threads, product >> np.uint64(32), chosen)
+
+    return multiply
+
+
 def _with_carry(sign: int) -> Callable[[Operation], Step]:
     """addc and subb: the carry or borrow (0 or 1) goes to the accumulator."""
 
@@ -686,4 +706,5 @@ DEFINITIONS: Mapping[str, Definition] = {
 STEPS: Mapping[str, Callable[[Operation], Step]] = {
     "cmp": _compare, "sel": _select, "csel": _select_by_condition, "mul": _multiply,
     "mach": _multiply_high, "macl": _multiply_high, "addc": _with_carry(1), "subb": _with_carry(-1),
+    "mullh": _both_halves,
 }  # fmt: skip

@@ -21,11 +21,12 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator import iga
 from triton_xe.runtime.emulator.branches import BRANCHES, Place, branch
 from triton_xe.runtime.emulator.channels import Running
-from triton_xe.runtime.emulator.dpas import dpas, resets_reads
+from triton_xe.runtime.emulator.dpas import PRODUCTS, dpas, resets_reads
 from triton_xe.runtime.emulator.instruction import Instruction, instruction_of
 from triton_xe.runtime.emulator.macros import MACROS, is_macro
 from triton_xe.runtime.emulator.memory import AddressSpace, Fault, fault
 from triton_xe.runtime.emulator.messages.gateway import barrier_of
+from triton_xe.runtime.emulator.messages.long_form import short_form
 from triton_xe.runtime.emulator.messages.send import send
 from triton_xe.runtime.emulator.operands import source
 from triton_xe.runtime.emulator.operations import build
@@ -35,7 +36,6 @@ from triton_xe.runtime.level_zero.zebin import sections
 
 Step = Callable[[Threads, Running], Any]
 _FIRST_BYTES, _MOST_BYTES = 4096, 1 << 24
-_XE2 = (20,)
 _PADDING = "illegal"
 
 
@@ -61,7 +61,8 @@ class Program:
             self.labels: Mapping[str, int] = {
                 e["symbol"]: e["pc"] for e in elements if e["kind"] == "L"}
             self.instructions = tuple(
-                instruction_of(e) for e in elements if e["kind"] == "I" and e["op"] != _PADDING)
+                short_form(instruction_of(e)) for e in elements
+                if e["kind"] == "I" and e["op"] != _PADDING)
         if not self.instructions:
             raise DeviceError(f"kernel {name} has no instructions")
         self.index: Mapping[int, int] = {i.pc: n for n, i in enumerate(self.instructions)}
@@ -69,7 +70,7 @@ class Program:
         """The function that finds `lines`; they are needed for errors and reports only."""
         self.complete_with: set[int] = set()
         """Payloads, as bits of bytes, with which no register is read before it is written."""
-        self.scoreboard = Scoreboard(device, self.instructions, self.grf_bytes)
+        self.scoreboard = Scoreboard(self.target, self.instructions)
 
     @classmethod
     def from_zebin(cls, device: str, binary: bytes, kernel: str | None = None) -> Program:
@@ -163,8 +164,8 @@ class Program:
         if instruction.op == "sync":
             return self._sync(instruction)
         if instruction.op.startswith("send"):
-            return send(instruction, self.grf_bytes, is_xe2=self.target.ip_version >= _XE2)
-        if instruction.op == "dpas":
+            return send(instruction, self.target)
+        if instruction.op in PRODUCTS:
             following = self.instructions[number + 1 : number + 2]
             if resets_reads(instruction, following[0] if following else None):
                 return _nothing

@@ -33,8 +33,8 @@ CHANNELS = 32
 WIDE_ELEMENTS = 256
 """Elements of 4 bytes in all accumulators."""
 
-GENERAL_REGISTERS = 256
-GENERAL_BYTES = GENERAL_REGISTERS * 64
+GENERAL_BYTES = 512 * 64
+"""Bytes of the most general registers that a thread may have, on Xe3P."""
 STAGING_REGISTERS = 64
 _ARCHITECTURE: Mapping[str, tuple[int, int]] = {
     "acc": (0, 1024), "a": (1024, 64), "f": (1088, 32), "cr": (1120, 32), "sr": (1152, 32),
@@ -68,15 +68,16 @@ kernel; its meaning is not published."""
 class Threads:
     """Registers of the threads of a launch, and the memories that they reach.
 
-    `groups` has the work-group of each thread; `lanes` channels of each are dispatched.
+    `groups` has the work-group of each thread; `lanes` channels of each are dispatched, with
+    `general` bytes of general registers.
     """
 
-    def __init__(self, groups: Array, lanes: int, memories: Memories) -> None:
+    def __init__(self, groups: Array, lanes: int, memories: Memories, general: int) -> None:
         count = len(groups)
-        self.count, self.memories = count, memories
+        self.count, self.memories, self.general = count, memories, general
         self.groups, self.numbers = groups, np.arange(count)
-        self.bytes: NDArray[np.uint8] = memories.undefined.fill((count, _BYTES))
-        self.bytes[:, GENERAL_BYTES:] = 0
+        self.bytes: NDArray[np.uint8] = np.zeros((count, _BYTES), np.uint8)
+        self.bytes[:, :general] = memories.undefined.fill((count, general))
         self.enabled: Bools = np.zeros((count, CHANNELS), bool)
         self.enabled[:, :lanes] = True
         self.wide: NDArray[np.int64] = np.zeros((count, WIDE_ELEMENTS), np.int64)
@@ -100,7 +101,7 @@ class Threads:
         one = object.__new__(Threads)
         rows = slice(number, number + 1)
         one.count, one.bytes, one.enabled = 1, self.bytes[rows], self.enabled[rows]
-        one.memories = self.memories
+        one.memories, one.general = self.memories, self.general
         one.groups, one.numbers = self.groups[rows], self.numbers[rows]
         one.wide, one.exponents = self.wide[rows], {}
         one._make_views()

@@ -17,7 +17,7 @@ set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
 - dpas are complete in order.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.
 - Hardware waits before a token is set again.
-- Accumulators need waits between pipes only.
+- Accumulators need waits between pipes only, and none on Xe3P, where Intel's compiler writes none.
 
 Flags and address registers are not tracked: Intel's compiler writes no waits for them, between
 pipes neither, so that hardware has to.  Nor are dependences between dpas.  Intel's compiler leaves
@@ -35,7 +35,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.hardware.target import Target
 from triton_xe.runtime.emulator.branches import BRANCHES
+from triton_xe.runtime.emulator.dpas import PRODUCTS
 from triton_xe.runtime.emulator.footprints import GENERAL, Footprint, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.registers import FLOATS, SIZES, Bools, register_name
@@ -44,32 +46,35 @@ _LATENCY: Mapping[str, int] = {"F": 10, "I": 10, "L": 14, "M": 17, "S": 10}
 """Pipe (float, integer, long, math, scalar) -> instructions after which one is complete."""
 _OUT_OF_ORDER = ("send", "dpas", "math")
 _THREE_PIPES = ("dg2", "mtl", "arl-h")
+_XE3P = (35,)
+_COPIED = ("f", "hf", "bf")
+"""Types that Xe3P copies in the floating-point pipe; it converts in that of integers."""
 _NO_TOKEN = -1
 
 
-def pipe(device: str, instruction: Instruction) -> str:
+def pipe(device: Target, instruction: Instruction) -> str:
     """The pipe of an instruction: a letter, or one of `_OUT_OF_ORDER`; "" for those without."""
     op = instruction.op
     if op.startswith("send"):
         return "send"
-    if op == "dpas":
+    if op in PRODUCTS:
         return "dpas"
     if op in ("sync", "illegal"):
         return ""
     if op == "math":
-        return "math" if device in _THREE_PIPES else "M"
+        return "math" if device.name in _THREE_PIPES else "M"
     if op in BRANCHES or op == "nop":
         return "I"
     return _arithmetic_pipe(device, instruction)
 
 
-def _arithmetic_pipe(device: str, instruction: Instruction) -> str:
+def _arithmetic_pipe(device: Target, instruction: Instruction) -> str:
     """The pipe that executes an instruction: F, I, L (long), S (scalar) or math."""
     target = instruction.destination
     first = target if target is not None else instruction.sources[0]
     operands = (first, *instruction.sources)
-    if device in _THREE_PIPES:
-        if device in ("mtl", "arl-h") and any(each.type == "df" for each in operands):
+    if device.name in _THREE_PIPES:
+        if device.name in ("mtl", "arl-h") and any(each.type == "df" for each in operands):
             return "math"
         if any(SIZES.get(each.type, 4) == 8 for each in operands):
             return "L"
@@ -77,6 +82,9 @@ def _arithmetic_pipe(device: str, instruction: Instruction) -> str:
         return "L"
     elif first.file == "s" and instruction.sources[0].kind == "immediate":
         return "S"
+    elif device.ip_version >= _XE3P and instruction.op == "mov" and (
+            first.type not in _COPIED or instruction.sources[0].type != first.type):
+        return "I"
     return "F" if first.type in FLOATS else "I"
 
 
@@ -101,15 +109,17 @@ class Action:
         return self.touches.reads | self.touches.writes
 
 
-def action(device: str, instruction: Instruction, grf_bytes: int) -> Action:
+def action(device: Target, instruction: Instruction) -> Action:
     """An instruction, reduced to its registers, its pipe and its waits."""
     found = re.fullmatch(r"([A-Z]?)@(\d+)", instruction.distance)
     every = {"allwr": "dst", "allrd": "src"}.get(instruction.subop, "") if (
         instruction.op == "sync") else ""
     given = instruction.sources[0] if every and instruction.sources else Operand("register")
-    name = pipe(device, instruction)
+    name, touches = pipe(device, instruction), footprint(instruction, device)
+    if device.ip_version >= _XE3P:
+        touches = Footprint(touches.reads & GENERAL, touches.writes & GENERAL)
     return Action(
-        footprint(instruction, grf_bytes), name,
+        touches, name,
         (found[1] or "A", int(found[2])) if found else None, instruction.token,
         instruction.subop if name == "send" else name if name in _OUT_OF_ORDER else "", every,
         int(given.value, 0) if given.kind == "immediate" else -1)
@@ -207,9 +217,8 @@ def _after_wait(
 class Scoreboard:
     """The states of a program's threads; equal ones are followed once."""
 
-    device: str
+    device: Target
     instructions: Sequence[Instruction]
-    grf_bytes: int
     findings: dict[tuple[int, str], int] = field(default_factory=dict)
     """Program counter and sentence of each missing wait -> position of the earlier instruction."""
 
@@ -252,8 +261,7 @@ class Scoreboard:
 
     def _action(self, position: int) -> Action:
         if position not in self._actions:
-            self._actions[position] = action(
-                self.device, self.instructions[position], self.grf_bytes)
+            self._actions[position] = action(self.device, self.instructions[position])
         return self._actions[position]
 
     def _missing(self, state: State, step: Action) -> Iterator[tuple[int, str]]:
@@ -309,7 +317,7 @@ class Scoreboard:
                                           wait + (".src" if end else ""))
 
     def _sentence(self, what: str, both: int, did: str, earlier: int, wait: str) -> str:
-        register = register_name((both & -both).bit_length() - 1, self.grf_bytes)
+        register = register_name((both & -both).bit_length() - 1, self.device.grf_bytes)
         instruction = self.instructions[earlier]
         return (f"{what} {register}, which {instruction.name} at {instruction.pc:#x} {did}, "
                 f"without a wait for it ({wait})")

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from triton_xe.runtime.emulator.dpas import is_dummy
+from triton_xe.hardware.target import Target
+from triton_xe.runtime.emulator.dpas import PRODUCTS, is_dummy
 from triton_xe.runtime.emulator.footprints import GENERAL, Footprint, footprint
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.kernel_info import KernelInfo
@@ -80,11 +81,28 @@ def payload(info: KernelInfo, grf_bytes: int) -> int:
 
 
 def lost_value(program: Program, inputs: int) -> str:
-    """The first read of a register that nothing wrote, as a sentence; "" if there is none."""
-    found = undefined_reads(program, inputs)
+    """The first read of a register that nothing wrote, as a sentence; "" if there is none.
+
+    Also a message that names data and sends none of them.
+    """
+    found = [*map(str, undefined_reads(program, inputs)), *_unsent(program)]
     return "" if not found else (
         f"the compiler lost a value of kernel {program.name} for {program.device} without a "
         f"word: its code {found[0]}")
+
+
+def _unsent(program: Program) -> Iterator[str]:
+    """Messages with no registers of the data that they name.
+
+    Intel's compiler 2.40 writes such stores if their addresses begin in r510 (Xe3P; IGC,
+    visa/iga/IGALibrary/Backend/GED/Encoder.cpp: `encodeSendgDescsXe3`).
+    """
+    for each in program.instructions:
+        data = each.sources[1] if each.op.startswith("sendg") else None
+        if data is not None and data.file == "r" and not data.registers:
+            where = program.line_of(each.pc)
+            yield (f"stores r{data.number} without its number of registers: {each.name} at "
+                   f"{each.pc:#x}{f' ({where})' if where else ''}")
 
 
 def refuse_lost_value(program: Program, inputs: int) -> None:
@@ -92,9 +110,7 @@ def refuse_lost_value(program: Program, inputs: int) -> None:
     if inputs in program.complete_with:
         return
     if lost := lost_value(program, inputs):
-        raise fault("undefined registers", (
-            f"{lost}.  The register holds what was there before, so that results are wrong; "
-            "report it with the kernel"))
+        raise fault("undefined registers", f"{lost}.  Results are wrong; report it with the kernel")
     program.complete_with.add(inputs)
 
 
@@ -103,9 +119,9 @@ def undefined_reads(program: Program, inputs: int) -> list[UndefinedRead]:
 
     Messages of Xe3P (`sendg`) do not say how many registers they return, so none is found there.
     """
-    if any(instruction.op == "sendg" for instruction in program.instructions):
+    if any(instruction.op.startswith("sendg") for instruction in program.instructions):
         return []
-    effects = [_effect(each, program.grf_bytes) for each in program.instructions]
+    effects = [_effect(each, program.target) for each in program.instructions]
     found = list(_undefined(program, effects, _written(program, effects, inputs)))
     used = _used(program) if found else set()
     return [read for read in found if program.index[read.instruction.pc] in used]
@@ -146,7 +162,7 @@ def _undefined(
 
 def _used(program: Program) -> set[int]:
     """Positions of the instructions that do more than write registers that nothing reads."""
-    effects = [_all_effects(each, program.grf_bytes) for each in program.instructions]
+    effects = [_all_effects(each, program.target) for each in program.instructions]
     live, found, is_stable = [0] * len(effects), set[int](), False
     while not is_stable:
         is_stable = True
@@ -171,9 +187,9 @@ def _acts(instruction: Instruction) -> bool:
             or target.file != "r" or target.kind == "indirect")
 
 
-def _all_effects(instruction: Instruction, grf_bytes: int) -> Footprint:
+def _all_effects(instruction: Instruction, device: Target) -> Footprint:
     """All bytes that it reads, also where their values do not matter, and those that it writes."""
-    touched = footprint(instruction, grf_bytes)
+    touched = footprint(instruction, device)
     is_anywhere = any(each.kind == "indirect" for each in instruction.sources)
     return Footprint(GENERAL if is_anywhere else touched.reads & GENERAL, touched.writes & GENERAL)
 
@@ -184,9 +200,10 @@ def _registers(mask: int, size: int) -> Iterator[int]:
             yield register
 
 
-def _effect(instruction: Instruction, grf_bytes: int) -> _Effect:
+def _effect(instruction: Instruction, device: Target) -> _Effect:
     """The bytes that an instruction writes, and those whose values matter to it."""
-    touched, target = footprint(instruction, grf_bytes), instruction.destination
+    touched, target = footprint(instruction, device), instruction.destination
+    grf_bytes = device.grf_bytes
     is_anywhere = target is not None and target.kind == "indirect"
     writes = GENERAL if is_anywhere else touched.writes & GENERAL
     reads = 0 if _is_independent(instruction) else touched.reads & GENERAL
@@ -221,7 +238,7 @@ def _is_independent(instruction: Instruction) -> bool:
     """
     if is_message(instruction):
         return instruction.subop not in UNITS
-    if instruction.op == "dpas":
+    if instruction.op in PRODUCTS:
         return is_dummy(instruction)
     places = {_place(each) for each in instruction.sources}
     if len(instruction.sources) < 2 or len(places) > 1:

@@ -167,7 +167,7 @@ def test_a_launch_with_a_missing_wait_is_refused():
 def test_footprints():
     def of(text, device="bmg"):
         made = program(device, text)
-        return footprint(made.instructions[0], made.grf_bytes)
+        return footprint(made.instructions[0], made.target)
 
     found = of("mov (4|M0) r20.1<2>:w r10.0<4;2,1>:d")
     assert found.writes == sum(3 << 2 + 4 * n << 20 * 64 * 1 for n in range(4))

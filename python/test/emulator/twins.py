@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from triton_xe.hardware.target import Target
 from triton_xe.runtime.emulator import Launch
 from triton_xe.runtime.emulator.channels import Running
 from triton_xe.runtime.emulator.footprints import footprint
@@ -52,7 +53,7 @@ class _Pair:
         """Instructions that read a difference and made none of it."""
         self._instructions = original.program.instructions
         self._steps = original.program.steps, mutant.program.steps
-        self._touched = [_bytes(each, original.program.grf_bytes) for each in self._instructions]
+        self._touched = [_bytes(each, original.program.target) for each in self._instructions]
 
     def step(self, number: int, threads: Threads, running: Running) -> Any:
         rows = running.threads
@@ -73,9 +74,9 @@ class _Pair:
         return self.threads.bytes[rows] != self.twin.bytes[rows]
 
 
-def _bytes(instruction: Instruction, grf_bytes: int) -> tuple[np.ndarray, np.ndarray]:
+def _bytes(instruction: Instruction, device: Target) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the bytes that an instruction reads and writes, those of flags too."""
-    touched = footprint(instruction, grf_bytes)
+    touched = footprint(instruction, device)
     flags = 4 * (FLAGS + instruction.flag[0]) + np.arange(4)
     return (_positions(touched.reads, flags, instruction.predicate is not None),
             _positions(touched.writes, flags, bool(instruction.condition)))

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from python.test.emulator.assembled import program
+from python.test.emulator.assembled import code, program
 from python.test.emulator.test_lsc import descriptor
-from triton_xe.runtime.emulator.undefined_registers import UndefinedRead, undefined_reads
+from triton_xe.runtime.emulator import Program
+from triton_xe.runtime.emulator.undefined_registers import (
+    UndefinedRead,
+    lost_value,
+    undefined_reads,
+)
 
 pytestmark = pytest.mark.intel_compiler
 INPUTS = (1 << 3 * 64) - 1
@@ -189,3 +194,14 @@ after:
 
     assert found(loop("(f0.0) mov (16|M0) r9.0<1>:d 0x0:d")) == []
     assert found(loop("")) == [(9,), (9,)]
+
+
+def test_a_store_without_the_registers_that_it_names():
+    """What Intel's compiler 2.40 writes if the addresses begin in r510."""
+    raw = bytearray(code("cri", "sendgx.ugm (16|M0) null r509:2 r27:1 0xA804"))
+    assert lost_value(Program("cri", bytes(raw)), INPUTS) == ""
+    raw[9], raw[12] = 0xFE, raw[12] & 7
+    made = Program("cri", bytes(raw))
+    assert made.instructions[0].sources[0].number == 510
+    assert "stores r27 without its number of registers: sendgx.ugm at 0x0" in lost_value(
+        made, INPUTS)

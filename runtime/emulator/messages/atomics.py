@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.memory import Memories, Place, fault
 from triton_xe.runtime.emulator.messages.lsc import (
@@ -39,7 +40,7 @@ _UPDATES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
     "xor": lambda old, x, y: old ^ x,
 }  # fmt: skip
 """Operation -> new value from the old one and the operands (compare, then swap, of cas)."""
-_OPERANDS: Mapping[str, int] = {"iinc": 0, "idec": 0, "load": 0, "icas": 2, "fcas": 2}
+_OPERANDS: Mapping[str, int] = {"iinc": 0, "idec": 0, "load": 0, "icas": 2, "fcas": 2, "bfcas": 2}
 """Operands of a channel, if they are not one."""
 
 
@@ -47,7 +48,8 @@ def atomic(message: Lsc) -> Step:
     """The function that executes an atomic message; the old values go to the destination."""
     name = message.operation.removeprefix("atomic_")
     check_lengths(message, _OPERANDS.get(name, 1))
-    update, width, size = _UPDATES[name], message.instruction.width, message.memory_bytes
+    update = _on_bf16(_UPDATES[name[1:]]) if name.startswith("bf") else _UPDATES[name]
+    width, size = message.instruction.width, message.memory_bytes
     dtype = (_FLOAT if name[0] == "f" else _SIGNED if name in ("smin", "smax") else UNSIGNED)[size]
     mask, addresses = execution_mask(message.instruction), addresses_of(message, width)
     target, operands = target_of(message), _operands(message, size, dtype)
@@ -68,6 +70,11 @@ def atomic(message: Lsc) -> Step:
             threads.views[register][:, result][kept] = old.view(UNSIGNED[size])
 
     return run
+
+
+def _on_bf16(update: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    """An update of the bits of bf16 numbers, rounded to nearest even."""
+    return lambda *bits: float_to_bf16(update(*map(bf16_to_float, bits)))
 
 
 def _operands(message: Lsc, size: int, dtype: Any) -> tuple[Callable[[Threads], Array], ...]:

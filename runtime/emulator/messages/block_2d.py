@@ -6,7 +6,7 @@ surfaces are those of `triton_xe.hardware.block_2d`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,12 +21,10 @@ from triton_xe.hardware.block_2d import (
     check_prefetch,
     check_store,
 )
-from triton_xe.hardware.target import target
 from triton_xe.runtime.emulator.channels import Running, execution_mask
 from triton_xe.runtime.emulator.memory import Place, fault
 from triton_xe.runtime.emulator.messages.lsc import Lsc, field
 from triton_xe.runtime.emulator.registers import (
-    GENERAL_REGISTERS,
     STAGING,
     UNSIGNED,
     Array,
@@ -35,7 +33,12 @@ from triton_xe.runtime.emulator.registers import (
 )
 
 Step = Callable[[Threads, Running], Any]
-_BASE_ALIGNMENT = 64
+_Since = Mapping[tuple[int, ...], int]
+_BASE_ALIGNMENTS: _Since = {(12,): 64, (35,): 4}
+"""First IP version -> bytes that bases are multiples of."""
+_PITCH_MULTIPLES: _Since = {(12,): 8, (20,): 16, (35,): 4}
+"""First IP version -> bytes that pitches are multiples of.  oneDNN's kernels for Xe-HPC use
+multiples of 8 bytes; what Xe3P takes is from oneDNN, `block_2d_utils.hpp`."""
 _GLOBAL = Place()
 
 
@@ -80,11 +83,13 @@ class Surface:
         return Surface(*(value[chosen] for value in vars(self).values()))
 
 
-def block_2d(message: Lsc, pitch_multiple: int) -> Step:
+def block_2d(message: Lsc) -> Step:
     """The function that executes a 2D block load, store or prefetch."""
     mask = execution_mask(message.instruction)
     move = _move(message)
-    multiple = _PREFETCH_PITCH_MULTIPLE if move is _prefetch else pitch_multiple
+    alignment = _since(_BASE_ALIGNMENTS, message)
+    multiple = _since(_PITCH_MULTIPLES, message)
+    multiple = _PREFETCH_PITCH_MULTIPLE if move is _prefetch else multiple
 
     def run(threads: Threads, running: Running) -> None:
         chosen = mask(threads, running)
@@ -93,7 +98,7 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
         for shape in np.unique(surface.shape[active]):
             rows = np.flatnonzero(active & (surface.shape == shape))
             part = surface.of(rows)
-            _check(part, multiple)
+            _check(part, alignment, multiple)
             block = _block(message, int(shape))
             _check_registers(message, block)
             for sentence in _findings(message, part, block):
@@ -101,6 +106,11 @@ def block_2d(message: Lsc, pitch_multiple: int) -> Step:
             move(threads, rows, part, block)
 
     return run
+
+
+def _since(table: _Since, message: Lsc) -> int:
+    """The entry of a device: the last one whose IP version is not above its own."""
+    return max(each for each in table.items() if message.device.ip_version >= each[0])[1]
 
 
 def _block(message: Lsc, shape: int) -> Block:
@@ -119,10 +129,10 @@ def _surface(message: Lsc, threads: Threads) -> Surface:
                    words[:, 4] + 1, signed[:, 0] + x, signed[:, 1] + y, words[:, 7])
 
 
-def _check(surface: Surface, pitch_multiple: int) -> None:
+def _check(surface: Surface, alignment: int, pitch_multiple: int) -> None:
     """Faults that every device has; `_findings` has the narrower rules."""
     broken = {
-        "the base is not aligned to 64 bytes": surface.base % _BASE_ALIGNMENT != 0,
+        f"the base is not aligned to {alignment} bytes": surface.base % alignment != 0,
         f"the pitch is no multiple of {pitch_multiple} bytes": surface.pitch % pitch_multiple != 0,
         "the pitch is less than the width": surface.pitch < surface.width,
     }
@@ -144,9 +154,11 @@ def _check_registers(message: Lsc, block: Block) -> None:
     rows, columns = (columns, rows) if message.is_transposed else (rows, columns)
     size = block.count * block.stored_bytes(rows, columns, message.grf_bytes)
     gathered = position >= STAGING  # already together, see `messages.send`
-    if not gathered and position + size > GENERAL_REGISTERS * message.grf_bytes:
+    if not gathered and position + size > message.registers * message.grf_bytes:
         raise fault("payload", f"a 2D block of {size} bytes does not fit into the registers from "
                                f"r{position // message.grf_bytes} on")
+    if message.data_at is None and not message.names_results:
+        return
     data = message.instruction.sources[1].registers
     given = field(message.descriptor, "response") if message.data_at is None else data
     if min(given, _MOST_REGISTERS) != min(size // message.grf_bytes, _MOST_REGISTERS):
@@ -180,7 +192,7 @@ def _shape_reason(message: Lsc, block: Block) -> str | None:
         8 * block.element_bytes, block.width, block.height, block.count,
         is_load and message.is_transposed,
         is_load and bool(field(message.descriptor, "vnni")))
-    return _CHECKS[kind](shape, target("bmg" if message.is_xe2 else "pvc"))
+    return _CHECKS[kind](shape, message.device)
 
 
 Move = Callable[[Threads, Array, Surface, Block], None]

@@ -21,7 +21,8 @@ Step = Callable[[Threads, Running], Any]
 END = "end"
 """Result of the last instruction's step: its threads have ended."""
 BARRIERS = 32
-_SIGNAL = 4
+_SIGNAL, _SIGNAL_NAMED = 4, 5
+"""Operations; before Xe3P the payload has a barrier's number in any case."""
 _CONSUMER = 2
 """Role of a thread that only waits; 0 and 1 arrive."""
 
@@ -71,14 +72,17 @@ def gateway(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
     """The function that executes a `send.gtwy`."""
     if instruction.is_end:
         return lambda threads, running: END
-    if descriptor & 7 != _SIGNAL:
+    if descriptor & 7 not in (_SIGNAL, _SIGNAL_NAMED):
         raise UnsupportedError(f"message send.gtwy {descriptor:#x} has no definition here")
     word = instruction.sources[0].number * grf_bytes // 4 + 2
+    counts_alone = instruction.op == "sendg" and descriptor & 7 == _SIGNAL
 
     def signal(threads: Threads, running: Running) -> None:
         """Dword 2: [7:0] barrier, [15:14] role, [23:16] producers, [31:24] consumers."""
         rows = np.flatnonzero(running.threads)
         header = threads.views[np.uint32][rows, word].astype(np.int64)
+        if counts_alone:  # the dword is r0.2 of the thread
+            header = header >> 24 << 16
         threads.memories.barriers.signal(
             threads, rows, header % BARRIERS, header >> 14 & 3, header >> 16 & 255)
 

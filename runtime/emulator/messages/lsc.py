@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target as Device
 from triton_xe.runtime.emulator.channels import Mask, Running, execution_mask
 from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.memory import SCRATCH_HANDLE, Place, fault, local_addresses
 from triton_xe.runtime.emulator.registers import (
     ADDRESSES,
-    GENERAL_REGISTERS,
+    SCALARS,
     STAGING,
     UNSIGNED,
     Array,
@@ -27,6 +28,7 @@ from triton_xe.runtime.emulator.registers import (
 )
 
 Step = Callable[[Threads, Running], Any]
+_XE2 = (20,)
 FIELDS: Mapping[str, tuple[int, int]] = {
     "op": (0, 6), "vnni": (7, 1), "address_size": (7, 2), "data_size": (9, 3), "vector": (12, 3),
     "components": (12, 4), "transposed": (15, 1), "surface": (29, 2), "response": (20, 5),
@@ -39,7 +41,8 @@ OPERATIONS: Mapping[int, str] = {
     13: "atomic_isub", 14: "atomic_smin", 15: "atomic_smax", 16: "atomic_umin",
     17: "atomic_umax", 18: "atomic_icas", 19: "atomic_fadd", 20: "atomic_fsub",
     21: "atomic_fmin", 22: "atomic_fmax", 23: "atomic_fcas", 24: "atomic_and", 25: "atomic_or",
-    26: "atomic_xor", 31: "fence",
+    26: "atomic_xor", 31: "fence", 33: "atomic_bfadd", 34: "atomic_bfsub", 35: "atomic_bfmin",
+    36: "atomic_bfmax", 37: "atomic_bfcas",
 }  # fmt: skip
 ADDRESS_BYTES: Mapping[int, int] = {1: 2, 2: 4, 3: 8}
 DATA_BYTES: Mapping[int, tuple[int, int, int]] = {
@@ -65,7 +68,7 @@ class Lsc:
     """An LSC message: its descriptor decoded, and its registers as byte positions."""
 
     instruction: Instruction
-    grf_bytes: int
+    device: Device
     operation: str
     descriptor: int
     address_at: int
@@ -74,7 +77,20 @@ class Lsc:
     surface: str
     surface_number: int | None
     """None if an address register has it."""
-    is_xe2: bool
+
+    @property
+    def grf_bytes(self) -> int:
+        return self.device.grf_bytes
+
+    @property
+    def registers(self) -> int:
+        """General registers that a thread may have."""
+        return self.device.grf_modes[-1]
+
+    @property
+    def names_results(self) -> bool:
+        """True if the descriptor says how many registers are returned."""
+        return not self.instruction.op.startswith("sendg")
 
     @property
     def memory_bytes(self) -> int:
@@ -146,10 +162,11 @@ class Lsc:
 
         IGC's table calls the upper bits undefined.
         """
-        return not self.is_xe2 and self.memory_bytes < self.register_bytes and not self.shift
+        return (self.device.ip_version < _XE2 and self.memory_bytes < self.register_bytes
+                and not self.shift)
 
 
-def lsc(instruction: Instruction, descriptor: int, grf_bytes: int, is_xe2: bool) -> Lsc:
+def lsc(instruction: Instruction, descriptor: int, device: Device) -> Lsc:
     """Decode an LSC message; `UnsupportedError` names an operation that is not in the table."""
     operation = OPERATIONS.get(descriptor & 63)
     if operation is None:
@@ -157,12 +174,12 @@ def lsc(instruction: Instruction, descriptor: int, grf_bytes: int, is_xe2: bool)
             f"LSC message {descriptor & 63:#x} (send.{instruction.subop}, descriptor "
             f"{descriptor:#x}) has no definition here")
     address, data, extended = instruction.sources[:3]
-    kind = SURFACES[field(descriptor, "surface")]
+    grf_bytes, kind = device.grf_bytes, SURFACES[field(descriptor, "surface")]
     number = int(extended.value, 0) >> 24 & 255 if kind == "bti" and extended.value else None
     return Lsc(
-        instruction, grf_bytes, operation, descriptor, address.number * grf_bytes,
+        instruction, device, operation, descriptor, address.number * grf_bytes,
         _position(data, grf_bytes), _position(instruction.destination, grf_bytes),
-        "slm" if instruction.subop == "slm" else kind, number, is_xe2)
+        "slm" if instruction.subop == "slm" else kind, number)
 
 
 def _position(operand: Operand | None, grf_bytes: int) -> int | None:
@@ -182,11 +199,11 @@ def check_lengths(message: Lsc, operands: int) -> None:
     data = 0 if message.data_at is None else message.instruction.sources[1].registers
     lengths = {"addresses": (field(message.descriptor, "length"), message.address_registers),
                "data": (data, operands * message.data_registers)}
-    if message.result_at is not None:
+    if message.result_at is not None and message.names_results:
         lengths["results"] = (min(field(message.descriptor, "response"), 31),
                               min(message.data_registers, 31))
     first = message.data_at if message.data_at is not None else message.result_at or 0
-    if first // message.grf_bytes + message.data_registers > GENERAL_REGISTERS:
+    if first // message.grf_bytes + message.data_registers > message.registers:
         raise fault("payload", f"{message.operation} has data after the last register")
     for name, (given, needed) in lengths.items():
         if given != needed:
@@ -224,13 +241,13 @@ def target_of(message: Lsc) -> Callable[[Threads, Running], Target]:
 def _surface_of(message: Lsc) -> Callable[[Threads, Running], Target]:
     """A surface: the scratch memory of each thread, or one that the launch describes."""
     kind, fixed = message.surface, message.surface_number
-    extended = message.instruction.sources[2]
-    word = ADDRESSES // 2 + extended.sub
+    scratch = SCRATCH_HANDLE if _scalar(message) is not None else SCRATCH_HANDLE >> 4
+    word = ADDRESSES // 2 + message.instruction.sources[2].sub
+    numbers = _scalar(message) or (lambda threads: threads.views[np.uint32][:, word])
 
     def surface(threads: Threads, running: Running) -> Target:
-        number = fixed if fixed is not None else _uniform(
-            threads.views[np.uint32][running.threads, word])
-        if number == SCRATCH_HANDLE >> 4:
+        number = fixed if fixed is not None else _uniform(numbers(threads)[running.threads])
+        if number == scratch:
             return Target(Place(threads.memories.scratch, threads.numbers))
         base, _ = threads.memories.surface(kind, number)
         return Target(Place(), base)
@@ -248,15 +265,29 @@ Address = Callable[[Threads], Array]
 
 
 def addresses_of(message: Lsc, count: int) -> Address:
-    """The addresses of `count` channels with the message's immediate offset."""
-    size, offset = message.address_bytes, message.instruction.sources[0].offset[0]
-    first, dtype = message.address_at // size, UNSIGNED[size]
+    """The addresses of `count` channels: base + scale * register + immediate offset."""
+    size, operand = message.address_bytes, message.instruction.sources[0]
+    scale, offset = operand.scale, operand.offset[0]
+    first, dtype = message.address_at // size, np.int32 if operand.is_signed else UNSIGNED[size]
+    base = None if message.surface == "ss" else _scalar(message)
 
     def addresses(threads: Threads) -> Array:
         found: Array = threads.views[dtype][:, first : first + count].astype(np.int64)
+        found = found * scale if scale != 1 else found
+        found = found + base(threads)[:, None].astype(np.int64) if base else found
         return found + offset if offset else found
 
     return addresses
+
+
+def _scalar(message: Lsc) -> Callable[[Threads], Array] | None:
+    """The scalar register that a message of Xe3P names; None if it names none."""
+    extended = message.instruction.sources[2]
+    if extended.file != "s":
+        return None
+    dtype = np.uint32 if message.surface == "slm" else np.uint64
+    element = (SCALARS + extended.sub) // np.dtype(dtype).itemsize
+    return lambda threads: threads.views[dtype][:, element]
 
 
 def register_part(position: int, size: int, count: int) -> slice:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target
 from triton_xe.runtime.emulator.channels import Running
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.messages.atomics import atomic
@@ -24,9 +25,6 @@ from triton_xe.runtime.emulator.registers import (
 )
 
 Step = Callable[[Threads, Running], Any]
-_PITCH_MULTIPLE: Mapping[bool, int] = {True: 16, False: 8}
-"""Bytes that the pitch of a 2D block is a multiple of, by `is_xe2`; oneDNN's kernels for Xe-HPC use
-multiples of 8 bytes."""
 
 
 def is_message(instruction: Instruction) -> bool:
@@ -51,7 +49,7 @@ def operation(instruction: Instruction) -> str:
     return OPERATIONS.get(field(descriptor(instruction), "op"), "")
 
 
-def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
+def send(instruction: Instruction, device: Target) -> Step:
     """The function that executes a message; `UnsupportedError` names one without definition."""
     described = instruction.sources[3]
     if described.kind != "immediate":
@@ -59,15 +57,15 @@ def send(instruction: Instruction, grf_bytes: int, *, is_xe2: bool) -> Step:
                                "no definition here")
     number = int(described.value, 0)
     if instruction.subop == "gtwy":
-        return gateway(instruction, number, grf_bytes)
+        return gateway(instruction, number, device.grf_bytes)
     if instruction.subop == "dc0":
-        return hdc(instruction, number, grf_bytes)
+        return hdc(instruction, number, device.grf_bytes)
     if instruction.subop not in UNITS:
         raise UnsupportedError(
             f"message send.{instruction.subop} {number:#x} has no definition here")
     if instruction.sources[0].file == "s":
-        return _gathered(instruction, number, grf_bytes, is_xe2)
-    return _execute(lsc(instruction, number, grf_bytes, is_xe2))
+        return _gathered(instruction, number, device)
+    return _execute(lsc(instruction, number, device))
 
 
 def _execute(message: Lsc) -> Step:
@@ -75,7 +73,7 @@ def _execute(message: Lsc) -> Step:
     if message.operation == "fence":
         return _fence
     if message.operation.endswith("block2d"):
-        return block_2d(message, _PITCH_MULTIPLE[message.is_xe2])
+        return block_2d(message)
     if message.operation.startswith("atomic"):
         return atomic(message)
     return access(message)
@@ -85,24 +83,23 @@ def _fence(threads: Threads, running: Running) -> None:
     """Nothing to do: messages are executed in order.  The destination stays undefined."""
 
 
-def _gathered(instruction: Instruction, number: int, grf_bytes: int, is_xe2: bool) -> Step:
-    """Xe3: bytes of s0 number the payload's registers, addresses first, then data.
+def _gathered(instruction: Instruction, number: int, device: Target) -> Step:
+    """Since Xe3: bytes of s0 number the payload's registers, addresses first, then data.
 
     The registers are copied together before the message is executed from there.
     """
     address, data = instruction.sources[:2]
-    count, selector = address.registers, SCALARS + address.sub
+    count, selector, grf_bytes = address.registers, SCALARS + address.sub, device.grf_bytes
     if count > STAGING_REGISTERS:
         raise UnsupportedError(f"a gathered message of {count} registers has no definition here")
-    decoded = lsc(instruction, number, grf_bytes, is_xe2)
+    decoded = lsc(instruction, number, device)
     first = STAGING // grf_bytes
     addresses = 1 if decoded.operation.endswith("block2d") else decoded.address_registers
     staged = replace(address, file="r", number=first, sub=0, registers=addresses)
     payload = (data if count == addresses else
                replace(data, file="r", number=first + addresses, registers=count - addresses))
     execute = _execute(lsc(replace(
-        instruction, sources=(staged, payload, *instruction.sources[2:])), number, grf_bytes,
-        is_xe2))
+        instruction, sources=(staged, payload, *instruction.sources[2:])), number, device))
 
     def run(threads: Threads, running: Running) -> None:
         numbers = threads.bytes[:, selector : selector + count].astype(np.intp)
