@@ -19,7 +19,7 @@ from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentsOp
+from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import has_offsets
@@ -28,7 +28,6 @@ from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.maths.divisors import SIGNED, Divisor, SharedDivisor, fits, pays
-from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, concatenated
@@ -191,22 +190,9 @@ def _pass(
     em.bind(op.body.block.args[0], counter)
     outer = em.enter()
     last = _straight(em, op.body.block, written)
-    if any(isinstance(read, BlocksAtUse) and read.again for read in em.open_reads):
-        _write_by_columns(em, last.operands)
     ends = _flat(em, last.operands)
     em.leave(outer)
     return ends
-
-
-def _write_by_columns(em: Emitter, values: Iterable[SSAValue]) -> None:
-    """Write results of products column by column, if columns of B stay live."""
-    for value in values:
-        held = em.get(value)
-        if not isinstance(held, Registers) or value.type.get_num_dims() != 2:  # type: ignore[attr-defined]
-            continue
-        places = em.view(value).registers[:: held.width]
-        for i in sorted(range(held.chunks), key=lambda i: places[i][::-1]):
-            held.chunk(em, i)
 
 
 def _invariant_divisions(op: scf.ForOp) -> list[Operation]:
@@ -381,7 +367,7 @@ def _instructions(em: Emitter, op: Operation) -> int | None:
     if isinstance(op, FragmentOp):
         shape, loaded = (_shape(v) for v in (op.value, op.loads[0]))
         return 0 if shape[1:] == loaded[1:] else prod(shape)
-    if isinstance(op, FromFragmentsOp | ToFragmentsOp | arith.ConstantOp):
+    if isinstance(op, FromFragmentsOp | ToFragmentOp | arith.ConstantOp):
         return 0
     if isinstance(op, RoundTf32Op):
         return prod(_shape(op.value)) // 2

@@ -60,8 +60,6 @@ class Emitter(Writer):
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.b.before_leaving = self.finish_reads
         self.open_reads: list[OpenRead] = []
-        self.held_stores: list[Callable[[], None]] = []
-        """Stores of computed values, which are written together."""
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0

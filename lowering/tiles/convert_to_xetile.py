@@ -132,6 +132,8 @@ class _Conversion:
                 self._dot(dot)
         for scaled in all_of(self.function, xe.ScaledDotOp):
             self._scaled_dot(scaled)
+        for loop in all_of(self.function, scf.ForOp):
+            view_sums(loop)
         for view in all_of(self.function, xe.ToTileOp):
             if isinstance(view.tensor, BlockArgument):
                 self._carry_tile(view.tensor, view.tile.type)
@@ -447,15 +449,35 @@ def separate(cursor: xe.CursorOp) -> None:
         yield_more(loop, moved.results)
 
 
-ON_TILES = (xe.RoundTf32Op, arith.AddfOp, arith.AddiOp)
+ON_TILES = (xe.RoundTf32Op, arith.AddfOp, arith.AddiOp, arith.MulfOp)
 """Operations on tiles, computed one fragment at a time, so that each is loaded before its use."""
 
 
 def _is_of_tiles(op: Operation | Block) -> TypeGuard[Operation]:
-    """True if an operation can work on tiles: its elements are words, and are in tiles."""
+    """True if an operation can work on tiles: its elements are words, and some are in tiles."""
     return isinstance(op, ON_TILES) and bit_width(
-        get_element_type_or_self(op.results[0].type)) == 32 and all(
+        get_element_type_or_self(op.results[0].type)) == 32 and any(
             isinstance(v.owner, xe.FromTileOp) or _is_of_tiles(v.owner) for v in op.operands)
+
+
+def view_sums(loop: scf.ForOp) -> None:
+    """Let a loop view what it carries as tiles, if it computes them from tiles.
+
+        yield (arg + from_tile x)  ->  yield from_tile (to_tile (from_tile (to_tile arg) + ...))
+    """
+    body = loop.body.block
+    last = body.last_op
+    assert last is not None
+    for index, arg in enumerate(body.args[1:]):
+        back = last.operands[index]
+        if not _is_of_tiles(back.owner) or not arg.has_one_use() or not back.has_one_use():
+            continue
+        for value in (arg, back):
+            (use,) = value.uses
+            view = _tile_view(value)
+            tensor = xe.FromTileOp(tile=view.tile, tensor_type=value.type)
+            Rewriter.insert_op((view, tensor), InsertPoint.before(use.operation))
+            use.operation.operands[use.index] = tensor.tensor
 
 
 def fold_to_tile(view: xe.ToTileOp) -> None:

@@ -114,7 +114,7 @@ class _Conversion:
         for op in self.done:
             Rewriter.erase_op(op)
         erase_dead(self.function)
-        if all_of(self.function, xe.FragmentOp, xe.ToFragmentsOp, xe.FromFragmentsOp,
+        if all_of(self.function, xe.FragmentOp, xe.ToFragmentOp, xe.FromFragmentsOp,
                   xe.VectorOfFragmentsOp, xe.FragmentOfVectorOp):
             self.function.attributes[xe.FRAGMENTS] = UnitAttr()
         sink_gathers(self.function)
@@ -324,22 +324,23 @@ class _Conversion:
     def _store(self, op: xetile.StoreTileOp) -> None:
         self.done.append(op)
         rectangles = self.tiles.rectangles.get(op)
-        for rectangle in rectangles or ():
-            self._store_rectangle(op, rectangle)
+        stored = [(rectangle, self._stored(op, rectangle)) for rectangle in rectangles or ()]
+        for rectangle, values in stored:
+            self._store_rectangle(op, rectangle, values)
         for at, desc, rows, columns in () if rectangles else self._gathers(op):
             store = xegpu.StoreNdOp(value=self.fragments[op.value][at], desc=desc)
             mark_valid(store, rows, columns)
             self._access(op, store)
 
-    def _store_rectangle(self, op: xetile.StoreTileOp, rectangle: Rectangle) -> None:
-        """Store a rectangle of a tile by its plan's messages, with the registers in their order."""
+    def _stored(self, op: xetile.StoreTileOp, rectangle: Rectangle) -> list[SSAValue]:
+        """The values of the messages that store a rectangle, with the registers in their order."""
         plan, kind = rectangle.plan, op.tile_type
         fragment = self.operands[op.value].fragment_at(rectangle.rows.first)
         per, packed = fragment.registers, fragment.packed
         mine = {inside: self.fragments[op.value][at]
                 for at, inside in self._blocks(op.value, rectangle)}
-        base = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
-        for number, message in enumerate(plan.messages):
+        made = []
+        for number in range(len(plan.messages)):
             where = {(s.element, s.sub): r for r, s in enumerate(plan.sources)
                      if s.message == number}
             registers = [where[e, p] for e in range(plan.elements) for p in range(plan.parts)]
@@ -350,6 +351,16 @@ class _Conversion:
                         for x in (used.index(r // per), r % per // packed, r % packed)]
                 vector = vector_type(kind.element_type, (plan.elements, plan.parts))
                 value = self._fragment(op, [mine[f] for f in used], flat, vector)
+            made.append(value)
+        return made
+
+    def _store_rectangle(
+        self, op: xetile.StoreTileOp, rectangle: Rectangle, values: Sequence[SSAValue]
+    ) -> None:
+        """Store a rectangle of a tile by its plan's messages."""
+        kind, plan = op.tile_type, rectangle.plan
+        base = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
+        for value, message in zip(values, plan.messages, strict=True):
             desc = self._at(op, base, rectangle.start[1] + message.x,
                             rectangle.start[0] + message.y)
             self._access(op, xegpu.StoreNdOp(value=value, desc=desc))
@@ -460,11 +471,12 @@ class _Conversion:
         return vector_type(element, (fragment.elements, fragment.packed))
 
     def _to_tile(self, op: xe.ToTileOp) -> None:
-        count = self.operands[op.tile].count
-        made = xe.ToFragmentsOp(
-            op.tensor, [self._fragment_type(op.tile, number) for number in range(count)])
-        Rewriter.insert_op(made, InsertPoint.before(op))
-        self.fragments[op.tile] = list(made.results)
+        first, self.fragments[op.tile] = 0, []
+        for number in range(self.operands[op.tile].count):
+            kind = self._fragment_type(op.tile, number)
+            self.fragments[op.tile].append(self._insert(op, xe.ToFragmentOp(
+                tensor=op.tensor, first=IntegerAttr(first, i32), fragment_type=kind)))
+            first += prod(kind.get_shape())
 
     def _from_tile(self, op: xe.FromTileOp) -> None:
         Rewriter.replace_op(op, xe.FromFragmentsOp(

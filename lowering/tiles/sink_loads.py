@@ -25,18 +25,20 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
-    UnitAttr,
     VectorType,
+    f32,
 )
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe, xegpu
+from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.register_file import LARGE, MOST_CARRIED
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
@@ -51,6 +53,7 @@ from triton_xe.lowering.rewriting import (
     erase_dead,
     functions,
     is_pure,
+    last_of,
     orders_memory,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -76,7 +79,7 @@ FULL_ON = {"ptl": 224}
 With 232 attention's backward loop spilled 5.5 KB there, and nothing on other devices.
 """
 FULL_BESIDE_TILES = 208
-"""Limit like `FULL` next to tiles whose products are computed message by message.
+"""Limit like `FULL` next to tiles whose products are computed message by message, or sum by sum.
 
 With 212 attention's backward loop to heads of 128 spilled up to 2 KB, with 202 nothing (IGC 2.40).
 """
@@ -90,8 +93,6 @@ WIDE = 64
 """Registers of a product above which parts are converted while operands of the next one arrive."""
 FREE = (arith.ConstantOp, SplatOp)
 """Operations whose tensors take no registers of lanes."""
-LONGEST_CHAIN = 96
-"""Products that one accumulator may go through to be computed at its use."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ class SinkLoadsPass(TargetedPass):
                 read = sum(_bytes(o.results[0], target) for o in loads)
                 if block in products and _carried(block, target) + read > BUDGET * target.grf_bytes:
                     _load_by_operand(block, target)
-                _multiply_at_use(block, target)
                 _combine_by_message(block, target)
+                _sink_fragments(block, target)
             for body in products:
                 _tell_if_crowded(body, target)
 
@@ -208,16 +209,15 @@ def _made_together(body: Block, target: Target) -> int:
     return max((
         _bytes(op.tensor, target)
         * (5 + 4 * sum(first < rank[op] < last for first, last in spans[op.tensor.type])) // 4
-        for op in _products_made(body) if not all(_is_made_at_use(v) for v in op.fragments)),
+        for op in _products_made(body) if not all(_is_loaded(v) for v in op.fragments)),
         default=0)
 
 
-def _is_made_at_use(fragment: SSAValue) -> bool:
-    """True if a piece of a product, or of a loaded value, is only computed at its use."""
+def _is_loaded(fragment: SSAValue) -> bool:
+    """True if a fragment is a piece of a loaded value."""
     op = fragment.owner
-    if isinstance(op, xe.FragmentOp):
-        return all(isinstance(v.owner, xegpu.LoadNdOp) for v in op.loads)
-    return isinstance(op, xegpu.DpasOp) and op.at_use is not None
+    return isinstance(op, xe.FragmentOp) and all(
+        isinstance(v.owner, xegpu.LoadNdOp) for v in op.loads)
 
 
 def _products_made(body: Block) -> list[xe.FromFragmentsOp]:
@@ -288,6 +288,61 @@ def _sink(block: Block, target: Target) -> None:
             _sink_to_conversion(op, target, ordering)
         elif isinstance(op, xegpu.LoadNdOp | xe.FragmentOp | xe.RoundTf32Op):
             _move(op, _users(op), ordering)
+
+
+def _sink_fragments(block: Block, target: Target) -> None:
+    """Make fragments of tensors, those that are stored, and what products are combined to, at
+    their uses; if the registers do not suffice, one sum of products after another, too.
+
+        p = a * b; q = a * c; x = p + s; y = q + t  ->  p = a * b; x = p + s; q = a * c; y = q + t
+
+    On Xe-HPC, whose messages have no offsets, it is expensive to overwrite registers that a message
+    reads.  Fragments that are rounded to half their size do not need more registers together.
+    """
+    made: set[Operation] = {op for op in block.ops if isinstance(op, xe.ToFragmentOp) or (
+        isinstance(op, xe.FragmentOp) and _is_stored(op))}
+    if not has_offsets(target):
+        made = {op for op in made if not (_is_stored(op) and _is_rounded(op))}
+    sums = {op: _chain(op) for op in block.ops if type(op) is xegpu.DpasOp and not _continues(op)}
+    by_sum = _are_crowded(sums, block, target)
+    for end, chain in sums.items():
+        combined = _combined(end)
+        if combined and _users(combined[-1]) == {block.last_op}:
+            detach(last := combined.pop())
+            Rewriter.insert_op(last, InsertPoint.before(last_of(block)))
+        made |= {*combined, *(chain if by_sum and block.last_op not in _users(end) else ())}
+    _sink_to_uses(block, made)
+    if by_sum:
+        one = max(_bytes(op.results[0], target) for op in sums)
+        room = FULL_BESIDE_TILES * target.grf_bytes - _carried(block, target) - one
+        _read_again_from_shared(block, target, room)
+
+
+def _sink_to_uses(block: Block, ops: set[Operation]) -> None:
+    """Move operations without effects before their first use, with those that they need."""
+    left = {op for op in ops if {user.parent for user in _users(op)} == {block}}
+    for user in [op for op in block.ops if op not in left]:
+        waiting = [(user, False)]
+        while waiting:
+            op, is_next = waiting.pop()
+            if is_next:
+                detach(op)
+                Rewriter.insert_op(op, InsertPoint.before(user))
+            elif op is user or op in left:
+                left.discard(op)
+                waiting += [(op, True)] * (op is not user)
+                waiting += [(v.owner, False) for v in op.operands if v.owner in left]
+
+
+def _is_stored(op: Operation) -> bool:
+    return all(isinstance(user, xegpu.StoreNdOp) for user in _users(op))
+
+
+def _is_rounded(op: Operation) -> bool:
+    """True if a fragment is part of a tensor of fp32 that was rounded."""
+    source = op.loads[0].owner if isinstance(op, xe.FragmentOp) else op
+    rounded = source.tensor.owner if isinstance(source, xe.ToFragmentOp) else None
+    return isinstance(rounded, TruncFOp) and get_element_type_or_self(rounded.input.type) == f32
 
 
 def _multiply_by_message(block: Block, target: Target, least: int) -> None:
@@ -413,26 +468,52 @@ def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
     return [*alone][:0:-1], between
 
 
-def _multiply_at_use(block: Block, target: Target) -> None:
-    """Mark products that fill the registers, if their operands leave room.
-
-    Each of their fragments is computed when it is stored or converted, unless a loop carries it.
-    """
-    products = [op for op in block.ops if type(op) is xegpu.DpasOp]
-    chains = {op: _chain(op) for op in products if not _continues(op)}
-    factors = {value for op in products for value in (op.a, op.b)}
+def _are_crowded(sums: Iterable[xegpu.DpasOp], block: Block, target: Target) -> bool:
+    """True if sums of products fill the registers, but their factors leave room."""
+    factors = {value for op in block.ops if type(op) is xegpu.DpasOp for value in (op.a, op.b)}
+    made = sum(_bytes(op.results[0], target) for op in sums)
     room = HELD * target.grf_bytes
-    made = sum(_bytes(op.results[0], target) for op in chains)
     fits = made <= room or sum(_bytes(value, target) for value in factors) > room
     fits_again = made + _carried(block, target) <= BUDGET * target.grf_bytes
-    if fits_again if fits != fits_again and _are_read_again(factors, target) else fits:
-        return
-    ends = {op for op in chains if all(use.operation is not block.last_op
-                                       for use in op.results[0].uses)}
-    for op in ends:
-        if len(chains[op]) <= LONGEST_CHAIN:
-            for part in chains[op]:
-                part.at_use = UnitAttr()
+    return not (fits_again if fits != fits_again and _are_read_again(factors, target) else fits)
+
+
+def _combined(end: xegpu.DpasOp) -> list[Operation]:
+    """The elementwise operations on a fragment, each on the result of the one before."""
+    made: list[Operation] = []
+    users = _users(end)
+    while len(users) == 1 and is_elementwise(op := users.pop()) and op.parent is end.parent:
+        made.append(op)
+        users = _users(op)
+    return made
+
+
+def _read_again_from_shared(block: Block, target: Target, room: int) -> None:
+    """Read fragments again from shared local memory, where there is no room to keep them.
+
+    Those are kept whose next use is nearest.
+    """
+    reads: dict[SSAValue, Operation] = {
+        op.fragment: op for op in block.ops if isinstance(op, xe.ToFragmentOp)
+        and _are_read_again([op.fragment], target)
+        and {user.parent for user in _users(op)} == {block}}
+    rank = {op: number for number, op in enumerate(block.ops)}
+    later = {value: sorted((rank[use.operation] for use in value.uses), reverse=True)
+             for value in reads}
+    kept: dict[SSAValue, SSAValue] = {}
+    for user in rank:
+        for value in [v for v in reversed(user.operands) if v in later]:
+            later[value].pop()
+            if value not in kept:
+                again = reads[value].clone()
+                Rewriter.insert_op(again, InsertPoint.before(user))
+                kept[value] = again.results[0]
+        user.operands = [kept.get(v, v) for v in user.operands]
+        kept = {value: again for value, again in kept.items() if later[value]}
+        while kept and sum(_bytes(value, target) for value in kept) > room:
+            del kept[max(kept, key=lambda value: later[value][-1])]
+    for op in reads.values():
+        Rewriter.erase_op(op)
 
 
 def _are_read_again(factors: Iterable[SSAValue], target: Target) -> bool:
@@ -444,7 +525,7 @@ def _are_read_again(factors: Iterable[SSAValue], target: Target) -> bool:
 
 def _tensor_source(op: Operation | Block) -> Operation | None:
     """The operation whose tensor becomes fragments; None if there is none."""
-    source = op.tensor.owner if isinstance(op, xe.ToFragmentsOp) else None
+    source = op.tensor.owner if isinstance(op, xe.ToFragmentOp) else None
     return source if isinstance(source, Operation) else None
 
 

@@ -14,7 +14,6 @@ that the current subgroup owns according to the tensor's layout.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -27,7 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
@@ -40,7 +39,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -290,20 +288,15 @@ class FragmentOp(_OnFragments):
 
 
 @irdl_op_definition
-class ToFragmentsOp(_OnFragments):
-    """Split a tensor's registers into operands of instructions, in register order.
+class ToFragmentOp(_OnFragments):
+    """A tensor's registers from `first` on as an operand of an instruction."""
 
-    Each operand is computed at its use.
-    """
-
-    name = "xe.to_fragments"
+    name = "xe.to_fragment"
     tensor = operand_def(TensorType)
-    fragments = var_result_def()
+    first = prop_def(IntegerAttr)
+    fragment = result_def(VectorType)
     traits = traits_def(Pure())
-    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($fragments)"
-
-    def __init__(self, tensor: SSAValue, fragments: Sequence[Attribute]) -> None:
-        super().__init__(operands=(tensor,), result_types=(list(fragments),))
+    assembly_format = "$tensor `from` $first attr-dict `:` type($tensor) `->` type($fragment)"
 
 
 @irdl_op_definition

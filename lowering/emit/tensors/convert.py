@@ -4,16 +4,15 @@ selects, shuffles between lanes, or a trip through shared local memory."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import BlockArgument
 
-from triton_xe.dialects import ttg, xe
+from triton_xe.dialects import ttg
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
@@ -40,7 +39,6 @@ from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, vector_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.facts.values import shape_of
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
     LaneShuffle,
@@ -66,9 +64,7 @@ Scalars = list[ir.Value]
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     old, new = em.layout(op.src.type), em.layout(op.result.type)
-    made = relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op),
-                  again=_again(op))
-    em.bind(op.result, made)
+    em.bind(op.result, relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op)))
 
 
 def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
@@ -100,46 +96,10 @@ def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
     return 4 * lanes * sum(prod(kind.get_shape()) for kind in sums)
 
 
-@dataclass(frozen=True)
-class Again:
-    """How an operand is read again: the number of latest reads to keep live, and of its uses."""
-
-    kept: int
-    uses: int
-
-
-def _again(op: ttg.ConvertLayoutOp) -> Again | None:
-    """How to read an operand again if its products are computed at their use; None for others.
-
-    Such products go through the rows of A for each column of B.
-    """
-    users = [use.operation for use in op.result.uses]
-    fragments = [result for user in users if isinstance(user, xe.ToFragmentsOp)
-                 for result in user.fragments]
-    products = [use.operation for result in fragments for use in result.uses]
-    if not products or not all(isinstance(user, xe.ToFragmentsOp) for user in users) or not all(
-            isinstance(p, DpasOp) and p.at_use is not None for p in products):
-        return None
-    uses = sum(_chunks(result.type) * result.uses.get_length() for result in fragments)
-    held = encoding_of(op.result.type)
-    is_b = isinstance(held, DotOperandEncoding) and held.op_idx == 1
-    return Again(shape_of(op.result)[0] // CHUNK if is_b else 0, uses)
-
-
-def _chunks(kind: Attribute) -> int:
-    """Number of chunks of a fragment."""
-    assert isinstance(kind, VectorType)
-    return -(-prod(kind.get_shape()) // CHUNK)
-
-
 def relaid(
-    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False,
-    again: Again | None = None,
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False
 ) -> Registers:
-    """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`.
-
-    With `again` block reads are repeated.
-    """
+    """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`."""
     if isinstance(source, Splat):
         return Splat(len(view_of(new).registers), source.scalar)
     old, new = without_copies(old), without_copies(new)
@@ -152,7 +112,7 @@ def relaid(
     trip, turns = plan.shared, plan.turns
     if turns is not None:
         return _in_turns(em, source, trip, turns)
-    blocks = _by_blocks(em, source, old, new, trip, pairs=pairs, again=again)
+    blocks = _by_blocks(em, source, old, new, trip, pairs=pairs)
     if blocks is not None:
         return blocks
     if em.loop_depth and _many_addresses(trip):
@@ -284,7 +244,7 @@ def _needs_xor(access: Access) -> int:
 
 def _by_blocks(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip,
-    *, pairs: bool, again: Again | None,
+    *, pairs: bool,
 ) -> Registers | None:
     """A trip that ends in block reads of eight registers, if that takes fewer messages."""
     lanes, count = em.state.lanes, 1 << len(new.bases["register"])
@@ -296,15 +256,14 @@ def _by_blocks(
         rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
         if rows is not None:
             written = _written_by_blocks(em, source, rows, pairs=pairs)
-            return BlocksAtUse(em, written, rows, source.kind, pairs=pairs, again=again)
+            return BlocksAtUse(em, written, rows, source.kind, pairs=pairs)
     paired = plan_block_trip(old, new, 16, pairs=True) if pairs else None
     trip = plan_block_trip(old, new, 16) if paired is None and lanes == 16 else paired
     if trip is None or len(trip.store.groups) + count // width > len(usual.store.groups) + len(
             usual.load.groups):
         return None
-    return BlocksAtUse(
-        em, _written(em, source, trip), trip, source.kind, pairs=paired is not None,
-        again=again if lanes == 16 else None)
+    return BlocksAtUse(em, _written(em, source, trip), trip, source.kind,
+                       pairs=paired is not None)
 
 
 def _block_width(lanes: int) -> int:
@@ -496,15 +455,10 @@ class ReadAtUse(Registers):
 
 
 class BlocksAtUse(Registers):
-    """Registers that a block read loads, eight at a time, at their first use.
-
-    With `again` a block is read anew for each use until `finish`, unless it is among the latest
-    reads, which are kept.
-    """
+    """Registers that a block read loads, eight at a time, at their first use."""
 
     def __init__(
-        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool,
-        again: Again | None,
+        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool
     ) -> None:
         count = 1 << len(trip.load.offsets.bases["register"])
         super().__init__(count, kind, self._read, _block_width(em.state.lanes))
@@ -513,26 +467,24 @@ class BlocksAtUse(Registers):
         self._em, self._exchange, self._columns = em, exchange, columns_by_dim(trip.load.offsets)
         self._block, self._location = em.b.block, em.b.location
         self._held: dict[int, ir.Value] = {}
-        self.again, self._uses = again, 0
+        self._is_finished = False
         em.open_reads.append(self)
 
     def chunk(self, em: Writer, index: int) -> ir.Value:
-        if self.again is None:
-            return super().chunk(em, index)
-        self._uses += 1
-        if index not in self._held and len(self._held) >= self.again.kept > 0:
-            self._held.pop(next(iter(self._held)))
-        value = self._read(index)
-        if not self.again.kept:
-            self._held.clear()
-        return value
+        return self._read(index)
+
+    def read_again(self, first: int, count: int) -> None:
+        """Read registers at their next use, even if they were read before, while that is possible.
+        """
+        for index in range(first // self.width, (first + count) // self.width):
+            if not self._is_finished:
+                self._held.pop(index, None)
 
     def finish(self) -> None:
-        """Read the registers that are pending or to be read again."""
-        again, self.again = self.again, None
-        if again is None or self._uses < again.uses:
-            for index in range(self.chunks):
-                self._read(index)
+        """Read the pending registers."""
+        self._is_finished = True
+        for index in range(self.chunks):
+            self._read(index)
 
     def _read(self, index: int) -> ir.Value:
         """Read a chunk from shared local memory, unless it is kept."""

@@ -14,9 +14,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import Part, written
 from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
-from triton_xe.lowering.emit.writer import Writer
 
 MAX_VECTOR = 16
 """Largest number of elements of a vector that LLVM's SPIR-V target computes with."""
@@ -38,54 +36,8 @@ class FragmentValue:
         """The LLVM value, at the current position."""
         return self._value
 
-    @property
-    def parts(self) -> list[Part]:
-        """Instructions that must be created before the value."""
-        return []
-
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [self.value], lambda parts: FragmentValue(parts[0])
-
-
-class LazyFragment(FragmentValue):
-    """A fragment that is assembled at its first use."""
-
-    location: ir.MDValue | None = None
-    """Source location, as in `Registers`."""
-
-    def __init__(
-        self, em: Emitter, make: Callable[[], ir.Value], needs: Sequence[Part] = ()
-    ) -> None:
-        self._em, self._make, self._needs = em, make, needs
-
-    @property
-    def value(self) -> ir.Value:
-        return written(self._em, self, 0)
-
-    @property
-    def parts(self) -> list[Part]:
-        return [(self, 0)]
-
-    def needs(self, index: int) -> Sequence[Part]:
-        return self._needs
-
-    def write(self, em: Writer, index: int) -> ir.Value:
-        if self.location is None:
-            return em.remember((self, index), self._make)
-        with em.b.from_location(self.location):
-            return em.remember((self, index), self._make)
-
-
-class MomentaryFragment(LazyFragment):
-    """A fragment that is assembled again at each use."""
-
-    @property
-    def value(self) -> ir.Value:
-        return self._make()
-
-    @property
-    def parts(self) -> list[Part]:
-        return []
 
 
 class FragmentPieces(FragmentValue):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,7 +15,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects import arith_ext, xe
+from triton_xe.dialects import xe
 from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
@@ -28,7 +27,6 @@ from triton_xe.dialects.xegpu.nd import (
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
-from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.dpas import (
     ELEMENT_BITS,
     MAX_REPEAT_COUNT,
@@ -48,7 +46,6 @@ from triton_xe.lowering.emit.types import (
     I8,
     I32,
     bits_of,
-    element,
     scalar_of,
     scalar_type,
     vector_of,
@@ -76,8 +73,6 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     MAX_VECTOR,
     FragmentPieces,
     FragmentValue,
-    LazyFragment,
-    MomentaryFragment,
     as_integers,
     composed,
     follow,
@@ -234,12 +229,8 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
     if _is_one_message(em, op):
         raw = as_integers(em, em.get(op.value).value)
-        em.held_stores.append(
-            lambda: block_write(em, op, block, block_shape(kind, None), kind.element_bits, raw))
-        if not _waits(em, op):
-            _write_held(em)
+        block_write(em, op, block, block_shape(kind, None), kind.element_bits, raw)
         return
-    _write_held(em)
     if isinstance(block, Stack):
         store_stack(em, op, block)
         return
@@ -256,35 +247,6 @@ def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
     block = em.get(op.desc)
     return not isinstance(block, Stack) and in_fragments(em) and (
         isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
-
-
-def _write_held(em: Emitter) -> None:
-    """Write the delayed stores."""
-    for write in em.held_stores:
-        write()
-    em.held_stores.clear()
-
-
-def _waits(em: Emitter, op: StoreNdOp) -> bool:
-    """True if a store is emitted with the next one, when the values of both are computed.
-
-    On Xe-HPC it is expensive to overwrite registers that a message reads.  Values that are rounded
-    to half their size do not need more registers for it.
-    """
-    following = op.next_op
-    while isinstance(following, xe.FragmentOp) or (
-            isinstance(following, UpdateNdOffsetOp) and step_of(following) is not None):
-        following = following.next_op
-    return (not has_offsets(em.target) and isinstance(following, StoreNdOp)
-            and _is_rounded(op.value) and _is_rounded(following.value))
-
-
-def _is_rounded(value: SSAValue) -> bool:
-    """True if a fragment is part of a tensor of fp32 that was rounded."""
-    made = value.owner
-    made = made.loads[0].owner if isinstance(made, xe.FragmentOp) else made
-    rounded = made.tensor.owner if isinstance(made, xe.ToFragmentsOp) else None
-    return isinstance(rounded, arith_ext.TruncFOp) and element(rounded.input.type).name == "f32"
 
 
 def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:
@@ -572,27 +534,20 @@ def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
     return total
 
 
-@lowers(xe.ToFragmentsOp)
-def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
-    source = em.registers(op.tensor)
-    here, by_words = used_here(op), not _fills_registers(em, op.parent_op())
-    start = 0
-    for result in op.fragments:
-        kind = result.type
-        assert isinstance(kind, VectorType)
-        elements, parts = kind.get_shape()
-        size = elements * parts
-        if isinstance(source, BlocksAtUse) and source.again is not None:
-            made: LazyFragment = MomentaryFragment(
-                em, partial(_from_registers, em, source, start, elements, parts))
-        elif by_words and parts > 1 and parts * bits_of(source.kind) == 32:
-            made = LazyFragment(em, partial(source.words, em, start, size),
-                                source.parts_of_words(start, size))
-        else:
-            made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts),
-                                source.parts_of(range(start, start + size)))
-        em.bind(result, made if here else FragmentValue(made.value))
-        start += size
+@lowers(xe.ToFragmentOp)
+def lower_to_fragment(em: Emitter, op: xe.ToFragmentOp) -> None:
+    source, first = em.registers(op.tensor), op.first.value.data
+    kind = op.fragment.type
+    elements, parts = kind.get_shape()
+    bits = parts * bits_of(source.kind)
+    if isinstance(source, BlocksAtUse):
+        source.read_again(first, elements * parts)
+    if parts > 1 and bits == 32 and used_here(op) and not _fills_registers(em, op.parent_op()):
+        value = source.words(em, first, elements * parts)
+    else:
+        value = source.slice(em, first, elements * parts)
+        value = value if parts == 1 else em.b.bitcast(value, vector_of(ir.IntType(bits), elements))
+    em.bind(op.fragment, FragmentValue(value))
 
 
 def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
@@ -603,16 +558,6 @@ def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
     return held * em.state.lanes >= MOST_CARRIED * em.target.grf_bytes
 
 
-def _from_registers(
-    em: Emitter, source: Registers, start: int, elements: int, parts: int
-) -> ir.Value:
-    """One fragment of a tensor, from element `start` on."""
-    value = source.slice(em, start, elements * parts)
-    if parts == 1:
-        return value
-    return em.b.bitcast(value, vector_of(ir.IntType(parts * bits_of(source.kind)), elements))
-
-
 @lowers(xe.FromFragmentsOp)
 def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     element = scalar_type(op.tensor.type)
@@ -621,8 +566,7 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     assert isinstance(kind, VectorType)
     size = kind.get_shape()[0] * kind.get_shape()[1]
     if element == I8 and kind.get_shape()[1] == 4:
-        words = Registers(size // 4 * len(held), I32, lambda i: held[i].value, size // 4,
-                          lambda i: held[i].parts)
+        words = Registers(size // 4 * len(held), I32, lambda i: held[i].value, size // 4)
         words = regrouped(em, words, 2)
         em.bind(op.tensor, Bytes(em, words if used_once(op) else eager(
             I32, words.all_chunks(em), words.width)))
@@ -636,8 +580,7 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
         value = of.pieces[part] if isinstance(of, FragmentPieces) else of.value
         return value if value.type == flat else em.b.bitcast(value, flat)
 
-    pieces = Registers(size * len(held), element, piece, width,
-                       lambda i: held[i * width // size].parts)
+    pieces = Registers(size * len(held), element, piece, width)
     chunked = regrouped(em, pieces)
     em.bind(op.tensor, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))
@@ -654,10 +597,6 @@ def lower_dpas(em: Emitter, op: Any) -> None:
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
     fragments = in_fragments(em)
-    if fragments and op.at_use is not None and used_once(op):
-        needs = [part for v in op.operands for part in em.get(v).parts]
-        em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments), needs))
-        return
     value = _multiplied(em, op, fragments)
     kept = FragmentValue(value) if fragments else Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value)

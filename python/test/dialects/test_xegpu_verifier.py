@@ -276,8 +276,8 @@ BLOCKS = [
     (*loads("8x16xbf16", "xe.gather", "8x16xbf16"), "xegpu.load_nd has no xe.gather"),
     (
         f"vector<8x16xbf16> ; {BLOCK}",
-        f"xegpu.store_nd %v#0, %v#1 {{xe.at_use}} : vector<8x16xbf16>, {BLOCK}",
-        "xegpu.store_nd has no xe.at_use",
+        f"xegpu.store_nd %v#0, %v#1 {{xe.transposed}} : vector<8x16xbf16>, {BLOCK}",
+        "xegpu.store_nd has no xe.transposed",
     ),
     (
         "vector<8x2xbf16>",

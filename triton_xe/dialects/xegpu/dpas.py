@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType, i8
+from xdsl.dialects.builtin import IntegerType, Signedness, VectorType, i8
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -249,7 +249,6 @@ class DpasOp(TileOp):
     sg_map_a = opt_prop_def(SgMapAttr)
     sg_map_b = opt_prop_def(SgMapAttr)
     sg_map_c = opt_prop_def(SgMapAttr)
-    at_use = opt_prop_def(UnitAttr, prop_name="xe.at_use")
     result = result_def(VectorType)
     traits = traits_def(Pure())
 

@@ -115,7 +115,7 @@ def static_values(array: DenseArrayBase) -> tuple[int, ...]:
 _RESERVED = frozenset({
     "L1_hint", "L2_hint", "L3_hint", "memory_scope", "transpose", "inner_blocks",
     "transpose_bit_width", "chunk_size_per_lane", "packed", "sg_map_a", "sg_map_b", "sg_map_c",
-    "xe.valid", "xe.base_alignment", "xe.gather", "xe.transposed", "xe.at_use",
+    "xe.valid", "xe.base_alignment", "xe.gather", "xe.transposed",
 })  # fmt: skip
 """Properties of some ops, which are therefore refused as attributes of other ops."""
 _SYNONYMS = {"L1": "L1_hint", "L2": "L2_hint", "L3": "L3_hint"}

@@ -1,6 +1,8 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
 
+import re
+
 import pytest
 import triton
 import triton.language as tl
@@ -62,16 +64,17 @@ tt.func public @f(%s: !tt.ptr<f32>, %a: tensor<Mx32xf16, #dot_a>, %b: tensor<32x
 """
 
 
-@pytest.mark.parametrize(("rows", "late"), [(32, False), (64, True)])
-def test_products_that_fill_the_registers_are_computed_at_their_use(rows, late):
+@pytest.mark.parametrize(("rows", "by_sum"), [(32, False), (64, True)])
+def test_sums_of_products_that_fill_the_registers_are_stored_one_by_one(rows, by_sum):
     text = STORED.replace("ROWS", str(rows // 8)).replace("Mx", f"{rows}x")
     module = import_ttgir(text)
     for step in PASSES:
         step.apply(Context(), module)
     module.verify()
-    products = [op for op in module.walk() if op.name == "xegpu.dpas"]
-    assert len(products) == rows // 8 * 4 * 2
-    assert {op.at_use is not None for op in products} == {late}
+    names = [op.name for op in module.walk() if op.name in ("xegpu.dpas", "xegpu.store_nd")]
+    sums = rows // 8 * 4
+    one, stores = ["xegpu.dpas"] * 2, ["xegpu.store_nd"]
+    assert names == ((one + stores) * sums if by_sum else one * sums + stores * sums)
 
 
 @pytest.mark.parametrize(("columns", "moved"), [(32, False), (128, True)])
@@ -159,4 +162,31 @@ def test_a_tile_is_added_message_by_message_if_it_does_not_fit(num_warps, by_mes
 def test_operands_are_rounded_to_tf32_one_fragment_at_a_time():
     names = xegpu_of_sum("*fp32", 16)
     assert names.count("xe.round_tf32") > 2
-    assert not {"xe.from_fragments", "xe.to_fragments"} & {*names}
+    assert not {"xe.from_fragments", "xe.to_fragment"} & {*names}
+
+
+@triton.jit
+def scaled_products(a_ptr, b_ptr, s_ptr, c_ptr, length, BLOCK: tl.constexpr):
+    a_desc = tl.make_tensor_descriptor(a_ptr, [4096, 4096], [4096, 1], [BLOCK, 128])
+    b_desc = tl.make_tensor_descriptor(b_ptr, [4096, 4096], [4096, 1], [128, 128])
+    c_desc = tl.make_tensor_descriptor(c_ptr, [4096, 4096], [4096, 1], [BLOCK, 128])
+    acc = tl.zeros((BLOCK, 128), tl.float32)
+    for start in range(0, length, 128):
+        scale = tl.load(s_ptr + start + tl.arange(0, 128))
+        acc += tl.dot(a_desc.load([0, start]), b_desc.load([start, 0])) * scale[None, :]
+    c_desc.store([0, 0], acc)
+
+
+@pytest.mark.parametrize(("rows", "again"), [(128, True), (32, False)])
+def test_factors_without_room_are_read_again_from_shared_memory(rows, again):
+    types = {"a_ptr": "*fp8e4nv", "b_ptr": "*fp8e4nv", "s_ptr": "*fp32", "c_ptr": "*fp32",
+             "length": "i32", "BLOCK": "constexpr"}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(5)}
+    text = triton.compile(
+        ASTSource(scaled_products, types, {"BLOCK": rows}, aligned),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8}).asm["xegpu"]
+    reads = re.findall(r"xe.to_fragment (%\w+ from \d+) .*dot_op", text)
+    assert (len(set(reads)) < len(reads)) == again
+    loop = text.partition("scf.for")[2]
+    first, last = loop.index("arith.addf"), loop.rindex("xegpu.dpas")
+    assert (first < last) == again
