@@ -42,7 +42,7 @@ from triton_xe.lowering.module_facts import (
     remarks_of,
 )
 from triton_xe.lowering.rewriting import detach, functions
-from triton_xe.lowering.spirv.emit_spirv import for_intel
+from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.spirv import CONDITIONAL, WIDE

@@ -7,7 +7,6 @@ others when they are read.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.spirv import halves_visa, quotients, spirv_target, wide_visa
 from triton_xe.lowering.spirv.legality import check_parsed
+from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import (
     HALVES,
@@ -38,18 +37,6 @@ SHORT = 60_000
 """Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
 time: kernels of a few loads and stores, or of one product, whose loop would count twice."""
 
-_BARRIER = re.compile(
-    rf'call spir_func void (@"{spirv.CONTROL_BARRIER.symbol("void", ["i32"] * 3)}")'
-    r'\(i32 2, i32 2, i32 (\d+)\)')
-_PORTS = {256: 3, 512: 0}
-"""Ports of LSC by the bits of semantics: shared local and global memory, as IGC orders fences."""
-_FENCE = f'call void @"{genisa.LSC_FENCE.name}"(i32 {{port}}, i32 0, i32 0)\n  '
-_MEET = f'call void @"{genisa.GROUP_BARRIER.name}"()'
-_DECLARED = f'''
-declare void @"{genisa.LSC_FENCE.name}"(i32, i32, i32) convergent
-declare void @"{genisa.GROUP_BARRIER.name}"() convergent
-'''
-
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
     """SPIR-V that carries the text it was made from; `parsed`, its module, is used up."""
@@ -59,23 +46,6 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
     return attach(written(native, parsed), LLVM_IR, text)
-
-
-def for_intel(text: str) -> str:
-    """Replace the emitter's barriers by the operations that Intel's compiler makes of them.
-
-    Its definition of OpControlBarrier is in its library, which takes 25 ms to read and link.  The
-    native code is the same.
-    """
-    if not (found := _BARRIER.search(text)):
-        return text
-    text = re.sub(f"declare spir_func void {found[1]}.*", _DECLARED, text)
-    return _BARRIER.sub(_fences_and_barrier, text)
-
-
-def _fences_and_barrier(call: re.Match[str]) -> str:
-    memories = (port for bit, port in _PORTS.items() if int(call[2]) & bit)
-    return "".join(_FENCE.format(port=port) for port in memories) + _MEET
 
 
 def use_visa(module: Any) -> bool:
@@ -93,7 +63,7 @@ def use_visa(module: Any) -> bool:
     divisions = [name for name in names if name.startswith(QUOTIENT)]
     if divisions:
         header += quotients.declared(divisions)
-    module.link_in(llvm.parse_assembly(header + "\n".join(map(definition, names))))
+    module.link_in(llvm.parse_assembly(for_intel(header + "\n".join(map(definition, names)))))
     for name in names:
         module.get_function(name).linkage = "internal"
     return True

@@ -47,9 +47,12 @@ def verified(text: str) -> Any:
 
 
 def write(module: Any, effort: int = 2) -> bytes:
-    """SPIR-V of a verified module, which is used up; LLVM optimises with that effort, of 0 to 3."""
+    """SPIR-V of a verified module, which is used up; LLVM optimises with that effort, of 0 to 3.
+
+    Names that begin with `llvm~` become those of LLVM's intrinsics.
+    """
     module.triple = "spirv64-unknown-unknown"
-    return bytes(target_machine(effort).emit_object(module))
+    return bytes(target_machine(effort).emit_object(module)).replace(b"llvm~", b"llvm.")
 
 
 if __name__ == "__main__":

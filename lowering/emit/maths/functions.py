@@ -69,10 +69,14 @@ def arcp_quotient(a: Term, b: Term) -> Term:
     return a.made(a.em.b.fdiv(a.value, b.value, flags=("arcp",)))
 
 
+def _root(x: Term) -> Term:
+    """Square root, not rounded correctly in fp32; `sqrt` is where a kernel has an exact root."""
+    return x.intrinsic("sqrt") if x.is_double else x.builtin("native_sqrt")
+
+
 _INTRINSICS: dict[type[Operation], str] = {
     maths.FloorOp: "floor", maths.CeilOp: "ceil", maths.TruncOp: "trunc",
-    maths.RoundEvenOp: "rint", maths.RoundOp: "round", maths.SqrtOp: "sqrt",
-    maths.CopySignOp: "copysign",
+    maths.RoundEvenOp: "rint", maths.RoundOp: "round", maths.CopySignOp: "copysign",
 }
 _BUILTINS: dict[type[Operation], str] = {
     maths.LogOp: "log", maths.Log2Op: "log2", maths.Log10Op: "log10", maths.Log1pOp: "log1p",
@@ -94,6 +98,7 @@ _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
     **{kind: elementary.function(name) for kind, name in _BUILTINS.items()},
     maths.ExpOp: _exponential,
     maths.Exp2Op: _power_of_two,
+    maths.SqrtOp: _root,
     arith.DivfOp: lambda a, b: a / b,
     tt.ApproxDivFOp: arcp_quotient,
     tt.PreciseDivFOp: exact_quotient,

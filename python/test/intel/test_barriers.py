@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks import loops
 from python.test.operations import instructions
-from triton_xe.lowering.spirv.emit_spirv import for_intel, written
+from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.tools import intel

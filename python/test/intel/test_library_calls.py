@@ -1,0 +1,103 @@
+"""Functions reach Intel's compiler without its library, with equal results and no longer code."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe.intrinsics import ROWS
+from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.library_calls import NATIVE, for_intel
+from triton_xe.runtime.emulator import AddressSpace, Launch, Program
+from triton_xe.spirv import instructions
+from triton_xe.tools import intel
+
+LANES, MOST = 16, 3
+CALLS = {12, 205}
+"""OpExtInst and OpBitCount, which Intel's library defines."""
+DTYPES = {"half": np.float16, "float": np.float32, "double": np.float64,
+          "i16": np.int16, "i32": np.int32, "i64": np.int64}
+CASES = [(name, scalar, count)
+         for name, (_, types) in NATIVE.items() for scalar in types for count in (1, 8)]
+HEAD = 'declare spir_func i32 @"_Z22get_sub_group_local_idv"()\n'
+TAIL = f"!0 = !{{i32 {LANES}}}\n!1 = !{{i32 {LANES}, i32 1, i32 1}}\n"
+Values = np.ndarray[Any, Any]
+
+
+def kernel(number: int, name: str, scalar: str, count: int) -> str:
+    """A kernel that applies a function to one element, or vector, of each lane."""
+    row = ROWS[name.removesuffix(" unsigned")]
+    kind = scalar if count == 1 else f"<{count} x {scalar}>"
+    kinds = [kind] * len(row.parameters)
+    symbol = row.symbol(kind, kinds, unsigned=name.endswith(" unsigned"))
+    convention = "spir_func " if row.is_builtin else ""
+    loads = "".join(
+        f"  %p{k} = getelementptr {kind}, ptr addrspace(1) %x{k}, i32 %i\n"
+        f"  %v{k} = load {kind}, ptr addrspace(1) %p{k}, align 2\n" for k in range(len(kinds)))
+    given = ", ".join(f"ptr addrspace(1) %x{k}" for k in range(MOST))
+    passed = ", ".join(f"{kind} %v{k}" for k in range(len(kinds)))
+    return (
+        f'declare {convention}{kind} @"{symbol}"({", ".join(kinds)})\n'
+        f'define spir_kernel void @"k{number}"(ptr addrspace(1) %y, {given}) '
+        "!intel_reqd_sub_group_size !0 !reqd_work_group_size !1 {\n"
+        '  %i = call spir_func i32 @"_Z22get_sub_group_local_idv"()\n'
+        f'{loads}  %r = call {convention}{kind} @"{symbol}"({passed})\n'
+        f"  %q = getelementptr {kind}, ptr addrspace(1) %y, i32 %i\n"
+        f"  store {kind} %r, ptr addrspace(1) %q, align 2\n  ret void\n}}\n")
+
+
+@cache
+def built(*, library: bool) -> intel.CompiledKernel:
+    """All cases, each a kernel of one module."""
+    text = HEAD + "".join(kernel(n, *case) for n, case in enumerate(CASES)) + TAIL
+    return intel.compile_spirv(written(text if library else for_intel(text)), "bmg")
+
+
+def inputs(scalar: str) -> list[Values]:
+    """Random bits, and above all special values in the first elements."""
+    rng, dtype = np.random.default_rng(5), np.dtype(DTYPES[scalar])
+    found = [rng.integers(0, 256, LANES * 8 * dtype.itemsize, np.uint8).view(dtype)
+             for _ in range(MOST)]
+    if dtype.kind == "f":
+        special = [0.0, -0.0, 1.0, -2.5, 0.5, 1.5, np.inf, -np.inf, np.nan, 1e-7, -3.0, 100.25]
+        for shift, values in enumerate(found):
+            values[: len(special)] = np.roll(special, 5 * shift)
+            values[16:64] = rng.uniform(-8, 8, 48)
+    return found
+
+
+def executed(library: bool, number: int, scalar: str) -> Values:
+    """The results of a kernel on the emulated GPU."""
+    binary, space, given = built(library=library).binary, AddressSpace(), inputs(scalar)
+    out = space.put(np.zeros_like(given[0]))
+    program = Program.from_zebin("bmg", binary, f"k{number}")
+    arguments = [out, *(space.put(values) for values in given)]
+    Launch.from_zebin(program, binary, space, (1, 1, 1), arguments, (LANES, 1, 1)).run()
+    return space.get(out, DTYPES[scalar], given[0].shape)
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(
+    "number", range(len(CASES)), ids=[f"{name}-{scalar}x{count}" for name, scalar, count in CASES])
+def test_functions_without_the_library(number: int) -> None:
+    wanted, found = (built(library=library).program_of(f"k{number}") for library in (True, False))
+    assert len(found.instructions) <= len(wanted.instructions)
+    name, scalar, _ = CASES[number]
+    results = executed(True, number, scalar), executed(False, number, scalar)
+    np.testing.assert_array_max_ulp(*results, 2) if name == "rsqrt" else (
+        np.testing.assert_array_equal(*results))
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_no_call_of_the_library_is_left(name: str) -> None:
+    scalar = NATIVE[name][1][0]
+    for count in (1, 8):
+        text = HEAD + kernel(0, name, scalar, count) + TAIL
+        with_library, without = (
+            {opcode for opcode, *_ in instructions(written(made))}
+            for made in (text, for_intel(text)))
+        assert CALLS & with_library
+        assert not CALLS & without
