@@ -55,8 +55,15 @@ def reduced(x, out, n):
     tl.store(out + i, tl.sum(tl.load(x + i, mask=i < n, other=0), 0), mask=i < n)
 
 
-@pytest.mark.parametrize(("kernel", "remark"), [(whole, "without masks"), (reduced, "")])
-def test_masks_that_are_always_true_go_and_kernels_that_reduce_keep_theirs(kernel, remark):
+@triton.jit
+def error_function(x, out, n):
+    i = tl.arange(0, 64)
+    tl.store(out + i, tl.erf(tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "remark"), [(whole, "without masks"), (reduced, ""), (error_function, "")])
+def test_masks_that_are_always_true_go_and_kernels_that_compute_more_keep_theirs(kernel, remark):
     types = {"x": "*fp32", "out": "*fp32", "n": "i32"}
     source = ASTSource(kernel, {k: types[k] for k in kernel.arg_names}, {}, {})
     made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 1})
