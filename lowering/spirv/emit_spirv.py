@@ -27,6 +27,7 @@ from triton_xe.spirv import (
     ids_are_sound,
     integers_are_sound,
     with_new_labels,
+    without_names,
 )
 
 TRIES = 6
@@ -45,7 +46,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         parsed = verified(native)
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
-    return attach(written(native, parsed), LLVM_IR, text)
+    return attach(without_names(written(native, parsed)), LLVM_IR, text)
 
 
 def use_visa(module: Any) -> bool:
