@@ -1,4 +1,4 @@
-"""erf, logarithms, cube roots, tangents and lgamma of fp32 in plain arithmetic.
+"""erf and its inverse, logarithms, cube roots, tangents and lgamma of fp32 in plain arithmetic.
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
 Here they are polynomials with an error of at most 3 units in the last place.  They take a fifth to
@@ -115,6 +115,31 @@ def _logarithm(exponent: Term, f: Term, base: float) -> Term:
         value = f.fma(rest, value)
     value = f.fma(near, value) if near != 1.0 else f + value
     return e.fma(high, value)
+
+
+_ERFINV_FROM = 6.25
+"""-log(1 - x²) where the second polynomial begins."""
+_ERFINV_NEAR, _NEAR_CENTRE = (
+    1.6536545753479004, 0.24015817046165466, -0.0060337302275002, -0.0007406877120956779,
+    0.00018679964705370367, -1.3891452908865176e-05, -1.3919494676883915e-06,
+    4.263095547685225e-07, -2.420914846368305e-08, -4.638616157848219e-09, 6.377788297484699e-10,
+), 3.125
+_ERFINV_FAR, _FAR_CENTRE = (
+    3.150883674621582, 0.15164926648139954, -0.0033402047120034695, 0.00014101725537329912,
+    -6.8421950345509686e-06, 2.993332373080193e-07, -7.602081630864177e-09,
+    -9.554863567018401e-10, 3.0877475576396307e-10, -2.7864544005495873e-11,
+), 11.0
+"""erfinv(x) / x in -log(1 - x²), from its centre; to 15.95, which is that of 1 - 2^-24."""
+
+
+def inverse_erf(x: Term) -> Term:
+    """The inverse of erf: x p(-log(1 - x²)), a smooth factor (Giles 2012)."""
+    inside = (-x).fma(x, 1.0)
+    w = -_logarithm(*_split(inside), math.e)
+    near = polynomial(_ERFINV_NEAR, w - _NEAR_CENTRE)
+    far = polynomial(_ERFINV_FAR, w - _FAR_CENTRE)
+    value = x * where(w < _ERFINV_FROM, near, far)
+    return where(inside > 0.0, value, where(inside.equals(0.0), x * math.inf, math.nan))
 
 
 def cube_root(x: Term) -> Term:
@@ -245,6 +270,7 @@ def _quarters(x: Term) -> tuple[Term, Term]:
 ELEMENTARY: dict[str, Callable[[Term], Term]] = {
     "erf": erf, "cbrt": cube_root, "log1p": log1p, "log2": partial(logarithm, base=2.0),
     "log10": partial(logarithm, base=10.0), "lgamma": log_gamma, "tan": tangent,
+    "erfinv": inverse_erf,
 }
 """Functions of fp32 that are written here, by the name of OpenCL's builtin."""
 

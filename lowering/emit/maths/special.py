@@ -148,6 +148,8 @@ def _inverse_error(w: Term, middle_factor: Term) -> Term:
 
 def erfinv(x: Term) -> Term:
     """The inverse of erf; infinite at -1 and 1, NaN beyond."""
+    if not x.is_double:
+        return elementary.inverse_erf(x)
     size = x.size
     inside = (1.0 - size) * (1.0 + size)
     w = where(size < 0.25, -_log1p(-(size * size)), -inside.builtin("log"))
