@@ -9,9 +9,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 STAGES = ("ttir", "ttgir", "xetile", "xegpu", "llir")
 PRINTERS = {
-    "attached_llvm_ir", "canonical", "canonical_llvm", "canonical_mlir", "for_intel", "make_ttgir",
-    "print_function", "print_module", "transformed", "write_module"}
-"""Functions that return the text of a stage."""
+    "attached_llvm_ir", "canonical", "canonical_llvm", "canonical_mlir", "for_intel", "make_llir",
+    "make_ttgir", "make_xegpu", "make_xetile", "print_function", "print_module", "transformed",
+    "write_module"}
+"""Functions that return a stage or its text."""
+HOSTED = {"host", "host_of", "hosted", "translate"}
+"""What has the LLVM IR of the simulator as its `text`."""
 PARTS = {"join", "list", "lower", "next", "partition", "replace", "rpartition", "split",
          "splitlines", "str", "strip", "sub"}
 """Functions of a text that return parts of it, or most of it."""
@@ -38,6 +41,8 @@ def is_text(node, names, functions):
             name, receiver = name_of(node.func), getattr(node.func, "value", None)
             return name in functions or (name in PARTS and any_of([receiver, *node.args])) or (
                 name == "str" and [name_of(each) for each in node.args] == ["module"])
+        case ast.Attribute(attr="text"):
+            return name_of(getattr(node.value, "func", node.value)) in HOSTED
         case ast.Subscript() | ast.Starred() | ast.NamedExpr():
             return any_of([node.value])
         case ast.ListComp() | ast.GeneratorExp():
@@ -130,7 +135,8 @@ def helpers(tree):
     'text = kernel.asm["ttgir"]\n    assert "tt.load" in text.partition("scf.for")[2]',
     'loop, after = kernel.asm["llir"].split("after")\n    assert "phi" in loop',
     'lines = [x for x in kernel.asm["llir"].splitlines() if "store" in x]',
-    'assert "nsw" not in str(module)',
+    'assert "nsw" not in str(module)', 'assert str(make_xetile(m)).count("tile_mma") == 1',
+    'assert "prefetch" in loaded.host.text', 'assert "urem" in translate(m, "k").text',
     'for stage in ("ttir", "ttgir"):\n        n = kernel.asm[stage].count("tt.load")',
 ])
 def test_words_in_texts_are_found(code):

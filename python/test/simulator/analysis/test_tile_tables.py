@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from python.test.filecheck import check_text
 from python.test.simulator.conftest import aligned
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
 from triton_xe.llvm.printer import print_module
@@ -114,9 +115,9 @@ def test_every_form_of_a_read_shares_its_tiles(
         monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
         monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
         loaded = device.load(text, "k")
-        reads = loaded.host.text.count("call ptr @xe.expected.")
-        assert reads == (2 if form is with_payloads else 5) * (nbytes > 0)
-        assert "prepare_" not in loaded.host.text
+        reads = re.findall(r"call ptr @xe\.expected\.", loaded.host.text)
+        assert len(reads) == (2 if form is with_payloads else 5) * (nbytes > 0)
+        check_text(loaded.host.text, "CHECK-NOT: prepare_")
         np.testing.assert_array_equal(work.run(loaded), expected)
 
 
@@ -137,7 +138,7 @@ def test_any_size_gives_the_same_bits(
         monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
         loaded = device.load(text_of(kernel).encode(), "k")
         assert (loaded.host.tile_bytes > 0) == (nbytes > 0)
-        assert ("@xe.tile." in loaded.host.text) == (nbytes > 0)
+        check_text(loaded.host.text, f"CHECK{'' if nbytes else '-NOT'}: @xe.tile.")
         results.append(work.run(loaded))
     np.testing.assert_array_equal(*results)
     exact = work.a.astype(np.float64) @ work.b
@@ -303,7 +304,7 @@ def test_no_table_where_an_earlier_read_may_differ(
     assert text.count(place) == 1
     loaded = device.load(text.replace(place, line + place).encode(), "k")
     assert loaded.host.tile_bytes == 0
-    assert "rows_f16" in loaded.host.text
+    check_text(loaded.host.text, "CHECK: rows_f16")
 
 
 def test_rows_written_by_the_launch_itself(

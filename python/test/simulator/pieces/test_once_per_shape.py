@@ -117,8 +117,8 @@ def pieces_of(count: int, kernel: Callable[..., str]) -> dict[str, int]:
     """Instructions of each host function."""
     text = kernel(f"{P} %a, {P} %b, i32 %n", summed(count), warps=1, other=SHARED)
     host = translate(parse_module(canonical(text)), "k", target("bmg")).text
-    bodies = [body for body in host.split("define ")[1:]]
-    return {body.split("@")[1].split("(")[0]: body.count("\n") for body in bodies}
+    bodies = host.split("define ")[1:]
+    return {body.split("@")[1].split("(")[0]: len(body.splitlines()) for body in bodies}
 
 
 def test_each_shape_is_compiled_once(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.host_kernel import HostKernel
@@ -89,6 +90,6 @@ def test_a_loop_hands_on_what_its_own_pass_made(
         kept = v * i
         v = (np.roll(v, 16) + kept) ^ v
     text = kernel(f"{P} %a", LOOP, warps=2, other=SHARED)
-    assert "%kept" in hosted(text).text
+    check_text(hosted(text).text, "CHECK: %kept")
     run(text, a)
     np.testing.assert_array_equal(a, v + kept)

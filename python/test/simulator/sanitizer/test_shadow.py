@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import target
@@ -218,7 +219,7 @@ entry:
                             lambda w, p, _, t, row=row: in_map(w, p, row, t))
         plan = Instrumentation(suspects=frozenset({0}))
         made = translate(parse_module(text), "k", target("bmg"), sanitizer=plan).text
-        assert before not in made
+        check_text(made, f"CHECK-NOT: {before}")
 
 
 @triton.jit

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator import pipeline
@@ -229,9 +230,13 @@ def host_text(text: str) -> str:
 
 
 def test_a_barrier_keeps_no_vector_that_a_number_makes_again(kernel: Text) -> None:
-    first, _, last, _ = host_text(norm_text(kernel)).split("call i8 @llvm.coro.suspend")
-    assert "asm sideeffect" not in first
-    assert "asm sideeffect" in last
+    check_text(host_text(norm_text(kernel)), """
+        CHECK-NOT: asm sideeffect
+        CHECK: call i8 @llvm.coro.suspend
+        CHECK: call i8 @llvm.coro.suspend
+        CHECK: asm sideeffect
+        CHECK: call i8 @llvm.coro.suspend
+        """)
 
 
 @pytest.mark.parametrize(("row", "asked"), [
@@ -249,7 +254,10 @@ def test_programs_ask_for_what_the_next_one_accesses(
   %x = load float, {P} %pa
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
-    assert host_text(text).count("call void @llvm.prefetch") == (2 if asked else 0)
+    check_text(host_text(text), """
+        CHECK-COUNT-2: call void @llvm.prefetch
+        CHECK-NOT: call void @llvm.prefetch
+        """ if asked else "CHECK-NOT: call void @llvm.prefetch")
 
 
 @pytest.mark.parametrize(("cpu", "owned"), [("sapphirerapids", 1), ("znver4", 0)])
@@ -280,8 +288,11 @@ def test_runs_of_lanes_ask_for_each_line_of_the_next_program(run: Run, kernel: T
   %x = load <4 x float>, {P} %pa, align 16
   store <4 x float> %x, {P} %pb, align 16"""
     text = kernel(f"{P} %a, {P} %b", body)
-    made = host_text(text)
-    assert made.count("i32 0, i32 2, i32 1)") == made.count("i32 1, i32 2, i32 1)") == 8
+    for writes in (0, 1):
+        check_text(host_text(text), f"""
+            CHECK-COUNT-8: call void @llvm.prefetch.p0({{{{.*}}}}i32 {writes}, i32 2, i32 1)
+            CHECK-NOT: i32 {writes}, i32 2, i32 1)
+            """)
     a = np.arange(256, dtype=np.float32)
     b = np.zeros_like(a)
     run(text, a, b, grid=(2, 1, 1))
@@ -312,8 +323,7 @@ def test_parts_of_a_mask_are_made_in_the_order_of_memory(run: Run, kernel: Text)
   %m = icmp slt <8 x i32> %at, %ends
 {eight}{loads}{stores}"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body, other=declaration)
-    shuffles = [line for line in host_text(text).splitlines() if "shufflevector" in line]
-    assert not any("x i1>" in line for line in shuffles)
+    check_text(host_text(text), "CHECK-NOT: shufflevector {{.*}}x i1>")
     a = np.arange(1, 129, dtype=np.float32)
     for n in (0, 3, 66, 101, 128):
         b = np.full_like(a, -1)
@@ -338,7 +348,7 @@ end:
 {steps}  %pb = getelementptr float, {P} %b, i32 %s2000
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
-    assert "call void @llvm.prefetch" not in host_text(text)
+    check_text(host_text(text), "CHECK-NOT: call void @llvm.prefetch")
 
 
 @pytest.mark.parametrize(("first", "step", "asked"), [
@@ -364,7 +374,7 @@ again:
   br i1 %c, label %again, label %end
 end:"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
-    assert ("call void @llvm.prefetch" in host_text(text)) == asked
+    check_text(host_text(text), f"CHECK{'' if asked else '-NOT'}: call void @llvm.prefetch")
     if asked:
         a, b = np.arange(240, dtype=np.float32), np.zeros(240, np.float32)
         run(text, a, b, 48, grid=(5, 1, 1))
@@ -397,7 +407,10 @@ end:
   %pb = getelementptr float, {P} %b, i32 %mine
   store float %y, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
-    assert host_text(text).count("i32 0, i32 2, i32 1)") == asked
+    check_text(host_text(text), """
+        CHECK: i32 0, i32 2, i32 1)
+        CHECK-NOT: i32 0, i32 2, i32 1)
+        """ if asked else "CHECK-NOT: i32 0, i32 2, i32 1)")
     a, b = np.arange(256, dtype=np.float32), np.zeros(32, np.float32)
     run(text, a, b, 32, grid=(2, 1, 1))
     first, scale = (32, 1) if place.startswith("add") else (0, int(place.split()[-1].replace(
