@@ -50,8 +50,10 @@ MOST_WORDS = 1 << 16
 """Distinct numbers in one block that may be addresses; tables of pointers have fewer."""
 MOST_NAME = 80
 _lock = Lock()
-launch_counts: Counter[str] = Counter()
-used_bytes = 0
+launch_counts: Counter[tuple[str, str]] = Counter()
+"""Launches by folder and kernel."""
+used_bytes: Counter[str] = Counter()
+"""Bytes recorded in each folder."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,9 @@ class Recorder:
     ) -> _Taken | None:
         """Record the inputs of the launch in a folder; None if it is not recorded."""
         with _lock:
-            launch_counts[self.kernel] += 1
-            number = launch_counts[self.kernel]
             into, chosen = knobs.record(), Filter.read(knobs.record_filter())
+            launch_counts[into, self.kernel] += 1
+            number = launch_counts[into, self.kernel]
             if not (into and chosen.takes(self.kernel, number)):
                 return None
             with _warned(f"launch {number} of kernel {self.kernel!r} is not recorded"):
@@ -353,13 +355,13 @@ class _Taken:
 
 def _check_limit(nbytes: int) -> None:
     """Count bytes as recorded; `DeviceError` if they exceed the limit."""
-    global used_bytes
-    if used_bytes + nbytes > knobs.record_limit():
+    before = used_bytes[knobs.record()]
+    if before + nbytes > knobs.record_limit():
         raise DeviceError(
-            f"its {nbytes} bytes of memory and the {used_bytes} bytes recorded before are more "
+            f"its {nbytes} bytes of memory and the {before} bytes recorded before are more "
             f"than TRITON_XE_RECORD_LIMIT={knobs.record_limit()}; name the launch that matters "
             "with TRITON_XE_RECORD_FILTER=name:nth, or set the limit to more bytes")
-    used_bytes += nbytes
+    used_bytes[knobs.record()] += nbytes
 
 
 def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:

@@ -227,11 +227,15 @@ def test_time_advances_by_operators_and_never_stands():
     assert clock.now_ms() - first == pytest.approx(1, rel=0.01)
 
 
-def test_what_ran_before_the_first_reading_is_not_predicted(monkeypatch):
-    clock = DeviceClock(target("bmg"), index=62)
+def test_what_ran_before_the_first_reading_is_not_predicted():
     asked = []
-    monkeypatch.setattr(clock, "predict", lambda kernel, *rest: asked.append(kernel) or (
-        SimpleNamespace(us=5000.0)))
+
+    class Clock(DeviceClock):
+        def predict(self, kernel, *rest):
+            asked.append(kernel)
+            return SimpleNamespace(us=5000.0)
+
+    clock = Clock(target("bmg"), index=62)
     early, late = (SimpleNamespace(serial=n, pointer_arguments=()) for n in (1, 2))
     clock.note(early, (1, 1, 1), ())
     first = clock.now_ms()

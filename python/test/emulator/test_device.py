@@ -35,7 +35,7 @@ def test_emulated_devices_are_simulated_ones_that_run_native_code() -> None:
 
 def test_a_device_without_a_decoder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iga, "PLATFORMS", {"Xe2-LPG": (2, 0)})
-    monkeypatch.setattr(emulated.ocloc, "available", lambda: None)
+    monkeypatch.setenv("TRITON_XE_OCLOC", __file__)  # it exists, and is not run
     with pytest.raises(DeviceError, match="no emulated pvc; use lnl"):
         emulated.EmulatedDevice("pvc")
 
@@ -43,7 +43,7 @@ def test_a_device_without_a_decoder_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_without_intels_compiler_the_device_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulated.ocloc, "ocloc_command", lambda: None)
+    monkeypatch.setenv("TRITON_XE_OCLOC", "/nowhere")
     with pytest.raises(DeviceError, match="triton-xe toolchain"):
         emulated.EmulatedDevice("bmg")
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ def fault(why: str) -> str:
 # -- smaller programs ------------------------------------------------------------------------------
 
 
-def smaller(path: Path, why: str, most: int = SMALLER) -> str:
+def smaller(path: Path, why: str, most: int = SMALLER,
+            outcome: Callable[[Path], str] = outcome) -> str:
     """The program with the fewest parts found that has the same fault."""
     text, trials = path.read_text(), most
     trial = path.with_suffix(".trial.py")

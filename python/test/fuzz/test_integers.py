@@ -192,19 +192,21 @@ def test_a_false_hint_is_reported_or_changes_nothing(n, options, why, tmp_path):
     assert integers.outcome(path).partition(":")[0] == why
 
 
-def test_a_wrong_program_becomes_smaller(tmp_path, monkeypatch):
+def test_a_wrong_program_becomes_smaller(tmp_path):
     """As long as `%` is in it, this one stays wrong."""
     path = tmp_path / "p.py"
     path.write_text(PROGRAM)
-    monkeypatch.setattr(integers, "outcome",
-                        lambda p: "wrong: 7 of 16" if "% 16" in p.read_text() else "undefined: v1")
-    text = integers.smaller(path, "wrong: 5 of 32")
+
+    def outcome(p):
+        return "wrong: 7 of 16" if "% 16" in p.read_text() else "undefined: v1"
+
+    text = integers.smaller(path, "wrong: 5 of 32", outcome=outcome)
     assert text.count("compare(") == 1
     assert not [part for part in ("v2", "mask", "i - a") if part in text]
 
 
 @pytest.mark.parametrize("other", ["out of bounds: store", "data race: load"])
-def test_a_smaller_program_has_the_same_operation_and_cause(other, tmp_path, monkeypatch):
+def test_a_smaller_program_has_the_same_operation_and_cause(other, tmp_path):
     """Without `%` this one is wrong too, but elsewhere."""
     path = tmp_path / "p.py"
     path.write_text(PROGRAM)
@@ -213,8 +215,7 @@ def test_a_smaller_program_has_the_same_operation_and_cause(other, tmp_path, mon
         said = "out of bounds: load" if "% 16" in p.read_text() else other
         return f"SimulatorTrap: {said} at {p}:{len(p.read_text())}, lanes 1, 2"
 
-    monkeypatch.setattr(integers, "outcome", outcome)
-    text = integers.smaller(path, outcome(path))
+    text = integers.smaller(path, outcome(path), outcome=outcome)
     assert "% 16" in text
     assert "mask" not in text
 

@@ -264,11 +264,11 @@ def test_native_code_is_not_simulated(folder: Path, tmp_path: Path) -> None:
 def test_the_driver_makes_native_code_where_the_compiler_is_missing(
     fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intel, "available", lambda: "ocloc is not installed")
+    monkeypatch.setenv("TRITON_XE_OCLOC", "/nowhere")
     spirv = to_spirv(vector_add())
     binary = aot.native_code(spirv, "vector_add", "bmg", "")
     assert kernel_facts(binary)["vector_add"].grf_count == 128
-    with pytest.raises(DeviceError, match="native code for pvc without such a GPU: ocloc is not"):
+    with pytest.raises(DeviceError, match=r"for pvc without such a GPU: .*\(ocloc\) is not"):
         aot.native_code(spirv, "vector_add", "pvc", "")
 
 

@@ -164,6 +164,7 @@ queue.wait()
         assert "missing from every replay" in said
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_torchs_capture_is_asked_for_where_sycl_is_out_of_reach(
     fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +174,6 @@ def test_torchs_capture_is_asked_for_where_sycl_is_out_of_reach(
     xpu = SimpleNamespace(is_current_stream_capturing=lambda: capturing[0],
                           synchronize=lambda index: None)
     monkeypatch.setitem(device_module.sys.modules, "torch", SimpleNamespace(xpu=xpu))
-    monkeypatch.setattr(device, "has_warned", True)
     device.queues[64] = TorchStream(64, 0, 2, 0)
     device.launch(kernel, (1, 1, 1), (None, None, None, 1), stream=64)
     capturing[0] = True

@@ -63,13 +63,11 @@ def test_a_full_table_takes_nothing_more(device: Any) -> None:
     assert device.knows(64)
 
 
-def test_waiting_for_a_queue_needs_one_that_runs(
-    fake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_queue_needs_one_that_runs(fake: Any) -> None:
     device = open_devices()[0]
     waited: list[str] = []
-    queue = SimpleNamespace(is_recording=False, keeps_order=True, wait=lambda: waited.append("it"))
-    monkeypatch.setattr(device, "queue_at", lambda address: queue)
+    queue = SimpleNamespace(is_recording=False, keeps_order=False, wait=lambda: waited.append("it"))
+    device.queues[4096] = queue
     device.wait_for(4096)
     device.wait_for(0)
     assert waited == ["it"]

@@ -137,7 +137,7 @@ for name in sys.argv[1:]:
     print(json.dumps(Result(name, "passed").to_json()), flush=True)
 """
     names = ("a", "b", "c", "gone", "d")
-    monkeypatch.setattr(gpu_checks.knobs, "emulated", lambda: True)
+    monkeypatch.setenv("TRITON_XE_EMULATED", "a socket")
     monkeypatch.setattr(gpu_checks, "checks", lambda: tuple(
         gpu_checks.Check(name, name, print) for name in names))
     popen = subprocess.Popen

@@ -37,13 +37,15 @@ def is_text(node, names, functions):
             return node.id in names
         case ast.Subscript(value=ast.Attribute(attr="asm")):
             return not isinstance(node.slice, ast.Constant) or node.slice.value in STAGES
+        case ast.Call(func=ast.Attribute(attr="items", value=ast.Attribute(attr="asm"))):
+            return True
         case ast.Call():
             name, receiver = name_of(node.func), getattr(node.func, "value", None)
             return name in functions or (name in PARTS and any_of([receiver, *node.args])) or (
                 name == "str" and [name_of(each) for each in node.args] == ["module"])
         case ast.Attribute(attr="text"):
             return name_of(getattr(node.value, "func", node.value)) in HOSTED
-        case ast.Subscript() | ast.Starred() | ast.NamedExpr():
+        case ast.Subscript() | ast.Starred() | ast.NamedExpr() | ast.DictComp():
             return any_of([node.value])
         case ast.ListComp() | ast.GeneratorExp():
             return any_of([node.elt])
@@ -69,8 +71,8 @@ def bindings(function):
 
 
 def texts(function, functions):
-    """Names that a function binds to texts of stages."""
-    found, before = set(), None
+    """Names of texts of stages in a function; pytest's fixtures are its parameters."""
+    found, before = {each.arg for each in function.args.args if each.arg in functions}, None
     while found != before:
         before = {*found}
         found |= {name.id for target, value in bindings(function)
@@ -143,10 +145,13 @@ def test_words_in_texts_are_found(code):
     assert len({*searches(ast.parse(f"def test(kernel, stage, used, m):\n    {code}"))}) == 1
 
 
-def test_texts_of_helpers_are_texts():
-    assert [*searches(ast.parse(
-        'def made():\n    text = compiled().asm["llir"]\n    return text\n'
-        'def test():\n    assert "phi" in made()'))] == [5]
+@pytest.mark.parametrize("code", [
+    'def made():\n    text = compiled().asm["llir"]\n    return text\n'
+    'def test():\n    assert "phi" in made()',
+    'def stages():\n    made = compiled()\n    return {k: v for k, v in made.asm.items()}\n'
+    'def test(stages):\n    assert "phi" in stages["llir"]'])
+def test_texts_of_helpers_and_fixtures_are_texts(code):
+    assert [*searches(ast.parse(code))] == [5]
 
 
 @pytest.mark.parametrize("code", [

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from triton_xe.runtime.recording import folder, recorder
+from triton_xe.runtime.recording import folder
 from triton_xe.tools import cli
 
 
@@ -39,8 +38,6 @@ class Records:
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
     monkeypatch.setenv("TRITON_XE_RECORD", str(tmp_path / "records"))
-    monkeypatch.setattr(recorder, "used_bytes", 0)
-    monkeypatch.setattr(recorder, "launch_counts", Counter())
     return Records(tmp_path / "records")
 
 

@@ -73,7 +73,7 @@ def test_a_file_that_fails_says_why(tmp_path, capsys):
 def test_exact_asks_for_the_clock_that_counts_native_instructions(tmp_path, monkeypatch):
     asked = []
     failed = subprocess.CompletedProcess([], 1, stderr="")
-    monkeypatch.setattr("triton_xe.tools.intel.available", lambda: None)
+    monkeypatch.setenv("TRITON_XE_OCLOC", __file__)  # it exists, and is not run
     monkeypatch.setattr(
         "triton_xe.tools.bench.measuring.subprocess.run",
         lambda *_, env, **__: asked.append(env["TRITON_XE_CLOCK"]) or failed)
@@ -82,5 +82,5 @@ def test_exact_asks_for_the_clock_that_counts_native_instructions(tmp_path, monk
     for more in ([], ["--exact"]):
         assert cli.main(["bench", str(file), *more]) == 1
     assert asked == ["device", "exact"]
-    monkeypatch.setattr("triton_xe.tools.intel.available", lambda: "no compiler")
+    monkeypatch.setenv("TRITON_XE_OCLOC", "/nowhere")
     assert cli.main(["bench", str(file), "--exact"]) == 1
