@@ -17,16 +17,18 @@ LAYOUTS = """
 #dot_a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
 #dot_b = #ttg.dot_op<{opIdx = 1, parent = #blocked}>
 """
-ATTRIBUTES = (
-    'attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "xpu:bmg", '
-    '"ttg.threads-per-warp" = 16 : i32}'
-)
+
+
+def attributes(*, warps: int = 4) -> str:
+    """The attributes of a ttgir module for bmg, with `module` before them."""
+    return (f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
+            'ttg.target = "xpu:bmg", "ttg.threads-per-warp" = 16 : i32}')
 
 
 def module_of(body: str, arguments: str = "") -> ModuleOp:
     """A module with one function, `body` being its operations without the return."""
     return import_ttgir(
-        f"{LAYOUTS}\nmodule {ATTRIBUTES} {{\n"
+        f"{LAYOUTS}\n{attributes()} {{\n"
         f"tt.func public @f({arguments}) {{\n{body}\ntt.return\n}}\n}}\n"
     )
 

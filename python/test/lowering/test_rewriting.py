@@ -5,6 +5,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, i1, i32
 from xdsl.ir import Block, Region
 
+from python.test.lowering.module_text import attributes
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.rewriting import all_of, below, orders_memory
@@ -28,8 +29,7 @@ def test_operations_below_another_come_in_the_order_of_a_walk():
 REDUCTION = """
 #blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1],
                          order = [1, 0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes() + """ {
 tt.func public @f(%x: tensor<64x64xf32, #blocked>) {
   %sum = "tt.reduce"(%x) <{axis = AXIS : i32}> ({
   ^bb0(%a: f32, %b: f32):

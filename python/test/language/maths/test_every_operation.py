@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import triton
 
+from python.test.lowering.module_text import attributes
 from triton_xe.dialects.advice import instead_of
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering import universe  # noqa: F401  (registers all lowerings)
@@ -38,8 +39,7 @@ LOWERED = {op.name for op in (*LOWERINGS, *EXPANSIONS)} | INSIDE
 REFUSED = sorted(set(NAMES) - LOWERED)
 HEAD = """
 #line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [1], order = [0]}>
-module attributes {ttg.target = "xpu:bmg", "ttg.num-warps" = 1 : i32, "ttg.num-ctas" = 1 : i32,
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes(warps=1) + """ {
 """
 
 

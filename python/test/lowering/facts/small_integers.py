@@ -18,6 +18,7 @@ from xdsl.dialects.arith import IntegerOverflowFlag
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from python.test.lowering.module_text import attributes
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.facts.values import bits_of, constant_of, shape_of
@@ -29,8 +30,7 @@ order = [0]}>
 order = [1, 0]}>
 #c = #ttg.slice<{dim = 0, parent = #p}>
 #r = #ttg.slice<{dim = 1, parent = #p}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes(warps=1) + """ {
 """
 BINARY = ("addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "andi", "ori", "xori", "shli",
           "shrsi", "shrui", "maxsi", "minsi", "maxui", "minui")

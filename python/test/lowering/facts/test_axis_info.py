@@ -2,6 +2,7 @@
 
 import pytest
 
+from python.test.lowering.module_text import attributes
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.import_ttgir import import_ttgir
@@ -10,8 +11,7 @@ from triton_xe.lowering.rewriting import all_of
 MODULE = """
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4],
                          order = [0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes() + """ {
 tt.func public @f(%a: i32 {tt.divisibility = 16 : i32}, %x: i32, %c: i1) -> TYPE {
   %c4 = arith.constant 4 : i32
   %b = arith.muli %x, %c4 : i32

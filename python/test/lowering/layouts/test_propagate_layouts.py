@@ -2,6 +2,7 @@
 
 import pytest
 
+from python.test.lowering.module_text import attributes
 from triton_xe.hardware.target import target
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.propagate_layouts import propagate
@@ -13,8 +14,7 @@ TEXT = """
                threadsPerWarp = 16, warpsPerCTA = [4, 1], repCluster = [2, 4]}>
 #rows_a = #ttg.slice<{dim = 1, parent = #a}>
 #rows_b = #ttg.slice<{dim = 1, parent = #b}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes() + """ {
 tt.func public @f(%r: tensor<64xf32, #rows_a>, %x: tensor<64x64xf32, #a>,
                   %y: tensor<64x64xf32, #b>) -> tensor<64x64xf32, #b> {
   BODY

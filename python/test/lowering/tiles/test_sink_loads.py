@@ -10,6 +10,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from xdsl.context import Context
 
+from python.test.lowering.module_text import attributes
 from python.test.operations import operations
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
@@ -22,8 +23,7 @@ TEXT = """
                   threadsPerWarp = 16, warpsPerCTA = [1, 1], repCluster = [1, ACROSS]}>
 #dot_a = #ttg.dot_op<{opIdx = 0, parent = #dpas, kWidth = 1}>
 #dot_b = #ttg.dot_op<{opIdx = 1, parent = #dpas, kWidth = 2}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes(warps=1) + """ {
 tt.func public @f(%s: !tt.ptr<f16>, %t: !tt.ptr<f16>) -> tensor<8xNxf32, #dpas> {
   %c0 = arith.constant 0 : i32
   %c512 = arith.constant 512 : i32
@@ -47,8 +47,7 @@ STORED = """
                   threadsPerWarp = 16, warpsPerCTA = [1, 1], repCluster = [ROWS, 4]}>
 #dot_a = #ttg.dot_op<{opIdx = 0, parent = #dpas, kWidth = 1}>
 #dot_b = #ttg.dot_op<{opIdx = 1, parent = #dpas, kWidth = 2}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "xpu:bmg",
-                   "ttg.threads-per-warp" = 16 : i32} {
+""" + attributes(warps=1) + """ {
 tt.func public @f(%s: !tt.ptr<f32>, %a: tensor<Mx32xf16, #dot_a>, %b: tensor<32x64xf16, #dot_b>) {
   %c0 = arith.constant 0 : i32
   %c512 = arith.constant 512 : i32
