@@ -71,7 +71,9 @@ def rmw(
         return em.b.bitcast(old, held)
     shown = "bf16" if bf16 and kind != "exch" else str(held)
     where_ = f"_p{address.type.addrspace}" if isinstance(address.type, ir.PointerType) else ""
-    native = (bits_of(held) >= 32 and kind in NATIVE) or _adds_fp16(em, kind, address, held)
+    native = bits_of(held) >= 32 and kind in NATIVE
+    if _adds_16_bits(em, kind, address, bits_of(held)):
+        native, name = not bf16, "one" if bf16 else name
     within = SCOPES[scope][0] if scope else ""
 
     def write(w: Writer, at: ir.Value, given: ir.Value, takes_part: ir.Value) -> ir.Value | None:
@@ -86,10 +88,13 @@ def rmw(
     return call_lane(em, full, held, [address, value, active], write)
 
 
-def _adds_fp16(em: Writer, kind: str, address: ir.Value, held: ir.Type) -> bool:
-    """True for the sums of fp16 in global memory that the device has a message for."""
-    return (kind == "fadd" and isinstance(held, ir.HalfType) and address.type == I64
-            and em.state.target.has_fp16_atomics)
+def _adds_16_bits(em: Writer, kind: str, address: ir.Value, bits: int) -> bool:
+    """True for the sums of fp16 and bf16 in global memory that the device has a message for.
+
+    That of bf16 is in SPIR-V only (`lowering.spirv.bf16_sums`).
+    """
+    return (kind == "fadd" and bits == 16 and address.type == I64
+            and em.state.target.has_16_bit_atomics)
 
 
 def _pointer(w: Writer, at: ir.Value) -> ir.Value:

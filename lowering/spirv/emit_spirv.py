@@ -14,11 +14,18 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.spirv import halves_visa, quotients, spirv_target, wide_visa
+from triton_xe.lowering.spirv import (
+    bf16_sums,
+    halves_visa,
+    quotients,
+    spirv_target,
+    wide_visa,
+)
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import (
+    BF16_SUM,
     HALVES,
     LLVM_IR,
     QUOTIENT,
@@ -50,11 +57,12 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
 
 
 def use_visa(module: Any) -> bool:
-    """Replace the bodies of functions that `has_visa` by vISA; False if the module has none.
+    """Replace the bodies that differ in SPIR-V (`definition`); False if the module has none.
 
     Private functions keep their bodies.
     """
-    names = [f.name for f in module.functions if has_visa(f.name) and not f.is_declaration
+    names = [f.name for f in module.functions if not f.is_declaration
+             and (has_visa(f.name) or f.name.startswith(BF16_SUM))
              and f.linkage != llvm.Linkage.private]
     if not names:
         return False
@@ -71,7 +79,9 @@ def use_visa(module: Any) -> bool:
 
 
 def definition(symbol: str) -> str:
-    """The other definition of a function that has one (`has_visa`)."""
+    """The other definition of a function that has one."""
+    if symbol.startswith(BF16_SUM):
+        return bf16_sums.definition(symbol)
     if symbol.startswith(QUOTIENT):
         return quotients.definition(symbol)
     made = halves_visa if symbol.startswith(HALVES) else wide_visa

@@ -16,9 +16,11 @@ EXTENSIONS = (
     "SPV_EXT_shader_atomic_float_add",
     "SPV_EXT_shader_atomic_float16_add",
     "SPV_EXT_shader_atomic_float_min_max",
+    "SPV_INTEL_16bit_atomics",
     "SPV_INTEL_subgroups",
     "SPV_INTEL_inline_assembly",
     "SPV_INTEL_split_barrier",
+    "SPV_KHR_bfloat16",
     "SPV_KHR_bit_instructions",
     "SPV_KHR_shader_clock",
 )

@@ -50,8 +50,8 @@ class Target:
     """True if one operand may have 8 bits and the other 4 or 2; else both have 8, or both 4."""
     has_scaled_dpas: bool
     """True if DPAS exists with E8M0 scales (`bdpas`)."""
-    has_fp16_atomics: bool
-    """True if fp16 in global memory is added to by one message."""
+    has_16_bit_atomics: bool
+    """True if fp16 and bf16 in global memory are added to by one message."""
     max_slm_bytes: int
     max_work_group_size: int
     grf_modes: tuple[int, ...]
@@ -127,7 +127,7 @@ def _xe(name: str, ip: tuple[int, ...], architecture: str, **kw: Any) -> Target:
         grf_bytes=64, subgroup_sizes=(16, 32), subgroup_size=16, dpas_execution_size=16,
         has_block_2d=True, has_fp64=True, has_bf16_conversion=True, has_tf32_dpas=True,
         has_fp8_dpas=False, has_fp4_dpas=False, has_mixed_integer_dpas=True,
-        has_scaled_dpas=False, has_fp16_atomics=False, max_slm_bytes=128 << 10,
+        has_scaled_dpas=False, has_16_bit_atomics=False, max_slm_bytes=128 << 10,
         max_work_group_size=1024, grf_modes=_XE2_GRF, eus_per_core=8, threads_per_eu=_TWO,
     )
     return Target(name=name, ip_version=ip, architecture=architecture, **(base | kw))
@@ -140,7 +140,7 @@ _SMALL_XE3: dict[str, Any] = _XE3 | dict(
     binaries_of="ptl", slices=1, memory_bytes=16 << 30, memory_clock_mhz=4800, is_integrated=True,
 )
 _XE3P: dict[str, Any] = _XE3 | dict(
-    has_fp8_dpas=True, has_scaled_dpas=True, has_fp16_atomics=True, has_mixed_integer_dpas=False)
+    has_fp8_dpas=True, has_scaled_dpas=True, has_16_bit_atomics=True, has_mixed_integer_dpas=False)
 _HPG: dict[str, Any] = dict(
     grf_bytes=32, subgroup_sizes=(8, 16, 32), subgroup_size=8, dpas_execution_size=8,
     has_block_2d=False, has_tf32_dpas=False, max_slm_bytes=64 << 10, eus_per_core=16,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import triton
 import triton.language as tl
@@ -9,7 +11,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from examples.matmul import matmul_kernel
-from python.test.filecheck import check_text
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
@@ -126,19 +127,23 @@ def test_scaled_products_are_native(
 
 
 @triton.jit
-def add(out, x, N: tl.constexpr):
+def add(out, x, N: tl.constexpr, SCOPE: tl.constexpr):
     i = tl.arange(0, N)
-    tl.atomic_add(out + i % 7, tl.load(x + i))
+    tl.atomic_add(out + i % 7, tl.load(x + i), scope=SCOPE)
 
 
-@pytest.mark.parametrize(("device", "name"), [("cri", "fadd"), ("nvl-p", "fadd"), ("ptl", "icas")])
-def test_fp16_is_added_by_one_message(device: str, name: str) -> None:
-    kernel = triton.compile(ASTSource(add, {"out": "*fp16", "x": "*fp16", "N": "constexpr"},
-                                      {"N": 16}), target=GPUTarget("xpu", device, 16),
-                            options={"num_warps": 1})
+@pytest.mark.covering
+@pytest.mark.parametrize("scope", ["gpu", "cta", "sys"])
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+@pytest.mark.parametrize("device", ["cri", "nvl-p", "ptl"])
+def test_16_bits_are_added_by_one_message(device: str, kind: str, scope: str) -> None:
+    types = {"out": f"*{kind}", "x": f"*{kind}", "N": "constexpr", "SCOPE": "constexpr"}
+    kernel = triton.compile(ASTSource(add, types, {"N": 16, "SCOPE": scope}),
+                            target=GPUTarget("xpu", device, 16), options={"num_warps": 1})
     built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     (listing,) = built.asm.values()
-    check_text(listing, f"CHECK: atomic_{name}.ugm.d16u32")
+    message = {"fp16": "fadd", "bf16": "bfadd"}[kind] if device != "ptl" else "icas"
+    assert re.findall(r"atomic_(\w+)\.ugm\.d16u32", listing) == [message]
 
 
 @pytest.mark.sample(2)

@@ -24,7 +24,7 @@ def test_sums_are_rounded_once(device: str) -> None:
     kernel = compile_kernel(add, "out=*fp16:16 x=*fp16:16 old=*fp16:16 N=64", device,
                             {"num_warps": 1})
     found = instructions(kernel.asm["llir"], helpers=True)
-    assert ("atomicrmw" in found) == target(device).has_fp16_atomics
+    assert ("atomicrmw" in found) == target(device).has_16_bit_atomics
     random = np.random.default_rng(5)
     start, x = (random.standard_normal(64).astype(np.float16) for _ in range(2))
     start[:3], x[:3] = [6e-8, 65504, np.inf], [6e-8, 65504, 1]
