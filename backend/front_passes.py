@@ -222,6 +222,11 @@ def _check_work_group(options: XeOptions, device: Target) -> None:
         most = device.max_work_group_size // options.warp_size
         out_of_resources(size, device.max_work_group_size, "threads",
                          remedy=f"Use at most {most} warps (`num_warps`)")
+    if options.grf_mode.isdecimal():
+        most = device.eus_per_core * device.threads_per_eu[int(options.grf_mode)]
+        if options.num_warps > most:
+            out_of_resources(options.num_warps, most, f"warps of {options.grf_mode} registers",
+                             remedy="Use fewer warps (`num_warps`), or a smaller `grf_mode`")
 
 
 def add_sanitizer(pm: Any, options: XeOptions, has: Counter[str]) -> None:

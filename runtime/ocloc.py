@@ -16,6 +16,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import code_cache
 from triton_xe.runtime.level_zero.native_cache import entry_key
+from triton_xe.runtime.level_zero.zebin import kernel_facts, sections
 
 INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -77,7 +78,8 @@ def run_ocloc(
 ) -> tuple[bytes, str]:
     """The native binary of a module, and the compiler's log; other files are left in `folder`.
 
-    `IntelCompilerError` when the compiler refuses or crashes.
+    `IntelCompilerError` when the compiler refuses or crashes, or leaves all kernels out, which it
+    does without a message.
     """
     command = ocloc_command()
     if command is None:
@@ -91,7 +93,12 @@ def run_ocloc(
     built = sorted(folder.glob("native_*.bin"))
     if not built:
         raise IntelCompilerError(f"ocloc wrote no binary for {device}: {_last_line(log)}", log)
-    return built[0].read_bytes(), log
+    binary = built[0].read_bytes()
+    if ".ze_info" not in sections(binary) or not kernel_facts(binary):
+        raise IntelCompilerError(
+            f"ocloc wrote a binary without kernels for {device}: a kernel needs more registers "
+            f"than {options!r} allows", log)
+    return binary, log
 
 
 def native_binary(spirv: bytes, device: str, options: str) -> bytes:

@@ -144,11 +144,13 @@ def register_file(
     """Return the register file for a mode: "default", "auto" or a number.
 
     "default" selects the large file if and only if the kernel's values do not fit the small one.
-    If that is unsure, Intel's compiler decides.
+    If that is unsure, Intel's compiler decides, unless its automatic choice, which ends at 256
+    registers, lacks the large file.
     """
     if grf_mode == "default":
         crowded = crowded and large_fits(num_warps, device)
-        grf_mode = "auto" if crowded and unsure else grf_mode
+        has_large = device.large_file <= LARGE
+        grf_mode = "auto" if crowded and unsure and has_large else grf_mode
     if grf_mode == "auto":
         return RegisterFile(automatic=True)
     if grf_mode == "default":

@@ -211,6 +211,15 @@ ALIASES: Mapping[str, str] = {
 """Other names of devices, those of `ocloc` among them -> the row."""
 
 
+def row_name(name: str) -> str:
+    """The name of a device's row in `TARGETS`; a name that is none stays as it is.
+
+    >>> row_name("b70")
+    'bmg-g31'
+    """
+    return ALIASES.get(name, name)
+
+
 def target(name: str) -> Target:
     """The device called `name`; `UnsupportedError` lists the known ones.
 
@@ -222,7 +231,7 @@ def target(name: str) -> Target:
     base, *lacking = name.split(_NO)
     if not is_target(name):
         raise UnsupportedError(f"unknown Intel GPU {name!r}; {known_names(name)}")
-    found = TARGETS[ALIASES.get(base, base)]
+    found = TARGETS[row_name(base)]
     for feature in lacking:
         found = replace(found, **_WITHOUT[feature])
     return replace(found, name=_NO.join([found.name, *lacking]))
@@ -231,7 +240,7 @@ def target(name: str) -> Target:
 def is_target(name: str) -> bool:
     """True if `target` knows the name."""
     base, *lacking = name.split(_NO)
-    return ALIASES.get(base, base) in TARGETS and all(feature in _WITHOUT for feature in lacking)
+    return row_name(base) in TARGETS and all(feature in _WITHOUT for feature in lacking)
 
 
 def without(found: Target, **has: bool) -> Target:

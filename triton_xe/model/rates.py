@@ -72,6 +72,11 @@ class Rates:
         return self.sources == _ASSUMED
 
     @property
+    def label(self) -> str:
+        """The product, marked if its rates are assumed."""
+        return f"{self.product} (assumed rates)" if self.is_assumed else self.product
+
+    @property
     def matrix_flops_per_us(self) -> float:
         """Rate of fp16 products that a tuned kernel reaches."""
         each = 2 * 8 * 16 * self.lanes

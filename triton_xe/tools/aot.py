@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_xe.errors import DeviceError, UnsupportedError
-from triton_xe.hardware.register_file import LARGE, RegisterFile, large_fits
+from triton_xe.hardware.register_file import RegisterFile, large_fits
 from triton_xe.hardware.target import target
 from triton_xe.runtime.folder import DESCRIPTION, Description, Parameter
 from triton_xe.runtime.level_zero.zebin import kernel_facts
@@ -64,9 +64,10 @@ def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes
     facts = made.kernels[kernel]
     warps = prod(entry_point(spirv, kernel).group_size) // facts.simd_size
     named = RegisterFile.of_flags(flags) != RegisterFile()
-    if not facts.spill_size or named or not large_fits(warps, target(device)):
+    machine = target(device)
+    if not facts.spill_size or named or not large_fits(warps, machine):
         return made.binary
-    large = f"{flags} {RegisterFile(LARGE).flag}".strip()
+    large = f"{flags} {RegisterFile(machine.large_file).flag}".strip()
     other = intel.compile_spirv(spirv, device, large)
     return min((made, other), key=lambda m: m.kernels[kernel].spill_size).binary
 

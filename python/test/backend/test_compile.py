@@ -201,6 +201,15 @@ def test_too_many_threads_are_out_of_resources(cache):
         triton.compile(source(), target=BMG, options={"num_warps": 128})
 
 
+@pytest.mark.parametrize(("device", "mode", "warps"), [
+    ("cri", "512", 32), ("nvl-p", "512", 16), ("nvl-p", "320", 24), ("bmg", "256", 32)])
+def test_warps_of_a_large_register_file_fit_one_core(cache, device, mode, warps):
+    target = GPUTarget("xpu", device, 16)
+    with pytest.raises(OutOfResources, match=rf"warps of {mode} registers, Required: 64, "
+                       rf"Hardware limit: {warps}\."):
+        triton.compile(source(), target=target, options={"num_warps": 64, "grf_mode": mode})
+
+
 def test_too_much_slm_is_out_of_resources(cache, monkeypatch):
     from triton.compiler import compiler
 

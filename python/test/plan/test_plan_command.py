@@ -96,6 +96,15 @@ def test_command_prints_steps_messages_and_guards(capsys: pytest.CaptureFixture[
     assert "pitch is a multiple" not in out
 
 
+@pytest.mark.parametrize(("name", "product"), [
+    ("b70", "Arc Pro B70"), ("cri", "Crescent Island (assumed rates)")])
+def test_predicted_times_name_the_product(
+    name: str, product: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "512x512x512", "-t", "f16", "--target", name]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"predicted on {product}")
+
+
 def test_transposed_names_the_alternative(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, B, "-t", "tensor<32x256xf16>", "--transposed")
     assert out.endswith(

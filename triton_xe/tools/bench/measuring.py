@@ -116,7 +116,7 @@ def table(function: Any, benchmark: Any, given: dict[str, Any]) -> Table:
         return float(found[0] if isinstance(found, (list, tuple)) else found)
 
     with clock.only_timing():
-        series = [Series(here.target.product, str(name), [value(line, p) for p in places])
+        series = [Series(clock.rates.label, str(name), [value(line, p) for p in places])
                   for line, name in zip(benchmark.line_vals, benchmark.line_names, strict=True)]
     return Table(benchmark.plot_name, benchmark.ylabel, benchmark.x_names, places, series,
                  benchmark.x_log, benchmark.y_log, notes)

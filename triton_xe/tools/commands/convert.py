@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_xe.hardware.target import TARGETS, target
+from triton_xe.hardware.target import TARGETS, row_name, target
 from triton_xe.layout import to_linear_layout
 from triton_xe.plan.conversion import Conversion, plan_conversion
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("result", metavar="TO", help="layout attribute to convert to")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<256x32xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases may be used")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--target", default="bmg", type=row_name, choices=list(TARGETS),
+                        help="device")
     parser.add_argument("--json", action="store_true", help="print the costs as JSON")
 
 

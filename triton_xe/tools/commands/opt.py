@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import TARGETS, row_name
 
 HELP = "run passes over a module of any stage"
 EPILOG = """\
@@ -21,7 +21,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="module to read; - is standard input")
     parser.add_argument("-p", "--passes", default="", help="pass,pass{option=value}")
-    parser.add_argument("--target", choices=list(TARGETS),
+    parser.add_argument("--target", type=row_name, choices=list(TARGETS),
                         help="device of a module that names none")
     parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
     parser.add_argument("--generic", action="store_true", help="print every op in generic form")

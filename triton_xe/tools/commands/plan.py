@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.dpas import Dpas
-from triton_xe.hardware.target import TARGETS, Target, target
+from triton_xe.hardware.target import TARGETS, Target, row_name, target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, Encoding, to_linear_layout
 from triton_xe.plan import (
     BlockLoadPlan,
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-t", "--type", required=True,
                         help="tensor type: tensor<32x256xf16>; for a product: f16, bf16, i8 or f32")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--target", default="bmg", type=row_name, choices=list(TARGETS),
+                        help="device")
     parser.add_argument("--transposed", action="store_true",
                         help="the tensor is the transpose of the matrix in memory")  # fmt: skip
     parser.add_argument("--store", action="store_true", help="plan a store, not a load")
@@ -83,13 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def recommendation(sizes: Sequence[str], element: str, device: Target) -> str:
     """The tiles for a product, and how the compiler groups the instructions of the first."""
+    from triton_xe.model.rates import PRODUCTS
     from triton_xe.plan.subgroup_tiles import STEP, as_text, recommended
 
     m, n, k = map(int, sizes)
     found = recommended(m, n, k, element, device)
     return (f"{as_text(found)}\nDPAS and block loads of a subgroup for {STEP} of K; registers as"
             " estimated, of as many as the kernel is built for; time as predicted on"
-            f" {device.product or device.name}")
+            f" {PRODUCTS[device.product].label}")
 
 
 def print_clusters(encoding: DotOperandEncoding, device: Target) -> None:

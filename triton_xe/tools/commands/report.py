@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import TARGETS, row_name
 
 HELP = "write an HTML page that shows where a kernel's time goes"
 EPILOG = """\
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a Python file, and a @triton.jit function in it")
     parser.add_argument("--signature",
                         help="name=value of each argument; not needed with --script")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--target", default="bmg", type=row_name, choices=list(TARGETS),
+                        help="device")
     parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
     parser.add_argument("--num-stages", type=int, default=2, help="as in a launch")
     parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")

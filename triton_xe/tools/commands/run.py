@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import TARGETS, row_name
 from triton_xe.tools.commands.opt import current_notation
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG",
                         help="arguments of the function, see below")
     parser.add_argument("--kernel", help="function to run, if the module has several")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--target", default="bmg", type=row_name, choices=list(TARGETS),
+                        help="device")
     parser.add_argument("--grid", default="1,1,1", help="work-groups: x,y,z")
     parser.add_argument("--out", type=Path, help="folder for the arrays after the run")
 

@@ -147,7 +147,7 @@ def gathered(
         (texts["asm"],) = native_of(kernel, device, lined).asm.values()
     stages = [stage(name, text, file) for name, text in texts.items()]
     return Report(
-        kernel.metadata.name, device, find_target(device).product, file,
+        kernel.metadata.name, device, PRODUCTS[find_target(device).product].label, file,
         source_lines(function, stages), stages, kernel.metadata._asdict(),
         {name: kernel.asm[name] for name in ("ttgir", "xetile")},
         None if launch is None else timed(
