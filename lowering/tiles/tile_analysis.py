@@ -225,14 +225,17 @@ class TileAnalysis:
     # -- tiles in memory -------------------------------------------------------------------------
 
     def prefetch_kind(self, tile: SSAValue) -> Kind:
-        """Descriptor for prefetches: rows of up to 64 bytes, up to 32 of them."""
+        """Descriptor for prefetches: up to 32 rows of the whole tile, or of up to 64 bytes."""
         kind = tile.type
         assert isinstance(kind, xetile.TileType)
-        rows, columns = in_memory(kind, (kind.rows, kind.columns))
-        widest = 8 * block_2d.MAX_ROW_BYTES // bit_width(kind.element_type)
-        shape = min(32, power_of_2(rows)), min(widest, power_of_2(columns))
+        rows, columns = map(power_of_2, in_memory(kind, (kind.rows, kind.columns)))
+        bits = bit_width(kind.element_type)
+        height, width = min(block_2d.MAX_HEIGHT, rows), columns
+        if bits not in block_2d.ELEMENT_BITS or block_2d.check_prefetch(
+                block_2d.BlockShape(bits, width, height), self.target) is not None:
+            width = min(columns, 8 * block_2d.MAX_ROW_BYTES // bits)
         moved_by = MessageKind.GATHER if self._needs(tile).gather else MessageKind.BLOCK
-        return xegpu.tensor_desc(shape, kind.element_type), moved_by
+        return xegpu.tensor_desc((height, width), kind.element_type), moved_by
 
     def _needs(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that represent this tile."""

@@ -30,6 +30,8 @@ MAX_HEIGHT = 32
 MAX_STORE_HEIGHT = 8
 MAX_ROW_BYTES = 64
 """Most bytes of one row of the rectangle: element bytes * width * blocks."""
+LONG_ROW_BYTES = 256
+"""Bytes of a row that prefetches of Xe3P may have instead (oneDNN, `block_2d_utils.hpp`)."""
 MAX_SURFACE = 1 << 24
 """Exclusive limit of width and pitch (bytes) and height (rows); hardware truncates larger
 values.
@@ -142,7 +144,9 @@ _VNNI_XE2: tuple[_Row, ...] = (
     (16, (32,), (2, 4, 8, 16), (1,)),
 )  # fmt: skip
 _TRANSPOSE: tuple[_Row, ...] = ((32, (1, 2, 4, 8), _ALL, (1,)), (64, (2, 4), (8,), (1,)))
-_TRANSPOSE_XE3P: tuple[_Row, ...] = ((32, (16,), _ALL, (1,)), (64, (8,), (8,), (1,)))
+_TRANSPOSE_XE3P: tuple[_Row, ...] = (
+    (32, (16,), _ALL, (1,)), (64, (8,), (8,), (1,)), (64, (2, 4, 8), (16,), (1,)),
+)  # fmt: skip
 _STORE: tuple[_Row, ...] = (
     (8, (4, 8, 16, 32, 64), (1, 2, 4, 8), (1,)), (16, (2, 4, 8, 16, 32), (1, 2, 4, 8), (1,)),
     (32, (1, 2, 4, 8, 16), (1, 2, 4, 8), (1,)), (64, (1, 2, 4, 8), (1, 2, 4, 8), (1,)),
@@ -152,6 +156,9 @@ _PREFETCH: tuple[_Row, ...] = (
     (16, (2, 4, 8), _ALL, (1, 2, 4)), (16, (16,), _ALL, (1, 2)), (16, (32,), _ALL, (1,)),
     (32, (1, 2, 4, 8), _ALL, (1, 2)), (32, (16,), _ALL, (1,)), (64, (1, 2, 4, 8), _ALL, (1,)),
 )  # fmt: skip
+_PREFETCH_XE3P: tuple[_Row, ...] = tuple(
+    (bits, (LONG_ROW_BYTES * 8 // bits // blocks,), _ALL, (blocks,))
+    for bits in ELEMENT_BITS for blocks in (1, 2, 4))
 
 
 def _shapes(
@@ -179,13 +186,15 @@ _LOADS_SINCE = {
     _XE3P: _load_shapes(_TRANSPOSE_XE3P, transpose=True),
 }
 _STORES, _PREFETCHES = frozenset(_shapes(_STORE)), frozenset(_shapes(_PREFETCH))
+_PREFETCHES_XE3P = _PREFETCHES.union(_shapes(_PREFETCH_XE3P))
 
 
 @cache
 def message_tables(ip_version: tuple[int, ...]) -> Mapping[str, frozenset[BlockShape]]:
     """Legal shapes of each operation on devices of an IP version."""
     added = [more for since, more in _LOADS_SINCE.items() if ip_version >= since]
-    return {"load": _LOADS.union(*added), "store": _STORES, "prefetch": _PREFETCHES}
+    prefetches = _PREFETCHES_XE3P if ip_version >= _XE3P else _PREFETCHES
+    return {"load": _LOADS.union(*added), "store": _STORES, "prefetch": prefetches}
 
 
 def legal_shapes(operation: str, target: Target) -> frozenset[BlockShape]:
@@ -244,8 +253,8 @@ def _transpose_reason(shape: BlockShape, target: Target) -> str:
         return f"{target.name} transposes 32- and 64-bit elements only"
     if shape.blocks > 1:
         return "a transposing load has one block"
-    if shape.element_bits == 64 and shape.height != 8:
-        return "a 64-bit transposing load has 8 rows"
+    if shape.element_bits == 64 and shape.height not in (8, 16):
+        return "a 64-bit transposing load has 8 or 16 rows"
     return f"{target.name} has no transposing load of this width"
 
 

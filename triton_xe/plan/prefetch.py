@@ -46,8 +46,8 @@ def plan_prefetch(
 ) -> PrefetchPlan | Refusal:
     """Split a memory tile of `rows` x `columns` (contiguous) elements over `n_warps` subgroups.
 
-    Messages have rows of up to 64 bytes, the widest that exist, and as many rows as each warp's
-    share.
+    Messages have rows of up to 64 bytes and as many rows as each warp's share.  If they do not
+    suffice, they have rows of 256 bytes on devices that prefetch such rows.
 
     >>> from triton_xe.hardware.target import target
     >>> plan = plan_prefetch(256, 32, 16, 32, target("bmg"))
@@ -64,7 +64,11 @@ def plan_prefetch(
     row_bytes = columns * element_bits // 8
     if row_bytes < block_2d.OFFSET_BYTES:
         return Refusal(f"rows of {row_bytes} bytes", "a message asks for at least 4")
-    shape = _shape(rows, columns, element_bits, n_warps)
+    shape = _shape(rows, columns, element_bits, n_warps, block_2d.MAX_ROW_BYTES)
+    longer = _shape(rows, columns, element_bits, n_warps, block_2d.LONG_ROW_BYTES)
+    does_suffice = rows * columns <= n_warps * shape.width * shape.height
+    if not does_suffice and block_2d.check_prefetch(longer, target) is None:
+        shape = longer
     reason = block_2d.check_prefetch(shape, target)
     if reason:
         return Refusal(reason)
@@ -86,8 +90,10 @@ def plan_prefetch(
     )
 
 
-def _shape(rows: int, columns: int, element_bits: int, n_warps: int) -> BlockShape:
-    width = min(columns, 8 * block_2d.MAX_ROW_BYTES // element_bits)
+def _shape(
+    rows: int, columns: int, element_bits: int, n_warps: int, most_bytes: int
+) -> BlockShape:
+    width = min(columns, 8 * most_bytes // element_bits)
     share = max(1, rows * columns // (width * n_warps))
     return BlockShape(element_bits, width, min(share, rows, block_2d.MAX_HEIGHT))
 

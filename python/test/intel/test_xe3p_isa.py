@@ -10,6 +10,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from benchmarks.loops import compiled
+from examples.attention import attention_kernel
 from examples.matmul import matmul_kernel
 from triton_xe.tools import intel
 
@@ -48,6 +50,36 @@ def test_products_are_native_and_short(kind: str, device: str, registers: int) -
     assert products
     assert all(factor.type == name for each in products for factor in each.sources[1:])
     assert (loop.gathers, loop.slm, loop.spills, loop.fills) == (0, 0, 0, 0)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("device", ["cri", "nvl-p"])
+def test_products_of_int8_are_native_and_short(device: str) -> None:
+    kernel = compiled("gemm int8", device)
+    figures = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags).figures
+    loop = figures.hot_loop
+    assert (figures.spill_size, loop.dpas) == (0, 32)
+    assert (loop.issued - loop.dpas) / loop.dpas <= 0.45
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize(("kind", "name"), [("fp8e4nv", "hf8"), ("fp8e5", "bf8")])
+def test_attention_of_fp8_is_native(kind: str, name: str) -> None:
+    """All products are of fp8, with heads of 128 and without spills."""
+    constants = {"BLOCK_M": 128, "BLOCK_N": 64, "DEPTH": 128, "CAUSAL": False}
+    names = attention_kernel.arg_names
+    types = {n: "constexpr" if n in constants else "fp32" if n == "scale" else "*fp16"
+             if n == "o_ptr" else f"*{kind}" if n.endswith("_ptr") else "i32" for n in names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names)
+               if types[n][0] in "*i"}
+    made = triton.compile(ASTSource(attention_kernel, types, constants, aligned),
+                          target=GPUTarget("xpu", "cri", 16), options={"num_warps": 8})
+    kernel = intel.compile_spirv(made.asm["spv"], "cri", made.metadata.build_flags)
+    (listing,) = kernel.asm.values()
+    products = [line for line in listing.splitlines() if "dpas.8x8" in line.split("//")[0]]
+    assert kernel.facts.spill_size == 0
+    assert products
+    assert all(line.count(f":{name}") == 2 for line in products)
 
 
 @triton.jit

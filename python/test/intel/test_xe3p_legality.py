@@ -13,7 +13,13 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import DeviceError
-from triton_xe.hardware.block_2d import cache_code, cache_codes
+from triton_xe.hardware.block_2d import (
+    BlockShape,
+    cache_code,
+    cache_codes,
+    check_load,
+    check_prefetch,
+)
 from triton_xe.hardware.dpas import ELEMENT_BITS, PRECISION, check_dpas, check_scaled_dpas
 from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target
@@ -90,6 +96,7 @@ CASES = [
     Case("nvl-p", "e2m1", "e2m1", "no fp4 DPAS", "accepts", "<2 x i8>"),
     Case("cri", "hf8", "f16", "cannot multiply", "accepts", "i8"),
     Case("cri", "s8", "s8", "multiplies floats", "accepts", "i8"),
+    Case("cri", "f16", "f16", "", "accepts", "i8"),
     Case("ptl", "hf8", "hf8", "no scaled DPAS", "crashes", "i8"),
     Case("bmg", "hf8", "hf8", "no scaled DPAS", "crashes", "i8"),
 ]
@@ -103,15 +110,24 @@ def test_products(case: Case) -> None:
     assert behaviour(case.module(), case.device) == case.intel
 
 
-def prefetch(code: int) -> str:
-    """A kernel with one prefetch of a block, with a cache code."""
+SHORT_ROWS = BlockShape(8, 32, 8)
+
+
+def block_access(shape: BlockShape, code: int = 0, *, loads: bool = False) -> str:
+    """A kernel that loads or prefetches one block, with a cache code."""
     types = ["i64", *["i32"] * 9, "i1", "i1", "i32"]
-    symbol = genisa.LSC_2D_BLOCK_PREFETCH.symbol("void", types)
-    given = ("i64 %base, i32 511, i32 63, i32 511, i32 0, i32 0, i32 8, i32 32, i32 8, i32 1, "
-             f"i1 false, i1 false, i32 {code}")
+    row = genisa.LSC_2D_BLOCK_READ if loads else genisa.LSC_2D_BLOCK_PREFETCH
+    kind = f"<{shape.result_bytes // 64} x i32>" if loads else "void"
+    symbol = row.symbol(kind, types)
+    sizes = shape.element_bits, shape.width, shape.height, shape.blocks
+    given = ("i64 %base, i32 511, i32 63, i32 511, i32 0, i32 0, "
+             + "".join(f"i32 {size}, " for size in sizes)
+             + f"i1 {str(shape.transpose).lower()}, i1 false, i32 {code}")
+    call = f"call {kind} @{symbol}({given})\n"
+    call = f"%v = {call}store {kind} %v, {P} %p\n" if loads else call
     return (f"define spir_kernel void @k({P} %p) !intel_reqd_sub_group_size !0 {{\n"
-            f"%base = ptrtoint {P} %p to i64\ncall void @{symbol}({given})\nret void\n}}\n"
-            f"declare void @{symbol}({', '.join(types)})\n!0 = !{{i32 16}}\n")
+            f"%base = ptrtoint {P} %p to i64\n{call}ret void\n}}\n"
+            f"declare {kind} @{symbol}({', '.join(types)})\n!0 = !{{i32 16}}\n")
 
 
 @pytest.mark.parametrize(("device", "code", "ours", "intel"), [
@@ -121,7 +137,43 @@ def prefetch(code: int) -> str:
 def test_cache_codes(device: str, code: int, ours: bool, intel: str) -> None:
     known = {cache_code(policy, target(device)) for policy in cache_codes(target(device))}
     assert (code in known) == ours
-    assert behaviour(prefetch(code), device) == intel
+    assert behaviour(block_access(SHORT_ROWS, code), device) == intel
+
+
+@pytest.mark.parametrize(("device", "shape", "ours", "intel"), [
+    ("cri", BlockShape(8, 256, 8), True, "accepts"),
+    ("ptl", BlockShape(8, 256, 8), False, "accepts"),
+    ("cri", BlockShape(8, 128, 8), False, "accepts"),
+    ("nvl-p", BlockShape(16, 32, 8, 4), True, "accepts"),
+    ("bmg", BlockShape(16, 32, 8, 4), False, "accepts"),
+])
+def test_rows_of_prefetches(device: str, shape: BlockShape, ours: bool, intel: str) -> None:
+    assert (check_prefetch(shape, target(device)) is None) == ours
+    assert behaviour(block_access(shape), device) == intel
+
+
+@pytest.mark.parametrize(("device", "shape", "ours", "intel"), [
+    ("cri", BlockShape(64, 8, 8, transpose=True), True, "accepts"),
+    ("nvl-p", BlockShape(64, 4, 16, transpose=True), True, "accepts"),
+    ("ptl", BlockShape(64, 8, 8, transpose=True), False, "crashes"),
+    ("cri", BlockShape(32, 16, 16, transpose=True), True, "accepts"),
+])
+def test_shapes_of_loads(device: str, shape: BlockShape, ours: bool, intel: str) -> None:
+    assert (check_load(shape, target(device)) is None) == ours
+    assert behaviour(block_access(shape, loads=True), device) == intel
+
+
+@pytest.mark.parametrize("device", ["cri", "nvl-p", "wcl"])
+def test_shared_memory_beyond_a_core_is_accepted(device: str) -> None:
+    """IGC does not compare; the driver refuses the kernel, and our compiler before."""
+    size = 400_000
+    assert size > target(device).max_slm_bytes
+    memory = f"@s = internal addrspace(3) global [{size} x i8] undef, align 16\n"
+    text = (f"{memory}define spir_kernel void @k({P} %p, i32 %i) !intel_reqd_sub_group_size !0 {{\n"
+            "%q = getelementptr i8, ptr addrspace(3) @s, i32 %i\n"
+            "store volatile i8 1, ptr addrspace(3) %q\n%v = load volatile i8, ptr addrspace(3) %q\n"
+            f"store i8 %v, {P} %p\nret void\n}}\n!0 = !{{i32 16}}\n")
+    assert behaviour(text, device) == "accepts"
 
 
 @pytest.mark.parametrize(("device", "registers", "intel"), [

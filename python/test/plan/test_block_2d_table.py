@@ -34,7 +34,9 @@ ALL = f"pvc {XE2}"
         (BlockShape(32, 16, 8, transpose=True), XE3P),
         (BlockShape(32, 8, 16, 2, transpose=True), ""),
         (BlockShape(64, 4, 8, transpose=True), ALL),
-        (BlockShape(64, 4, 16, transpose=True), ""),
+        (BlockShape(64, 4, 16, transpose=True), XE3P),
+        (BlockShape(64, 8, 8, transpose=True), XE3P),
+        (BlockShape(64, 4, 32, transpose=True), ""),
         (BlockShape(16, 8, 16, transpose=True), ""),
     ],
     ids=lambda each: str(each) if isinstance(each, BlockShape) else f"on {len(each.split())}",
@@ -70,6 +72,16 @@ def test_prefetches() -> None:
     assert check_prefetch(BlockShape(8, 16, 32, 4), target("pvc")) is None
     assert check_prefetch(BlockShape(16, 32, 8, 2), target("pvc")) is not None
     assert check_prefetch(BlockShape(32, 8, 8, transpose=True), target("pvc")) is not None
+
+
+@pytest.mark.parametrize(("shape", "is_row"), [
+    (BlockShape(8, 256, 1), True), (BlockShape(16, 32, 32, 4), True),
+    (BlockShape(64, 16, 8, 2), True), (BlockShape(16, 64, 8), False),
+    (BlockShape(8, 128, 8, 4), False)], ids=str)
+def test_xe3p_prefetches_rows_of_256_bytes(shape: BlockShape, is_row: bool) -> None:
+    for name, device in TARGETS.items():
+        assert (check_prefetch(shape, device) is None) == (is_row and name in XE3P.split())
+        assert check_load(shape, device) is not None
 
 
 @pytest.mark.parametrize("operation", ["load", "store", "prefetch"])

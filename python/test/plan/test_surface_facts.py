@@ -359,3 +359,15 @@ def test_size_classes(change: dict[str, object], expected: SizeClass) -> None:
     facts = SurfaceFacts(**(vars(KNOWN) | change))  # type: ignore[arg-type]
     assert size_class(facts, 256, 32, 16) is expected
     assert isinstance(load(facts), BlockLoadPlan) == expected.uses_blocks
+
+
+@pytest.mark.parametrize(("device", "rows", "columns", "warps", "shape", "messages"), [
+    ("cri", 64, 128, 4, "d16 128x16 v1", 1), ("ptl", 64, 128, 4, "d16 32x32 v1", 2),
+    ("cri", 32, 128, 4, "d16 32x32 v1", 1), ("cri", 256, 64, 4, "d16 32x32 v1", 4),
+    ("nvl-p", 64, 512, 8, "d16 128x32 v1", 1)])
+def test_long_rows_are_prefetched_if_short_ones_do_not_suffice(
+    device: str, rows: int, columns: int, warps: int, shape: str, messages: int
+) -> None:
+    plan = plan_prefetch(rows, columns, 16, warps, target(device))
+    assert isinstance(plan, PrefetchPlan)
+    assert (str(plan.shape), len(plan.messages)) == (shape, messages)
