@@ -58,6 +58,8 @@ class Dispatch:
     slm_bytes: int = 0
     scratch_bytes: int = 0
     """Scratch memory of each thread."""
+    scratch_pointer: int = SCRATCH_HANDLE
+    """Handle of it in messages of Xe3P; an argument."""
     last_thread_mask: int = 0xFFFFFFFF
     """Channels of the last thread of each work-group that are enabled."""
     surfaces: Surfaces | None = None

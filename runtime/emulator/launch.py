@@ -50,7 +50,8 @@ class Launch:
         memories = Memories(
             space, Banked("shared local memory", dispatch.slm_bytes, groups, contents),
             _scratch(dispatch.scratch_bytes, count, contents, program.grf_bytes),
-            Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces)
+            Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces,
+            dispatch.scratch_pointer)
         self.threads = Threads(np.arange(count) // threads, dispatch.simd, memories,
                                program.target.grf_modes[-1] * program.grf_bytes)
         dispatch.fill(self.threads, program.grf_bytes)

@@ -281,6 +281,8 @@ class Memories:
     general_state_base: int = 0
     """GPU address that 32-bit stateless addresses count from (BTI 255)."""
     surfaces: Surfaces | None = None
+    scratch_pointer: int = SCRATCH_HANDLE
+    """Handle of scratch memory in messages of Xe3P."""
     bytes_moved: Counter[int] = field(default_factory=Counter)
     """Bytes that each instruction's messages asked for, by program counter."""
     pc: int = 0

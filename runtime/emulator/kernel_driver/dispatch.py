@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from triton_xe import knobs
 from triton_xe.hardware.target import Target
@@ -22,15 +23,43 @@ from triton_xe.runtime.emulator.undefined_registers import refuse_lost_value
 
 Words = Sequence[int]
 _SIMD = {0: 8, 1: 16, 2: 32}
-_SLM_KIB = (0, 1, 2, 4, 8, 16, 32, 64, 24, 48, 96, 128, 192, 256, 384)
+_SLM_KIB = (0, 1, 2, 4, 8, 16, 32, 64, 24, 48, 96, 128, 192, 256, 320, 384, 3, 5, 6, 7, 9, 10, 11,
+            12, 13, 14, 15)
 """Code of a size of shared local memory -> KiB."""
 _WALK_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 """Dimensions from the one that changes fastest, by the walk order's code."""
 _LAYOUT_LINEAR, _PREDICATED = 0, 1 << 8
 _BUFFER_SURFACE, _SCRATCH_SURFACE = 4, 6
+_STATE_BYTES = 64
+_WITH_POINTER = 16
+"""Words of inline data of Xe3P."""
 _KEY_BYTES = 4096
 _ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
 """Addresses in commands have copies of bit 47 above it."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """Positions of the words of a walker."""
+
+    descriptor: slice
+    inline: slice
+    post_syncs: tuple[slice, ...]
+    operation_bit: int
+    """Lowest bit of the operation in the first word of a post-sync."""
+
+
+_FORMS: Mapping[int, Form] = {
+    2: Form(slice(-21, -13), slice(-8, None), (slice(-13, -8),), 0),
+    8: Form(slice(19, 27), slice(32, 48),
+            (slice(27, 32), slice(48, 53), slice(53, 58), slice(58, 63)), 16),
+}  # fmt: skip
+"""Opcode -> form: COMPUTE_WALKER, and since Xe3P COMPUTE_WALKER_2."""
+
+
+def form_of(words: Words) -> Form:
+    """The form of a walker."""
+    return _FORMS[words[0] >> 18 & 0x3F]
 
 
 class Dispatcher:
@@ -43,9 +72,9 @@ class Dispatcher:
         """Programs by their first bytes."""
 
     def __call__(self, words: Words, space: AddressSpace, bases: Mapping[str, int]) -> None:
-        """Execute a COMPUTE_WALKER: run its kernel on all threads."""
-        descriptor = words[-21:-13]
-        address = bases.get("instruction", 0) + (descriptor[0] & ~63)
+        """Execute a walker: run its kernel on all threads."""
+        descriptor = words[form_of(words).descriptor]
+        address = bases.get("instruction", 0) + (descriptor[0] & ~63 | descriptor[1] << 32)
         program = self._program(space, address & _ADDRESS_MASK)
         dispatch = dispatch_of(words, space, bases)
         refuse_lost_value(program, dispatch.inputs(program.grf_bytes))
@@ -70,7 +99,9 @@ class Dispatcher:
 
 def dispatch_of(words: Words, space: AddressSpace, bases: Mapping[str, int]) -> Dispatch:
     """The threads that a COMPUTE_WALKER starts."""
-    descriptor, form = words[-21:-13], words[4]
+    where, form = form_of(words), words[4]
+    descriptor, inline = words[where.descriptor], words[where.inline]
+    pointer = inline[2] | inline[3] << 32 if len(inline) == _WITH_POINTER else 0
     if words[0] & _PREDICATED or form >> 19 & 7 != _LAYOUT_LINEAR or form >> 30 not in _SIMD:
         raise EmulatorFault(f"the emulated GPU does not know this kind of COMPUTE_WALKER: "
                             f"{words[0]:#x}, {form:#x}; please report it")
@@ -78,9 +109,10 @@ def dispatch_of(words: Words, space: AddressSpace, bases: Mapping[str, int]) -> 
         groups=(words[7], words[8], words[9]), threads=descriptor[5] & 0x3FF,
         simd=_SIMD[form >> 30], first_group=(words[10], words[11], words[12]),
         indirect_offset=words[3] & ~63, general_state_base=bases.get("general", 0) & _ADDRESS_MASK,
-        inline_data=struct.pack("<8I", *words[-8:]) if form >> 25 & 1 else b"",
+        inline_data=struct.pack(f"<{len(inline)}I", *inline) if form >> 25 & 1 else b"",
         local_ids=_local_ids(words), slm_bytes=_SLM_KIB[descriptor[5] >> 16 & 31] << 10,
-        scratch_bytes=_scratch(space, bases), last_thread_mask=words[5],
+        scratch_bytes=_scratch_at(space, pointer) or _scratch(space, bases),
+        scratch_pointer=pointer, last_thread_mask=words[5],
         surfaces=_surfaces(space, bases, descriptor[4]))
 
 
@@ -98,11 +130,21 @@ def _scratch(space: AddressSpace, bases: Mapping[str, int]) -> int:
     """Bytes of scratch memory of a thread, from the surface that CFE_STATE names."""
     offset = bases.get("scratch", 0)
     for heap in ("surface", "bindless"):
-        if offset and heap in bases:
-            state = _words(space, bases[heap] + offset, 4)
-            if state[0] >> 29 == _SCRATCH_SURFACE:
-                return (state[3] & 0x3FFFF) + 1
+        if offset and heap in bases and (found := _scratch_at(space, bases[heap] + offset)):
+            return found
     return 0
+
+
+def _scratch_at(space: AddressSpace, address: int) -> int:
+    """Bytes of scratch memory of a thread, from the state of a surface; 0 if it is another one.
+
+    On Xe3P its address is the second argument of a kernel that needs it (IGC, `scratch_pointer`).
+    """
+    if not address or space.bytes_from(address & _ADDRESS_MASK) < _STATE_BYTES:
+        return 0
+    state = _words(space, address, 6)
+    unit = 64 if state[5] >> 14 & 1 else 1
+    return unit * ((state[3] & 0x3FFFF) + 1) if state[0] >> 29 == _SCRATCH_SURFACE else 0
 
 
 def _surfaces(space: AddressSpace, bases: Mapping[str, int], table: int) -> Surfaces:

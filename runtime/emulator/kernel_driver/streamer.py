@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from triton_xe.runtime.emulator.kernel_driver import copy_engine
+from triton_xe.runtime.emulator.kernel_driver.dispatch import form_of
 from triton_xe.runtime.emulator.kernel_driver.machine import ticks
 from triton_xe.runtime.emulator.kernel_driver.memory import AddressSpace, EmulatorFault
 
@@ -49,8 +50,9 @@ NAMES: Mapping[tuple[str, int], str] = {
 }
 """Commands that are known by name only, for a refusal that says which one it is."""
 
-_TIMESTAMP, _CONTEXT_TIMESTAMP, _GENERAL = 0x358, 0x3A8, 0x600
-"""Registers of an engine, by their offset in its 4 KiB: two clocks, and sixteen of 64 bits."""
+_CLOCKS, _GENERAL = (0x358, 0x3A8, 0x4C0), 0x600
+"""Registers of an engine, by their offset in its 4 KiB: clocks of the device, the context and, on
+Xe3P, the queue; and sixteen of 64 bits."""
 _REGISTER_MASK = 0xFFF
 COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
     0: int.__gt__, 1: int.__ge__, 2: int.__lt__, 3: int.__le__, 4: int.__eq__, 5: int.__ne__,
@@ -63,7 +65,7 @@ _ATOMICS: Mapping[int, Callable[[int, int], int]] = {
 _ATOMIC_64 = 0x20
 _BASES = {"general": 1, "surface": 4, "dynamic": 6, "instruction": 10, "bindless": 16}
 """Base address -> its first word in STATE_BASE_ADDRESS."""
-_WRITE_IMMEDIATE, _WRITE_TIMESTAMP = 1, 3
+_WRITE_IMMEDIATE, _ATOMIC, _WRITE_TIMESTAMP = 1, 2, 3
 
 
 class Dispatch(Protocol):
@@ -167,21 +169,25 @@ class Streamer:
 
     def _register(self, register: int) -> int:
         number = register & _REGISTER_MASK
-        if number & ~4 in (_TIMESTAMP, _CONTEXT_TIMESTAMP):
+        if number & ~4 in _CLOCKS:
             return ticks() >> (32 if number & 4 else 0) & 0xFFFFFFFF
         if number not in self._registers and not _GENERAL <= number < _GENERAL + 128:
             raise self._unknown(f"that reads register {register:#x}, which nothing wrote")
         return self._registers.get(number, 0)
 
     def _mi_atomic(self, words: Words) -> None:
-        code = words[0] >> 8 & 0xFF
+        if words[0] >> 16 & 1:
+            raise self._unknown("MI_ATOMIC with a result")
+        operand = words[3] | words[5] << 32 if len(words) > 5 else 0
+        self._atomic("MI_ATOMIC", words[0] >> 8 & 0xFF, _address(words[1], words[2]), operand)
+
+    def _atomic(self, name: str, code: int, address: int, operand: int) -> None:
+        """Change a number in memory; `name` is that of the command, for a refusal."""
         operation = _ATOMICS.get(code & ~_ATOMIC_64)
-        if operation is None or words[0] >> 16 & 1:
-            raise self._unknown(f"MI_ATOMIC with opcode {code:#x} or a result")
-        address = _address(words[1], words[2])
+        if operation is None:
+            raise self._unknown(f"{name} with opcode {code:#x}")
         form = "<Q" if code & _ATOMIC_64 else "<I"
         size = struct.calcsize(form)
-        operand = words[3] | words[5] << 32 if len(words) > 5 else 0
         new = operation(struct.unpack(form, self.space.load(address, size))[0], operand)
         self.space.store(address, struct.pack(form, new & (1 << 8 * size) - 1))
 
@@ -222,13 +228,18 @@ class Streamer:
         begin = ticks()
         self._dispatch(words, self.space, self._bases)
         self.space.flush()
-        operation, low, high, *immediate = words[-13:-8]
-        address = _address(low, high) & ~7
-        if operation & 3 == _WRITE_TIMESTAMP:
-            end = max(ticks(), begin + 1)
-            self.space.store(address, self._times(begin, begin, end, end))
-        else:
-            self._post(operation & 3, address, immediate)
+        form = form_of(words)
+        for part in form.post_syncs:
+            first, low, high, *immediate = words[part]
+            operation, address = first >> form.operation_bit & 3, _address(low, high) & ~7
+            if operation == _WRITE_TIMESTAMP:
+                end = max(ticks(), begin + 1)
+                self.space.store(address, self._times(begin, begin, end, end))
+            elif operation == _ATOMIC and form.operation_bit:
+                self._atomic("a post-sync atomic", first >> 24, address,
+                             immediate[0] | immediate[1] << 32)
+            else:
+                self._post(operation, address, immediate)
 
     def _times(self, *times: int) -> bytes:
         """Times of context and device at the start, then at the end; 64 bits each since Xe2."""
@@ -286,6 +297,7 @@ _EXECUTED: Mapping[tuple[str, int], str] = {
     ("MI", 0x2F): "MI_ATOMIC", ("MI", 0x31): "MI_BATCH_BUFFER_START",
     ("3D", 0x01_01): "STATE_BASE_ADDRESS", ("3D", 0x1A_00): "PIPE_CONTROL",
     ("compute", 0): "CFE_STATE", ("compute", 2): "COMPUTE_WALKER",
+    ("compute", 8): "COMPUTE_WALKER",
 }
 """Kind and code of a command -> its name, that of a method in small letters."""
 

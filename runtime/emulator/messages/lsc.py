@@ -241,12 +241,13 @@ def target_of(message: Lsc) -> Callable[[Threads, Running], Target]:
 def _surface_of(message: Lsc) -> Callable[[Threads, Running], Target]:
     """A surface: the scratch memory of each thread, or one that the launch describes."""
     kind, fixed = message.surface, message.surface_number
-    scratch = SCRATCH_HANDLE if _scalar(message) is not None else SCRATCH_HANDLE >> 4
     word = ADDRESSES // 2 + message.instruction.sources[2].sub
-    numbers = _scalar(message) or (lambda threads: threads.views[np.uint32][:, word])
+    scalar = _scalar(message)
+    numbers = scalar or (lambda threads: threads.views[np.uint32][:, word])
 
     def surface(threads: Threads, running: Running) -> Target:
         number = fixed if fixed is not None else _uniform(numbers(threads)[running.threads])
+        scratch = threads.memories.scratch_pointer if scalar else SCRATCH_HANDLE >> 4
         if number == scratch:
             return Target(Place(threads.memories.scratch, threads.numbers))
         base, _ = threads.memories.surface(kind, number)

@@ -39,7 +39,8 @@ def last_line(done: subprocess.CompletedProcess[str]):
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("name", ["bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h"])
+@pytest.mark.parametrize("name", [
+    "bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h", "nvl-p", "cri"])
 def test_a_kernel_runs_and_the_driver_says_what_the_table_says(emulate, name):
     done = emulate(sys.executable, "-c", ADD + """
 import json

@@ -16,6 +16,7 @@ QUICK = {
     "bmg": ("vector-add", "identity", "memory", "cached-code", "graph", "recording", "timer",
             "masks", "dpas", "dpas-rounding", "ordering", "launch-cost"),
     "pvc": ("dpas", "block-prefetch"), "dg2": ("dpas", "masks"), "arl-h": ("identity",),
+    "cri": ("vector-add", "recording", "timer", "dpas", "work-group"), "nvl-p": ("masks",),
 }
 """Those that take least; --full runs all."""
 
@@ -26,7 +27,7 @@ def expected(check, device):
     return NOT_DECIDED if check.only_silicon else PASSED
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("device", list(QUICK))
 def test_quick_checks_pass(emulate, device):
     names = QUICK[device]

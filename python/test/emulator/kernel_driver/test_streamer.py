@@ -95,6 +95,19 @@ def test_a_walkers_times_have_64_bits_since_xe2(gpu, is_xe2, kind):
     assert times[4] == np.iinfo(kind).max
 
 
+def test_a_walker_of_xe3p_has_four_results(gpu):
+    """Times, a number, a sum of 64 bits and none: each at its own address."""
+    words = [0] * 64
+    words[0] = 0x72200000 | len(words) - 2
+    words[27:30] = 3 << 16, DATA, 0
+    words[48:53] = 1 << 16, DATA + 64, 0, 5, 6
+    words[53:58] = 2 << 16 | 0x27 << 24, DATA + 72, 0, 2, 1
+    gpu.data[8:12] = 7
+    finish(gpu, *words)
+    assert gpu.data[0] == gpu.data[1] < gpu.data[2] == gpu.data[3]
+    assert gpu.data[8:11].tolist() == [5 | 6 << 32, 7 + (2 | 1 << 32), 7]
+
+
 def test_the_copy_engine_copies_and_fills(gpu):
     raw = gpu.data.view(np.uint8)
     raw[:256] = np.arange(256)
