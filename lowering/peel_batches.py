@@ -334,7 +334,10 @@ class _Parts:
         return [part for v in values for part in (self._parts[v] if v in self._split else [v])]
 
     def _loop(self, loop: scf.ForOp) -> None:
-        """A loop that carries the parts; its block keeps the whole tensors' arguments for now."""
+        """Replace a loop by one that carries the parts.
+
+        Its block keeps the arguments for whole tensors until they are unused.
+        """
         block = loop.body.block
         for arg in list(block.args[1:]):
             if arg in self._split:

@@ -124,7 +124,10 @@ class _Before:
 
 
 def decompose_vectors(function: Operation, device: Target) -> None:
-    """Everything but accesses to memrefs, which `lower_access` replaces."""
+    """Replace operations of the vector dialect that XeGPU lacks by simpler ones.
+
+    Accesses to memrefs remain; `lower_access` replaces them.
+    """
     picks: list[Pick] = all_of(function, TransposeOp, ExtractStridedSliceOp)
     for op in picks:
         _pick(op)
@@ -184,7 +187,10 @@ def _composed(source: SSAValue, origins: list[int]) -> tuple[SSAValue, list[int]
 
 
 def _as_permutation(before: _Before, op: Any) -> tuple[list[SSAValue], list[int]] | None:
-    """(sources, origins) of what `vector.permute` can do as well; None where that is as good."""
+    """Return an operation as a permutation: its sources, and the origins of elements.
+
+    None if it stays as it is.
+    """
     if isinstance(op, vector.BroadcastOp | ShapeCastOp):
         source = op.source
         shapes = [vector_shape(v) for v in (source, op.results[0]) if isinstance(
@@ -347,7 +353,7 @@ def _as_product(
         return xetile.TileMmaOp(a=op.lhs, b=op.rhs, acc=op.acc)
     if vector_shape(op.rhs)[1] != device.dpas_execution_size or not _is_dpas(op):
         return None
-    own: dict[str, Any] = {  # which may keep its operands otherwise in the lanes
+    own: dict[str, Any] = {  # values of their own, because DPAS distributes them in its own way
         name: before.put(PermuteOp([value], range(prod(vector_shape(value))), value.type))
         for name, value in (("a", op.lhs), ("b", op.rhs), ("acc", op.acc))}
     return xegpu.DpasOp(**own)
@@ -366,6 +372,7 @@ def _is_dpas(op: ContractOp) -> bool:
 
 
 def _extended(before: _Before, value: SSAValue, element: Attribute) -> SSAValue:
+    """Extend elements to another type."""
     if element_of(value) == element:
         return value
     kind = VectorType(element, vector_shape(value))
@@ -387,7 +394,10 @@ ACCESSES = (vector.LoadOp, vector.StoreOp, GatherOp, ScatterOp)
 
 
 def lower_access(op: Access, address: SSAValue, kind: MemRefType[Any], scope: str) -> None:
-    """An access to a memref, whose first element is at `address`, as those of work-items."""
+    """Replace an access to a memref by scattered accesses of `WORK_ITEMS` elements each.
+
+    The first element of the memref is at `address`.
+    """
     before = _Before(op)
     value = op.vector if isinstance(op, vector.StoreOp) else op.value if isinstance(
         op, ScatterOp) else op.result

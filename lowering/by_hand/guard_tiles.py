@@ -233,7 +233,10 @@ class _Guard:
     # -- two versions ----------------------------------------------------------------------------
 
     def _split(self) -> None:
-        """The function's body in two versions; of the second, one for a loop that does not run."""
+        """Split the body into a fast and a general version.
+
+        If only one loop has a test, there are two general versions: one for when it does not run.
+        """
         body = self.function.regions[0].block
         ops = list(body.ops)
         rest = ops[ops.index(self.mark) + 1 : -1]

@@ -141,10 +141,9 @@ def _block(value: SSAValue) -> Block:
 def _memref(
     address: SSAValue, kind: MemRefType[Any], offset: int, scope: str = "global"
 ) -> None:
-    """Take shape and strides of a memref over into the ops that describe parts of it.
+    """Pass the shape and strides of a memref on to the operations that describe parts of it.
 
-    `address` is that of its first element, `offset` what is known of its distance in elements
-    from an address that blocks may start at.
+    `address` is that of the first element, `offset` elements after one that blocks may start at.
     """
     for use in list(address.uses):
         op = use.operation
@@ -196,7 +195,7 @@ def _check_scope(op: xetile.InitTileOp | xegpu.CreateNdTdescOp, scope: str) -> N
 
 
 def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
-    """A part of a memref: the address of its first element, and the strides of the whole."""
+    """Replace a part of a memref by the address of its first element, with the whole's strides."""
     part = op.result.type
     assert isinstance(part, MemRefType)
     _, strides = shape_and_strides(op, kind)

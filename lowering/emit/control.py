@@ -78,6 +78,7 @@ Flat = tuple[Parts, Rebuild]
 
 
 def _flat(em: Emitter, values: Iterable[SSAValue]) -> list[Flat]:
+    """Flatten values that a branch passes on."""
     return [flatten(em, em.get(v)) for v in values]
 
 

@@ -52,7 +52,7 @@ def _site(em: Emitter, **site: Any) -> int:
 
 
 def record(em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.Value) -> None:
-    """One record of every lane for which `active` holds."""
+    """Write a record in each lane for which `active` holds."""
     buffer = em.address(em.function.args[-1])
     pids = [_program_id(em, d) for d in range(3)]
     arguments = [buffer, I32(site), *pids, index, bits, active]

@@ -58,7 +58,7 @@ def scalar_code(em: Emitter, region: Region) -> Scalar:
 def lower_region_return(
     em: Emitter, op: ReduceReturnOp | ScanReturnOp | MapElementwiseReturnOp
 ) -> None:
-    """The end of scalar code that runs lane by lane."""
+    """Note the results of scalar code that runs lane by lane."""
     em.frames[-1].returns.append((em.b.block, [([em.scalar(v)], _only) for v in op.arguments]))
 
 

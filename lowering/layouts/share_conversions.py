@@ -60,6 +60,7 @@ def _is_crowded(dot: DotOp, target: Target) -> bool:
 
 
 def _is_result(kind: Attribute) -> bool:
+    """True for fp32 tensors in the layout of results of DPAS."""
     return (isinstance(kind, TensorType) and isinstance(kind.element_type, Float32Type)
             and isinstance(encoding_of(kind), DpasEncoding))
 

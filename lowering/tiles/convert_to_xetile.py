@@ -188,7 +188,7 @@ class _Conversion:
     # -- cursors ---------------------------------------------------------------------------------
 
     def _cursor(self, cursor: xe.CursorOp) -> None:
-        """A cursor has one load or store, either at once or in the loop that carries it."""
+        """Convert a cursor, and the one load or store that uses it: at once, or in a loop."""
         (use,) = list(cursor.cursor.uses)
         user = use.operation
         if isinstance(user, scf.ForOp):

@@ -209,7 +209,7 @@ class _Conversion:
         self.descs[tile] = made
 
     def _coop(self, op: Any) -> None:
-        """The part of a tile that a subgroup processes: rows, then columns, assigned in order."""
+        """Describe the part of a tile that a subgroup processes; parts are counted row by row."""
         if op.part not in self.needs:
             return
         source = op.tile.owner

@@ -75,6 +75,7 @@ def _bytes(first: int, count: int) -> int:
 
 
 def _is_tracked(operand: Operand | None) -> bool:
+    """True for registers that sets of bytes have; an address register selects others."""
     return operand is not None and operand.file in _FILES and operand.kind != "indirect"
 
 

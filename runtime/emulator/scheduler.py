@@ -255,7 +255,10 @@ def run_lockstep(program: Program, threads: Threads, counters: Counters) -> None
 def run_in_order(
     program: Program, threads: Threads, counters: Counters, order: Sequence[int], quantum: int
 ) -> None:
-    """One thread after another, each up to a barrier or for `quantum` instructions."""
+    """Run one thread after another, each up to a barrier or for `quantum` instructions.
+
+    Repeat until all have ended; raise an error if none can continue.
+    """
     fronts = [Front(program, threads.thread(int(number)), counters) for number in order]
     runs = [(front, front.steps(quantum)) for front in fronts]
     while runs:

@@ -30,7 +30,7 @@ def adjust(module: Any) -> None:
     configure = module.BackendConfig.__init__
 
     def also_for_cpu(self: Any, backend: Any) -> None:
-        """Collectives of XPU tensors run on the group's backend for the CPU.
+        """Run collectives of XPU tensors on the group's backend for the CPU.
 
         For a backend that was not named torch takes the group's default to be gloo.
         """

@@ -109,7 +109,7 @@ def _write_pair(i: Instruction) -> str:
 
 
 def _read_count(line: Line, i: Instruction) -> None:
-    """An alloca of several elements is an array."""
+    """Read the number of elements of an alloca; several are an array."""
     if line.peek != "," or line.tokens[line.at + 1] == "align":
         return
     line.take()

@@ -68,7 +68,7 @@ def lower_dot(em: Emitter, op: DotOp) -> None:
 
 
 def _by_dpas(em: Emitter, op: DotOp) -> None:
-    """One DPAS per matrix of the batch, rows, columns and K of an instruction."""
+    """Write one DPAS for each instruction's block of rows, columns and K of each matrix."""
     dpas = instruction_of(op, em.target)
     assert isinstance(dpas, Dpas)
     sources = [em.registers(v) for v in (op.a, op.b, op.c)]

@@ -86,6 +86,7 @@ def bits_along(view: View, axis: int) -> Bits:
 
 
 def _position(value: int) -> int:
+    """Number of the only bit that is set; `UnsupportedError` if several are."""
     if value & (value - 1):
         raise UnsupportedError("tt.scan along a swizzled dimension")
     return value.bit_length() - 1
@@ -161,12 +162,11 @@ class Scan:
         return next(n for n in range(last + 1) if first + n == last or first + n not in table)
 
     def _block(self, c: Coordinates, first: int) -> Coordinates:
-        """The first register of a register's block, in which the lowest bits of positions
-        differ.
-        """
+        """First register of the block of `1 << first` positions that a register is in."""
         return (*c[: self.axis], c[self.axis] >> first << first, *c[self.axis + 1 :])
 
     def _number(self, c: Coordinates, first: int, count: int) -> int:
+        """Number of a block among the `1 << count` of the next level, in the scan's direction."""
         mask = (1 << count) - 1
         return (c[self.axis] >> first ^ (mask if self.reverse else 0)) & mask
 
@@ -354,6 +354,7 @@ class Scan:
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
     def _chosen(self, known: ir.Value | None, yes: ir.Value, no: ir.Value) -> ir.Value:
+        """Choose `yes` if a prefix is not empty; None is certain."""
         return yes if known is None else self.em.b.select(known, yes, no)
 
 

@@ -653,7 +653,7 @@ def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
 
 
 def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
-    """One 16-byte prefetch of every lane."""
+    """Prefetch 16 bytes at each lane's address."""
     em.call(genisa.LSC_PREFETCH, [pointer, I32(0), I32(3), I32(4), I32(code)])
 
 

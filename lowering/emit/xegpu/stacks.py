@@ -47,6 +47,7 @@ class Stack:
     offsets: tuple[ir.Value, ...]
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        """Values that a loop carries, and a function that makes the stack from them."""
         return [*self.offsets, self.block.y, self.block.x], self._with
 
     def _with(self, offsets: Sequence[ir.Value]) -> Stack:

@@ -189,7 +189,7 @@ def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
 
 
 def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
-    """An element-wise op on vectors: on registers, or on the fragments of instructions."""
+    """Apply an element-wise op to vectors in registers, or to fragments."""
     (result,) = op.results
     if is_fragment(em, result):
         operands = [em.get(v) for v in op.operands]

@@ -135,7 +135,7 @@ class OpenDevice:
         given.size = given.size or len(answer)
 
     def _engine_cycles(self, given: Any) -> None:
-        """The device's clock, and the clock of the system that the program names."""
+        """Answer with the device's clock, and the system clock that the program names."""
         if not given.size:
             given.size = ctypes.sizeof(uapi.EngineCycles)
             return

@@ -130,7 +130,7 @@ def _surface(message: Lsc, threads: Threads) -> Surface:
 
 
 def _check(surface: Surface, alignment: int, pitch_multiple: int) -> None:
-    """Faults that every device has; `_findings` has the narrower rules."""
+    """Raise a fault for surfaces that no device takes; `_findings` has the narrower rules."""
     broken = {
         f"the base is not aligned to {alignment} bytes": surface.base % alignment != 0,
         f"the pitch is no multiple of {pitch_multiple} bytes": surface.pitch % pitch_multiple != 0,

@@ -38,7 +38,7 @@ class Barriers:
 
     def signal(self, threads: Threads, rows: Array, number: Array, kind: Array,
                needed: Array) -> None:
-        """Threads `rows` arrive at barriers; a barrier with all arrivals begins a new phase."""
+        """Let threads `rows` arrive at barriers; a barrier with all arrivals begins a new phase."""
         groups = threads.groups[rows]
         self._seen[threads.numbers[rows], number] = self._phase[groups, number]
         arrives = kind != _CONSUMER
@@ -54,7 +54,7 @@ class Barriers:
                           > self._seen[threads.numbers, number])
 
     def check_ended(self) -> None:
-        """A fault if a work-group has ended while some of its threads waited at a barrier."""
+        """Raise a fault if a work-group has ended while some of its threads waited at a barrier."""
         open_barriers = np.argwhere(self._arrived > 0)
         if len(open_barriers):
             group, number = (int(value) for value in open_barriers[0])

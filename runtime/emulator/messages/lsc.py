@@ -366,7 +366,7 @@ def _mover(
         threads.memories.write(where.place, at, chosen, values.astype(memory, copy=False))
 
     def prefetch(threads: Threads, running: Running) -> None:
-        """A load without result: its addresses need not be valid."""
+        """Prefetch: a load without result, whose addresses need not be valid."""
         _, at, chosen = places(threads, running)
         at, memories = at if chosen is None else at[chosen], threads.memories
         memories.bytes_moved[memories.pc] += at.size * message.memory_bytes

@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.widen.widener import SLM as SLM_AT
 
 
 def slm_shadow(w: Widener, i: Instruction) -> None:
-    """Address of the shadow of an address in shared memory; addresses outside wrap around."""
+    """Compute the shadow's address of an address in shared memory; ones outside wrap around."""
     pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
     x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
@@ -42,6 +42,7 @@ def _number(i: Instruction) -> int:
 
 
 def _report(w: Widener, i: Instruction, bad: Operand, at: Operand | int = 0) -> None:
+    """Report undefined bits in lanes `bad`, if any."""
     w.note_location(i)
     w.b.invoke(checks.UNDEFINED, *site(w, i), bad, _number(i), at)
 

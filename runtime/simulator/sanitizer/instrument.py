@@ -526,7 +526,7 @@ def _surface_in_map(
 
 
 def fence(w: Widener, i: Instruction) -> None:
-    """A fence of the kernel; unknown semantics count as all."""
+    """Tell the checks about a fence; unknown semantics count as all."""
     if checking(w) and not _is_overlooked(w, i):
         scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
         if semantics is None:
@@ -557,7 +557,7 @@ def note_site(w: Widener, i: Instruction) -> None:
 
 
 def after_barrier(w: Widener, i: Instruction) -> None:
-    """A barrier orders the memory its semantics name, and what was fenced before it."""
+    """Tell the checks about a barrier, which orders memory and what was fenced before it."""
     if not checking(w) or _is_overlooked(w, i):
         return
     flags = _integer(i, "flags") or 0

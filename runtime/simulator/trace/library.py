@@ -47,7 +47,7 @@ def _message(w: Checks, ctx: Value, sg: Value, site: Value, a: Value, b: Value) 
 
 def _lanes(w: Checks, ctx: Value, sg: Value, site: Value, addresses: Value, slm: Value,
            mask: Value) -> None:
-    """An access of every active lane: how many there are, and what memory makes of them."""
+    """Record an access: the number of active lanes, and of cache lines or bank conflicts."""
     lanes = mask.type.count
     units = Memory(w, w.space(addresses.type))
     w.store(addresses >> w.select(slm, 2, 6), units.base)

@@ -33,7 +33,7 @@ def _enter(
 def traced_access(
     w: Widener, i: Instruction, pointer: Value, slm: bool, t: Type, mask: Value | None, kind: int
 ) -> None:
-    """A load, store or atomic of the lanes."""
+    """Record a load, store or atomic of the lanes."""
     verb = "atomic" if kind & Kind.ATOMIC else "store" if kind & Kind.WRITE else "load"
     head = _enter(w, i, f"{'SLM' if slm else 'global'} {verb}", t.size, f"{t.size} bytes a lane")
     if head is None:
@@ -47,7 +47,7 @@ def traced_access(
 
 
 def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: str) -> None:
-    """A 2D block message at x, y."""
+    """Record a 2D block message at x, y."""
     a = arguments
     mode = "" if a.mode == "plain" else f" {a.mode}"
     shape = f"{a.blocks} x {a.tile_height} x {a.tile_width} of {a.bits} bits{mode}"

@@ -111,7 +111,7 @@ _BY_FP32: dict[str, Callable[[Widener, str, list[Operand]], Operand]] = {
 
 
 def _library(w: Widener, i: Instruction, name: str) -> None:
-    """A library function on one flat vector of S elements at a time.
+    """Call a library function for each element, with one vector of all lanes.
 
     fp16 is computed in fp32 and rounded once.
     """
@@ -151,7 +151,7 @@ def _called(w: Widener, name: str, operands: list[Operand]) -> Operand:
 
 
 def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None:
-    """A library function on parts of a vector in memory order, which the result keeps."""
+    """Call a library function on parts of a vector in memory order, which the result keeps."""
     t, b, s = i.type.scalar, w.b, w.lanes
     operands = [w.ordered(w.value(o), group) for o in i.operands]
     if t.name == "half":
@@ -217,7 +217,7 @@ _NAME = re.compile(r"_Z\d+convert_(u?)(char|short|int|long|half|float|double)\d*
 
 
 def conversion(w: Widener, i: Instruction) -> None:
-    """A conversion without saturation, or with rounding to nearest or toward zero as LLVM does."""
+    """Convert without saturation, rounding to nearest or toward zero as LLVM does."""
     found = _NAME.match(i.callee)
     if found is None:
         w.fail(f"unknown function {i.callee}")

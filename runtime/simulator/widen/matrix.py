@@ -104,7 +104,7 @@ def dpas(w: Widener, i: Instruction) -> None:
 
 
 def scaled_dpas(w: Widener, i: Instruction) -> None:
-    """A DPAS with scales, which are applied in double: it is not merged with its neighbours."""
+    """Call a DPAS with scales, which are applied in double; it is not merged with neighbours."""
     shape = check_scaled_dpas(w, i)
     accumulator, a, b, left, right = (w.to_memory(w.value(o)) for o in i.operands[:5])
     a, b = (_prepare(w, x, role) for x, role in zip((a, b), preparations(shape), strict=True))
@@ -198,7 +198,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
 def _tile(
     w: Widener, i: Instruction, arguments: BlockArguments, own: Operand, tail: list[Operand]
 ) -> None:
-    """A read into a direct array that may find its tile in a table; `own` is the array."""
+    """Read into a direct array, unless a table has the tile already; `own` is the array."""
     table = w.arrays.tables.of[id(i)]
     (store,) = w.uses[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]

@@ -190,7 +190,7 @@ def _marked(binary: bytes, lines: Lines, kernel: str, file: str) -> bytes:
 def _write_block(
     w: _Writer, block: Sequence[list[int]], names: Mapping[int, str], lines: Lines
 ) -> None:
-    """The block, with a line before each instruction whose line is known."""
+    """Write a block, with a line before each instruction whose line is known."""
     if not block:
         return
     expected = lines.effects.get(names.get(block[0][1], ""), [])
