@@ -196,7 +196,7 @@ def split_batches(function: Operation, warps: int) -> bool:
     if any(s[1] * s[2] < TILE * warps for s in shapes):
         return False
     split = _Values(max(batches))
-    if not split.found(function):
+    if not split.find(function):
         return False
     _Parts(split).write(function)
     return True
@@ -237,22 +237,21 @@ class _Values:
         self.split: dict[SSAValue, None] = {}
         self._waiting: list[SSAValue] = []
 
-    def found(self, function: Operation) -> bool:
-        """Find the tensors; False if one of their operations is not known."""
+    def find(self, function: Operation) -> bool:
+        """Find the tensors that are split; False if one of their operations cannot be."""
         for value in values_below(function):
             if len(shape_of(value)) >= 3:
                 self._add(value)
         while self._waiting:
-            if not self._followed(self._waiting.pop()):
+            if not self._follow(self._waiting.pop()):
                 return False
         return True
 
-    def _add(self, *values: SSAValue) -> bool:
+    def _add(self, *values: SSAValue) -> None:
         self._waiting += [v for v in values if v not in self.split]
         self.split |= dict.fromkeys(values)
-        return True
 
-    def _followed(self, value: SSAValue) -> bool:
+    def _follow(self, value: SSAValue) -> bool:
         """True if a value, and all values connected with it, can be peeled; note these."""
         shape, maker = shape_of(value), value.owner
         if not 0 < len(shape) <= 3 or shape[0] not in (1, self.batches):
@@ -261,32 +260,34 @@ class _Values:
             loop = value.block.parent_op()
             if not isinstance(loop, scf.ForOp):
                 return False
-            return self._around(loop, value.index - 1) and self._used(value)
+            self._add_carried(loop, value.index - 1)
+            return self._add_users(value)
         assert isinstance(value, OpResult)
         if isinstance(maker, scf.ForOp):
-            return self._around(maker, value.index) and self._used(value)
+            self._add_carried(maker, value.index)
+            return self._add_users(value)
         assert isinstance(maker, Operation)
         needed = _sources(maker)
         if needed is None or (len(shape) == 1 and not _has_scalar_form(maker)):
             return False
         self._add(*needed, *maker.results)
-        return (len(shape) < 3 and _is_copied(maker)) or self._used(value)
+        return (len(shape) < 3 and _is_copied(maker)) or self._add_users(value)
 
-    def _around(self, loop: scf.ForOp, index: int) -> bool:
-        """Add the value that a loop carries."""
+    def _add_carried(self, loop: scf.ForOp, index: int) -> None:
+        """Add a value that a loop carries, in all its forms."""
         last = loop.body.block.last_op
         assert isinstance(last, scf.YieldOp)
-        return self._add(loop.iter_args[index], loop.body.block.args[index + 1],
-                         last.arguments[index], loop.results[index])
+        self._add(loop.iter_args[index], loop.body.block.args[index + 1],
+                  last.arguments[index], loop.results[index])
 
-    def _used(self, value: SSAValue) -> bool:
-        """Add the results of all uses; False if one is not known."""
+    def _add_users(self, value: SSAValue) -> bool:
+        """Add what all users of a value have; False if one cannot be split."""
         for use in value.uses:
             op = use.operation
             if isinstance(op, scf.ForOp):
-                self._around(op, use.index - 3)
+                self._add_carried(op, use.index - 3)
             elif isinstance(op, scf.YieldOp) and isinstance(loop := op.parent_op(), scf.ForOp):
-                self._around(loop, use.index)
+                self._add_carried(loop, use.index)
             else:
                 needed = _sources(op)
                 if needed is None or value not in needed:

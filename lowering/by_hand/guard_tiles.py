@@ -112,12 +112,12 @@ class _Guard:
         """Add the test of one rule of surfaces; False if it cannot hold, or cannot be tested."""
         value, size = amounts[rule.amount]
         if rule.relation is Relation.MULTIPLE_OF:
-            return self._multiple(value, size, rule.bound)
+            return self._test_multiple(value, size, rule.bound)
         if rule.bound == "width":
-            return self._at_least(value, amounts["width"][0])
+            return self._test_at_least(value, amounts["width"][0])
         if rule.relation is Relation.AT_LEAST:
-            return self._compare(value, "sge", -(-rule.bound // size))
-        return self._compare(value, "sle", (rule.bound - 1) // size)
+            return self._test_bound(value, "sge", -(-rule.bound // size))
+        return self._test_bound(value, "sle", (rule.bound - 1) // size)
 
     def _check_steps(self) -> None:
         """Mark tiles for gathers if they move along a row by parts of words."""
@@ -126,14 +126,15 @@ class _Guard:
             assert isinstance(kind, xetile.TileType)
             step = op.offsets[1] if kind.row_major else op.offsets[0]
             size = max(bit_width(kind.element_type) // 8, 1)
-            if not self._multiple(step, size, block_2d.OFFSET_BYTES):
+            if not self._test_multiple(step, size, block_2d.OFFSET_BYTES):
                 for source in sources(op.tile):
                     source.gather = UnitAttr()
 
     # -- tests -----------------------------------------------------------------------------------
 
-    def _multiple(self, value: Number, size: int, of: int) -> bool:
-        """Add the test that `size` times a value is a multiple of `of`."""
+    def _test_multiple(self, value: Number, size: int, of: int) -> bool:
+        """Add the test that `size` times a value is a multiple of `of`; False if there is no test.
+        """
         if divisor(value) * size % of == 0:
             return True
         if isinstance(value, int):
@@ -148,8 +149,8 @@ class _Guard:
             self.tests.append(self._insert(CmpiOp(rest, self._constant(0), "eq")))
         return True
 
-    def _compare(self, value: Number, predicate: str, bound: int) -> bool:
-        """Add the test that a value is at least ("sge") or at most ("sle") a bound."""
+    def _test_bound(self, value: Number, predicate: str, bound: int) -> bool:
+        """Add the test that a value is at least ("sge") or at most ("sle") a bound; else False."""
         if isinstance(value, int):
             return value >= bound if predicate == "sge" else value <= bound
         held = self._top(value)
@@ -161,8 +162,8 @@ class _Guard:
             self.tests.append(self._insert(CmpiOp(held, self._constant(bound), predicate)))
         return True
 
-    def _at_least(self, value: Number, other: Number) -> bool:
-        """Note the test that one value is at least another."""
+    def _test_at_least(self, value: Number, other: Number) -> bool:
+        """Add the test that one value is at least another; False if there is no test."""
         if value == other:
             return True
         if isinstance(value, int) and isinstance(other, int):

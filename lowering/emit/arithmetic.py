@@ -254,7 +254,7 @@ def _in_words(
 
 
 def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
-    """Bind the quotients of a tensor's elements by a scalar, if a shared divisor is cheaper."""
+    """Bind quotients by a scalar, if a shared divisor is cheaper; False, and no change, if not."""
     name, kind = _DIVISIONS[type(op)], op.results[0].type
     if not isinstance(kind, TensorType) or not divisors.fits(op, em.proven):
         return False

@@ -22,6 +22,8 @@ SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runti
 LONGEST = 35
 """Words of a sentence; 25 are aimed at."""
 OPENERS = re.compile(r"(Whether|What|Of|Where|As|The same)\b")
+NOUNS = re.compile(r"(A|An|The|All|Each|Every|One|Nothing)\b")
+"""Words that no docstring of a function without result begins with."""
 WORDS = {
     r"\bvouch\w*": "assumed at launch, checked by a guard",
     r"\b(no|some)body\b": "name the pass, thread or operation",
@@ -59,6 +61,8 @@ class Text:
     line: int
     name: str
     text: str
+    acts: bool = False
+    """True for the docstring of a function that returns None."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,11 @@ def _name(node: ast.AST) -> str:
     return getattr(node, "name", None) or getattr(node, "id", None) or "module"
 
 
+def _returns_nothing(node: ast.AST) -> bool:
+    returns = getattr(node, "returns", None)
+    return isinstance(returns, ast.Constant) and returns.value is None
+
+
 def docstrings(source: str, path: str) -> Iterator[Text]:
     """Yield the docstrings of modules, classes, functions and assigned names."""
     for node in ast.walk(ast.parse(source)):
@@ -100,7 +109,8 @@ def docstrings(source: str, path: str) -> Iterator[Text]:
             text = _literal(statement)
             if text is not None:
                 plain = text.replace("\n" + " " * statement.col_offset, "\n").strip()
-                yield Text(path, statement.lineno, _name(before), plain)
+                acts = before is node and _returns_nothing(node)
+                yield Text(path, statement.lineno, _name(before), plain, acts)
 
 
 def comments(source: str, path: str) -> Iterator[Text]:
@@ -139,6 +149,10 @@ def judge(text: Text, *, opener: bool = True) -> Iterator[Finding]:
     first = OPENERS.match(text.text)
     if opener and first:
         yield Finding(text.path, text.line, text.name, f'opens with "{first[1]}"')
+    noun = NOUNS.match(text.text)
+    if text.acts and noun:
+        yield Finding(text.path, text.line, text.name,
+                      f'opens with "{noun[1]}", but returns None: begin with a verb')
     for sentence in sentences(text.text):
         count = len(sentence.split())
         if count > LONGEST:

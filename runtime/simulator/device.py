@@ -71,7 +71,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
 
     # -- launches that nothing observes ------------------------------------------------------------
 
-    def _has_run_plainly(self, kernel: SimulatedKernel, work: Work) -> bool:
+    def _run_plainly(self, kernel: SimulatedKernel, work: Work) -> bool:
         """Run the launch if nothing observes it and its arguments are usual; else return False."""
         if work.sanitize or work.cooperative or work.programs is not None or not self._is_plain():
             return False

@@ -234,7 +234,7 @@ class HostDevice(ABC, Generic[K]):
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
         work = Work(grid, args, tensors, cooperative, programs, sanitize)
-        if self._has_run_plainly(kernel, work):
+        if self._run_plainly(kernel, work):
             return
         around = observers.wanted()
         if around is None:
@@ -242,8 +242,8 @@ class HostDevice(ABC, Generic[K]):
         else:
             around.run(self, kernel.name, partial(self._start, kernel, work))
 
-    def _has_run_plainly(self, kernel: K, work: Work) -> bool:
-        """Run the launch if it needs nothing but to be run; False if it was not run."""
+    def _run_plainly(self, kernel: K, work: Work) -> bool:
+        """Run a launch that nothing observes; False if it was not run."""
         return False
 
     def _start(self, kernel: K, work: Work) -> None:

@@ -234,7 +234,7 @@ def cga_parameter(block_bases: BlockBases) -> list[tuple[str, str]]:
 
 
 def is_permutation(layout: LinearLayout) -> bool:
-    """Every non-zero basis is one bit of the output, and every bit is there once."""
+    """True if every basis but zero is one bit of the output, and every bit is there once."""
     columns = [column for column in layout.columns if column]
     return sorted(columns) == [1 << bit for bit in range(layout.out_bits)]
 

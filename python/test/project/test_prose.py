@@ -31,6 +31,16 @@ def test_long_sentences():
     assert reasons(f"Read:\n\n- {words}\n- {words}") == []
 
 
+@pytest.mark.parametrize("first", ["A row", "The rows", "Each row", "Nothing"])
+def test_functions_without_result_open_with_a_verb(first):
+    read, store = (list(prose.docstrings(
+        f'def value(){result}:\n    """{first} of a tile."""\n    """The rest."""\n', "a.py"))
+        for result in (" -> int", " -> None"))
+    found = [finding.reason for text in store for finding in prose.judge(text)]
+    assert found == [f'opens with "{first.split()[0]}", but returns None: begin with a verb']
+    assert not [finding for text in read for finding in prose.judge(text)]
+
+
 def test_words_of_the_list():
     assert reasons("Return rows that nobody reads.") == [
         '"nobody": name the pass, thread or operation']

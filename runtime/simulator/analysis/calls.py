@@ -15,7 +15,7 @@ def argument(call: Instruction, name: str) -> Operand:
 
 
 def is_barrier(i: Instruction) -> bool:
-    """A barrier between the subgroups of a work-group.
+    """True for barriers between the subgroups of a work-group.
 
     Functions of the module have none, and the simulator refuses unknown ones.
     """

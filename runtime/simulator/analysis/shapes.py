@@ -51,12 +51,12 @@ class Shape:
 
     @cached_property
     def same_in_all_lanes(self) -> bool:
-        """One value for the whole subgroup, known or not."""
+        """True if a subgroup has one value, known or not."""
         return self.uniform or (self.pure and self.table is not None and _constant(self.table))
 
     @property
     def pure(self) -> bool:
-        """The base is zero: the value is known completely."""
+        """True if the value is known completely: its base is zero."""
         return self.bits == 0 and self.table is not None
 
     def same(self, other: Shape) -> bool:

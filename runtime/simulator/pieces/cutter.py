@@ -124,11 +124,11 @@ class Cutter:
         """Cut a block into pieces."""
         self.block, self.items = block, list[Item]()
         for i in block.instructions:
-            if self._is_offset(i):
+            if self._note_offset(i):
                 continue
             if i.opcode in _STAYS or not self._works_on_vectors(i):
                 self._keep(i)
-            elif not (self._is_made_anew(i) or self._is_in_place(i) or self._is_element(i)):
+            elif not (self._note_splat(i) or self._note_slice(i) or self._note_element(i)):
                 self._work(i)
         assert not self.waiting
         return self.items
@@ -147,8 +147,8 @@ class Cutter:
         if i.type.kind == "vec":
             self.root(i.value)
 
-    def _is_made_anew(self, i: Instruction) -> bool:
-        """Note a splat of a scalar of the function, if this is one."""
+    def _note_splat(self, i: Instruction) -> bool:
+        """Note a splat of a scalar of the function; False if `i` is none."""
         first = i.operands[0]
         if i.opcode == "insertelement":
             number, index = i.operands[1:]
@@ -163,8 +163,9 @@ class Cutter:
             self.cheap[i.result] = own
         return found
 
-    def _is_offset(self, i: Instruction) -> bool:
-        """Note a pointer at a known distance from another one, which each user computes anew."""
+    def _note_offset(self, i: Instruction) -> bool:
+        """Note a pointer at a known distance from another, for users to recompute; False if none.
+        """
         if i.opcode != "getelementptr" or i.type.kind != "ptr" or i.result is None:
             return False
         base, *indices = i.operands
@@ -174,8 +175,8 @@ class Cutter:
             self.cheap[i.result] = [*self.cheap.get(base.text, ()), i]
         return found
 
-    def _is_in_place(self, i: Instruction) -> bool:
-        """Note a slice of a vector that is in memory, if this is one."""
+    def _note_slice(self, i: Instruction) -> bool:
+        """Note a slice of a vector in memory, which is read from there; False if `i` is none."""
         if i.opcode != "shufflevector" or not is_slice(i):
             return False
         first, second = i.operands
@@ -188,8 +189,8 @@ class Cutter:
         self.places[i.result] = Place(place.root, place.offset + start * i.type.scalar.size)
         return True
 
-    def _is_element(self, i: Instruction) -> bool:
-        """True if `i` extracts an element of a vector in memory, which is then read from there."""
+    def _note_element(self, i: Instruction) -> bool:
+        """Append a load for an extracted element of a vector in memory; False if `i` is none."""
         if i.opcode != "extractelement" or i.operands[0].text not in self.places:
             return False
         place, index = self.places[i.operands[0].text], i.operands[1].integer_value()

@@ -203,7 +203,7 @@ class _Shadows(Values):
         return True
 
     def _spread_store(self, value: Origins, pointer: Operand) -> bool:
-        """Add the origins of a stored value to its private array, or to shared memory."""
+        """Add the origins of a stored value to those of its memory; true if any is new."""
         array = self._array(pointer.local)
         if array is not None:
             old = self.arrays.get(array, NONE)

@@ -204,7 +204,7 @@ def _maskable(t: Type) -> Type:
 def _runs_stored(
     w: Widener, pointer: Value, value: Value, mask: Value | None, address: Operand | None
 ) -> bool:
-    """Store each run of lanes, or each lane, at once, unless a scatter is better."""
+    """Store each run of lanes, or each lane, at once; False if a scatter is better."""
     t = value.type
     n, parts = t.lanes, _parts_of(w, pointer, t, address, write=True, masked=mask is not None)
     if parts is None:
