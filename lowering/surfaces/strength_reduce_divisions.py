@@ -131,7 +131,7 @@ class _Known:
         divided = any(Step(name, a, b, bits) in self.table.steps for name in DIVISIONS)
         return max(a, b) < self.count and (divided or (constant_of(op.operands[1]) or 0) > 0)
 
-    def _has_few_programs(self, value: SSAValue) -> None:
+    def _require_few_programs(self, value: SSAValue) -> None:
         """Add the condition that the program ids which a value depends on are small."""
         most = self.table.constant(MOST_DIVIDED - 1)
         for program in self.few.needed([value]):
@@ -146,7 +146,7 @@ class _Known:
             return ""
         low, high = self.few.range(left)
         if 0 <= low and high < MOST_DIVIDED and constant_of(right) is None:
-            self._has_few_programs(left)
+            self._require_few_programs(left)
             return "small"
         return "unsigned" if self.all.range(left)[0] >= 0 else ""
 
@@ -155,7 +155,7 @@ class _Known:
         (low, high), (_, most) = map(self.few.range, op.operands)
         fits = op in self.tested and low >= 0 and max(high, most) <= _MOST
         if fits:
-            self._has_few_programs(op.operands[0])
+            self._require_few_programs(op.operands[0])
         return fits
 
 

@@ -234,7 +234,7 @@ def _many_addresses(trip: SharedTrip) -> bool:
 
 
 def _needs_xor(access: Access) -> int:
-    """Messages whose address is not a sum of the thread's part and a constant."""
+    """Number of messages whose address is not a sum of the thread's part and a constant."""
     columns = columns_by_dim(access.offsets)
     used = 0
     for column in (*columns["lane"], *columns["warp"]):

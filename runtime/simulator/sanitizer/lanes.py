@@ -137,7 +137,7 @@ def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
             good.value &= block[Entry.UNWRITTEN] == 0
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
             with w.when(slm):
-                good.value = phases.is_logged(w, block, owner_of(w, slm))
+                good.value = phases.try_log(w, block, owner_of(w, slm))
                 with w.when(~good.value):
                     phases.ask_cells(w)
                     good.value = 1
@@ -238,7 +238,7 @@ def _record_groups(
         with w.when((rest.value != 0) & even & ((starts == firsts + steps) & active).every()):
             fine = w.variable(1, I1)
             for k in range(0, count, side):
-                fine.value &= are_recorded(w, block, starts[k], side, owner, slm, good)
+                fine.value &= record_chunks(w, block, starts[k], side, owner, slm, good)
             with w.when(fine.value):
                 rest.value = 0
     total = per * nbytes
@@ -256,7 +256,7 @@ def _record_groups(
         address = Memory(w, places)[index]
         if lined:
             with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
-                fine.value = are_recorded(w, block, address, 1, owner, slm, good)
+                fine.value = record_chunks(w, block, address, 1, owner, slm, good)
         if can_record_whole(w):
             with w.when(~fine.value):
                 one = Value(w, w.b.broadcast(address.operand, 1))
@@ -277,12 +277,12 @@ def _crosses(w: Checks, nbytes: int) -> bool:
     return nbytes.bit_count() != 1 or align < nbytes
 
 
-def are_recorded(
+def record_chunks(
     w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
 ) -> Value:
-    """Compare and record accesses of `count` consecutive chunks.
+    """Compare and record accesses of `count` consecutive chunks; return whether they are recorded.
 
-    False, and nothing is recorded, unless each chunk has one cell for all of its dwords.
+    Nothing is recorded unless each chunk has one cell for all of its dwords.
     """
     mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), Lines(w, block, address, count)
     alike = lines.have_one_cell()

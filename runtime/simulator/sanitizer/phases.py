@@ -46,8 +46,8 @@ class Logged(IntEnum):
     ADDRESSES = 8
 
 
-def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
-    """Log an access of shared memory that overlaps no other subgroup's; true if it is logged."""
+def try_log(w: Checks, block: Memory, owner: Value) -> Value:
+    """Log an access of shared memory if it overlaps no other subgroup's; return whether it did."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     if nbytes is None or kind is None or kind & Kind.ATOMIC or nbytes > _MOST:
         return w.term(0, I1)
@@ -122,7 +122,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     todo = w.variable(w.select(fine.value, mask.bits, 0))
     if _LEAST_APART <= mask.type.count <= _MOST_APART:
         with w.when(_are_apart(w, chunks, todo.value, mask)):
-            alone, copy = _are_alone(w, chunks, bytes_, mask, mine)
+            alone, copy = _note_chunks(w, chunks, bytes_, mask, mine)
             fine.value &= alone
             copies.value = copy
             todo.value = 0
@@ -132,7 +132,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
-        alone, copy = _is_alone(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
+        alone, copy = _note_chunk(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
         fine.value &= alone
         copies.value |= copy
     return fine.value, copies.value
@@ -155,10 +155,10 @@ def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
     return apart.value
 
 
-def _are_alone(
+def _note_chunks(
     w: Checks, chunks: Value, bytes_: Value, mask: Value, mine: Value
 ) -> tuple[Value, Value]:
-    """`_is_alone` for accesses of a chunk each."""
+    """Do as `_note_chunk` for lanes that access a chunk each."""
     writes, known = w.flag(Kind.WRITE), chunks * 8 + w.state[Word.SLM_KNOWN]
     first = chunks * (8 * Chunk.WORDS) + w.state[Word.SLM_CHUNKS]
 
@@ -187,10 +187,11 @@ def any_of(w: Checks, bits: Value) -> Value:
     return bits[0] if count == 1 else w.call(f"llvm.vector.reduce.or.v{count}i64", bits, result=I64)
 
 
-def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
-    """Add an access of bytes of a chunk; true if it overlaps no other subgroup's in this phase.
+def _note_chunk(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
+    """Add an access of bytes of a chunk.
 
-    A store with known values may overlap other stores: then the second result is true.
+    Return true if it overlaps no other subgroup's in this phase, and what it reads is written.  A store
+    with known values may overlap other stores: then the second result is true.
     """
     writes = w.flag(Kind.WRITE)
     entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)

@@ -29,7 +29,7 @@ from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes
+from triton_xe.runtime.simulator.sanitizer.lanes import record_chunks, searched, try_lanes
 from triton_xe.runtime.simulator.sanitizer.parts import kept
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
@@ -238,7 +238,7 @@ def _record(
     if steps.is_run and steps.span % _CHUNK == 0:
         whole = inner == 0
         with w.when(whole & mask.every() if masked else whole):
-            done.value = are_recorded(w, block, first, steps.span >> CHUNK_BITS, owner, no, good)
+            done.value = record_chunks(w, block, first, steps.span >> CHUNK_BITS, owner, no, good)
     with w.when(~done.value & good.value):
         width = 1 << (steps.chunks(align) - 1).bit_length()
         t = vector(width, I64)
@@ -405,7 +405,7 @@ def _record_band(
     if band.is_run and band.span % _CHUNK == 0:
         w.arguments["addresses"] = Value(w, integers(I64, band.offsets)) + w["base"]
         with w.when((inner == 0) & w["mask"].every()):
-            done.value = are_recorded(w, block, first, band.span >> CHUNK_BITS, owner, no, good)
+            done.value = record_chunks(w, block, first, band.span >> CHUNK_BITS, owner, no, good)
     with w.when(~done.value & good.value):
         width = here.type.count
         before = here.shuffled(w.term(0, here.type), [width, *range(width - 1)])
