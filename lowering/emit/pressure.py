@@ -68,7 +68,7 @@ def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dic
 
 
 def _use(made: int | None, at: int, first: dict[int, int], last: dict[int, int]) -> None:
-    """Instruction `made` of the function, if it is one, lives until here."""
+    """Extend the life of instruction number `made` to position `at`; None is no instruction."""
     if made is None:
         return
     if made not in first:

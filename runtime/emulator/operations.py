@@ -311,7 +311,7 @@ def _shift_right(operation: Operation) -> Compute:
 
 
 def _shift_arithmetic(operation: Operation) -> Compute:
-    """Copies of the sign come in; zeros for unsigned sources."""
+    """Rule for shifts to the right that copy the sign; unsigned sources get zeros."""
     count, value = _count(operation), operation.sources[0]
     if value.type.startswith("u"):
         return _shift_right(operation)

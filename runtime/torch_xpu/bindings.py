@@ -308,7 +308,7 @@ class StaticLauncher:
 
     @staticmethod
     def _launch_kernel(kernel: Kernel, x: int, y: int, z: int, *arguments: Any) -> None:
-        """`arguments`: warps, shared memory, letters of types, values, and the stream."""
+        """Launch; `arguments`: warps, shared memory, letters of types, values, and the stream."""
         *_, values, stream = arguments
         taken = [each.data_ptr() if hasattr(each, "data_ptr") else each or 0
                  for each in values[:len(kernel.types)]]

@@ -190,7 +190,7 @@ def _write_incoming(i: Instruction) -> str:
 
 
 def _read_targets(line: Line, i: Instruction) -> None:
-    """Labels, the first right away or after a condition."""
+    """Read labels, the first at once or after a condition."""
     if line.peek != "label":
         i.operands = [line.typed_operand()]
         line.expect(",")

@@ -44,7 +44,7 @@ def fence(em: Emitter, op: tt.AtomicOp, *, before: bool) -> None:
 
 
 def gpu_barrier(em: Emitter) -> None:
-    """Global memory written by the other subgroups is visible after it."""
+    """Write a barrier that makes global memory of the other subgroups visible."""
     if em.state.num_warps > 1:
         barrier(em, global_memory=True)
 

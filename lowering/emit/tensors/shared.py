@@ -189,7 +189,7 @@ def lower_reshape(em: Emitter, op: ttg.MemDescReshapeOp) -> None:
 
 @lowers(ttg.MemDescReinterpretOp)
 def lower_reinterpret(em: Emitter, op: ttg.MemDescReinterpretOp) -> None:
-    """Another type from the first element on."""
+    """View a buffer as another type, from its first element on."""
     kind = _described(op.src)
     em.bind(op.result, _moved(em, em.get(op.src), kind, em.get(op.src).origin, I32(0)))
 

@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 
 
 def widen_operands(state: ModuleState, function: ir.Function) -> None:
-    """Block reads that only DPAS takes -> reads of 64-bit elements, of two operands if it can."""
+    """Replace block reads that only DPAS takes by reads of 64-bit elements, of two if possible."""
     if state.target.has_block_2d or not any(
             row_of(i) is genisa.SIMD_BLOCK_READ for i in instructions_of(function)):
         return

@@ -78,7 +78,7 @@ def gateway(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
     counts_alone = instruction.op == "sendg" and descriptor & 7 == _SIGNAL
 
     def signal(threads: Threads, running: Running) -> None:
-        """Dword 2: [7:0] barrier, [15:14] role, [23:16] producers, [31:24] consumers."""
+        """Signal; dword 2 has [7:0] barrier, [15:14] role, [23:16] producers, [31:24] consumers."""
         rows = np.flatnonzero(running.threads)
         header = threads.views[np.uint32][rows, word].astype(np.int64)
         if counts_alone:  # the dword is r0.2 of the thread

@@ -31,7 +31,7 @@ _OF_THE_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
 
 
 def part_of(function: Function, part: Part) -> Function | None:
-    """That part of a kernel; None if nothing can be left out."""
+    """The function of one part of a kernel; None if nothing can be left out."""
     if part is Part.WHOLE:
         return None
     cut = _cold_edges(function)

@@ -420,21 +420,27 @@ class _Shadows(Values):
         return a | b
 
     def _xor(self, i: Instruction) -> Value:
-        """Tags cancel if combined with themselves; -1 is an undefined element without a tag."""
+        """Shadow of an exclusive or: equal tags cancel.
+
+        -1 is an undefined element without a tag.
+        """
         if not self.has_tags or i.type.scalar is ir.I1:
             return self._both(i)
         a, b = (self.shadow(o) for o in i.operands)
         return self.select((a == -1) | (b == -1), -1, a ^ b, a.type)
 
     def _decided(self, i: Instruction) -> Value:
-        """A defined 0 (for `and`) or 1 (for `or`) of one side decides."""
+        """Shadow of `and` and `or`: a defined 0 or 1 of one side decides."""
         (a, sa), (b, sb) = ((Value(self, o), self.shadow(o)) for o in i.operands)
         if i.opcode == "or":
             a, b = ~a, ~b
         return sa & sb | a & sb | b & sa
 
     def _carry(self, i: Instruction) -> Value:
-        """Undefined from the lowest undefined bit of the operands up, unless a factor is 0."""
+        """Shadow of sums and products: undefined from the lowest undefined bit up.
+
+        If a factor is 0, a product is defined.
+        """
         s = self._both(i)
         found = s | self.term(0, s.type) - s
         shadows = [self.shadow(o) for o in i.operands]

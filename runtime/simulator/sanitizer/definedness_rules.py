@@ -80,7 +80,7 @@ def origin(w: Widener, i: Instruction) -> None:
 
 
 def dpas_shadow(w: Widener, i: Instruction) -> None:
-    """Undefined bits in row m of A, or in column n of B, make element m of lane n undefined."""
+    """Compute a DPAS's shadow: element m of lane n depends on row m of A and column n of B."""
     s, rows, b = w.lanes, i.type.lanes, w.b
     accumulator, left, right = i.operands[:3]
     repeat = max(i.operands[6].integer_value() or 1, 1)

@@ -190,8 +190,8 @@ def any_of(w: Checks, bits: Value) -> Value:
 def _note_chunk(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
     """Add an access of bytes of a chunk.
 
-    Return true if it overlaps no other subgroup's in this phase, and what it reads is written.  A store
-    with known values may overlap other stores: then the second result is true.
+    Return true if it overlaps no other subgroup's in this phase, and what it reads is written.
+    A store with known values may overlap other stores: then the second result is true.
     """
     writes = w.flag(Kind.WRITE)
     entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)

@@ -185,11 +185,7 @@ def syncs(
 
 
 def _publish_all(w: Checks, block: Memory, listed: Value, lists: Value) -> None:
-    """`PUBLISH` for all active lanes at once.
-
-    Each lane has an entry of its own; locations where nothing was published share one.  A location
-    of several lanes gets the last lane's entry.
-    """
+    """Do `PUBLISH` for all active lanes at once."""
     state, mask, lanes = w.state, w["mask"], listed.type.count
     node, older = _fenced_node(w), (listed != 0) & mask
     some = older.bits != 0

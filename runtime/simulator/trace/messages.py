@@ -59,7 +59,7 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
 
 
 def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
-    """DPAS, shuffles, barriers, and calls of helpers that run lane by lane."""
+    """Record a DPAS, shuffle or barrier, or the call of a helper that runs lane by lane."""
     kind = "barrier" if barrier else _KINDS.get(find(i.callee).family)
     if not kind:
         return

@@ -56,7 +56,7 @@ def define_known(w: Widener, i: Instruction) -> bool:
 
 
 def operation(w: Widener, i: Instruction) -> None:
-    """Binary operations, comparisons, fneg."""
+    """Widen a binary operation, comparison or fneg."""
     if w.result_shape(i).wide:
         if not _delayed(w, i):
             w.define_like(i, _computed(w, i, i.opcode, w.host_operands(i), i.flags))

@@ -98,7 +98,7 @@ def scan(w: Widener, i: Instruction, operand: Operand, op: str, inclusive: bool)
 
 
 def reduction(w: Widener, i: Instruction) -> None:
-    """Any reduction or scan of the table."""
+    """Widen a reduction or scan by its definition."""
     known, operand, op = find(i.callee), argument(i, "value"), _operation(w, i)
     form = known.definition
     if form is definitions.group_operation:

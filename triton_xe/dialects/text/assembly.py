@@ -314,6 +314,6 @@ def resolve(
 
 
 def print_type_after(printer: Printer, punctuation: str, *types: Attribute) -> None:
-    """` : T`, ` -> T, T`, ..."""
+    """Print ` : T`, ` -> T, T` and the like."""
     printer.print_string(f" {punctuation} ")
     printer.print_list(types, printer.print_attribute)

@@ -303,7 +303,7 @@ def _resolve(
 
 
 def _parse_arrow(parser: Parser) -> None:
-    """`->`, or one of the RFC's words for it."""
+    """Parse `->`, or one of the RFC's words for it."""
     if parser.parse_optional_keyword_in(("into", "to")) is None:
         parser.parse_punctuation("->")
 

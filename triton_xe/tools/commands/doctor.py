@@ -223,7 +223,7 @@ def _choice(report: Report) -> Selection | None:
 
 
 def _level_zero(report: Report) -> None:
-    """Loader, drivers and GPUs; an absent loader is a finding, not an error."""
+    """Note the loader, drivers and GPUs; an absent loader is a finding, not an error."""
     from triton_xe.runtime.level_zero.objects import drivers
     from triton_xe.runtime.level_zero.raw import api
 

@@ -60,7 +60,7 @@ def file_of(module: bytes, kernel: str) -> str:
 
 
 def keep_lines(device: EmulatedDevice) -> None:
-    """From now on the native code of this device's kernels has lines."""
+    """Add lines to the native code of this device's kernels from now on."""
     device.module_of, device.lines_of = _marked_module, _lines_of
 
 
