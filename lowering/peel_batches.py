@@ -328,10 +328,12 @@ class _Parts:
                 value.block.erase_arg(value)
 
     def _is_split(self, op: Operation) -> bool:
+        """True if the results of an operation, or the operands of a store, are split."""
         values = op.results or (op.operands if isinstance(op, StoreOp) else ())
         return any(v in self._split for v in values)
 
     def _expanded(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """Replace split values by their parts."""
         return [part for v in values for part in (self._parts[v] if v in self._split else [v])]
 
     def _loop(self, loop: scf.ForOp) -> None:

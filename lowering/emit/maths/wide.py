@@ -51,9 +51,9 @@ copied.
 def in_pairs_of_registers(
     name: str, x: Term, plain: Callable[[Term], Term], *, as_bits: bool = False
 ) -> Term:
-    """`plain(x)`, by the function of a name where that serves: fp32 vectors that are computed.
+    """Compute `plain(x)` by a function of the module, if `x` is a computed vector of fp32.
 
-    With `as_bits`, for operands of DPAS: all fp32 vectors, and the function's result is integers,
+    With `as_bits`, for operands of DPAS, any fp32 vector will do.  The result is then integers,
     which Intel's compiler leaves where they are used.
     """
     em, kind = x.em, x.value.type
@@ -73,7 +73,7 @@ def in_pairs_of_registers(
 
 
 def _fours(em: Writer, value: ir.Value) -> list[ir.Value]:
-    """The parts of a vector that functions are given."""
+    """Parts of a vector, of `AT_ONCE` elements each."""
     count = value.type.count
     return [value] if count == AT_ONCE else [
         em.shuffle(value, value, list(range(first, first + AT_ONCE)))

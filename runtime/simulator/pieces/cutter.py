@@ -229,11 +229,13 @@ class Cutter:
                      _reads(i) or any(tree.reads for tree in trees))
 
     def _write_out(self, names: Iterable[str]) -> None:
+        """Emit delayed trees, if they are still delayed."""
         for name in list(names):
             if name in self.waiting:
                 self._emit(self.waiting.pop(name))
 
     def _emit(self, tree: _Tree) -> None:
+        """Append a tree as a piece; its vector result gets memory."""
         last = tree.body[-1]
         value = last.value if last.result else None
         to = self.root(value) if value is not None and value.type.kind == "vec" else None
