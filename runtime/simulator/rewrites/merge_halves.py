@@ -4,7 +4,7 @@
     %o = shufflevector %h, [1, 3, ...]
     %l = fpext %e
     %u = fpext %o                                      ->
-    %x = shufflevector %l, %u, [0, n, 1, n + 1, ...]
+    %x = shufflevector %l, %u, [0, n, 1, n + 1, ...]        (or several conversions)
 
     %l = shl %w, 16                                         %h = bitcast %w to <2n x i16>
     %u = and %w, 0xffff0000                            ->   %z = zext %h
@@ -21,7 +21,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from triton_xe import llvm as ir
+from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import I16, Block, Function, Instruction, Operand, vector
+from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 
 _HALF = 16
@@ -52,10 +54,10 @@ class _Rewrite:
         """Instructions in place of one; none if its result is a known vector."""
         if i.opcode != "shufflevector":
             return [i]
-        found = self._elements(i)
-        if found is not None and found[1] == list(range(found[0].type.lanes)):
+        source = self._whole(i)
+        if source is not None:
             assert i.result is not None
-            self.same[i.result] = found[0]
+            self.same[i.result] = source
             self.count += 1
             return []
         return self._converted(i) or self._of_words(i) or [i]
@@ -63,19 +65,30 @@ class _Rewrite:
     # --- conversions -----------------------------------------------------------------------------
 
     def _converted(self, i: Instruction) -> list[Instruction]:
-        """Merge elements of two conversions into a conversion of elements."""
-        first, second = (self._definition(x) for x in i.operands)
-        if first is None or second is None or not first.opcode == second.opcode == "fpext":
-            return []
-        halves = [first.operands[0], second.operands[0]]
-        if halves[0].type is not halves[1].type or first.type is not second.type:
-            return []
-        joined = self._new("shufflevector", vector(i.type.lanes, halves[0].type.scalar), halves, i)
-        joined.indices = i.indices
-        found = self._elements(joined)
-        if found is None or found[1] != list(range(found[0].type.lanes)):
-            return []
-        return [replace(i, opcode="fpext", operands=[found[0]], indices=())]
+        """Merge elements of two equal conversions into a conversion of elements."""
+        steps, taken = list[Instruction](), i
+        while (source := self._whole(taken)) is None:
+            step, other = (self._definition(x) for x in taken.operands)
+            if step is None or other is None or not _convert_alike(step, other):
+                return []
+            steps.append(step)
+            taken = replace(taken, operands=[step.operands[0], other.operands[0]])
+        made: list[Instruction] = []
+        for step in reversed(steps):
+            made.append(self._of_all(step, source, i))
+            source = made[-1].value
+        made[-1].result = i.result
+        self.made[i.value.text] = made[-1]
+        return made
+
+    def _of_all(self, step: Instruction, source: Operand, at: Instruction) -> Instruction:
+        """The conversion of another vector, with as many elements as the vector has."""
+        n, old = source.type.lanes, step.type.lanes
+        rest = [x if (number := _number(x)) is None else ir.constant(
+            vector(n, x.type.scalar), number) for x in step.operands[1:]]
+        made = self._new(step.opcode, vector(n, step.type.scalar), [source, *rest], at)
+        made.flags, made.callee = step.flags, step.callee.replace(f".v{old}", f".v{n}")
+        return made
 
     def _of_words(self, i: Instruction) -> list[Instruction]:
         """Merge the upper bits of words with two numbers each into the bits of the numbers."""
@@ -98,6 +111,11 @@ class _Rewrite:
             i, opcode="bitcast", operands=[placed.value], indices=())]
 
     # --- what values are -------------------------------------------------------------------------
+
+    def _whole(self, i: Instruction) -> Operand | None:
+        """The vector whose elements, in order, a shuffle has."""
+        found = self._elements(i)
+        return found[0] if found and found[1] == list(range(found[0].type.lanes)) else None
 
     def _elements(self, i: Instruction) -> tuple[Operand, list[int]] | None:
         """The single vector that elements come from, and their indices in it."""
@@ -147,6 +165,26 @@ class _Rewrite:
         return made
 
 
+def _convert_alike(step: Instruction, other: Instruction) -> bool:
+    """True if two instructions convert the elements of their first operands by the same rule."""
+    first, *rest = step.operands
+    if (step.opcode != other.opcode or step.callee != other.callee or step.flags != other.flags
+            or step.type is not other.type or first.type is not other.operands[0].type
+            or first.type.lanes != step.type.lanes):
+        return False
+    if any(x.local or x.text != y.text for x, y in zip(rest, other.operands[1:], strict=True)):
+        return False
+    if step.opcode == "call":
+        return step.callee.startswith("llvm.") and find(step.callee).family is Family.CONVERSION
+    return step.opcode in CASTS or (
+        step.opcode in BINARY and _number(rest[0]) is not None)
+
+
 def _is_splat(x: Operand, number: int) -> bool:
-    values = {e.integer_value() for e in x.elements or ()}
-    return len(values) == 1 and values.pop() in (number, number - (1 << 32))
+    return _number(x) in (number, number - (1 << 32))
+
+
+def _number(x: Operand) -> int | None:
+    """The integer that all elements of a vector are, if they are equal and known."""
+    values = {e.integer_value() for e in x.elements}
+    return values.pop() if len(values) == 1 else None

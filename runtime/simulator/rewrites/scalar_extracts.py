@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import replace
 
 from triton_xe import llvm as ir
+from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand, substitute
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
@@ -115,12 +116,17 @@ def without_unused(blocks: list[Block]) -> list[Block]:
     for block in reversed(blocks):
         kept: list[Instruction] = []
         for i in reversed(block.instructions):
-            if i.result is not None and not uses[i.result] and i.opcode in _REMOVABLE:
+            if i.result is not None and not uses[i.result] and _is_removable(i):
                 uses.subtract(i.locals())
             else:
                 kept.append(i)
         block.instructions = kept[::-1]
     return blocks
+
+
+def _is_removable(i: Instruction) -> bool:
+    return i.opcode in _REMOVABLE or (
+        i.opcode == "call" and find(i.callee).family is Family.CONVERSION)
 
 
 _REMOVABLE = _BINARY | _CASTS | _MOVES | {"bitcast", "fpext", "fptrunc"}

@@ -13,6 +13,7 @@ from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 P = "ptr addrspace(1)"
 Text = Callable[..., str]
 EVEN, ODD = "<i32 0, i32 2>", "<i32 1, i32 3>"
+ROUND = "llvm.genx.GenISA.ftobf.v2i16.v2f32"
 INTERLEAVED = "<4 x i32> <i32 0, i32 2, i32 1, i32 3>"
 HALVES = f"""
   %h = bitcast <2 x i32> %w to <4 x half>
@@ -38,6 +39,21 @@ PACKED = f"""
   %u = shufflevector <4 x float> %v, <4 x float> %v, <2 x i32> {ODD}
   %x = shufflevector <2 x float> %l, <2 x float> %u, {INTERLEAVED}
 """
+ROUNDED = f"""
+  %h = bitcast <2 x i32> %w to <4 x half>
+  %v = fpext <4 x half> %h to <4 x float>
+  %a = shufflevector <4 x float> %v, <4 x float> %v, <2 x i32> <i32 0, i32 1>
+  %b = call <2 x i16> @{ROUND}(<2 x float> %a, i32 0)
+  %c = zext <2 x i16> %b to <2 x i32>
+  %d = shl <2 x i32> %c, <i32 16, i32 16>
+  %l = bitcast <2 x i32> %d to <2 x float>
+  %e = shufflevector <4 x float> %v, <4 x float> %v, <2 x i32> <i32 2, i32 3>
+  %f = call <2 x i16> @{ROUND}(<2 x float> %e, i32 0)
+  %g = zext <2 x i16> %f to <2 x i32>
+  %o = shl <2 x i32> %g, <i32 16, i32 16>
+  %u = bitcast <2 x i32> %o to <2 x float>
+  %x = shufflevector <2 x float> %l, <2 x float> %u, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+"""
 SIDES = HALVES.replace(ODD, EVEN, 1).replace(f"%h, <2 x i32> {EVEN}", f"%h, <2 x i32> {ODD}")
 """The other way round: not the elements in their order."""
 
@@ -52,12 +68,14 @@ def text_of(kernel: Text, body: str) -> str:
 {lines}
   %k = mul i32 %lane, 4
   %to = getelementptr float, {P} %px, i32 %k
-  store <4 x float> %x, {P} %to""")
+  store <4 x float> %x, {P} %to""", other=f"declare <2 x i16> @{ROUND}(<2 x float>, i32)")
 
 
 @pytest.mark.parametrize(("body", "opcodes"), [
     (HALVES, ["bitcast", "fpext"]), (BRAINS, ["bitcast", "zext", "shl", "bitcast"]),
-    (PACKED, ["bitcast", "shufflevector"])], ids=["fp16", "bf16", "packed"])
+    (PACKED, ["bitcast", "shufflevector"]),
+    (ROUNDED, ["bitcast", "fpext", "call", "zext", "shl", "bitcast"])],
+    ids=["fp16", "bf16", "packed", "rounded"])
 def test_they_are_converted_where_they_lie(
     run: Callable[..., None], kernel: Text, body: str, opcodes: list[str]
 ) -> None:
@@ -70,8 +88,10 @@ def test_they_are_converted_where_they_lie(
     x = np.zeros(64, np.uint32)
     run(text, words, x)
     halves = words.view(np.uint16)
+    wide = halves.view(np.float16).astype(np.float32).view(np.uint32)
     expected = {
-        HALVES: halves.view(np.float16).astype(np.float32).view(np.uint32),
+        HALVES: wide,
+        ROUNDED: wide + 0x7fff + (wide >> 16 & 1) & 0xffff0000,
         BRAINS: halves.astype(np.uint32) << 16,
         PACKED: np.concatenate([words.reshape(16, 2), np.tile(np.array(
             [1.5, np.nan], np.float32).view(np.uint32), (16, 1))], 1).ravel()}[body]
@@ -83,10 +103,10 @@ def test_they_are_converted_where_they_lie(
 @pytest.mark.parametrize("body", [
     SIDES, BRAINS.replace("%w, <i32 16, i32 16>", "%w, <i32 16, i32 8>"),
     BRAINS.replace("4294901760>", "4294901504>"),
-    HALVES.replace("<i32 0, i32 2, i32 1, i32 3>", "<i32 0, i32 1, i32 2, i32 3>")],
-    ids=["sides", "shift", "mask", "order"])
+    HALVES.replace("<i32 0, i32 2, i32 1, i32 3>", "<i32 0, i32 1, i32 2, i32 3>"),
+    ROUNDED.replace("%g, <i32 16, i32 16>", "%g, <i32 16, i32 8>")],
+    ids=["sides", "shift", "mask", "order", "rounded"])
 def test_others_stay_as_they_are(kernel: Text, body: str) -> None:
     (function,) = parse_module(text_of(kernel, body)).kernels()
     (block,) = merge_halves(function).blocks
-    assert "shufflevector" in [i.opcode for i in block.instructions]
-    assert not any(i.opcode == "fpext" and i.type.lanes == 4 for i in block.instructions)
+    assert ["shufflevector"] == [i.opcode for i in block.instructions if i.result == "%x"]
