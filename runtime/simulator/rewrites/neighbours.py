@@ -34,7 +34,9 @@ def whole_vectors(function: Function) -> Function:
     rewrite = _Rewrite(function)
     if not rewrite.is_needed:
         return function
-    return replace(function, blocks=[rewrite.block(b) for b in function.blocks])
+    blocks = [rewrite.block(b) for b in function.blocks]
+    ir.substitute(blocks, rewrite.same)
+    return replace(function, blocks=blocks)
 
 
 class _Rewrite:
@@ -42,6 +44,8 @@ class _Rewrite:
         self.defined = {i.result: i for i in function.instructions() if i.result}
         self.is_needed = any(i.opcode == "extractelement" for i in function.instructions())
         self.count = 0
+        self.same: dict[str, Operand] = {}
+        """Vectors of all elements of another one, in order."""
 
     def block(self, block: Block) -> Block:
         """Merge operations of a block until no more pairs are found."""
@@ -137,6 +141,9 @@ class _Rewrite:
         parts = self._parts(items, i.type)
         if parts is None:
             return [i]
+        if len(parts) == 1:
+            self.same[i.result or ""] = parts[0]
+            return []
         made: list[Instruction] = []
         while len(parts) > 1:
             pairs = list(zip(parts[::2], parts[1::2], strict=True))
@@ -161,14 +168,14 @@ class _Rewrite:
         return items
 
     def _parts(self, items: dict[int, Operand], t: ir.Type) -> list[Operand] | None:
-        """Two whole vectors, or four and so on, whose concatenation a vector is."""
+        """The whole vectors, a power of two of them, whose concatenation a vector is."""
         n, found = t.lanes, [self._taken(items[k]) for k in range(t.lanes) if k in items]
         taken = [x for x in found if x is not None]
         if len(taken) < n or n < 2:
             return None
         width = taken[0][0].type.lanes
         parts = [taken[k][0] for k in range(0, n, width)]
-        fits = 1 < width < n and n % width == 0 and (n // width).bit_count() == 1 and all(
+        fits = 1 < width <= n and n % width == 0 and (n // width).bit_count() == 1 and all(
             x.text == parts[k // width].text and at == k % width
             for k, (x, at) in enumerate(taken))
         return parts if fits and all(p.type.lanes == width for p in parts) else None

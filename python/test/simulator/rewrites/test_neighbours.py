@@ -98,6 +98,26 @@ def test_elements_of_vectors_are_vectors_one_behind_the_other(
     np.testing.assert_array_equal(b, 2 * a)
 
 
+@pytest.mark.parametrize(("order", "stays"), [((0, 1, 2, 3), False), ((0, 1, 3, 2), True)],
+                         ids=["in order", "in another order"])
+def test_all_elements_of_a_vector_are_the_vector(
+    run: Callable[..., None], kernel: Callable[..., str], order: tuple[int, ...], stays: bool
+) -> None:
+    body, last = [f"  %x = load <4 x float>, {P} %pa"], "poison"
+    for k, at in enumerate(order):
+        body += [f"  %t{k} = extractelement <4 x float> %x, i32 {at}",
+                 f"  %w{k} = insertelement <4 x float> {last}, float %t{k}, i32 {k}"]
+        last = f"%w{k}"
+    text = text_of(kernel, "\n".join([*body, f"  store <4 x float> {last}, {P} %pb"]).replace(
+        "float, ptr addrspace(1) %b", "<4 x float>, ptr addrspace(1) %b"))
+    (function,) = parse_module(text).kernels()
+    (store,) = (i for i in whole_vectors(function).instructions() if i.opcode == "store")
+    assert (store.operands[0].text == "%w3") == stays
+    a, b = np.arange(128, dtype=np.float32), np.zeros(19, np.float32)
+    run(text, a, b)
+    np.testing.assert_array_equal(b[15:], a[120:124][list(order)])
+
+
 @pytest.mark.parametrize("n", [0, 3, 6, 8])
 def test_masked_loads_that_are_the_same_in_all_lanes_are_vectors(
     run: Callable[..., None], kernel: Callable[..., str], n: int
