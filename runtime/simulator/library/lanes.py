@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from triton_xe.llvm import I32, PTR, VOID, Function, Type, integer, vector
-from triton_xe.llvm.builder import Routine
+from functools import cache
+
+from triton_xe.llvm import I32, I64, PTR, VOID, Function, Type, integer, vector
+from triton_xe.llvm.builder import Parameter, Routine
 from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.library.symbols import symbol
@@ -44,15 +46,14 @@ def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
 _INLINED = "nounwind alwaysinline"
 
 
-def load_parts(scalar: Type, width: int, count: int) -> Function:
+@cache
+def load_parts(scalar: Type, width: int, count: int, *, spaced: bool = False) -> Function:
     """A function, to be inlined, that loads `width` elements at each of `count` addresses.
 
-    `count` is a power of two.
+    `count` is a power of two.  `spaced` addresses have equal distances.
     """
     part, whole = vector(width, scalar), vector(width * count, scalar)
-    name = symbol("load_parts", scalar.mangled, width, count)
-    w = Writer(Routine(name, whole, (("from", vector(count, PTR)),)), _INLINED, internal=True)
-    addresses = [w["from"][k] for k in range(count)]
+    w, addresses = _at_addresses("load_parts", whole, scalar, width, count, spaced=spaced)
     if width == 1:
         elements = [w.load(scalar, at, align=scalar.size) for at in addresses]
         return w.finish(w.pack(whole, elements))[0]
@@ -62,18 +63,28 @@ def load_parts(scalar: Type, width: int, count: int) -> Function:
     return w.finish(parts[0])[0]
 
 
+def _at_addresses(
+    family: str, result: Type, scalar: Type, width: int, count: int, *parameters: Parameter,
+    spaced: bool,
+) -> tuple[Writer, list[Value]]:
+    """The writer of a function that accesses `count` addresses, and these."""
+    at = (("first", PTR), ("step", I64)) if spaced else (("at", vector(count, PTR)),)
+    name = symbol(family, scalar.mangled, width, count, *["spaced"] * spaced)
+    w = Writer(Routine(name, result, (*at, *parameters)), _INLINED, internal=True)
+    return w, [w["first"] + w["step"] * k if spaced else w["at"][k] for k in range(count)]
+
+
 def _joined(x: Value, y: Value) -> Value:
     return x.shuffled(y, range(2 * x.type.count))
 
 
-def store_parts(scalar: Type, width: int, count: int) -> Function:
+@cache
+def store_parts(scalar: Type, width: int, count: int, *, spaced: bool = False) -> Function:
     """A function, to be inlined, that stores `width` elements at each of `count` addresses."""
-    whole = vector(width * count, scalar)
-    name = symbol("store_parts", scalar.mangled, width, count)
-    parameters = ("to", vector(count, PTR)), ("value", whole)
-    w = Writer(Routine(name, VOID, parameters), _INLINED, internal=True)
+    whole = "value", vector(width * count, scalar)
+    w, addresses = _at_addresses("store_parts", VOID, scalar, width, count, whole, spaced=spaced)
     value = w["value"]
-    for k in range(count):
+    for k, at in enumerate(addresses):
         part = value[k] if width == 1 else value.shuffled(None, range(k * width, (k + 1) * width))
-        w.store(part, w["to"][k], align=scalar.size)
+        w.store(part, at, align=scalar.size)
     return w.finish()[0]

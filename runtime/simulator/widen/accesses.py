@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import sub
 
 from triton_xe import llvm as ir
 from triton_xe.llvm import VOID, Operand, Type, constant, vector, zero
@@ -97,15 +98,14 @@ def _has_gathers(t: Type) -> bool:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Memory that lanes access in parts of `count` lanes; `places`: each lane's position.
-
-    `addresses` is the vector of all starts, if there is one.
-    """
+    """Memory that lanes access in parts of `count` lanes; `places`: each lane's position."""
 
     starts: list[Operand]
     count: int
     places: tuple[int, ...]
-    addresses: Operand | None = None
+    number: int
+    at: tuple[Operand, ...] = ()
+    """Instead of `starts`: a vector of them, or the first and the bytes from one to the next."""
 
     @property
     def lanes(self) -> list[list[int]]:
@@ -127,7 +127,7 @@ def _parts_of(
         if runs.count * t.lanes == 1 and (_has_gathers(t) or masked):
             return None
         _ask_for_runs(w, address, runs, t, write=write)
-        return _Parts([w.at(runs.base, start) for start in runs.starts], runs.count, runs.places)
+        return _parts_in_runs(w, runs, masked=masked)
     if address is None or not isinstance(pointer, Wide):
         return None
     count = w.lane_groups.count(address, t.size)
@@ -136,13 +136,24 @@ def _parts_of(
     return _parts_at(w, pointer.value, count, masked)
 
 
+def _parts_in_runs(w: Widener, runs: Runs, *, masked: bool) -> _Parts:
+    """Parts at known distances from a base; lanes with equal distances are accessed by one call."""
+    number, steps = len(runs.starts), set(map(sub, runs.starts[1:], runs.starts))
+    if masked or runs.count > 1 or len(steps) != 1 or number & (number - 1):
+        starts = [w.at(runs.base, start) for start in runs.starts]
+        return _Parts(starts, runs.count, runs.places, number)
+    spaced = w.at(runs.base, runs.starts[0]), constant(ir.I64, *steps)
+    return _Parts([], runs.count, runs.places, number, spaced)
+
+
 def _parts_at(w: Widener, addresses: Operand, count: int, masked: bool) -> _Parts:
     """Parts of `count` lanes at the address of the first."""
     first, places = range(0, w.lanes, count), tuple(range(w.lanes))
     if masked:
-        return _Parts([w.b.extract(addresses, lane) for lane in first], count, places)
+        starts = [w.b.extract(addresses, lane) for lane in first]
+        return _Parts(starts, count, places, len(first))
     chosen = addresses if count == 1 else w.b.shuffle(addresses, None, first)
-    return _Parts([], count, places, chosen)
+    return _Parts([], count, places, len(first), (chosen,))
 
 
 def _runs_loaded(
@@ -161,9 +172,9 @@ def _runs_loaded(
     n, width = t.lanes, parts.count * t.lanes
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
     flat, align = vector(width, scalar), scalar.size
-    if parts.addresses is not None:
-        made = library.load_parts(scalar, width, parts.addresses.type.count)
-        return Wide(_inlined(w, made, parts.addresses), t, n)
+    if parts.at:
+        made = library.load_parts(scalar, width, parts.number, spaced=len(parts.at) > 1)
+        return Wide(_of_lanes(w, _inlined(w, made, *parts.at), parts.places, n), t, n)
     if width == 1:
         each = [w.b.load(scalar, start, align=align) for start in parts.starts]
         return Wide(w.b.pack(w.type_of(t), [each[place] for place in parts.places]), t)
@@ -214,9 +225,10 @@ def _runs_stored(
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
     x = w.ordered(value if mask is None else _retype(w, value, scalar), n)
     inside = None if mask is None else _for_elements(w, mask, _lanes(w, mask), n)
-    if parts.addresses is not None:
-        made = library.store_parts(scalar, n * parts.count, parts.addresses.type.count)
-        _inlined(w, made, parts.addresses, x)
+    if parts.at:
+        made = library.store_parts(scalar, n * parts.count, parts.number, spaced=len(parts.at) > 1)
+        in_order = [lane for own in parts.lanes for lane in own]
+        _inlined(w, made, *parts.at, _of_lanes(w, x, in_order, n))
         return True
     for start, own in zip(parts.starts, parts.lanes, strict=True):
         part = _of_lanes(w, x, own, n) if n * len(own) > 1 else w.b.extract(x, own[0])

@@ -139,3 +139,23 @@ def test_elements_of_lanes_anywhere_are_accessed_by_one_call(kernel: Text, run: 
     a, b = np.arange(1, 49, dtype=np.float32), np.zeros(48, np.float32)
     run(text, places, a, b)
     np.testing.assert_array_equal(b, np.where(np.arange(48) % 3 < 2, a, 0))
+
+
+def test_lanes_that_are_equally_far_apart_are_accessed_by_one_call(kernel: Text, run: Run) -> None:
+    body = f"""
+  %lane = call i32 @_Z22get_sub_group_local_idv()
+  %from = mul i32 %lane, 3
+  %reversed = sub i32 15, %lane
+  %to = mul i32 %reversed, 5
+  %p = getelementptr half, {P} %a, i32 %from
+  %q = getelementptr half, {P} %b, i32 %to
+  %x = load <2 x half>, {P} %p
+  store <2 x half> %x, {P} %q"""
+    text = kernel(f"{P} %a, {P} %b", body)
+    native = pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    calls = re.findall(r"call \S+ (?:x half> )?@xe\.(\w+_parts\.f16\.2\.16\.\w+)\(", native)
+    assert sorted(calls) == ["load_parts.f16.2.16.spaced", "store_parts.f16.2.16.spaced"]
+    a, b = np.arange(1, 49, dtype=np.float16), np.zeros(80, np.float16)
+    run(text, a, b)
+    np.testing.assert_array_equal(b.reshape(16, 5)[::-1, :2], a.reshape(16, 3)[:, :2])
+    assert not b.reshape(16, 5)[:, 2:].any()
