@@ -49,6 +49,7 @@ class LocatedReader(Reader):
 
 
 def _located(text: str, name: str, position: int) -> str:
+    """`file:line:column` of a position in a text."""
     line, start = text.count("\n", 0, position) + 1, text.rfind("\n", 0, position)
     return f"{name}:{line}:{position - start}"
 
@@ -75,7 +76,8 @@ def read_by_hand(text: str, name: str) -> ModuleOp:
 
 
 def verify(module: ModuleOp, step: str = "") -> None:
-    """Refuse a module that breaks a rule, at the op that breaks it; `step` is who made it."""
+    """Refuse a module that breaks a rule, at the op that breaks it; `step` is the pass that made it.
+    """
     made = f"{step} left a wrong module: " if step else ""
     try:
         module.verify()
@@ -90,7 +92,7 @@ def verify(module: ModuleOp, step: str = "") -> None:
 
 
 def used_early(module: ModuleOp) -> Iterator[Operation]:
-    """The ops with an operand that does not dominate them."""
+    """Yield the ops with an operand that does not dominate them."""
     order = {op: number for number, op in enumerate(below(module))}
     for op in order:
         if not all(_dominates(value, op, order) for value in op.operands):
@@ -137,7 +139,7 @@ def _depth(op: Operation) -> int:
 
 @contextmanager
 def errors_located(step: str) -> Iterator[None]:
-    """Refusals inside say which op they are about; any other exception becomes a refusal."""
+    """Add the location of the op to refusals in this context; other exceptions become refusals."""
     try:
         yield
     except XeError as error:
@@ -156,14 +158,15 @@ def errors_located(step: str) -> Iterator[None]:
 
 
 def _show(error: Exception) -> None:
+    """Print the traceback if `TRITON_XE_DEBUG` is set."""
     if debug():
         print_exception(error)
 
 
 def _op_of(traceback: TracebackType | None) -> Operation | None:
-    """The innermost op of known location in the innermost function that has one.
+    """The op that an error is about: the innermost of known location in the innermost function.
 
-    Where none has, the first op of the module that they are about.
+    If no function has such an op, it is the first of the module that they work on.
     """
     found, whole = None, None
     while traceback is not None:
@@ -178,6 +181,7 @@ def _op_of(traceback: TracebackType | None) -> Operation | None:
 
 
 def _as_op(thing: object) -> Operation | None:
+    """An operation itself, or that of a value; None for other objects."""
     thing = thing.owner if isinstance(thing, SSAValue) else thing
     return thing if isinstance(thing, Operation) else None
 

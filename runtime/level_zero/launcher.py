@@ -144,6 +144,7 @@ def trust_device_of(state: DeviceState, tensor: Any) -> None:
 
 
 def _is_plain(device: DeviceState) -> bool:
+    """True if there is no compiled code, so that Python does all launches."""
     return isinstance(device, DeviceState)
 
 
@@ -214,6 +215,7 @@ class PlainLaunch:
             self._call(f"zeCommandListAppendLaunch{how}Kernel", to, kernel, groups, None, 0, None)
 
     def _call(self, call: str, *arguments: Any) -> None:
+        """Call the driver; raise `LevelZeroError` if it fails."""
         code = api().function(call)(*arguments)
         if code:
             raise LevelZeroError(call, code, what=f"cannot launch kernel {self.name!r}")

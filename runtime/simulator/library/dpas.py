@@ -89,6 +89,7 @@ def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
 
 
 def _float_rows(x: Value, kind: str) -> list[Value]:
+    """Rows of fp32 from dwords with several elements of a column."""
     if kind == "tf32":
         return [to_float(x, kind)]
     if kind == "bf16":

@@ -150,6 +150,7 @@ class _Rewrite:
             i.operands[0].type.lanes != x.type.lanes) else i.operands[0]
 
     def _is_same(self, x: Operand, y: Operand) -> bool:
+        """True if two values are the same, or bitcasts of the same value."""
         if x.text == y.text and x.type is y.type:
             return True
         made, other = self._definition(x), self._definition(y)

@@ -66,6 +66,7 @@ Source: x86-64 psABI 1.0, table 3.1, "Micro-Architecture Levels".
 
 
 def _features_of_level(level: str) -> set[str]:
+    """LLVM's features of a level of x86-64, with those of lower levels."""
     levels = list(_ADDED_BY_LEVEL)
     lower = levels[:levels.index(level) + 1]
     return {feature for one in lower for feature in _ADDED_BY_LEVEL[one].split()}
@@ -119,7 +120,7 @@ def vector_math_symbol(
 
 @cache
 def in_libmvec(symbol: str) -> bool:
-    """True if the function exists; then calls of it can be compiled."""
+    """True if libmvec has a function; the library is then loaded for compiled code."""
     try:
         library = ctypes.CDLL("libmvec.so.1")
         getattr(library, symbol)
