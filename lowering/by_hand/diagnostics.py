@@ -76,8 +76,7 @@ def read_by_hand(text: str, name: str) -> ModuleOp:
 
 
 def verify(module: ModuleOp, step: str = "") -> None:
-    """Refuse a module that breaks a rule, at the op that breaks it; `step` is the pass that made it.
-    """
+    """Refuse a module that breaks a rule, at the op that breaks it; `step` names its pass."""
     made = f"{step} left a wrong module: " if step else ""
     try:
         module.verify()

@@ -278,7 +278,7 @@ def _float_immediate(kind: str, text: str) -> tuple[Array, str]:
 
 
 def _channel_stride(kind: str, target: Operand | None) -> int:
-    """How many elements of a vector immediate are from one channel's to the next's.
+    """Elements of a vector immediate from one channel's to the next channel's.
 
     An element belongs to a position in the result: `0x0C080400:uv` adds 0, 4, 8, 12 to `:ud`
     (IGC, `HWConformity::fixDstAlignmentWithVectorImm`).

@@ -257,7 +257,7 @@ class Picked(Registers):
         self.em, self.source, self.order = em, source, tuple(order)
 
     def picked(self, index: int) -> list[int]:
-        """Which registers chunk `index` has."""
+        """Numbers of the source's registers that are in chunk `index`."""
         return list(self.order[index * self.width : (index + 1) * self.width])
 
     def _only(self, index: int) -> Callable[[], ir.Value] | None:

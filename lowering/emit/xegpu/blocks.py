@@ -430,7 +430,7 @@ Valid = tuple[int, int] | None
 
 
 def valid_part(op: Operation) -> Valid:
-    """How many rows and columns of a block an access uses; None for all."""
+    """Number of rows and columns of a block that an access uses; None for all."""
     held = op.valid if isinstance(op, LoadNdOp | StoreNdOp) else None
     if held is None:
         return None

@@ -96,7 +96,7 @@ def guarded(
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         values = _values(w, i, position, pointer, mask)
         kind |= Kind.KEPT if values is not None else 0
-    ask = _Asking(w, w.told.pop(i, None), values)
+    ask = _CheckCaller(w, w.told.pop(i, None), values)
     fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), ask)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
@@ -142,8 +142,8 @@ def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """How to call the check of an access."""
+class _CheckCaller:
+    """Writes calls of the check of an access."""
 
     w: Widener
     known: Operand | None
@@ -185,7 +185,7 @@ def _both_checked(
     count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
     size = t.size // count
     access = *site(w, store), site(w, i)[2], entry
-    ask = _Asking(w, w.told.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
+    ask = _CheckCaller(w, w.told.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
     known = ir.TRUE if seen is None else seen
     steps = _known_steps(w, pointer, count, size, kind)
     if steps is None:
@@ -399,7 +399,7 @@ def scratch(w: Widener) -> Operand:
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None, ask: _Asking,
+    flags: int, seen: Operand | None, ask: _CheckCaller,
 ) -> tuple[Operand, Value]:
     """True if an access may be executed, and a safe address for it."""
     b = w.b
@@ -446,7 +446,7 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
 
 def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None, ask: _Asking,
+    kind: int, seen: Operand | None, ask: _CheckCaller,
 ) -> Operand | None:
     """True if an access at known offsets from a base may be executed; None for others."""
     count = 1 if mask is None else mask.type.lanes

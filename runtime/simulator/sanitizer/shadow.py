@@ -277,11 +277,11 @@ class LaunchState:
         return records
 
     def _array(self, nbytes: int) -> int:
-        """The address of that many bytes of zeros."""
+        """Address of `nbytes` bytes of zeros."""
         return self._arena.take(nbytes)
 
     def _kept(self, count: int) -> Words:
-        """That many words of zeros."""
+        """An array of `count` words of zeros."""
         return array_at(self._array(8 * count), count, np.int64)
 
     def _begin_clocks(self, groups: int) -> None:
