@@ -25,6 +25,7 @@ def recorder_of(
     types = [*arguments, *("*i8" for size in sizes if size), *([recorder.REPORTS] if sites else ())]
 
     def program(loaded: recorder.Loaded) -> tuple[Program, str]:
+        """The properties of a loaded kernel for its recordings, and its TTGIR."""
         return Program(
             metadata.name, loaded.device.target.name, "spirv",
             attached(loaded.binary, BUILD_FLAGS), 0, (0, 0, 0), _plain(metadata), tuple(sites),

@@ -37,7 +37,10 @@ _COMPUTED = frozenset((
 
 
 def separate_other_values(state: ModuleState) -> None:
-    """Give masked loads whose elements are moved a constant for the lanes that are masked off."""
+    """Load a constant in lanes that are masked off, and select their values after the load.
+
+    This is done for loads whose elements are moved.
+    """
     rewrite(state, lambda i: row_of(i) is genisa.PREDICATED_LOAD and not isinstance(
         i.operands[OTHER], ir.Constant), _separate)
 

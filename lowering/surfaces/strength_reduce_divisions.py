@@ -58,6 +58,7 @@ class StrengthReduceDivisionsPass(TargetedPass):
 
 
 def _reduce_all(function: FuncOp, table: Table) -> None:
+    """Mark 32-bit divisions that may be quick, and do 64-bit ones in 32 bits where operands fit."""
     known = _Known(function, table)
     for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
         if division.result.type == i32 and (how := known.how(division)):

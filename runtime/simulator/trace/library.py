@@ -29,7 +29,7 @@ def record_lanes(lanes: int) -> Routine:
 
 
 def function(host: HostCpu, name: str, lanes: int = 0) -> list[Function]:
-    """A function of the trace; one of lanes for so many."""
+    """Functions of the trace by name: for a message, or for an access of `lanes` lanes."""
     return write(record_lanes(lanes), _lanes) if lanes else write(RECORD, _message)
 
 
