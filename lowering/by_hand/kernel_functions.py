@@ -266,7 +266,7 @@ def _replace_id(op: gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp) -> None:
 
 
 def _allocate(op: memref.AllocaOp, used: int) -> int:
-    """A memref in shared local memory becomes its offset in bytes."""
+    """Replace a memref in shared local memory by its offset in bytes; return the bytes in use."""
     kind = op.memref.type
     assert isinstance(kind, MemRefType)
     space = kind.memory_space

@@ -171,7 +171,10 @@ class Facts:
         return self._stated(node.value, computed) if self.trusting else computed
 
     def _computed(self, node: _Node, given: Sequence[Any]) -> Fact:
-        """A value's fact from those of its sources; a loop may not have handed back the last."""
+        """Compute a value's fact from those of its sources.
+
+        The fact of the value that a loop yields is None at first.
+        """
         value = node.value
         op: Any = value.owner
         if type(value) is BlockArgument:

@@ -213,6 +213,7 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
 def _prefetch(
     em: Emitter, op: PrefetchNdOp, held: Block | Payload, kind: TensorDescType, code: int
 ) -> None:
+    """Prefetch by a 2D message, or by messages of lanes where the device has none."""
     if not isinstance(held, Payload) and held.encoded is None:
         prefetch_lanes(em, kind, held, code)
         return
@@ -421,7 +422,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
 def _run_of(
     loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
 ) -> Loaded | None:
-    """The load whose consecutive elements all sources are, from an element on."""
+    """The load of which all sources are consecutive elements; None if there is no such load."""
     number, first, part = sources[0]
     held = loads[number]
     if not isinstance(held, Loaded) or part or len(sources) * bits % held.bits:

@@ -81,6 +81,7 @@ def lower_init_nbarrier(em: Emitter, op: InitNbarrierOp) -> None:
 
 
 def _byte(em: Emitter, value: SSAValue) -> ir.Value:
+    """A number as i8."""
     number = constant_of(value)
     if number is not None:
         return I8(number)

@@ -40,6 +40,7 @@ def explain(
 
 
 class _Report:
+    """Writes the text of one fault."""
     def __init__(
         self, state: LaunchState, locations: Mapping[int, str], grid: tuple[int, int, int],
         fault: Fault,
