@@ -1,4 +1,4 @@
-"""Compares memory after a replay with the recorded memory."""
+"""Compare memory after a replay with the recorded memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TOLERANCES = {
 }
 """(relative, absolute) tolerance by type.
 
-They are those of `torch.testing.assert_close`, and one step for 8-bit floats.  Other types have
-none.
+They are those of `torch.testing.assert_close`.  For 8-bit floats they are
+one unit in the last place.  Elements of other types must be equal.
 """
 
 
@@ -32,19 +32,19 @@ class Difference:
     dtype: str
     shape: tuple[int, ...] | None
     count: int
+    """Elements that differ in at least one bit."""
     beyond: int
     """Elements that differ by more than the tolerance."""
     block: int
+    """Number of the block of memory."""
     first: tuple[int, ...]
-    """Coordinates of the first differing element; if any is beyond the tolerance, of the first
-    such.
-    """
+    """Coordinates of the first element beyond the tolerance, or else of the first that differs."""
     at: tuple[int, int]
     """First and end byte of that element in the block."""
     got: Any
     wanted: Any
     largest: float
-
+    """Largest absolute difference; NaN outside of tensors."""
     def __str__(self) -> str:
         if self.shape is None:
             return (f"{self.name}: {self.count} bytes outside of all tensors differ, the first is "
@@ -89,7 +89,10 @@ def differences(
 
 
 def elements(data: NDArray[Any], offset: int, view: View) -> NDArray[Any]:
-    """The bytes of a view's elements in a block, with the bytes as an additional last dimension."""
+    """View the elements of a tensor in the bytes of its block.
+
+    The result shares memory with `data`.  Its last dimension is the bytes of one element.
+    """
     if 0 in view.shape:
         return np.empty((*view.shape, view.itemsize), data.dtype)
     return np.ndarray((*view.shape, view.itemsize), data.dtype, data.data, offset,
@@ -127,13 +130,13 @@ def _tensor(
     differs = parts[0].any(axis=-1)
     got, wanted = (numbers(part, view.dtype)[differs] for part in parts[1:])
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
-        is_close = apart <= tolerance[1] + tolerance[0] * np.abs(wanted.astype(np.float64))
+        error = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
+        is_close = error <= tolerance[1] + tolerance[0] * np.abs(wanted.astype(np.float64))
         is_close |= (got == wanted) | ((got != got) & (wanted != wanted))
     worst = int(np.argmax(~is_close))  # the first that is not close, else the first of all
     first = tuple(int(each[worst]) for each in np.nonzero(differs))
     at = offset + sum(x * step for x, step in zip(first, view.steps, strict=True))
-    largest = np.nanmax(apart) if not np.isnan(apart).all() else np.nan
+    largest = np.nanmax(error) if not np.isnan(error).all() else np.nan
     return Difference(
         name, view.dtype, view.shape, int(differs.sum()), int((~is_close).sum()), block, first,
         (at, at + view.itemsize), got[worst].item(), wanted[worst].item(), float(largest))

@@ -19,6 +19,7 @@ LINE = 64
 COUNTED = 6
 """Work-groups whose cache lines are counted; none of them is at an end of the grid."""
 MOST = 1 << 60
+"""Bound larger than every address."""
 MANY, SPAN = 256, 1 << 21
 """Rows of at least MANY numbers within SPAN are counted by marking instead of sorting."""
 TOGETHER = 64
@@ -29,26 +30,28 @@ _AXES = (0, 3, 4)
 
 @dataclass
 class Surface:
-    """Memory of one argument that the work-groups access.
-
-    It has hulls of blocks, bytes of block messages, and the cache lines of other accesses in the
-    counted work-groups, by the number of rounds that they represent.
-    """
+    """Memory of one argument that the work-groups access: a bounding box for each of them."""
 
     pitch: int
+    """Bytes of a row; 0 if the memory is one range of bytes."""
     hulls: Numbers
-    """First byte, end byte, first row, end row; MOST and -MOST if there are none."""
+    """First byte, end byte, first row and end row of each work-group's bounding box.
+
+    A work-group without accesses has MOST as first and -MOST as end.
+    """
     moved: float = 0.0
+    """Bytes of 2D blocks and of unknown addresses, per work-group; equal blocks count once."""
     lines: dict[int, list[Numbers]] = field(default_factory=lambda: defaultdict(list))
+    """Executions of an access -> its cache lines, by counted work-group."""
 
     @property
     def bounds(self) -> Numbers:
-        """Bounds with a row for each work-group."""
+        """Transpose `hulls`: one row for each work-group, 0 if it accesses nothing."""
         here = (self.hulls[0] < self.hulls[1]) & (self.hulls[2] < self.hulls[3])
         return np.maximum(np.where(here, self.hulls, 0), 0).T
 
     def density(self, counted: Numbers) -> float:
-        """Fraction of a hull that is accessed, in whole cache lines."""
+        """Fraction of the mean bounding box that block messages and whole cache lines cover."""
         sides = np.diff(self.bounds, axis=1)
         area = (sides[:, 0] * sides[:, 2]).astype(float)
         lines = sum(count_different(np.concatenate(found, 1)).mean() * rounds
@@ -71,10 +74,10 @@ class Surface:
 
 @dataclass
 class Footprints:
-    """Bytes of the work-groups by level, and blocks by argument.
+    """Bytes of all sampled work-groups by level of memory, and surfaces by argument.
 
-    A surface for accesses with unknown address is named by its instruction; there, equal keys are
-    equal addresses.
+    Each instruction whose address is unknown has a surface of its own, with a name as key.  Its
+    positions are the numbers of distinct keys (`Message.key`) instead of addresses.
     """
 
     groups: int
@@ -86,31 +89,37 @@ class Footprints:
     l1: float = 0
     slm: float = 0
     unknown: float = 0
+    """Bytes of accesses with unknown address."""
     reads: dict[int | str, Surface] = field(default_factory=dict)
     writes: dict[int | str, Surface] = field(default_factory=dict)
     keyed: dict[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
-    alike: dict[bytes, Numbers] = field(default_factory=dict)
+    """Identity of an array of keys -> the result of `key_numbers`."""
+    shared_hulls: dict[bytes, Numbers] = field(default_factory=dict)
+    """Key numbers of the first subgroups -> their hulls, so that equal hulls are one array."""
 
     def argument(self, address: Numbers | Sum) -> int:
-        """The argument of an address: the last one that does not exceed it."""
+        """Number of the pointer with the largest value that does not exceed an address."""
         first = sum([term.item(0) for term in terms_of(address)])
         return max(0, bisect_right(self.pointers, first) - 1)
 
-    def places(self, message: Message) -> tuple[Numbers, Numbers]:
-        """Substitute addresses for unknown ones: an index of each subgroup's key, and hulls."""
+    def key_numbers(self, message: Message) -> tuple[Numbers, Numbers]:
+        """Number the distinct keys of a message with unknown address.
+
+        Return the number of each subgroup's key, and hulls around those of the first subgroups.
+        """
         found = self.keyed.get(id(message.key))
         if found is None:
             shape = message.mask.shape
             key = np.zeros(shape, np.int64) if message.key is None else message.key
             number = np.unique(key, return_inverse=True)[1].reshape(shape)
             first = np.unique(number[:, 0], return_inverse=True)[1]
-            hulls = self.alike.setdefault(
+            hulls = self.shared_hulls.setdefault(
                 first.tobytes(), np.stack([first, first + 1, first * 0, first * 0 + 1]))
             found = self.keyed[id(message.key)] = number, hulls
         return found
 
     def surface(self, which: int, reads: bool, pitch: int) -> Surface:
-        """The memory of an argument that is read, or written, created at its first access."""
+        """Return the surface of an argument's reads or writes; create it at the first access."""
         into = self.reads if reads else self.writes
         if which not in into:
             into[which] = Surface(pitch, np.tile(np.array([[MOST], [-MOST]] * 2), self.groups))
@@ -127,17 +136,17 @@ def footprints_of(walk: Walk, counted: int = COUNTED) -> Footprints:
                        np.unique(inside.astype(np.int64)))
     found.slm = walk.lanes * float(sum(
         count.sum() * walk.program.shared_bytes[label] for label, count in walk.counts.items()))
-    alike: defaultdict[Any, list[Message]] = defaultdict(list)
+    by_kind: defaultdict[Any, list[Message]] = defaultdict(list)
     for message in walk.messages:
-        alike[_kind(found, message)].append(message)
-    for (look, *_), messages in alike.items():
+        by_kind[_kind(found, message)].append(message)
+    for (add, *_), messages in by_kind.items():
         for k in range(0, len(messages), TOGETHER):
-            look(found, messages[k : k + TOGETHER])
+            add(found, messages[k : k + TOGETHER])
     return found
 
 
 def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
-    """Key of the messages that can be processed in one step."""
+    """Key of the messages that can be processed in one step: the function for it comes first."""
     often = (id(m.mask), id(m.rounds))
     if m.site.family is Family.BLOCK_2D:
         if m.payload is None or m.key is not None:
@@ -147,16 +156,14 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
         return _shared, *often
     address, active = m.arguments[m.site.at], _active(m)
     if address is None:
-        return _nowhere, id(m)
+        return _unknown, id(m)
     return (_lanes, *often, found.argument(address), m.site.reads, m.site.updates,
             m.site.size(found.lanes), len(m.sites), tuple([t.shape for t in terms_of(address)]),
             None if active is None else active.shape)
 
 
 def moved(message: Message, lanes: int) -> tuple[str, float]:
-    """Bytes of all executions of a message, and their level: `l1`, `slm`, or only `l2` for a
-    prefetch.
-    """
+    """Level and bytes of all executions of a message: `l1`, `slm`, or `l2` for a prefetch."""
     if message.site.family is Family.BLOCK_2D:
         return "l2" if message.site.ahead else "l1", _block_bytes([message])
     return "slm" if message.site.is_shared else "l1", _lane_bytes([message], lanes)
@@ -181,7 +188,7 @@ def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
 
 
 def _count(message: Message, lanes: int) -> NDArray[np.float64]:
-    """Active lanes of each subgroup."""
+    """Active lanes of each subgroup, times the elements and instructions of the message."""
     address, active = message.arguments[message.site.at], _active(message)
     count = address.shape[2] if address is not None else (
         1 if message.site.family is Family.BLOCK_1D else lanes)
@@ -207,7 +214,7 @@ def _block(found: Footprints, messages: Sequence[Message]) -> None:
     surface = message.payload or _named(message)
     base, pitch, x, y = (plain(surface[n]) for n in ("base", "pitch", "x", "y"))
     if base is None or pitch is None or x is None or y is None:
-        _nowhere(found, messages, total)
+        _unknown(found, messages, total)
         return
     element, width, height = message.site.block
     row_bytes = int(pitch.max()) + 1
@@ -219,7 +226,7 @@ def _block(found: Footprints, messages: Sequence[Message]) -> None:
     touched.widen((first + left * element, first + right * element + width, row + low,
                    row + high + height), message.mask, row_bytes)
     if total and not message.site.ahead:
-        touched.moved += total / found.groups * _own(
+        touched.moved += total / found.groups * _distinct(
             row * row_bytes + first, message.mask, found.counted)
 
 
@@ -235,8 +242,8 @@ def _offset(message: Message) -> tuple[int, int]:
     return 0 if x is None else x.item(0), 0 if y is None else y.item(0)
 
 
-def _own(origins: Numbers, mask: Mask, counted: Numbers) -> float:
-    """Fraction of the blocks of a work-group that remains if equal ones are counted once."""
+def _distinct(origins: Numbers, mask: Mask, counted: Numbers) -> float:
+    """Fraction of the blocks of a work-group that are distinct, by their origins."""
     here = mask[counted]
     at = np.broadcast_to(origins, mask.shape)[counted]
     return float(count_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
@@ -252,7 +259,7 @@ def _block_bytes(messages: Sequence[Message]) -> float:
 
 
 def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
-    """Add accesses of one kind, with the accesses as first axis."""
+    """Add accesses of lanes.  In all arrays, the first axis is that of `messages`."""
     message, size = messages[0], messages[0].site.size(found.lanes)
     which = found.argument(_address(message))
     terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
@@ -319,7 +326,11 @@ def _extreme(
 def _ends(
     terms: Sequence[Numbers], end: Callable[..., Numbers], axes: tuple[int, ...] = (3, 4)
 ) -> Sequence[Numbers]:
-    """Minimum or maximum along some axes, per term if no two terms share one of these axes."""
+    """Take the minimum or maximum of a sum along some axes.
+
+    If no two terms share one of these axes, that of each term is taken, because the sum of
+    minima is then the minimum of the sum.
+    """
     shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in axes)
     return [end(t, axes, keepdims=True) for t in ([_total(terms)] if shared else terms)]
 
@@ -328,15 +339,15 @@ def _lines(
     found: Footprints, message: Message, terms: Sequence[Numbers], active: Numbers | None
 ) -> Numbers:
     """Cache lines by message, element, counted work-group and subgroup; -1 for none."""
-    def some(values: NDArray[Any]) -> NDArray[Any]:
+    def counted(values: NDArray[Any]) -> NDArray[Any]:
         return values[:, found.counted] if values.shape[1] > 1 else values
 
-    terms = [some(term) for term in terms]
-    taken = some(message.mask[None, ..., None, None])
+    terms = [counted(term) for term in terms]
+    taken = counted(message.mask[None, ..., None, None])
     if active is None:
         first, last = (_total(_ends(terms, end, (3,))) // LINE for end in (np.min, np.max))
     else:
-        taken = taken & (some(active) != 0)
+        taken = taken & (counted(active) != 0)
         line = _total(terms) // LINE
         first = np.where(taken, line, MOST).min(3, keepdims=True)
         last = np.where(taken, line, -1).max(3, keepdims=True)
@@ -357,7 +368,7 @@ def _rounds(found: Footprints, message: Message) -> int:
 
 
 def count_different(rows: Numbers) -> Numbers:
-    """Number of distinct values of each row, without -1."""
+    """Number of distinct values of each row; -1 does not count."""
     if rows.shape[-1] == 2:
         first, last = rows[..., 0], rows[..., 1]
         return (first >= 0) * 1 + ((last != first) & (last >= 0))
@@ -382,8 +393,11 @@ def _marked(rows: Numbers) -> Numbers:
 _ZERO = np.zeros((1, 1), np.int64)
 
 
-def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) -> None:
-    """Add an access with unknown address; subgroups with equal keys access the same address."""
+def _unknown(found: Footprints, messages: Sequence[Message], total: float = -1) -> None:
+    """Add an access with unknown address; subgroups with equal keys access the same address.
+
+    `total` is its bytes, if they have been added to `l1`.
+    """
     (message,), site = messages, messages[0].site
     if total < 0:
         total = _lane_bytes(messages, found.lanes) if len(found.counted) else 0.0
@@ -395,10 +409,10 @@ def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) 
     name = f"{site.instruction.callee} {id(site)}"
     surface = into.get(name)
     if surface is None:
-        surface = into[name] = Surface(0, found.places(message)[1])
+        surface = into[name] = Surface(0, found.key_numbers(message)[1])
     if len(found.counted):
-        surface.moved += total / found.groups * _own(
-            found.places(message)[0], message.mask, found.counted)
+        surface.moved += total / found.groups * _distinct(
+            found.key_numbers(message)[0], message.mask, found.counted)
 
 
 def flat(block: Any, pitch: int) -> Any:

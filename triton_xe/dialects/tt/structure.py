@@ -1,4 +1,4 @@
-"""Ops of dialect `tt` with or at the end of regions, calls, and output to the host."""
+"""Ops of dialect `tt`: functions and calls, ops with regions and their terminators, host output."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class FuncOp(FieldOp):
         name, inputs, outputs, body, extra, arg_attrs, res_attrs = parse_func_op_like(
             parser, reserved_attr_names=cls.RESERVED
         )
-        made = cls(
+        op = cls(
             sym_name=StringAttr(name), function_type=FunctionType.from_lists(inputs, outputs),
             sym_visibility=visibility, arg_attrs=arg_attrs, res_attrs=res_attrs, body=body,
         )  # fmt: skip
-        made.attributes |= {} if extra is None else extra.data
-        return made
+        op.attributes |= {} if extra is None else extra.data
+        return op
 
     def print(self, printer: Printer) -> None:
         if self.sym_visibility is not None:
@@ -170,7 +170,7 @@ class ReduceOp(FoldOp):
 
 @irdl_op_definition
 class ScanOp(FoldOp):
-    """Running fold of `srcs` along `axis`, from the end if `reverse`."""
+    """Scan `srcs` along `axis`, from the end if `reverse`."""
 
     name = "tt.scan"
     reverse = prop_def(BoolAttr)
@@ -203,7 +203,7 @@ class MapElementwiseReturnOp(LeaveOp):
     name = "tt.map_elementwise.return"
 
 
-# Foreign code
+# Code from outside the module
 
 
 @irdl_op_definition
