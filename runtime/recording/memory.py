@@ -23,8 +23,8 @@ PAGE = 4096
 """Memory is allocated such that addresses are equal to the recorded ones modulo this number."""
 GAP = 1 << 20
 """Empty memory on both sides of a block on the simulator."""
-NOWHERE = 1 << 55
-"""Offset added to addresses of unknown memory; no process has memory there."""
+NOWHERE = 1 << 60
+"""Offset added to addresses of unknown memory: beyond all addresses, which have up to 57 bits."""
 _SAMPLE_BYTES = 1 << 16
 
 

@@ -405,14 +405,19 @@ WRITE_CACHE: Mapping[str, int] = {
     "wb.wb": 7,
 }  # fmt: skip
 """L1.L3 policy of a store -> code.  wb write-back, wt write-through."""
+WRITE_CACHE_XE3P: Mapping[str, int] = {
+    "default": 0, "uc.uc": 18, "uc.wb": 21, "wt.uc": 22, "wt.wb": 25, "st.uc": 26, "st.wb": 28,
+    "wb.wb": 30,
+}  # fmt: skip
+"""The second level means L2 and L3, but L2 alone for "st.wb" and "wb.wb"."""
 
 
 def cache_codes(target: Target, *, write: bool = False) -> Mapping[str, int]:
     """Every cache policy of `target` with its code."""
+    if target.ip_version >= _XE3P:
+        return WRITE_CACHE_XE3P if write else READ_CACHE_XE3P
     if write:
         return WRITE_CACHE
-    if target.ip_version >= _XE3P:
-        return READ_CACHE_XE3P
     return {**READ_CACHE, **(READ_CACHE_XE2 if target.ip_version >= _XE2 else READ_CACHE_XE1)}
 
 

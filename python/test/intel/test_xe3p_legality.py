@@ -5,6 +5,7 @@ The behaviour is that of IGC 2.40; a row that fails with another version is to b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -130,6 +131,17 @@ def block_access(shape: BlockShape, code: int = 0, *, loads: bool = False) -> st
             f"declare {kind} @{symbol}({', '.join(types)})\n!0 = !{{i32 16}}\n")
 
 
+def block_store(code: int) -> str:
+    """A kernel that stores a block of zeros with a cache code."""
+    types = ["i64", *["i32"] * 9, "i1", "i1", "i32", "<4 x i32>"]
+    symbol = genisa.LSC_2D_BLOCK_WRITE.symbol("void", types)
+    given = ("i64 %base, i32 511, i32 63, i32 511, i32 0, i32 0, i32 8, i32 32, i32 8, i32 1, "
+             f"i1 false, i1 false, i32 {code}, <4 x i32> zeroinitializer")
+    return (f"define spir_kernel void @k({P} %p) !intel_reqd_sub_group_size !0 {{\n"
+            f"%base = ptrtoint {P} %p to i64\ncall void @{symbol}({given})\nret void\n}}\n"
+            f"declare void @{symbol}({', '.join(types)})\n!0 = !{{i32 16}}\n")
+
+
 @pytest.mark.parametrize(("device", "code", "ours", "intel"), [
     ("ptl", 7, True, "accepts"), ("cri", 7, False, "crashes"), ("nvl-p", 7, False, "crashes"),
     ("cri", 10, True, "accepts"), ("ptl", 10, False, "accepts"),
@@ -138,6 +150,24 @@ def test_cache_codes(device: str, code: int, ours: bool, intel: str) -> None:
     known = {cache_code(policy, target(device)) for policy in cache_codes(target(device))}
     assert (code in known) == ours
     assert behaviour(block_access(SHORT_ROWS, code), device) == intel
+
+
+LEVELS = {"uc.wb": "uc.wb.wb", "wt.wb": "wt.wb.wb", "uc.ca": "uc.ca.ca", "ca.ca": "ca.ca.ca",
+          "st.ca": "st.ca.ca", "ri": "ri.ri.ri", "ri.ri": "ri.ri.ri", "uc.cc": "uc.ca.ca",
+          "ca.cc": "ca.ca.ca", "default": ""}
+"""Policies of two levels whose second one is not that of L2 alone, in three levels."""
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("device", ["cri", "nvl-p"])
+def test_policies_are_those_of_three_levels(device: str, write: bool) -> None:
+    for policy, code in cache_codes(target(device), write=write).items():
+        module = block_store(code) if write else block_access(SHORT_ROWS, code)
+        built = intel.compile_spirv(emit_spirv(module), device)
+        (listing,) = built.asm.values()
+        kind = "store" if write else "load"
+        (found,) = re.findall(rf"{kind}_block2d\.ugm\.d8\.a64((?:\.\w\w)*) ", listing)
+        assert found.strip(".") == LEVELS.get(policy, f"{policy}.uc"), policy
 
 
 @pytest.mark.parametrize(("device", "shape", "ours", "intel"), [
