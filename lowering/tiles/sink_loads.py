@@ -107,7 +107,7 @@ class SinkLoadsPass(TargetedPass):
             loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = FULL_ON.get(target.name, FULL) if len(products) == 1 else BUDGET
+            full = _full_on(target) if len(products) == 1 else BUDGET
             for body in products:
                 most = _most_held(body, len(products) > 1, target)
                 if loops[body] + _passed(body, target) > most * target.grf_bytes:
@@ -167,7 +167,12 @@ def _most_held(body: Block, several: bool, target: Target) -> int:
         return BUDGET
     if max(_filled(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
         return FULL_BESIDE_TILES
-    return FULL_ON.get(target.name, FULL)
+    return _full_on(target)
+
+
+def _full_on(target: Target) -> int:
+    """`FULL`, or the limit of the device whose binaries a device runs."""
+    return FULL_ON.get(target.binaries_of or target.name, FULL)
 
 
 def _passes_something(body: Block) -> bool:

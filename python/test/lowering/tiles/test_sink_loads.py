@@ -10,8 +10,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from xdsl.context import Context
 
+from benchmarks.loops import compiled
 from python.test.lowering.module_text import attributes
 from python.test.operations import operations
+from triton_xe.hardware.target import target
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -189,3 +191,12 @@ def test_factors_without_room_are_read_again_from_shared_memory(rows, again):
     loop = text.partition("scf.for")[2]
     first, last = loop.index("arith.addf"), loop.rindex("xegpu.dpas")
     assert (first < last) == again
+
+
+@pytest.mark.parametrize("name", ["wcl", "nvl-s", "nvl-u", "bmg-g31"])
+def test_a_device_gets_the_code_of_that_whose_binaries_it_runs(name):
+    """The backward loop of attention is among those for which limits depend on the device."""
+    other = target(name).binaries_of
+    made, wanted = (compiled("attention backward", each).asm["llir"].replace(each, "device")
+                    for each in (name, other))
+    assert made == wanted
