@@ -22,7 +22,6 @@ from typing import Any
 
 from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
-from triton.runtime import cache
 
 from triton_xe import knobs as xe_knobs
 from triton_xe import triton_versions
@@ -34,7 +33,6 @@ from triton_xe.collector import Pause
 from triton_xe.deep_calls import room_for
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
-from triton_xe.runtime import toolkit_keys
 from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, NEEDS, attach, attached
 
 Metadata = dict[str, Any]
@@ -80,7 +78,6 @@ class XeBackend(BaseBackend):
         kernel_cache.install()
         specialize.install(XeBackend)
         refusals.install()
-        toolkit_keys.keep_triton_key(cache)
 
     def hash(self) -> str:
         return f"{self.device.name}-{source_hash()}"
