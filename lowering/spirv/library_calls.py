@@ -18,6 +18,7 @@ import re
 
 from triton_xe.intrinsics import find, genisa, spirv
 from triton_xe.intrinsics.mangling import is_unsigned, suffix
+from triton_xe.lowering.spirv import remainders
 
 _FLOATS, _SINGLE, _WIDE = ("half", "float", "double"), ("half", "float"), ("float", "double")
 _INTEGERS = ("i16", "i32", "i64")
@@ -64,7 +65,7 @@ declare void @"{genisa.GROUP_BARRIER.name}"() convergent
 
 def for_intel(text: str) -> str:
     """Replace barriers and functions of Intel's library by what Intel's compiler makes of them."""
-    return _functions(_barriers(text))
+    return _functions(_remainders(_barriers(text)))
 
 
 def _barriers(text: str) -> str:
@@ -77,6 +78,16 @@ def _barriers(text: str) -> str:
 def _fences_and_barrier(call: re.Match[str]) -> str:
     memories = (port for bit, port in _PORTS.items() if int(call[2]) & bit)
     return "".join(_FENCE.format(port=port) for port in memories) + _MEET
+
+
+def _remainders(text: str) -> str:
+    for found in list(_DECLARATION.finditer(text)):
+        _, kind, count, scalar, symbol, _ = found.groups()
+        if find(symbol).name == "fmod" and scalar == "float":
+            name = f"xe.fmod.{suffix(kind)}"
+            made = remainders.definition(name, int(count or 1))
+            text = text.replace(found[0], "").replace(f'@"{symbol}"', f'@"{name}"') + made
+    return text
 
 
 def _functions(text: str) -> str:

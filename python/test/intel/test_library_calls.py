@@ -69,14 +69,14 @@ def inputs(scalar: str) -> list[Values]:
     return found
 
 
-def executed(library: bool, number: int, scalar: str) -> Values:
+def executed(binary: bytes, number: int, given: list[Values]) -> Values:
     """The results of a kernel on the emulated GPU."""
-    binary, space, given = built(library=library).binary, AddressSpace(), inputs(scalar)
+    space = AddressSpace()
     out = space.put(np.zeros_like(given[0]))
     program = Program.from_zebin("bmg", binary, f"k{number}")
     arguments = [out, *(space.put(values) for values in given)]
     Launch.from_zebin(program, binary, space, (1, 1, 1), arguments, (LANES, 1, 1)).run()
-    return space.get(out, DTYPES[scalar], given[0].shape)
+    return space.get(out, given[0].dtype.type, given[0].shape)
 
 
 @pytest.mark.intel_compiler
@@ -86,9 +86,42 @@ def test_functions_without_the_library(number: int) -> None:
     wanted, found = (built(library=library).program_of(f"k{number}") for library in (True, False))
     assert len(found.instructions) <= len(wanted.instructions)
     name, scalar, _ = CASES[number]
-    results = executed(True, number, scalar), executed(False, number, scalar)
+    results = [executed(built(library=library).binary, number, inputs(scalar))
+               for library in (True, False)]
     np.testing.assert_array_max_ulp(*results, 2) if name == "rsqrt" else (
         np.testing.assert_array_equal(*results))
+
+
+def dividends_and_divisors() -> list[list[Values]]:
+    """Pairs of special numbers, of any bits, of usual sizes, and with small divisors."""
+    rng, size = np.random.default_rng(3), LANES * 8
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2.0**-149, 2.0**-126, 2.0**-80,
+                        3.4028235e38, 2.5, -7.25, 2.0**24, 0.1, 2.0**20 - 0.5], np.float32)
+    pairs = [[each.reshape(-1) for each in np.meshgrid(special, special[n : n + 8])]
+             for n in (0, 8)]
+    pairs += [[rng.integers(0, 2**32, size, np.uint32).view(np.float32) for _ in range(2)]
+              for _ in range(6)]
+    pairs += [[rng.normal(0, scale, size).astype(np.float32) for scale in (1e3, 3)]]
+    pairs += [[np.exp2(rng.uniform(-149, high, size)).astype(np.float32) for high in (127, -90)]]
+    return pairs
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("count", [1, 8])
+def test_remainders_are_exact(count: int) -> None:
+    text = HEAD + kernel(0, "fmod", "float", count) + TAIL
+    with_library, found = (
+        intel.compile_spirv(written(made), "bmg") for made in (text, for_intel(text)))
+    assert len(found.program.instructions) < 0.5 * len(with_library.program.instructions)
+    for x, y in dividends_and_divisors():
+        parts = [slice(n, n + LANES * count) for n in range(0, x.size, LANES * count)]
+        results = [executed(found.binary, 0, [x[part], y[part], y[part]]) for part in parts]
+        with np.errstate(all="ignore"):
+            wanted = np.fmod(x, y)
+        np.testing.assert_array_equal(np.concatenate(results), wanted)
+        signs = ~np.isnan(wanted)
+        np.testing.assert_array_equal(
+            np.signbit(np.concatenate(results))[signs], np.signbit(wanted)[signs])
 
 
 @pytest.mark.parametrize("name", NATIVE)
