@@ -63,9 +63,13 @@ declare void @"{genisa.GROUP_BARRIER.name}"() convergent
 '''
 
 
+_BROADCAST = re.compile(
+    r'call spir_func (\w+) @"_Z19sub_group_broadcast\w+"\(\w+ ([^,]+), i32 (\d+)\)')
+
+
 def for_intel(text: str) -> str:
     """Replace barriers and functions of Intel's library by what Intel's compiler makes of them."""
-    return _functions(_remainders(_barriers(text)))
+    return _functions(_remainders(_broadcasts(_barriers(text))))
 
 
 def _barriers(text: str) -> str:
@@ -78,6 +82,24 @@ def _barriers(text: str) -> str:
 def _fences_and_barrier(call: re.Match[str]) -> str:
     memories = (port for bit, port in _PORTS.items() if int(call[2]) & bit)
     return "".join(_FENCE.format(port=port) for port in memories) + _MEET
+
+
+def _broadcasts(text: str) -> str:
+    """Replace broadcasts of lane 0, which tell the compiler that a value is uniform.
+
+    The compiler reads other lanes at their uses.  Of the intrinsic it would also write a move.
+    """
+    if {found[3] for found in _BROADCAST.finditer(text)} != {"0"}:
+        return text
+    made = dict.fromkeys(found[1] for found in _BROADCAST.finditer(text))
+    for kind in made:
+        symbol = genisa.WAVE_SHUFFLE_INDEX.symbol(kind, [kind, "i32", "i32"])
+        made[kind] = f'{kind} @"{symbol}"({kind}'
+        if f"declare {made[kind]}" not in text:
+            text += f"declare {made[kind]}, i32, i32) convergent\n"
+    text = _BROADCAST.sub(
+        lambda found: f"call {made[found[1]]} {found[2]}, i32 0, i32 0)", text)
+    return re.sub(r'declare spir_func \w+ @"_Z19sub_group_broadcast.*\n', "", text)
 
 
 def _remainders(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import loops
 from triton_xe.intrinsics import ROWS
 from triton_xe.lowering.spirv.emit_spirv import written
 from triton_xe.lowering.spirv.library_calls import NATIVE, for_intel
@@ -16,8 +17,8 @@ from triton_xe.spirv import instructions
 from triton_xe.tools import intel
 
 LANES, MOST = 16, 3
-CALLS = {12, 205}
-"""OpExtInst and OpBitCount, which Intel's library defines."""
+CALLS = {12, 205, 224, 263}
+"""OpExtInst, OpBitCount, OpControlBarrier and OpGroupBroadcast, which Intel's library defines."""
 DTYPES = {"half": np.float16, "float": np.float32, "double": np.float64,
           "i16": np.int16, "i32": np.int32, "i64": np.int64}
 CASES = [(name, scalar, count)
@@ -122,6 +123,19 @@ def test_remainders_are_exact(count: int) -> None:
         signs = ~np.isnan(wanted)
         np.testing.assert_array_equal(
             np.signbit(np.concatenate(results))[signs], np.signbit(wanted)[signs])
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(
+    "name", ["softmax fp32", "layer norm", "rms norm bf16", "row sum", "argmax", "dropout",
+             "inductor pointwise", "swiglu gradient"])
+def test_common_kernels_call_nothing_of_the_library(name: str) -> None:
+    made = loops.compiled(name, "bmg")
+    assert not CALLS & {opcode for opcode, *_ in instructions(made.asm["spv"])}
+    wanted, found = (
+        len(intel.compile_spirv(binary, "bmg", made.metadata.build_flags).program.instructions)
+        for binary in (written(made.asm["llir"]), written(for_intel(made.asm["llir"]))))
+    assert found <= 1.01 * wanted
 
 
 @pytest.mark.parametrize("name", NATIVE)
