@@ -22,6 +22,13 @@ def test_every_simulated_product_has_rates():
     assert {t.product for t in TARGETS.values()} <= PRODUCTS.keys()
 
 
+@pytest.mark.parametrize("rates", PRODUCTS.values(), ids=PRODUCTS)
+def test_bytes_limit_messages_of_256_bytes(rates):
+    """A message per clock would be faster than memory and L2; docs/tuning.md has the figures."""
+    assert 256 / (rates.read / (rates.cores * rates.clock_ghz)) > 10
+    assert 256 / rates.l2 == 4
+
+
 @pytest.mark.parametrize("flat", [None, 0, 2])
 def test_the_union_of_blocks_is_that_of_their_cells(flat):
     random = np.random.default_rng(1)
