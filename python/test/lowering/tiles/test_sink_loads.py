@@ -1,6 +1,5 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
-
 import re
 
 import pytest
