@@ -2,9 +2,9 @@
 
 An exchange writes its region, waits at a barrier, and reads.  Before it writes, all earlier reads
 of that memory must be complete.  The emitter therefore inserts a barrier before the write, too.
-This module removes the unnecessary ones, by following along every path which regions were accessed
-since the last barrier.  Exchanges alternate between two halves of the memory, so that usually the
-barrier of the exchange in between is enough.
+This module finds the unnecessary barriers.  Its analysis propagates the regions accessed since the
+last barrier along all paths.  Exchanges alternate between two halves of the memory, so that the
+barrier of the exchange in between is usually enough.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-TURNS_LIMIT = 32 * 1024
-"""Bytes up to which two halves are used; beyond, saving memory matters more than barriers."""
+HALVES_LIMIT = 32 * 1024
+"""Bytes up to which two halves are used; above, saving memory matters more than barriers."""
 
 
 @dataclass(eq=False)
 class Region:
-    """Memory of one exchange; `offset` is known once all exchanges are."""
+    """Memory of one exchange; `SlmPlan.assign_offsets` sets `offset`."""
 
     nbytes: int
-    turn: int
+    half: int
+    """Half of the memory, 0 or 1, that the region uses if the halves fit."""
     offset: int = 0
-    apart: list[Region] = field(default_factory=list, repr=False)
+    disjoint_from: list[Region] = field(default_factory=list, repr=False)
     """Earlier regions that are still read when this one is written: they must not overlap."""
 
     def overlaps(self, other: Region) -> bool:
@@ -34,39 +35,41 @@ class Region:
 
 @dataclass(eq=False)
 class Touch:
-    """A write or read of a region; `barrier` is the one right before it, if it may be removed.
-
-    With `ends`, all writes since the last such access of the region belong to one exchange.
-    """
+    """A write or read of a region."""
 
     region: Region
     barrier: Any = None
+    """Barrier directly before the access that may be removed; None if there is none."""
     reads: bool = False
     ends: bool = False
+    """True for the last write of an exchange: its other writes do not conflict with it."""
 
 
 @dataclass(eq=False)
-class Meet:
-    """A barrier; `barrier` is set if it may be removed once another one precedes its reads."""
+class Barrier:
+    """A barrier of the work-group between the writes and the reads of an exchange."""
 
     barrier: Any = None
-    gone: bool = False
+    """The barrier if it may be removed, which is right if a later one also precedes the reads."""
+    removed: bool = False
 
 
-Event = Touch | Meet
+Event = Touch | Barrier
 
 
 @dataclass
 class SlmPlan:
-    """The exchanges of one kernel in the order they were written."""
+    """The exchanges of one kernel in the order in which they are emitted."""
 
     regions: list[Region] = field(default_factory=list)
     events: dict[Any, list[Event]] = field(default_factory=dict)
+    """Block -> its accesses and barriers in order."""
 
     def region(self, nbytes: int) -> Region:
-        made = Region(nbytes + -nbytes % 64, len(self.regions) & 1)
-        self.regions.append(made)
-        return made
+        """Add a region of at least `nbytes`, in the half that the previous one does not use."""
+        region = Region(nbytes + -nbytes % 64, len(self.regions) & 1)
+        self.regions.append(region)
+        return region
 
     def note(self, block: Any, event: Event) -> None:
         """Append an event; successive reads of one region count once."""
@@ -77,24 +80,26 @@ class SlmPlan:
                 return
         events.append(event)
 
-    def place(self) -> int:
+    def assign_offsets(self) -> int:
         """Assign an offset to each region; return the bytes needed."""
-        sizes = [max((r.nbytes for r in self.regions if r.turn == t), default=0) for t in (0, 1)]
-        first = sizes[0] if sum(sizes) <= TURNS_LIMIT else 0
+        sizes = [max((r.nbytes for r in self.regions if r.half == h), default=0) for h in (0, 1)]
+        first = sizes[0] if sum(sizes) <= HALVES_LIMIT else 0
         for region in self.regions:
-            region.offset = first * region.turn
-            ends = sorted(other.offset + other.nbytes for other in region.apart)
+            region.offset = first * region.half
+            ends = sorted(other.offset + other.nbytes for other in region.disjoint_from)
             for offset in (region.offset, 0, *ends):
                 region.offset = offset
-                if not any(region.overlaps(other) for other in region.apart):
+                if not any(region.overlaps(other) for other in region.disjoint_from):
                     break
         return max((r.offset + r.nbytes for r in self.regions), default=0)
 
-    def unneeded(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> list[Any]:
-        """The barriers that can be removed; `successors` is the control flow.
+    def removable_barriers(
+        self, entry: Any, successors: Mapping[Any, Sequence[Any]]
+    ) -> list[Any]:
+        """Return the barriers that can be removed; `successors` is the control flow.
 
-        First those before writes are tested, then those before reads: two exchanges that are both
-        written before either is read need one barrier.
+        Try each barrier before a write, then each before reads.  The latter are removable because
+        two exchanges that are both written before either is read need one barrier.
         """
         removed: list[Any] = []
         optional = [
@@ -107,14 +112,14 @@ class SlmPlan:
                 removed.append(barrier)
             else:
                 touch.barrier = barrier
-        meets = [e for events in self.events.values() for e in events
-                 if isinstance(e, Meet) and e.barrier is not None]
-        for meet in meets:
-            meet.gone = True
+        before_reads = [e for events in self.events.values() for e in events
+                        if isinstance(e, Barrier) and e.barrier is not None]
+        for event in before_reads:
+            event.removed = True
             if self._safe(entry, successors):
-                removed.append(meet.barrier)
+                removed.append(event.barrier)
             else:
-                meet.gone = False
+                event.removed = False
         return removed
 
     def _safe(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> bool:
@@ -139,12 +144,12 @@ class SlmPlan:
     ) -> frozenset[tuple[Region, bool]] | None:
         """Propagate the regions accessed since the last barrier through a block.
 
-        Each has a flag that is true if it was only read.  None if an access conflicts with an
-        earlier one.
+        Each comes with a flag: true for a read, false for a write.  None if an access conflicts
+        with an earlier one.
         """
         for event in self.events.get(block, ()):
-            if isinstance(event, Meet):
-                touched = touched if event.gone else frozenset()
+            if isinstance(event, Barrier):
+                touched = touched if event.removed else frozenset()
                 continue
             if event.barrier is not None:
                 touched = frozenset()
@@ -161,4 +166,4 @@ def clash(region: Region, touched: Iterable[Region]) -> bool:
     return any(region.overlaps(other) for other in touched)
 
 
-__all__ = ["Meet", "Region", "SlmPlan", "Touch"]
+__all__ = ["Barrier", "Region", "SlmPlan", "Touch"]

@@ -1,8 +1,8 @@
 """Translate LLVM IR text to a SPIR-V module by LLVM's own SPIR-V target.
 
-LLVM ends the process on constructs that its target does not know.  Therefore the module is first
-checked against the constructs that work (`legality`): the emitter's modules while they are created,
-others when they are read.
+LLVM ends the process on constructs that its target does not know.  Therefore each module is first
+checked against the constructs that work (`legality`).  The emitter checks its instructions when it
+creates them; other modules are checked here.
 """
 
 from __future__ import annotations
@@ -38,16 +38,23 @@ from triton_xe.spirv import (
 )
 
 TRIES = 6
-"""How often a module is written in this process before a new one writes it."""
+"""Attempts to write a module in this process, before a new process writes it."""
 FILLERS = range(520, 1200, 16)
-"""Bytes of blocks of memory, among them such as LLVM takes for a function."""
+"""Sizes in bytes of allocations that occupy freed memory; LLVM's function objects are among them.
+"""
 SHORT = 60_000
-"""Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
-time: kernels of a few loads and stores, or of one product, whose loop would count twice."""
+"""Characters of a module below which LLVM does not optimise.
+
+Such kernels have a few loads and stores, or one product.  Optimisation takes a third of the time,
+finds nothing, and gives the loop of a product a second counter.
+"""
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V that carries the text it was made from; `parsed`, its module, is used up."""
+    """Translate LLVM IR to SPIR-V that has the text attached.
+
+    `parsed` is the module of the text, if it has been parsed and checked; this call modifies it.
+    """
     native = for_intel(text)
     if parsed is None:
         parsed = verified(native)
@@ -57,7 +64,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
 
 
 def use_visa(module: Any) -> bool:
-    """Replace the bodies that differ in SPIR-V (`definition`); False if the module has none.
+    """Replace bodies by those for Intel's compiler (`definition`); False if none is replaced.
 
     Private functions keep their bodies.
     """
@@ -79,17 +86,17 @@ def use_visa(module: Any) -> bool:
 
 
 def definition(symbol: str) -> str:
-    """The other definition of a function that has one."""
+    """LLVM IR of a function as Intel's compiler gets it; the simulator executes another body."""
     if symbol.startswith(BF16_SUM):
         return bf16_sums.definition(symbol)
     if symbol.startswith(QUOTIENT):
         return quotients.definition(symbol)
-    made = halves_visa if symbol.startswith(HALVES) else wide_visa
-    return made.definition(symbol)
+    visa = halves_visa if symbol.startswith(HALVES) else wide_visa
+    return visa.definition(symbol)
 
 
 def written(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V as LLVM writes it, with checked ids and integers.
+    """Write SPIR-V by LLVM, with checked ids and integers.
 
     LLVM caches the labels of a function by its address for the life of the process.  A later
     function at the same address gets the same label ids, even if other results have them.  In that
@@ -99,7 +106,7 @@ def written(text: str, parsed: Any = None) -> bytes:
     A module whose integers are not sound is written again without optimisation.
     """
     effort = _effort(text)
-    kept: list[Any] = []  # what lives keeps its address
+    kept: list[Any] = []  # live objects, so that LLVM gets memory at other addresses
     for attempt in range(TRIES):
         if attempt:
             kept.append([bytearray(size) for size in FILLERS for _ in range(16)])
@@ -119,7 +126,7 @@ def _effort(text: str) -> int:
 
 
 def from_new_process(text: str) -> bytes:
-    """The module as a process writes it that has written no other."""
+    """Write the module in a new process, in which LLVM has cached no labels."""
     path = f"import runpy, sys; sys.path[:] = {sys.path!r}; "
     run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"
     command = [sys.executable, "-c", run, spirv_target.__file__, "0"]

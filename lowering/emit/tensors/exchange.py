@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.intrinsics import find, genisa, spirv
-from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
+from triton_xe.lowering.allocate_slm import Barrier, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter, OpenRead
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
 
@@ -21,7 +21,7 @@ ALL_SEMANTICS = SLM_SEMANTICS | GLOBAL_SEMANTICS
 def barrier(em: Emitter, *, global_memory: bool = False) -> None:
     """Synchronise all subgroups of the work-group; memory written before is visible after."""
     _call_barrier(em, ALL_SEMANTICS if global_memory else SLM_SEMANTICS)
-    plan_of(em).note(em.b.block, Meet())
+    plan_of(em).note(em.b.block, Barrier())
 
 
 def _call_barrier(em: Emitter, semantics: int) -> ir.Value:
@@ -66,7 +66,7 @@ class Exchange:
         self.em = em
         self._make_room(nbytes)
         self.region = plan_of(em).region(nbytes)
-        self.region.apart += [read.region for read in em.open_reads]
+        self.region.disjoint_from += [read.region for read in em.open_reads]
         free = _call_barrier(em, SLM_SEMANTICS)
         plan_of(em).note(em.b.block, Touch(self.region, free))
         self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
@@ -109,7 +109,7 @@ class Exchange:
         """Wait before the reads; the barrier of an earlier exchange may be enough."""
         plan, block = plan_of(self.em), self.em.b.block
         plan.note(block, Touch(self.region, ends=True))
-        plan.note(block, Meet(_call_barrier(self.em, SLM_SEMANTICS)))
+        plan.note(block, Barrier(_call_barrier(self.em, SLM_SEMANTICS)))
 
     def _reads(self) -> None:
         """Note for the plan that the region is read here."""
@@ -188,7 +188,7 @@ def place_regions(em: Emitter) -> None:
     """Place the regions of a finished kernel and drop the barriers that it does not need."""
     plan = plan_of(em)
     kept = em.state.slm_kept
-    em.state.slm_bytes = max(em.state.slm_bytes, kept + plan.place())
+    em.state.slm_bytes = max(em.state.slm_bytes, kept + plan.assign_offsets())
     if em.state.slm_bytes > em.target.max_slm_bytes:
         out_of_resources(em.state.slm_bytes, em.target.max_slm_bytes, "shared memory")
     for base, region in em.state.slm_bases:
@@ -196,7 +196,7 @@ def place_regions(em: Emitter) -> None:
     blocks = em.function.blocks
     following = {b: _successors(b) for b in blocks}
     following[em.entry] = [em.body]
-    dropped = {id(call) for call in plan.unneeded(em.entry, following)}
+    dropped = {id(call) for call in plan.removable_barriers(em.entry, following)}
     for block in blocks:
         block.instructions[:] = [i for i in block.instructions if id(i) not in dropped]
     if em.state.slm is None:

@@ -126,11 +126,11 @@ def test_instructions_of_a_launch_are_those_of_the_native_code() -> None:
     """The K loop runs 128 times; what is outside of it runs once."""
     from benchmarks.loops import ROWS, compiled
     from triton_xe.tools.exact import exact_issue
-    from triton_xe.tools.report.gathering import described, native_of
+    from triton_xe.tools.report.gathering import native_of, timed_kernel
 
     row, kernel = ROWS["gemm"], compiled("gemm", "bmg")
     native = native_of(kernel, "bmg")
-    _, model = described(kernel, "bmg")
+    _, model = timed_kernel(kernel, "bmg")
     walk = model.sampled(row.arguments, row.grid)
     estimated = model.work_of(walk)[0].issue
     exact = exact_issue(native.program, model, walk, estimated)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from python.test.operations import instructions
-from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
+from triton_xe.lowering.allocate_slm import Barrier, SlmPlan, Touch
 
 
 def exchange(plan, block, barriers, nbytes=64):
@@ -15,7 +15,7 @@ def exchange(plan, block, barriers, nbytes=64):
     barriers.append(barrier)
     region = plan.region(nbytes)
     plan.note(block, Touch(region, barrier))
-    plan.note(block, Meet())
+    plan.note(block, Barrier())
     plan.note(block, Touch(region))
 
 
@@ -23,33 +23,33 @@ def test_exchanges_in_a_row_take_turns():
     plan, barriers = SlmPlan(), []
     for _ in range(5):
         exchange(plan, "a", barriers)
-    assert plan.place() == 128
-    assert plan.unneeded("a", {"a": []}) == barriers
+    assert plan.assign_offsets() == 128
+    assert plan.removable_barriers("a", {"a": []}) == barriers
 
 
 def test_a_loop_with_one_exchange_waits_for_its_readers():
     plan, barriers = SlmPlan(), []
     exchange(plan, "loop", barriers)
-    plan.place()
+    plan.assign_offsets()
     flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
-    assert plan.unneeded("entry", flow) == []
+    assert plan.removable_barriers("entry", flow) == []
 
 
 def test_a_loop_with_two_exchanges_does_not():
     plan, barriers = SlmPlan(), []
     exchange(plan, "loop", barriers)
     exchange(plan, "loop", barriers)
-    plan.place()
+    plan.assign_offsets()
     flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
-    assert plan.unneeded("entry", flow) == barriers
+    assert plan.removable_barriers("entry", flow) == barriers
 
 
 def test_large_exchanges_share_memory_and_wait():
     plan, barriers = SlmPlan(), []
     for _ in range(3):
         exchange(plan, "a", barriers, nbytes=48 * 1024)
-    assert plan.place() == 48 * 1024
-    assert plan.unneeded("a", {"a": []}) == barriers[:1]
+    assert plan.assign_offsets() == 48 * 1024
+    assert plan.removable_barriers("a", {"a": []}) == barriers[:1]
 
 
 def test_a_branch_that_exchanges_counts():
@@ -57,9 +57,9 @@ def test_a_branch_that_exchanges_counts():
     exchange(plan, "then", barriers)
     plan.region(64)
     exchange(plan, "after", barriers)
-    plan.place()
+    plan.assign_offsets()
     flow = {"entry": ["then", "after"], "then": ["after"], "after": []}
-    assert plan.unneeded("entry", flow) == barriers[:1]
+    assert plan.removable_barriers("entry", flow) == barriers[:1]
 
 
 def test_what_is_still_to_be_read_is_not_overwritten():
@@ -67,12 +67,12 @@ def test_what_is_still_to_be_read_is_not_overwritten():
     exchange(plan, "a", barriers, nbytes=48 * 1024)
     exchange(plan, "a", barriers, nbytes=40 * 1024)
     first, second = plan.regions
-    assert plan.place() == 48 * 1024
-    second.apart.append(first)
-    assert plan.place() == 88 * 1024
+    assert plan.assign_offsets() == 48 * 1024
+    second.disjoint_from.append(first)
+    assert plan.assign_offsets() == 88 * 1024
     assert not second.overlaps(first)
     plan.note("a", Touch(first, reads=True))
-    assert plan.unneeded("a", {"a": []}) == barriers
+    assert plan.removable_barriers("a", {"a": []}) == barriers
 
 
 def test_regions_apart_take_less_than_twice_their_sum():
@@ -84,28 +84,28 @@ def test_regions_apart_take_less_than_twice_their_sum():
             while waiting and sum(r.nbytes for r in waiting) + nbytes > limit:
                 waiting.pop(draw.randrange(len(waiting)))
             region = plan.region(nbytes)
-            region.apart += waiting
+            region.disjoint_from += waiting
             waiting.append(region)
-        assert plan.place() < 2 * limit
+        assert plan.assign_offsets() < 2 * limit
         for region in plan.regions:
-            assert not any(region.overlaps(other) for other in region.apart)
+            assert not any(region.overlaps(other) for other in region.disjoint_from)
 
 
 def test_a_late_read_is_waited_for():
     plan, barriers = SlmPlan(), []
     for _ in range(3):
         exchange(plan, "a", barriers)
-    plan.place()
-    assert plan.unneeded("a", {"a": []}) == barriers
+    plan.assign_offsets()
+    assert plan.removable_barriers("a", {"a": []}) == barriers
     plan, barriers = SlmPlan(), []
     exchange(plan, "a", barriers)
     exchange(plan, "a", barriers)
-    plan.regions[1].apart.append(plan.regions[0])
+    plan.regions[1].disjoint_from.append(plan.regions[0])
     plan.note("a", Touch(plan.regions[0], reads=True))
     plan.note("a", Touch(plan.regions[0], reads=True))
     exchange(plan, "a", barriers)
-    plan.place()
-    assert plan.unneeded("a", {"a": []}) == barriers[:2]
+    plan.assign_offsets()
+    assert plan.removable_barriers("a", {"a": []}) == barriers[:2]
 
 
 def test_a_reduction_over_subgroups_needs_one_barrier():
@@ -122,12 +122,12 @@ def test_a_reduction_over_subgroups_needs_one_barrier():
 
 
 def lazily_read(plan, block, meets, nbytes=64):
-    """An exchange that meets for reads which follow; its region."""
+    """Add an exchange whose reads follow later; return its region."""
     region = plan.region(nbytes)
     plan.note(block, Touch(region, object()))
     plan.note(block, Touch(region, ends=True))
     meets.append(object())
-    plan.note(block, Meet(meets[-1]))
+    plan.note(block, Barrier(meets[-1]))
     return region
 
 
@@ -136,9 +136,9 @@ def test_exchanges_that_are_read_together_meet_once():
     regions = [lazily_read(plan, "loop", meets) for _ in range(2)]
     for region in regions:
         plan.note("loop", Touch(region, reads=True))
-    plan.place()
+    plan.assign_offsets()
     flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
-    removed = plan.unneeded("entry", flow)
+    removed = plan.removable_barriers("entry", flow)
     assert meets[0] in removed
     assert meets[1] not in removed
     assert len(removed) == 2  # and one wait for the readers of the pass before stays
@@ -149,13 +149,13 @@ def test_exchanges_that_are_read_in_turn_meet_each():
     for _ in range(2):
         region = lazily_read(plan, "a", meets)
         plan.note("a", Touch(region, reads=True))
-    plan.place()
-    assert not set(meets) & set(plan.unneeded("a", {"a": []}))
+    plan.assign_offsets()
+    assert not set(meets) & set(plan.removable_barriers("a", {"a": []}))
 
 
 def test_a_write_that_is_not_read_is_over_before_the_next():
     plan, meets = SlmPlan(), []
     lazily_read(plan, "loop", meets)
-    plan.place()
+    plan.assign_offsets()
     flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
-    assert len(plan.unneeded("entry", flow)) == 1
+    assert len(plan.removable_barriers("entry", flow)) == 1

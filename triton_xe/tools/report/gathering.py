@@ -1,4 +1,4 @@
-"""The contents of a report about a kernel."""
+"""Gather the contents of a report about a kernel: source, stages, prediction, native code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES = ("ttgir", "xetile", "xegpu", "llir")
 
 @dataclass(frozen=True)
 class Launch:
-    """Grid of a launch, and all arguments that are no constants."""
+    """Grid of a launch, and all arguments that are not `tl.constexpr`."""
 
     grid: tuple[int, int, int]
     arguments: Sequence[int | float]
@@ -41,6 +41,7 @@ class Timed:
     launch: Launch
     prediction: Prediction
     is_known: bool
+    """False if a loop, a branch or an address depends on data, and was estimated."""
     is_exact: bool
     """True if the instructions are those of the native code."""
     lines: Mapping[int, Cost]
@@ -48,6 +49,8 @@ class Timed:
 
 @dataclass(frozen=True)
 class Report:
+    """Everything that the page of one kernel shows."""
+
     kernel: str
     device: str
     product: str
@@ -65,25 +68,25 @@ class Report:
     """Findings of the sanitizer, if it was run."""
     was_sanitized: bool = False
     executed: Mapping[int, int] | None = None
-    """Line -> instructions of threads executed for it, of all launches; 0 has all other ones."""
+    """Line -> instructions that threads executed for it in all launches; 0 -> all others."""
 
 
 def lines_of_file(executed: Mapping[str, int], file: str) -> Mapping[int, int]:
-    """Instructions by line of one file; 0 has those of other files and without a line.
+    """Sum instructions by line of one file; line 0 has those of other files and without a line.
 
     >>> lines_of_file({"a.py:3": 5, "b.py:3": 2, "": 1}, "a.py")
     {0: 3, 3: 5}
     """
     found = {0: 0}
-    for place, count in executed.items():
-        name, _, line = place.rpartition(":")
+    for location, count in executed.items():
+        name, _, line = location.rpartition(":")
         number = int(line) if name == file else 0
         found[number] = found.get(number, 0) + count
     return found
 
 
-def described(kernel: Any, device: str) -> tuple[KernelSource, TimedKernel]:
-    """A compiled kernel in the form of the time model."""
+def timed_kernel(kernel: Any, device: str) -> tuple[KernelSource, TimedKernel]:
+    """Return the LLVM IR of a compiled kernel, and the properties that the time model reads."""
     source = KernelSource(
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name),
         find_target(device))
@@ -94,8 +97,8 @@ def described(kernel: Any, device: str) -> tuple[KernelSource, TimedKernel]:
 def timed(
     kernel: Any, device: str, file: str, launch: Launch, native: Program | None = None
 ) -> Timed:
-    """Predict a launch; with its native code, from the instructions in it."""
-    source, model = described(kernel, device)
+    """Predict the time of a launch; if `native` is given, from the instructions in it."""
+    source, model = timed_kernel(kernel, device)
     walk = model.sampled(launch.arguments, launch.grid)
     work, is_known = model.work_of(walk)
     if native is not None:
@@ -107,7 +110,7 @@ def timed(
 
 
 def native_of(kernel: Any, device: str, module: bytes = b"") -> intel.CompiledKernel:
-    """A kernel as built by Intel's compiler, or another module of it."""
+    """Compile a kernel's SPIR-V by Intel's compiler; `module` replaces the SPIR-V."""
     return native(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
@@ -134,7 +137,7 @@ def gathered(
     function: Any, kernel: Any, device: str, launch: Launch | None, *, findings: Sequence[str] = (),
     was_sanitized: bool = False, exact: bool = False,
 ) -> Report:
-    """The report of a compiled kernel; `exact` uses the instructions of its native code."""
+    """Gather the report; if `exact`, the prediction uses the instructions of the native code."""
     file = source_file(function)
     missing = intel.available() or ""
     if exact and missing:
