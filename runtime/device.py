@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Grid = tuple[int, int, int]
 Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
-"""Parameter number and name of each tensor of a launch; and the tensors."""
+"""Parameter number and name of each tensor of a launch, and the tensors themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Kernel(Protocol):
 
     @property
     def versions(self) -> Any:
-        """`runtime.versions.Versions` if the kernel does not take every launch, otherwise None."""
+        """`runtime.versions.Versions` if the module has conditions on launches, otherwise None."""
 
     def close(self) -> None: ...
 
@@ -80,7 +80,7 @@ class Clock(Protocol):
         """Milliseconds of a call, without running its kernels."""
 
     def operate(self, done: Traffic) -> None:
-        """Add operators and copies."""
+        """Advance the clock by the time of operators and copies."""
 
 
 class Device(Protocol):
@@ -90,7 +90,7 @@ class Device(Protocol):
     index: int
     name: str
     is_simulated: bool
-
+    """True if kernels run on the CPU, by the simulator or the emulator."""
     @property
     def clock(self) -> Clock | None:
         """Predicted time; None for a real device, or if `TRITON_XE_CLOCK` says so."""
@@ -125,7 +125,10 @@ class Device(Protocol):
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0,
         cooperative: bool = False, tensors: Given | None = None,
     ) -> None:
-        """Launch; findings of a simulated device's checks name one of `tensors`."""
+        """Launch a kernel.
+
+        A simulated device's checks name one of `tensors` in their reports.
+        """
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None: ...
 
@@ -139,7 +142,7 @@ class Device(Protocol):
         """
 
     def record_event(self) -> Any:
-        """Record an event after the launches so far, with the device's time, for `elapsed_ms`."""
+        """Record the device's time after all launches so far, for `elapsed_ms`."""
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two events; waits for both."""
@@ -147,7 +150,7 @@ class Device(Protocol):
     def properties(self) -> dict[str, Any]: ...
 
     def build_facts(self, kernel: Any) -> dict[str, Any]:
-        """How native code of a kernel was built: flags, identity, driver."""
+        """Flags, identity and driver of a kernel's native code."""
 
     def unwritten(self, block: MemoryBlock) -> NDArray[np.uint8] | None:
         """A copy of the map of unwritten bytes of a block; None if there is none."""

@@ -1,5 +1,6 @@
-"""Instructions and bytes of a tiled GEMM, without a kernel: for published measurements and
-ranking.
+"""Instructions and bytes of a tiled GEMM that is not compiled.
+
+They rank tiles, and compare the model with published measurements.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ UNPACK: Mapping[tuple[float, float], int] = {(2, 0.5): 6, (1, 0.5): 2, (2, 1): 2
 PARTIAL_SUM = 4
 """Bytes of an element of the partial sums that a slice passes on."""
 MOST_GROUPS = 20_000
+"""Work-groups of the largest launches that are predicted."""
 LIKELY = 6
+"""Tiles whose time is predicted: those with the least `_bound`."""
 
 
 def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
@@ -106,7 +109,7 @@ def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
 
 
 def candidates(shape: Shape) -> Iterator[Tile]:
-    """Yield the tiles that are not larger than the product needs."""
+    """Yield the tiles with at most 8 rows, or those of C, per subgroup, and not too many groups."""
     for tile in TILES:
         groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
         if tile.sub_m <= max(8, shape.m) and groups <= MOST_GROUPS:
@@ -121,15 +124,15 @@ def best(shape: Shape, rates: Rates) -> tuple[Tile, Prediction]:
 
 
 def _bound(shape: Shape, tile: Tile, rates: Rates) -> float:
-    """Clocks per element of k: the longest of matrix, L1 and L2 time, in whole waves."""
+    """Clocks per element of k: the longest of matrix, L1 and L2 time, in whole waves of groups."""
     groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
     engines = rates.device.eus_per_core
-    held = max(1, 4 * engines // tile.subgroups)
+    resident = max(1, 4 * engines // tile.subgroups)  # groups that a core runs at once
     dpas = tile.m * tile.n * max(shape.a, shape.b) / 2 / 128 / rates.lanes
-    each = max(
+    per_group = max(
         dpas * rates.dpas_clocks / engines,
         tile.subgroups * (tile.sub_m * shape.a + tile.sub_n * shape.b) / rates.l1,
         (tile.m * shape.a + tile.n * shape.b) / (rates.l2 * FABRIC),
     )
-    full, rest = divmod(groups, held * rates.cores)
-    return (full * held + -(-rest // rates.cores)) * each
+    full, rest = divmod(groups, resident * rates.cores)
+    return (full * resident + -(-rest // rates.cores)) * per_group

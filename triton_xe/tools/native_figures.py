@@ -1,9 +1,10 @@
 """Figures of a kernel's machine code, as Intel's disassembler reads it.
 
-The counted part is the hot loop: the innermost loop with most DPAS instructions.  Of several
-versions it is the shortest, which is the one that runs.  Without DPAS it is the deepest, then
-longest, loop; without loops it is the whole kernel.  A loop is the range from a label to the last
-branch back to it.  The operation in a message's descriptor says what it counts as.
+The counted part is the hot loop: the innermost loop with most DPAS instructions.  If a kernel has
+several versions of it, the shortest is counted, because it is the version that runs.  Without
+DPAS, the hot loop is the deepest loop, and the longest of these.  Without loops, it is the whole
+kernel.  A loop is the range from a label to the last branch back to it.  A message is counted by
+the operation in its descriptor.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class KernelFigures:
 
 
 def figures(program: Program, facts: KernelFacts) -> KernelFigures:
+    """Count the instructions of a kernel and of its hot loop."""
     ranges = _loops(program)
     hot = _count(_part(program, _hot(program, ranges)))
     return KernelFigures(
@@ -84,10 +86,10 @@ def loops(program: Program) -> list[LoopFigures]:
 
 
 def common_path(program: Program) -> LoopFigures | None:
-    """Figures of the path to the end with most messages, in the fewest instructions.
+    """Figures of the path with most messages, and of these of the shortest; None with a loop.
 
-    This path runs if a kernel has an unmasked version for blocks inside all bounds, and a masked
-    one for the edges.  None for a kernel with a loop.
+    If a kernel has an unmasked version for blocks inside all bounds, and a masked version for the
+    edges, this path is the unmasked version.
     """
     code = program.instructions
     if _loops(program):
@@ -127,14 +129,16 @@ def _part(program: Program, ends: tuple[int, int]) -> Sequence[Instruction]:
 
 
 def _hot(program: Program, ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    """Range of the hot loop, as the module's docstring defines it."""
     if not ranges:
         return 0, len(program.instructions) - 1
     dpas = {each: sum(map(is_product, _part(program, each))) for each in ranges}
     with_dpas = [each for each in ranges if dpas[each]]
     if with_dpas:
-        inner = [one for one in with_dpas if not any(_inside(two, one) for two in with_dpas)]
+        inner = [each for each in with_dpas
+                 if not any(_inside(other, each) for other in with_dpas)]
         return max(inner, key=lambda each: (dpas[each], each[0] - each[1]))
-    depth = {one: sum(_inside(one, two) for two in ranges) for one in ranges}
+    depth = {each: sum(_inside(each, other) for other in ranges) for each in ranges}
     return max(ranges, key=lambda each: (depth[each], each[1] - each[0]))
 
 
@@ -151,12 +155,12 @@ def is_product(instruction: Instruction) -> bool:
 
 
 def is_issued(instruction: Instruction) -> bool:
-    """True if it takes an issue slot; synchronisation marks and padding do not."""
+    """True if an instruction takes an issue slot; `sync` (except barriers) and `nop` do not."""
     return instruction.op not in ("sync", "nop") or instruction.subop == "bar"
 
 
 def pipe(instruction: Instruction) -> str:
-    """The pipe of the time model that it occupies; empty if it costs nothing."""
+    """The pipe of the time model that an instruction occupies; empty if it costs nothing."""
     if is_product(instruction):
         return "dpas"
     if not is_issued(instruction) or (is_message(instruction) and instruction.subop == "gtwy"):
@@ -196,9 +200,9 @@ def _message_kind(instruction: Instruction) -> str:
         return "fills" if has_result else "spills"
     if instruction.subop not in UNITS:
         return ""
-    does = operation(instruction)
-    if instruction.subop == "slm" and does != "fence":
+    kind = operation(instruction)
+    if instruction.subop == "slm" and kind != "fence":
         return "slm"
-    if does.startswith("load") and not has_result:
+    if kind.startswith("load") and not has_result:
         return "prefetches"
-    return _KINDS.get(does, "atomics")
+    return _KINDS.get(kind, "atomics")

@@ -55,7 +55,7 @@ def rows(html):
 
 def test_costs_of_lines_add_up_to_the_predicted_time(gemm):
     total = float(re.search(r"<b>([\d.,]+) us predicted</b>", gemm)[1].replace(",", ""))
-    launch = float(re.search(r"the launch itself\s*([\d.]+) us", gemm)[1])
+    launch = float(re.search(r"The launch itself takes\s*([\d.]+) us", gemm)[1])
     lines = {n: re.sub("<.*?>", "", cells[1]) for n, cells in rows(gemm).items()}
     assert sum(float(us) for us in lines.values() if us) == pytest.approx(total - launch, rel=0.02)
     dot = line_of("acc = tl.dot(a, b, acc)")

@@ -23,7 +23,7 @@ _DPAS_CONSTANTS = [p.name for p in DPAS.parameters if p.constant]
 
 
 def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instruction) -> None:
-    """Refuse a 2D block that is not in the device's tables, or whose result has another size."""
+    """Refuse a 2D block that is not in the device's tables, or whose type has another size."""
     try:
         shape = block_2d.BlockShape(
             arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
@@ -47,7 +47,7 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
 
 
 def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
-    """The instruction that a call names, scaled or not; `LegalityError` if there is none."""
+    """The DPAS that a call names, scaled or not; `LegalityError` if its types are not known."""
     code_a, code_b = (argument(i, f"precision_{x}").integer_value() or 0 for x in "ab")
     if code_a not in _TYPES or code_b not in _TYPES:
         raise LegalityError(f"DPAS precision codes {code_a}, {code_b} are not known")
@@ -61,7 +61,7 @@ def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
 
 
 def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
-    """Refuse a DPAS that is not in the device's table, or whose operands have another size."""
+    """Refuse a DPAS that is not in the device's table, or whose operands have a wrong size."""
     if any(argument(i, name).integer_value() is None for name in _DPAS_CONSTANTS):
         w.refuse(i, "a DPAS whose types are not constants")
     if argument(i, "dpasw").integer_value():
@@ -82,7 +82,7 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
 
 
 def check_scaled_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
-    """Refuse a scaled DPAS that the device lacks, or whose operands or scales have another size."""
+    """Refuse a scaled DPAS that the device lacks, or whose operands or scales have a wrong size."""
     if any(argument(i, name).integer_value() is None for name in ("precision_a", "precision_b")):
         w.refuse(i, "a DPAS whose types are not constants")
     try:
@@ -103,7 +103,10 @@ def check_scaled_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
 
 
 def _check_sizes(w: Widener, i: Instruction, shape: dpas.Dpas) -> None:
-    """Refuse operands of another size than the instruction's."""
+    """Refuse operands that do not have the size that the instruction takes.
+
+    The type of A may be larger if A has one row.
+    """
     expected = (shape.repeat_count * shape.execution_size * i.type.scalar.size,
                 shape.a_bytes, shape.b_bytes)
     for name, operand, want in zip(

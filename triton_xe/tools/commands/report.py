@@ -12,9 +12,10 @@ from triton_xe.hardware.target import TARGETS, row_name
 
 HELP = "write an HTML page that shows where a kernel's time goes"
 EPILOG = """\
-The signature is that of `triton-xe compile`.  Times are predicted for one launch: --grid and
---values name it, or --script, a program that launches the kernel on the simulated device: the
-longest of its launches, and without --signature the kernel as it is compiled for that.
+The signature has the form of `triton-xe compile`.  Times are predicted for one launch.  Give it by
+--grid and --values, or give --script, a program that launches the kernel on the simulated device.
+With --script, the report is about the longest launch.  Without --signature, the kernel is then
+compiled with the types and constants of that launch.
 
 example:
   triton-xe report examples/vector_add.py::add_kernel --grid 16384 --values n=16777216 \\
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--sanitize needs --script: there is nothing else to run")
     arguments.target = target_of(arguments)
     function = load_kernel(arguments.kernel)
-    kernel, launch = (from_script if arguments.script else as_told)(arguments, function)
+    kernel, launch = (from_script if arguments.script else from_options)(arguments, function)
     report = replace(gathering.gathered(
         function, kernel, arguments.target, launch, findings=findings_of(arguments),
         was_sanitized=arguments.sanitize, exact=arguments.exact), executed=arguments.executed)
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def target_of(arguments: argparse.Namespace) -> str:
-    """The device's name; `arguments.executed` is to have the instructions of its lines."""
+    """Return the device's name, and clear `arguments.executed`, which `from_script` fills."""
     arguments.executed = None
     if not arguments.device:
         return str(arguments.target)
@@ -77,7 +78,7 @@ def target_of(arguments: argparse.Namespace) -> str:
 
 
 def compiled(arguments: argparse.Namespace, function: Any, variant: Any) -> Any:
-    """The kernel, with the source locations of all its operations."""
+    """Compile a variant of the kernel with the source locations of all operations."""
     from triton_xe.tools.commands.compile import compile_kernel
 
     options = variant._asdict()
@@ -86,14 +87,14 @@ def compiled(arguments: argparse.Namespace, function: Any, variant: Any) -> Any:
 
 
 def variant_of(arguments: argparse.Namespace) -> Any:
-    """Compilation options of the kernel on the command line."""
+    """Return the signature and compilation options of the command line."""
     from triton_xe.tools.report.watching import Variant
 
     return Variant(*(getattr(arguments, name) for name in Variant._fields))
 
 
-def as_told(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
-    """The kernel, and the launch to predict; None if the command line names none."""
+def from_options(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
+    """Compile the kernel; return it and its launch, which is None without --grid."""
     from triton_xe.tools.report.gathering import Launch
 
     if arguments.signature is None:
@@ -111,7 +112,7 @@ def as_told(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
 
 
 def values(names: list[str], signature: str, text: str) -> list[int | float]:
-    """Values of all arguments that are no constants; pointers are far from each other.
+    """Values of all arguments that are not constants; pointers are multiples of 1 TiB.
 
     >>> values(["p", "n", "B"], "p=*fp16 n=i32 B=64", "n=100")
     [1099511627776, 100]
@@ -131,7 +132,7 @@ def values(names: list[str], signature: str, text: str) -> list[int | float]:
 
 
 def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
-    """The kernel as the script compiles it, and the launch with the longest predicted time."""
+    """Run the script; return the kernel and the launch with the longest predicted time."""
     from triton_xe.tools.report import gathering, watching
 
     watched = watching.launches(
@@ -159,7 +160,7 @@ def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]
 
 
 def findings_of(arguments: argparse.Namespace) -> list[str]:
-    """Findings of the sanitizer in the script."""
+    """Run the script under the sanitizer, if asked; return the findings."""
     from triton_xe.tools.report import watching
 
     if not arguments.sanitize:

@@ -14,7 +14,8 @@ from triton_xe.tools.report.gathering import Report, Timed
 from triton_xe.tools.report.stages import Stage
 
 HERE = Path(__file__).parent
-_PLACE = re.compile(r" \(([^():]+):(\d+)\): ")
+_LOCATION = re.compile(r" \(([^():]+):(\d+)\): ")
+"""File and line in a remark."""
 TERMS = {
     "xmx": "matrix unit", "fp": "fp pipe", "int": "integer pipe", "math": "maths pipe",
     "send": "messages", "l1": "L1", "slm": "shared local memory", "l2": "L2", "dram": "memory",
@@ -29,10 +30,10 @@ COUNTED = {
 
 
 def to_html(report: Report) -> str:
-    """The whole page."""
+    """Return the page of a report."""
     sections = [
         _head(report), _section("What bounds it", _bound(report)),
-        _section("Source and stages", _split(report)),
+        _section("Source and stages", _source_and_stages(report)),
         _section("Registers and instructions", _native(report)),
         _section("Remarks", _remarks(report)),
         _section("Sanitizer", _findings(report)),
@@ -69,13 +70,14 @@ def _bound(report: Report) -> str:
     prediction, launch = report.timed.prediction, report.timed.launch
     counted = " Instructions are those of the native code." * report.timed.is_exact
     guess = "" if report.timed.is_known else (
-        " Loops, branches or addresses depend on data, and count as usual.")
+        " Loops, branches or addresses depend on data: they are estimated.")
     return (
         f"<p><b>{microseconds(prediction.us)} us predicted</b> for the grid "
         f"{' x '.join(map(str, launch.grid))}, expected error {EXPECTED_ERROR:.0%}; bound by "
-        f"{TERMS[prediction.bound]}.{counted}{guess} <span class=soft>Of it the launch itself "
-        f"{microseconds(prediction.parts['launch'])} us. Bars: the part of the time in which each "
-        f"is busy.</span></p>\n<div class=bars>{''.join(_bars(prediction))}</div>")
+        f"{TERMS[prediction.bound]}.{counted}{guess} <span class=soft>The launch itself takes "
+        f"{microseconds(prediction.parts['launch'])} us of it. Each bar is the part of the time in "
+        f"which the unit is busy.</span></p>\n"
+        f"<div class=bars>{''.join(_bars(prediction))}</div>")
 
 
 def _bars(prediction: Prediction) -> Iterator[str]:
@@ -87,7 +89,7 @@ def _bars(prediction: Prediction) -> Iterator[str]:
 
 
 def microseconds(us: float) -> str:
-    """Format with three digits; empty for times that are too short to count.
+    """Format with three digits; times below 0.005 us are empty.
 
     >>> microseconds(1495.8), microseconds(28.24), microseconds(0.5), microseconds(0.00009)
     ('1,496', '28.2', '0.50', '')
@@ -98,7 +100,7 @@ def microseconds(us: float) -> str:
 
 
 def quantity(value: float) -> str:
-    """Format with three digits, and a letter for thousands.
+    """Format with three digits and the letter of a power of 1000.
 
     >>> quantity(1495.8), quantity(0.0312), quantity(4.84e9), quantity(0)
     ('1.50 k', '0.0312', '4.84 G', '0')
@@ -113,29 +115,32 @@ def quantity(value: float) -> str:
 # -- source and stages ----------------------------------------------------------------------------
 
 
-def _split(report: Report) -> str:
+def _source_and_stages(report: Report) -> str:
     buttons = "".join(f'<button data-stage="{s.name}">{s.name}</button>' for s in report.stages)
     stages = "".join(map(_stage, report.stages))
-    return (f"<p class=soft>Point at a line: what it became, or came from, lights up. Click: the "
-            f"other side scrolls there.{_no_assembly(report)}{executed_text(report)}</p>"
+    return (f"<p class=soft>Point at a line to highlight the lines that it became or came from. "
+            f"Click to scroll the other side to them."
+            f"{_assembly_note(report)}{executed_text(report)}</p>"
             f"<div class=tabs role=tablist>{buttons}</div><div class=split>"
             f"<div class='pane code'>{_source(report)}</div>"
             f"<div class='pane code'>{stages}</div></div>")
 
 
 def executed_text(report: Report) -> str:
-    """Explanation of the column of executed instructions; empty without one."""
+    """Explain the column of executed instructions; empty without this column."""
     if report.executed is None:
         return ""
     total, rest = sum(report.executed.values()), report.executed.get(0, 0)
-    return (f" Executed: instructions of threads that the emulated device ran for a line, in all "
-            f"launches; {quantity(total)} in all, {quantity(rest)} of them without a line here.")
+    return (f" Executed: instructions that threads of the emulated device ran for a line in all "
+            f"launches. The total is {quantity(total)}; {quantity(rest)} have no line here.")
 
 
-def _no_assembly(report: Report) -> str:
+def _assembly_note(report: Report) -> str:
+    """Explain why there is no assembly, or how it differs from that of a launch."""
     if report.why_not_native:
         return f" No assembly: {escape(report.why_not_native)}."
-    return " The assembly was compiled with lines for this page, which may move instructions."
+    return (" The assembly was compiled with line numbers for this page; these may change the "
+            "order of instructions.")
 
 
 def _source(report: Report) -> str:
@@ -204,12 +209,12 @@ def _list(items: Iterable[str], none: str, kind: str = "") -> str:
 
 
 def _remarks(report: Report) -> str:
-    """The remarks; those about lines of the kernel's file highlight them."""
+    """List the remarks; one about a line of the kernel's file is linked with that line."""
     items = []
     for remark, count in Counter(report.metadata["remarks"]).items():
-        said = _PLACE.search(remark)
-        here = said is not None and said[1] == Path(report.file).name
-        line = f' data-l="{said[2]}"' if said is not None and here else ""
+        location = _LOCATION.search(remark)
+        is_here = location is not None and location[1] == Path(report.file).name
+        line = f' data-l="{location[2]}"' if location is not None and is_here else ""
         items.append(f"<li{line}>{escape(remark)}{_times(count)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else "<p class=soft>none</p>"
 
