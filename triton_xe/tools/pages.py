@@ -38,9 +38,9 @@ good. On a device that this package knows too little of, a fact may be wrong wit
 kernels; but no result should be trusted while `vector-add`, `exchange` or `matmul` is `WRONG`.
 
 The last columns say where a check was seen to hold: on the simulator, on the emulated GPU
-(`triton-xe emulate -- triton-xe doctor --gpu`, for `bmg`, `lnl`, `ptl`, `pvc`, `dg2`, `mtl` and
-`arl-h`), and on a card. `not decided` means that the emulated GPU agrees by its own definition. No
-card was tried yet.
+(`triton-xe emulate -- triton-xe doctor --gpu`), and on a card. Emulated were `bmg`, `lnl`, `ptl`,
+`pvc`, `dg2`, `mtl`, `arl-h`, `nvl-p` and `cri`, the last one without `matmul`. `not decided` means
+that the emulated GPU agrees by its own definition. No card was tried yet.
 
 | check | what it confirms | simulator | emulated GPU | card |
 |---|---|---|---|---|
