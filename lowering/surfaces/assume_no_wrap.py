@@ -45,7 +45,7 @@ _UNSIGNED: dict[type[Operation], type[Operation]] = {
 
 @dataclass(frozen=True)
 class AssumeNoWrapPass(TargetedPass):
-    """Index arithmetic is assumed not to wrap if accesses gain from it, checked at launch."""
+    """Assume that index arithmetic does not wrap if accesses gain from it, checked at launch."""
 
     name: ClassVar = "assume-no-wrap"
 

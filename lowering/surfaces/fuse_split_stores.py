@@ -63,7 +63,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class FuseSplitStoresPass(TargetedPass):
-    """Store a tile with one block store that the program splits in two and stores by halves."""
+    """Store a tile by one block store if the program splits it and stores both parts."""
 
     name: ClassVar = "fuse-split-stores"
 

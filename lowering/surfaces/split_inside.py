@@ -54,7 +54,7 @@ Masked = LoadOp | StoreOp
 
 @dataclass(frozen=True)
 class SplitInsidePass(TargetedPass):
-    """Programs whose block is inside all bounds work without masks."""
+    """Add a version without masks for programs whose block is inside all bounds."""
 
     name: ClassVar = "split-inside"
 
