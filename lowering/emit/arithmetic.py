@@ -172,7 +172,7 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
         for tested, known in (op.operands, op.operands[::-1]):
             limited, condition = em.get(tested), em.get(known)
             if isinstance(limited, Below) and isinstance(condition, Below | Picked | Splat):
-                is_known = _stays(known, op) and _compares_what_stays(em, tested, op)
+                is_known = _is_loop_invariant(known, op) and _has_variant_bound(em, tested, op)
                 join = limited.where_known if is_known else limited.where
                 em.bind(op.result, join(em, condition))
                 return
@@ -217,20 +217,20 @@ def lower_division(em: Emitter, op: Operation) -> None:
         return
     how = op.attributes.get(QUICK)
     if how is not None and not isinstance(op.results[0].type, TensorType):
-        em.bind(op.results[0], _quick_division(em, op, name, how))
+        em.bind(op.results[0], _divide_unsigned(em, op, name, how))
         return
     if _divides_by_scalar(em, op):
         return
     write, is_signed = getattr(em.b, name), name[0] == "s"
-    if _fits_words(em, op, is_signed):
+    if _fits_32_bits(em, op, is_signed):
         below_zero = em.proven.range(op.results[0])[0] < 0
-        elementwise(em, op, lambda a, b: _in_words(em, write, below_zero, a, b))
+        elementwise(em, op, lambda a, b: _divide_in_32_bits(em, write, below_zero, a, b))
         return
     elementwise(em, op, lambda a, b: through_i8(em, write, is_signed, a, b) if is_bit(a)
                 else write(a, b))
 
 
-def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
+def _fits_32_bits(em: Emitter, op: Operation, signed: bool) -> bool:
     """True if 64-bit operands of a division, and so its result, are numbers of 32 bits.
 
     Otherwise Intel's compiler tests the operands and has a 64-bit division for large ones.
@@ -244,7 +244,7 @@ def _fits_words(em: Emitter, op: Operation, signed: bool) -> bool:
     return -(1 << 31) <= min(low, least) and max(high, most) < 1 << 31 and not overflows
 
 
-def _in_words(
+def _divide_in_32_bits(
     em: Emitter, write: Write, below_zero: bool, left: ir.Value, right: ir.Value
 ) -> ir.Value:
     """Divide as 32-bit numbers; the result may be `below_zero`."""
@@ -273,7 +273,7 @@ def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
     return True
 
 
-def _quick_division(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
+def _divide_unsigned(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
     """Divide a number that is not negative by a positive one."""
     a, b = (em.scalar(v) for v in op.operands)
     name = f"u{name[1:]}"
@@ -323,18 +323,14 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
         return
     write = getattr(em.b, name)
     flags = (MARK,) if em.state.contract and ROUNDED not in op.attributes else ()
-    goes = name == "fsub" and wide.stays_wide(op)
+    is_wide = name == "fsub" and wide.is_never_rounded(op)
 
     def written(a: ir.Value, b: ir.Value) -> ir.Value:
-        made = wide.by_one(em, "less", a, b) if goes and not _is_product(a) else None
+        is_fusible = getattr(a, "opname", "") == "fmul"
+        made = wide.combine_with_uniform(em, "less", a, b) if is_wide and not is_fusible else None
         return write(a, b, flags=flags) if made is None else made
 
     elementwise(em, op, in_float(em, op.results[0].type, written))
-
-
-def _is_product(value: ir.Value) -> bool:
-    """True if a value may be fused with the operation that adds or subtracts it."""
-    return getattr(value, "opname", "") == "fmul"
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
@@ -371,8 +367,8 @@ _INTEGER_PREDICATES = (
 def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
     sign, signed = _INTEGER_PREDICATES[op.predicate.value.data]
     places = em.get(op.lhs) if isinstance(op.lhs.type, TensorType) else None
-    if isinstance(places, Shifted) and sign in ("==", "!=") and _stays(op.rhs, op):
-        em.bind(op.result, _at(em, sign, places, em.registers(op.rhs)))
+    if isinstance(places, Shifted) and sign in ("==", "!=") and _is_loop_invariant(op.rhs, op):
+        em.bind(op.result, _compare_base(em, sign, places, em.registers(op.rhs)))
         return
     if sign == "<" and isinstance(op.lhs.type, TensorType) and scalar_type(op.lhs.type) == I32:
         sides = [spread(em, v, op.lhs.type) for v in op.operands]
@@ -402,25 +398,25 @@ def _same_in_groups(em: Emitter, value: SSAValue) -> int:
     return next(groups, 1)
 
 
-def _stays(value: SSAValue, op: Operation) -> bool:
-    """True if a value is the same in each iteration of the loop that contains an operation."""
+def _is_loop_invariant(value: SSAValue, op: Operation) -> bool:
+    """True if a value does not change in the loop that contains an operation."""
     loop = op.parent_op()
     owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
 
 
-def _compares_what_stays(em: Emitter, value: SSAValue, op: Operation) -> bool:
-    """True if a comparison is of loop-invariant natural numbers with a limit that varies."""
+def _has_variant_bound(em: Emitter, value: SSAValue, op: Operation) -> bool:
+    """True if a comparison bounds loop-invariant natural numbers by a value that varies."""
     while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.src
     made = value.owner
-    if not isinstance(made, arith_ext.CmpiOp) or _stays(made.rhs, op):
+    if not isinstance(made, arith_ext.CmpiOp) or _is_loop_invariant(made.rhs, op):
         return False
     bounds = em.proven.range(made.lhs)
-    return _stays(made.lhs, op) and bounds[0] >= 0
+    return _is_loop_invariant(made.lhs, op) and bounds[0] >= 0
 
 
-def _at(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:
+def _compare_base(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:
     """Compare base + n == wanted as base == wanted - n, whose right side is loop-invariant."""
     def make(i: int) -> ir.Value:
         there = em.b.sub(wanted.chunk(em, i), places.numbers(i))
@@ -550,8 +546,8 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
 
     def write(a: ir.Value) -> ir.Value:
         if is_small:
-            return _small_half(Term(em, a), low).value
-        made = _of_bytes(em, a, target, signed) if scalar_type(target) == HALF else None
+            return _convert_small(Term(em, a), low).value
+        made = _convert_bytes(em, a, target, signed) if scalar_type(target) == HALF else None
         if made is not None:
             return made.value
         kind = shaped(a.type, through)
@@ -567,13 +563,13 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     elementwise(em, op, write)
 
 
-def _of_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> Term | None:
+def _convert_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> Term | None:
     return halves.from_bytes(
         "s8" if signed else "u8", Term(em, value),
         lambda x: x.to_float(FLOAT, signed=signed).resized(HALF), pairs=halves.in_pairs(target))
 
 
-def _small_half(x: Term, low: int) -> Term:
+def _convert_small(x: Term, low: int) -> Term:
     """Convert an integer of [low, low + 1024) to fp16: 1024 + x - low, minus 1024 - low."""
     return (x + (MAGIC - low)).resized(I16).bitcast(HALF) - (1024.0 - low)
 
@@ -591,13 +587,13 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
         wide = Term(em, widest(em, source, a))
         if bits_of(into) < 32:
             made = wide.to_integer(I32).resized(into)
-            return _where_in_range(em, wide, made, signed=signed).value
+            return _mark_range(em, wide, made, signed=signed).value
         return wide.to_integer(into, signed=signed).value
 
     elementwise(em, op, write)
 
 
-def _where_in_range(em: Emitter, x: Term, made: Term, *, signed: bool) -> Term:
+def _mark_range(em: Emitter, x: Term, made: Term, *, signed: bool) -> Term:
     """The converted integer; the checks see it as undefined if its type cannot represent it."""
     if not em.state.tests_promises or made.width == 1:
         return made

@@ -50,10 +50,10 @@ def _is_of_known_lane(i: Any) -> bool:
             and bool(getattr(i.operands[_LANE], "constant", 0)))
 
 
-def _is_taken_apart(broadcast: Any, uses: Uses, device: Target) -> bool:
-    """True if instructions shift a broadcast to the right, or extend a byte of it.
+def _is_misread(broadcast: Any, uses: Uses, device: Target) -> bool:
+    """True if IGC reads a broadcast wrongly: instructions shift it to the right or extend a byte.
 
-    True for arithmetic of 64 bits too where the device has none.
+    True for arithmetic of 64 bits too if the device has none.
     """
     taken = {8: _EXTENSIONS, 64: frozenset() if device.has_int64 else _WIDE}
     return any(
@@ -65,7 +65,7 @@ def _is_taken_apart(broadcast: Any, uses: Uses, device: Target) -> bool:
 
 def _separate(state: ModuleState, broadcast: Any, uses: Uses) -> None:
     """Broadcast `value + 1` and subtract 1, if IGC would read the broadcast wrongly."""
-    if not _is_taken_apart(broadcast, uses, state.target):
+    if not _is_misread(broadcast, uses, state.target):
         return
     function, value, *rest = broadcast.operands
     block, one = broadcast.parent, I32(1)

@@ -38,7 +38,11 @@ from triton_xe.lowering.emit.maths.terms import (
     exact_root,
     where,
 )
-from triton_xe.lowering.emit.maths.wide import by_one, in_pairs_of_registers, stays_wide
+from triton_xe.lowering.emit.maths.wide import (
+    combine_with_uniform,
+    in_pairs_of_registers,
+    is_never_rounded,
+)
 from triton_xe.lowering.emit.tensors.registers import Splat
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
 from triton_xe.lowering.facts.values import attribute
@@ -118,7 +122,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
         return _IN_FLOAT_OR_DOUBLE[arith.DivfOp]
     if has_exact_range(op.rhs):
         once = 1.0 / b
-        return lambda a, _: _times_one(a, once, stays_wide(op))
+        return lambda a, _: _times_one(a, once, is_never_rounded(op))
     scale = where(b.size >= LARGE, BY_LARGE, where(b.size < SMALL, BY_SMALL, b.of(1.0)))
     inverse = 1.0 / (b * scale)
 
@@ -132,7 +136,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
 
 def _times_one(a: Term, one: Term, wide: bool) -> Term:
     other = a.em.splat(one.value, getattr(a.value.type, "count", 1))
-    made = by_one(a.em, "times", a.value, other) if wide else None
+    made = combine_with_uniform(a.em, "times", a.value, other) if wide else None
     return a * a.made(other) if made is None else a.made(made)
 
 

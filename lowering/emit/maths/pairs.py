@@ -50,10 +50,10 @@ def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> b
     if not (isinstance(kind, TensorType) and scalar_type(kind) == HALF and suits(em.state)
             and len(em.view(kind).registers) % CHUNK == 0):
         return False
-    return in_pairs(kind) or _lie_in_pairs([em.registers(v) for v in operands])
+    return in_pairs(kind) or _are_in_pairs([em.registers(v) for v in operands])
 
 
-def _lie_in_pairs(sides: Sequence[Registers]) -> bool:
+def _are_in_pairs(sides: Sequence[Registers]) -> bool:
     """True if registers are stored two to a word, or are the same in all elements."""
     held = [side for side in sides if not isinstance(side, Splat)]
     return bool(held) and all(

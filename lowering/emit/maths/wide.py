@@ -40,7 +40,7 @@ AT_ONCE = 4
 _PACKED_AS = {FLOAT: "<f", HALF: "<e"}
 _INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
 _BROADCAST = "_Z19sub_group_broadcast"
-_SHARED = ("bitcast", "fdiv", "fmul", "fadd", "fsub")
+_UNIFORM = ("bitcast", "fdiv", "fmul", "fadd", "fsub")
 """Operations whose results are equal in all lanes if their operands are."""
 COMPUTED = ("fadd", "fsub", "fmul", "call")
 """Operations whose vector can be passed to a function without a copy; parts of others are
@@ -68,12 +68,12 @@ def in_pairs_of_registers(
         return inner.b.bitcast(plain(Term(inner, inner.function.args[0])).value, small)
 
     made = concatenated(em, [
-        _called(em, name, [p], small, body) for p in _fours(em, x.value)])
+        _call(em, name, [p], small, body) for p in _split(em, x.value)])
     return x.made(em.b.bitcast(made, kind))
 
 
-def _fours(em: Writer, value: ir.Value) -> list[ir.Value]:
-    """Parts of a vector, of `AT_ONCE` elements each."""
+def _split(em: Writer, value: ir.Value) -> list[ir.Value]:
+    """Split a vector into vectors of `AT_ONCE` elements."""
     count = value.type.count
     return [value] if count == AT_ONCE else [
         em.shuffle(value, value, list(range(first, first + AT_ONCE)))
@@ -83,34 +83,36 @@ def _fours(em: Writer, value: ir.Value) -> list[ir.Value]:
 def _is_computed(value: ir.Value) -> bool:
     """True if a vector, or each of those it is concatenated from, can be passed without a copy."""
     if isinstance(value, ir.ShuffleVector):
-        return _is_put_together(value) and all(map(_is_computed, value.operands[:2]))
+        return _is_concatenation(value) and all(map(_is_computed, value.operands[:2]))
     return getattr(value, "opname", "") in COMPUTED
 
 
-def _lies(value: ir.Value) -> bool:
+def _is_contiguous(value: ir.Value) -> bool:
     """True if groups of four elements are in consecutive registers, including loaded ones."""
     if isinstance(value, ir.ShuffleVector):
-        return _is_put_together(value) and all(map(_lies, value.operands[:2]))
+        return _is_concatenation(value) and all(map(_is_contiguous, value.operands[:2]))
     return isinstance(value, ir.LoadInstr) or _is_computed(value)
 
 
-def _is_put_together(value: ir.ShuffleVector) -> bool:
+def _is_concatenation(value: ir.ShuffleVector) -> bool:
+    """True if a shuffle concatenates two vectors of fp32 of the same length."""
     kinds = {part.type for part in value.operands[:2]}
     return kinds == {vector_of(FLOAT, value.type.count // 2)} and [
         one.constant for one in value.operands[2].constant] == list(range(value.type.count))
 
 
-def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
-    """Subtract ("less") or multiply ("times") four elements at a time by one number.
+def combine_with_uniform(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
+    """Subtract ("less"), or multiply by ("times"), a uniform number, four elements at a time.
 
-    All lanes share each number, which `other` has four times.  None if no function serves.
+    `other` has each number four times.  None if no function serves.
     """
     kind = x.type
     if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
-            and kind.count % AT_ONCE == 0 and isinstance(other, ir.ShuffleVector) and _lies(x)):
+            and kind.count % AT_ONCE == 0 and isinstance(other, ir.ShuffleVector)
+            and _is_contiguous(x)):
         return None
-    ones = [_one_of_four(other, first) for first in range(0, kind.count, AT_ONCE)]
-    if any(one is None or not _is_shared(one, em.b.block) for one in ones):
+    ones = [_scalar_of_splat(other, first) for first in range(0, kind.count, AT_ONCE)]
+    if any(one is None or not _is_uniform(one, em.b.block) for one in ones):
         return None
 
     def body(inner: Writer) -> ir.Value:
@@ -119,14 +121,12 @@ def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | No
         return inner.b.fsub(all_x, value) if name == "less" else inner.b.fmul(all_x, value)
 
     four = vector_of(FLOAT, AT_ONCE)
-    return concatenated(em, [_called(em, name, [part, one], four, body)
-                             for part, one in zip(_fours(em, x), ones, strict=True)])
+    return concatenated(em, [_call(em, name, [part, one], four, body)
+                             for part, one in zip(_split(em, x), ones, strict=True)])
 
 
-def _one_of_four(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
-    """The value inserted into all elements from `first` on that a function takes; None if
-    several.
-    """
+def _scalar_of_splat(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
+    """The scalar that the `AT_ONCE` elements from `first` on repeat; None if they differ."""
     positions = {one.constant for one in vector.operands[2].constant[first:first + AT_ONCE]}
     held = vector.operands[0]
     if len(positions) > 1 or max(positions) >= held.type.count:
@@ -138,22 +138,22 @@ def _one_of_four(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
     return None
 
 
-def stays_wide(op: Operation) -> bool:
+def is_never_rounded(op: Operation) -> bool:
     """True if no user rounds a result to fewer bits; such results are computed in pairs instead."""
     return not any(isinstance(use.operation, TruncFOp | tt.FpToFpOp)
                    for result in op.results for use in result.uses)
 
 
-def _is_shared(value: ir.Value, block: ir.Block) -> bool:
-    """True if Intel's compiler knows that all lanes have the same value, from this block alone."""
+def _is_uniform(value: ir.Value, block: ir.Block) -> bool:
+    """True if Intel's compiler finds from this block alone that a value is equal in all lanes."""
     if isinstance(value, ir.Constant):
         return True
     if getattr(value, "parent", None) is not block:
         return False
     if isinstance(value, ir.CallInstr):
         return getattr(value.callee, "name", "").startswith(_BROADCAST)
-    return getattr(value, "opname", "") in _SHARED and all(
-        _is_shared(v, block) for v in value.operands)
+    return getattr(value, "opname", "") in _UNIFORM and all(
+        _is_uniform(v, block) for v in value.operands)
 
 
 def floats_of(held: Halves) -> Registers | None:
@@ -173,8 +173,8 @@ def floats_of(held: Halves) -> Registers | None:
             return (given & 0xFFFF0000 if first else given << 16).bitcast(FLOAT).value
 
         if held.kind == HALF:
-            return _called(em, name, [words], small, of_halves)
-        return _called(em, f"bf16_{name}", [words], small, of_bf16)
+            return _call(em, name, [words], small, of_halves)
+        return _call(em, f"bf16_{name}", [words], small, of_bf16)
 
     def make(i: int) -> ir.Value:
         words = pairs.chunk(em, i)
@@ -195,11 +195,11 @@ def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
         return inner.b.bitcast(halves, vector_of(I32, AT_ONCE))
 
     parts = [em.shuffle(value, value, range(first, 8, 2)) for first in (0, 1)]
-    return _called(em, "pack", parts, vector_of(I32, AT_ONCE), body)
+    return _call(em, "pack", parts, vector_of(I32, AT_ONCE), body)
 
 
-def by_rows(em: Writer, words: ir.Value) -> ir.Value | None:
-    """The lower halves of two words, and the upper ones, then of the next two words.
+def deinterleave_halves(em: Writer, words: ir.Value) -> ir.Value | None:
+    """Order the lower halves of two words before their upper ones, then those of the next two.
 
     None if no function serves.
     """
@@ -211,11 +211,11 @@ def by_rows(em: Writer, words: ir.Value) -> ir.Value | None:
         halves = inner.b.bitcast(inner.function.args[0], small)
         return inner.shuffle(halves, halves, [0, 2, 1, 3, 4, 6, 5, 7])
 
-    return _called(em, "rows", [words], small, body)
+    return _call(em, "rows", [words], small, body)
 
 
-def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
-    """The first bytes of two values of 64 bits, then the second ones.
+def interleave_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
+    """Interleave the bytes of two values of 64 bits: the first ones, then the second ones.
 
     None if no function serves.
     """
@@ -227,7 +227,7 @@ def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
         each = inner.b.bitcast(inner.function.args[0], small)
         return inner.shuffle(each, each, [8 * e + byte for byte in range(8) for e in (0, 1)])
 
-    return _called(em, "bytes", [pair], small, body)
+    return _call(em, "bytes", [pair], small, body)
 
 
 def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
@@ -238,7 +238,7 @@ def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
         each = inner.b.bitcast(inner.function.args[0], small)
         return inner.shuffle(each, each, [4 * e + byte for byte in range(4) for e in range(4)])
 
-    return _called(em, "scales", [four], small, body)
+    return _call(em, "scales", [four], small, body)
 
 
 def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:
@@ -254,7 +254,7 @@ def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:
         return inner.shuffle(each, each, [
             4 * (2 * half + e) + byte for half in (0, 1) for byte in range(4) for e in (0, 1)])
 
-    return _called(em, "row_scales", [first], small, body)
+    return _call(em, "row_scales", [first], small, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:
@@ -264,7 +264,7 @@ def constant(em: Writer, value: ir.Value) -> ir.Value:
     bits = same_bits(value)
     if bits is None or bits_of(value.type.element) != 32:
         return value
-    return _called(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
+    return _call(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
 
 
 def same_bits(value: ir.Value) -> int | None:
@@ -284,7 +284,7 @@ def same_bits(value: ir.Value) -> int | None:
     return int(first) & (1 << bits_of(kind)) - 1 if isinstance(kind, ir.IntType) else None
 
 
-def _called(
+def _call(
     em: Writer, name: str, arguments: Sequence[ir.Value], kind: ir.Type,
     plain: Callable[[Writer], ir.Value],
 ) -> ir.Value:

@@ -82,7 +82,7 @@ from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.payloads import (
     Payload,
     block_shape,
-    in_reach,
+    is_in_reach,
     is_zero,
     move,
     offsets_of,
@@ -160,7 +160,7 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
     """A moved payload: by message offsets, or by changing it after all other messages are sent."""
     bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
-    if step is not None and in_reach(moved := held.at(*step, bits)):
+    if step is not None and is_in_reach((moved := held.at(*step, bits)).y, moved.x):
         return moved
     per = held.shape.element_bits // bits
     y, x = (
@@ -382,7 +382,7 @@ def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
     kind = op.value.type
     assert isinstance(kind, VectorType)
     sources = triples(op)
-    if len(sources) <= MAX_VECTOR or not _serves_tensors(op.value):
+    if len(sources) <= MAX_VECTOR or not _is_used_as_tensor(op.value):
         return []
     loads, bits = [em.get(v) for v in op.loads], bits_of(scalar_type(kind.element_type))
     firsts = range(0, len(sources), MAX_VECTOR)
@@ -407,14 +407,14 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
     start, count = sources[0][1], len(sources)
     if held is not None and held.bits >= parts * bits:
         value = _read_as(em, held, start, elements, parts * bits)
-    elif held is not None and _serves_tensors(op.value):
+    elif held is not None and _is_used_as_tensor(op.value):
         return _read(em, held, start, count)
-    elif (halves := _taken_apart(em, op, bits)) is not None:
+    elif (halves := _unpack_words(em, op, bits)) is not None:
         value = halves
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
     typed = vector_of(scalar_type(kind.element_type), elements)
-    if parts == 1 and value.type != typed and not _serves_raw(op.value):
+    if parts == 1 and value.type != typed and not _is_used_as_integers(op.value):
         value = em.b.bitcast(value, typed)
     return value
 
@@ -432,27 +432,27 @@ def _run_of(
     return held if sources == run else None
 
 
-def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
-    """Parts of words, in an order that two-register instructions can unpack; None for others."""
+def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
+    """Unpack parts of words by two-register instructions; None if those cannot write the order."""
     loads, sources = composed(op)
     order = next((o for o in (BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
     if order is None or not isinstance(held, Loaded):
         return None
     if (held.bits, bits) == (64, 8) and order is BY_BYTES:
-        return wide.by_bytes(em, _read(em, held, sources[0][1], 2))
+        return wide.interleave_bytes(em, _read(em, held, sources[0][1], 2))
     if (held.bits, bits) != (32, 16) or order is BY_BYTES:
         return None
     words = _read(em, held, sources[0][1], wide.AT_ONCE)
-    return wide.by_rows(em, words)
+    return wide.deinterleave_halves(em, words)
 
 
-def _serves_tensors(value: SSAValue) -> bool:
+def _is_used_as_tensor(value: SSAValue) -> bool:
     """True if all uses read a fragment as a tensor."""
     return all(isinstance(use.operation, xe.FromFragmentsOp) for use in value.uses)
 
 
-def _serves_raw(value: SSAValue) -> bool:
+def _is_used_as_integers(value: SSAValue) -> bool:
     """True if all uses read a fragment as integers: factors of DPAS, stores, tensors."""
     return all(
         isinstance(use.operation, StoreNdOp | xe.FromFragmentsOp | xe.FragmentOp)

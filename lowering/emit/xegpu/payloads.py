@@ -79,8 +79,8 @@ def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
     Intel's compiler would compute each from the first, just before its message, in a register that
     it then has to wait for.  Here copies that differ in x or y alone are preferred.
     """
-    places = _places(made, op)
-    if has_offsets(em.target) or not stored_soon(op) or len(places) > MOST_COPIES:
+    places = _message_offsets(made, op)
+    if has_offsets(em.target) or not is_stored_soon(op) or len(places) > MOST_COPIES:
         return made
     copies = {(0, 0): made.pointer}
     for y, x in sorted(places):
@@ -91,12 +91,12 @@ def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
     return replace(made, copies=copies)
 
 
-def stored_soon(op: CreateNdTdescOp) -> bool:
+def is_stored_soon(op: CreateNdTdescOp) -> bool:
     """True if all uses are stores soon after the descriptor is created, because copies take
     registers.
     """
     messages = [message for message, _ in _messages(op.desc)]
-    if not _stays(op) or any(not isinstance(m, StoreNdOp) for m in messages):
+    if not _is_block_local(op) or any(not isinstance(m, StoreNdOp) for m in messages):
         return False
     left, following = set(messages), op.next_op
     while left and following is not None and not following.regions:
@@ -105,7 +105,7 @@ def stored_soon(op: CreateNdTdescOp) -> bool:
     return not left
 
 
-def _places(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
+def _message_offsets(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
     """Offsets of messages other than the first one."""
     bits = op.desc_type.element_bits
     moved = [made.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
@@ -168,9 +168,9 @@ def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
     return (rows, columns) if stays and _only_prefetches(op.desc) else None
 
 
-def in_reach(payload: Payload) -> bool:
-    """True if the offsets of a payload's messages fit immediates."""
-    return _in_reach((payload.y, payload.x))
+def is_in_reach(y: int, x: int) -> bool:
+    """True if an offset of rows and columns fits the immediates of a message."""
+    return 0 <= y <= MAX_OFFSET and 0 <= x <= MAX_OFFSET
 
 
 def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> BlockShape | None:
@@ -184,21 +184,21 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
         return None
     uses = list(_messages(op.desc))
     shapes = {block_shape(op.desc_type, message) for message, _ in uses}
-    if len(shapes) != 1 or not all(_in_reach(step) for _, step in uses):
+    if len(shapes) != 1 or not all(is_in_reach(*step) for _, step in uses):
         return None
     if any(isinstance(m, LoadNdOp | StoreNdOp) and m.valid is not None for m, _ in uses):
         return None
     if any(isinstance(m, LoadNdOp) and _is_stored_in_parts(m) for m, _ in uses):
         return None
     shape = shapes.pop()
-    if _stays(op):
+    if _is_block_local(op):
         return shape if len(uses) > 1 else None
     gains = has_offsets(target) or (
-        1 < len(uses) <= COPIED and _are_the_transposed_factors([m for m, _ in uses]))
-    return shape if gains and _moves_in_order(op) else None
+        1 < len(uses) <= COPIED and _are_all_transposed_b([m for m, _ in uses]))
+    return shape if gains and _is_advanced_last(op) else None
 
 
-def _are_the_transposed_factors(messages: list[Message]) -> bool:
+def _are_all_transposed_b(messages: list[Message]) -> bool:
     """True if these messages load, transposed, the B operands of all products of their block."""
     block = messages[0].parent
     products = [op for op in block.ops if isinstance(op, DpasOp)] if block else []
@@ -223,10 +223,6 @@ def _is_stored(part: Operation, *, joined: bool) -> bool:
         _is_stored(user, joined=True) for user in users if isinstance(user, FragmentOp)))
 
 
-def _in_reach(step: tuple[int, int]) -> bool:
-    return all(0 <= by <= MAX_OFFSET for by in step)
-
-
 def _messages(desc: SSAValue) -> Iterator[tuple[Message, tuple[int, int]]]:
     """The messages through a descriptor where it is created, or where a loop moves it."""
     for use in desc.uses:
@@ -241,7 +237,7 @@ def _messages(desc: SSAValue) -> Iterator[tuple[Message, tuple[int, int]]]:
             yield from _messages(op.body.block.args[use.index - FIRST_CARRIED + 1])
 
 
-def _stays(op: CreateNdTdescOp) -> bool:
+def _is_block_local(op: CreateNdTdescOp) -> bool:
     """True if all uses are messages in the block of the descriptor."""
     return all(
         isinstance(use.operation, Message)
@@ -249,7 +245,7 @@ def _stays(op: CreateNdTdescOp) -> bool:
         for use in op.desc.uses)
 
 
-def _moves_in_order(op: CreateNdTdescOp) -> bool:
+def _is_advanced_last(op: CreateNdTdescOp) -> bool:
     """True if one loop alone uses a descriptor, and moves it after all its messages."""
     uses = list(op.desc.uses)
     loop = uses[0].operation
@@ -283,10 +279,10 @@ def _precedes(op: Operation, last: Operation) -> bool:
 
 def _only_prefetches(value: SSAValue) -> bool:
     """True if a descriptor, including its moves, is only used by prefetches, in sequence."""
-    return can_follow(value, _moved_by)
+    return can_follow(value, _moved_copies)
 
 
-def _moved_by(value: SSAValue) -> list[SSAValue] | None:
+def _moved_copies(value: SSAValue) -> list[SSAValue] | None:
     """Moved copies of a descriptor that is only used by prefetches; None otherwise."""
     found: list[SSAValue] = []
     for use in value.uses:

@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import BlockShape
 from triton_xe.hardware.target import target
-from triton_xe.lowering.emit.xegpu.payloads import payload_shape, step_before, stored_soon
+from triton_xe.lowering.emit.xegpu.payloads import is_stored_soon, payload_shape, step_before
 from triton_xe.lowering.import_ttgir import import_ttgir
 
 DESC = "!xegpu.tensor_desc<8x16xf32>"
@@ -105,6 +105,6 @@ def test_copies_of_a_payload_live_from_there_to_the_stores():
     move = f"%u = xegpu.update_nd_offset %t, 8, 0 {MOVE}\n"
     store = f"xegpu.store_nd %v, %u {STORE}\n"
     between = "scf.for %i = %c0 to %n step %c1 {\n}\n"
-    assert stored_soon(created(move + store))
-    assert not stored_soon(created(between + move + store))
-    assert not stored_soon(created(move + store + f"%x = xegpu.load_nd %t {LOAD}\n"))
+    assert is_stored_soon(created(move + store))
+    assert not is_stored_soon(created(between + move + store))
+    assert not is_stored_soon(created(move + store + f"%x = xegpu.load_nd %t {LOAD}\n"))
