@@ -104,36 +104,38 @@ class SinkLoadsPass(TargetedPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
         for function in functions(op):
-            loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
+            loops = {loop.body.block: _live_bytes(loop, target)
+                     for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = _full_on(target) if len(products) == 1 else BUDGET
+            full = _register_limit(target) if len(products) == 1 else BUDGET
             for body in products:
-                most = _most_held(body, len(products) > 1, target)
-                if loops[body] + _passed(body, target) > most * target.grf_bytes:
-                    _read_again(body)
+                most = _reload_threshold(body, len(products) > 1, target)
+                if loops[body] + _forwarded_bytes(body, target) > most * target.grf_bytes:
+                    _reload_in_loop(body)
             erase_dead(function)
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
             for block in blocks:
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
-                    _sink(block, target)
+                    _sink_loads(block, target)
                     if block in loops:
                         tight = loops[block] > full * target.grf_bytes
-                        _multiply_by_message(block, target, HELD if tight else HELD + 1)
-                read = sum(_bytes(o.results[0], target) for o in loads)
-                if block in products and _carried(block, target) + read > BUDGET * target.grf_bytes:
-                    _load_by_operand(block, target)
+                        _group_by_message(block, target, HELD if tight else HELD + 1)
+                live = _carried_bytes(block, target) + sum(
+                    _bytes(o.results[0], target) for o in loads)
+                if block in products and live > BUDGET * target.grf_bytes:
+                    _sink_exchanged_operands(block, target)
                 _combine_by_message(block, target)
                 _sink_fragments(block, target)
             for body in products:
-                _tell_if_crowded(body, target)
+                _warn_of_spills(body, target)
 
 
-def _tell_if_crowded(body: Block, target: Target) -> None:
+def _warn_of_spills(body: Block, target: Target) -> None:
     """Add a remark if the temporaries of a loop hardly fit next to its loop-carried values."""
     carried, made = (size // target.grf_bytes for size in (
-        _carried(body, target), _made_together(body, target)))
+        _carried_bytes(body, target), _peak_temporary_bytes(body, target)))
     loop = body.parent_op()
     assert loop is not None
     if carried < MOST_CARRIED and carried + made >= MOST_BESIDE:
@@ -141,16 +143,16 @@ def _tell_if_crowded(body: Block, target: Target) -> None:
                      "it may spill; use smaller blocks or more warps")
 
 
-def _needed(loop: scf.ForOp, target: Target) -> int:
+def _live_bytes(loop: scf.ForOp, target: Target) -> int:
     """Bytes that a loop carries and loads before it, and of its largest product.
 
     A quarter is added for values that are being converted.
     """
-    held = [*loop.iter_args, *(load.value for load in _read_before(loop))]
-    return sum(_bytes(value, target) for value in held) + _made(loop.body.block, target)
+    held = [*loop.iter_args, *(load.value for load in _preloaded(loop))]
+    return sum(_bytes(value, target) for value in held) + _product_bytes(loop.body.block, target)
 
 
-def _passed(body: Block, target: Target) -> int:
+def _forwarded_bytes(body: Block, target: Target) -> int:
     """Bytes that a loop takes from another loop or passes on, which are copied."""
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
@@ -160,22 +162,22 @@ def _passed(body: Block, target: Target) -> int:
     return sum(_bytes(value, target) for value in taken + given)
 
 
-def _most_held(body: Block, several: bool, target: Target) -> int:
-    """Registers of the values that a loop needs, up to which it keeps what is loaded before it."""
-    wide = _made(body, target) >= WIDE * target.grf_bytes
-    if several or (wide and _passes_something(body)):
+def _reload_threshold(body: Block, several: bool, target: Target) -> int:
+    """Registers that a loop's values may fill; with more, it reloads what is loaded before it."""
+    wide = _product_bytes(body, target) >= WIDE * target.grf_bytes
+    if several or (wide and _has_values_across(body)):
         return BUDGET
-    if max(_filled(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
+    if max(_bytes_of_tiles(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
         return FULL_BESIDE_TILES
-    return _full_on(target)
+    return _register_limit(target)
 
 
-def _full_on(target: Target) -> int:
+def _register_limit(target: Target) -> int:
     """`FULL`, or the limit of the device whose binaries a device runs."""
     return FULL_ON.get(target.binaries_of or target.name, FULL)
 
 
-def _passes_something(body: Block) -> bool:
+def _has_values_across(body: Block) -> bool:
     """True if a tensor is created before a loop and used after it."""
     loop = body.parent_op()
     assert loop is not None
@@ -193,14 +195,14 @@ def _is_after(op: Operation, loop: Operation) -> bool:
     return op.parent is loop.parent and not op.is_before_in_block(loop) and op is not loop
 
 
-def _made(body: Block, target: Target) -> int:
+def _product_bytes(body: Block, target: Target) -> int:
     """Bytes of a loop's largest product that it does not carry, and of values being converted."""
-    made = (_bytes(op.tensor, target) for op in _products_made(body))
+    made = (_bytes(op.tensor, target) for op in _temporary_products(body))
     return max(made, default=0) * 5 // 4
 
 
-def _made_together(body: Block, target: Target) -> int:
-    """Bytes like `_made`, with values of similar size that are live at the same time.
+def _peak_temporary_bytes(body: Block, target: Target) -> int:
+    """Bytes like `_product_bytes`, with values of the same type that are live at the same time.
 
     An example is the probabilities of attention's gradient, which are live next to the products
     they are multiplied by.
@@ -214,7 +216,7 @@ def _made_together(body: Block, target: Target) -> int:
     return max((
         _bytes(op.tensor, target)
         * (5 + 4 * sum(first < rank[op] < last for first, last in spans[op.tensor.type])) // 4
-        for op in _products_made(body) if not all(_is_loaded(v) for v in op.fragments)),
+        for op in _temporary_products(body) if not all(_is_loaded(v) for v in op.fragments)),
         default=0)
 
 
@@ -225,25 +227,25 @@ def _is_loaded(fragment: SSAValue) -> bool:
         isinstance(v.owner, xegpu.LoadNdOp) for v in op.loads)
 
 
-def _products_made(body: Block) -> list[xe.FromFragmentsOp]:
+def _temporary_products(body: Block) -> list[xe.FromFragmentsOp]:
     """The products of a loop that it does not carry."""
     return [op for op in body.ops if type(op) is xe.FromFragmentsOp
             and all(use.operation is not body.last_op for use in op.tensor.uses)]
 
 
-def _read_again(body: Block) -> None:
+def _reload_in_loop(body: Block) -> None:
     """Load again in each iteration a loop-invariant value that does not fit next to the others.
 
     An example is Q of attention, next to the accumulator and the scores of a wide head.
     """
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
-    for load in _read_before(loop):
-        if not _written_since(load, loop):
-            _copy_into(load, body)
+    for load in _preloaded(loop):
+        if not _is_overwritten(load, loop):
+            _reload_at_start(load, body)
 
 
-def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
+def _preloaded(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
     """The messages before a loop that only load operands of products in it."""
     found = dict.fromkeys(
         value.owner.loads[0].owner for op in loop.body.block.ops if type(op) is xegpu.DpasOp
@@ -252,7 +254,7 @@ def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
             and all(_is_piece(use.operation) for use in op.value.uses)]
 
 
-def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
+def _reload_at_start(load: xegpu.LoadNdOp, body: Block) -> None:
     """Load a message again at the start of a loop's body, for its uses there."""
     again, at = load.clone(), InsertPoint.at_start(body)
     for use in list(load.value.uses):
@@ -263,7 +265,7 @@ def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
     Rewriter.insert_op(again, InsertPoint.at_start(body))
 
 
-def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
+def _is_overwritten(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
     """True if memory may change between a load and the end of a loop after it."""
     op: Operation | None = load.next_op
     while op is not None:
@@ -285,14 +287,14 @@ def _bytes(value: SSAValue, target: Target) -> int:
     return count * max(bits_of(scalar_type(kind.element_type)), 8) // 8 * target.subgroup_size
 
 
-def _sink(block: Block, target: Target) -> None:
+def _sink_loads(block: Block, target: Target) -> None:
     """Move the loads of a block down, the last first."""
     ordering = {id(op) for op in block.ops if orders_memory(op)}
     for op in reversed(list(block.ops)):
         if isinstance(op, LoadOp):
             _sink_to_conversion(op, target, ordering)
         elif isinstance(op, xegpu.LoadNdOp | xe.FragmentOp | xe.RoundTf32Op):
-            _move(op, _users(op), ordering)
+            _move_to_user(op, _users(op), ordering)
 
 
 def _sink_fragments(block: Block, target: Target) -> None:
@@ -308,10 +310,11 @@ def _sink_fragments(block: Block, target: Target) -> None:
         isinstance(op, xe.FragmentOp) and _is_stored(op))}
     if not has_offsets(target):
         made = {op for op in made if not (_is_stored(op) and _is_rounded(op))}
-    sums = {op: _chain(op) for op in block.ops if type(op) is xegpu.DpasOp and not _continues(op)}
-    by_sum = _are_crowded(sums, block, target)
+    sums = {op: _dpas_chain(op) for op in block.ops
+            if type(op) is xegpu.DpasOp and not _is_accumulated(op)}
+    by_sum = _has_register_pressure(sums, block, target)
     for end, chain in sums.items():
-        combined = _combined(end)
+        combined = _elementwise_chain(end)
         if combined and _users(combined[-1]) == {block.last_op}:
             detach(last := combined.pop())
             Rewriter.insert_op(last, InsertPoint.before(last_of(block)))
@@ -319,8 +322,8 @@ def _sink_fragments(block: Block, target: Target) -> None:
     _sink_to_uses(block, made)
     if by_sum:
         one = max(_bytes(op.results[0], target) for op in sums)
-        room = FULL_BESIDE_TILES * target.grf_bytes - _carried(block, target) - one
-        _read_again_from_shared(block, target, room)
+        room = FULL_BESIDE_TILES * target.grf_bytes - _carried_bytes(block, target) - one
+        _reload_from_shared(block, target, room)
 
 
 def _sink_to_uses(block: Block, ops: set[Operation]) -> None:
@@ -350,19 +353,19 @@ def _is_rounded(op: Operation) -> bool:
     return isinstance(rounded, TruncFOp) and get_element_type_or_self(rounded.input.type) == f32
 
 
-def _multiply_by_message(block: Block, target: Target, least: int) -> None:
+def _group_by_message(block: Block, target: Target, least: int) -> None:
     """Group the products of each message's values, so that only one message is live.
 
     That is done if the messages of a tile fill half of `least` registers.
     """
     rank = {op: number for number, op in enumerate(block.ops)}
-    filled = _filled(block, target)
+    filled = _bytes_of_tiles(block, target)
     for load in [op for op in rank if type(op) is xegpu.LoadNdOp]:
         if 2 * filled[_tile(load)] >= least * target.grf_bytes:
-            _gather_products(load, block, rank)
+            _group_products(load, block, rank)
 
 
-def _filled(block: Block, target: Target) -> Counter[SSAValue]:
+def _bytes_of_tiles(block: Block, target: Target) -> Counter[SSAValue]:
     """Bytes that the messages of each tile fill, by its descriptor."""
     filled = Counter[SSAValue]()
     for op in block.ops:
@@ -379,7 +382,7 @@ def _tile(load: xegpu.LoadNdOp) -> SSAValue:
     return desc
 
 
-def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, int]) -> None:
+def _group_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, int]) -> None:
     """Move each product of a message after the previous one, unless it needs a later value."""
     pieces = [use.operation for use in load.value.uses if _is_piece(use.operation)]
     products = sorted({use.operation for piece in pieces for use in piece.results[0].uses
@@ -416,16 +419,16 @@ def _sink_to_conversion(load: LoadOp, target: Target, ordering: set[int]) -> Non
     if is_volatile(load) or not isinstance(load.result.type, TensorType):
         return
     if all(_changes_in_shared_memory(user, target) for user in users):
-        _move(load, users, ordering)
+        _move_to_user(load, users, ordering)
 
 
-def _carried(body: Block, target: Target) -> int:
+def _carried_bytes(body: Block, target: Target) -> int:
     """Loop-carried bytes, without addresses."""
     return sum(_bytes(v, target) for v in body.args
                if not isinstance(get_element_type_or_self(v.type), PointerType))
 
 
-def _load_by_operand(block: Block, target: Target) -> None:
+def _sink_exchanged_operands(block: Block, target: Target) -> None:
     """Load an operand that is exchanged through shared local memory after the previous one is
     stored there.
 
@@ -434,14 +437,14 @@ def _load_by_operand(block: Block, target: Target) -> None:
     for op in list(block.ops):
         if not _changes_in_shared_memory(op, target):
             continue
-        alone, between = _made_for(op)
-        if not any(_stays_before(o, target) for o in between):
+        alone, between = _exclusive_producers(op)
+        if not any(_is_load_barrier(o, target) for o in between):
             for inner in alone:
                 detach(inner)
                 Rewriter.insert_op(inner, InsertPoint.before(op))
 
 
-def _stays_before(op: Operation, target: Target) -> bool:
+def _is_load_barrier(op: Operation, target: Target) -> bool:
     """True if loads after an operation must not move before it.
 
     With eight lanes they do not move past reductions either.
@@ -451,10 +454,8 @@ def _stays_before(op: Operation, target: Target) -> bool:
     return orders_memory(op) or (bool(op.regions) and not target.has_block_2d)
 
 
-def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
-    """The operations that only this operation needs, in order, and the others between them
-    and it.
-    """
+def _exclusive_producers(op: Operation) -> tuple[list[Operation], list[Operation]]:
+    """Return the operations that only `op` needs, in order, and the others between them and it."""
     alone: dict[Operation, None] = {op: None}
     between: list[Operation] = []
     others: list[Operation] = []
@@ -473,18 +474,18 @@ def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
     return [*alone][:0:-1], between
 
 
-def _are_crowded(sums: Iterable[xegpu.DpasOp], block: Block, target: Target) -> bool:
+def _has_register_pressure(sums: Iterable[xegpu.DpasOp], block: Block, target: Target) -> bool:
     """True if sums of products fill the registers, but their factors leave room."""
     factors = {value for op in block.ops if type(op) is xegpu.DpasOp for value in (op.a, op.b)}
     made = sum(_bytes(op.results[0], target) for op in sums)
     room = HELD * target.grf_bytes
     fits = made <= room or sum(_bytes(value, target) for value in factors) > room
-    fits_again = made + _carried(block, target) <= BUDGET * target.grf_bytes
-    return not (fits_again if fits != fits_again and _are_read_again(factors, target) else fits)
+    fits_again = made + _carried_bytes(block, target) <= BUDGET * target.grf_bytes
+    return not (fits_again if fits != fits_again and _are_reloaded(factors, target) else fits)
 
 
-def _combined(end: xegpu.DpasOp) -> list[Operation]:
-    """The elementwise operations on a fragment, each on the result of the one before."""
+def _elementwise_chain(end: xegpu.DpasOp) -> list[Operation]:
+    """The elementwise operations on a sum of products, each on the result of the one before."""
     made: list[Operation] = []
     users = _users(end)
     while len(users) == 1 and is_elementwise(op := users.pop()) and op.parent is end.parent:
@@ -493,14 +494,14 @@ def _combined(end: xegpu.DpasOp) -> list[Operation]:
     return made
 
 
-def _read_again_from_shared(block: Block, target: Target, room: int) -> None:
+def _reload_from_shared(block: Block, target: Target, room: int) -> None:
     """Read fragments again from shared local memory, where there is no room to keep them.
 
     Those are kept whose next use is nearest.
     """
     reads: dict[SSAValue, Operation] = {
         op.fragment: op for op in block.ops if isinstance(op, xe.ToFragmentOp)
-        and _are_read_again([op.fragment], target)
+        and _are_reloaded([op.fragment], target)
         and {user.parent for user in _users(op)} == {block}}
     rank = {op: number for number, op in enumerate(block.ops)}
     later = {value: sorted((rank[use.operation] for use in value.uses), reverse=True)
@@ -521,7 +522,7 @@ def _read_again_from_shared(block: Block, target: Target, room: int) -> None:
         Rewriter.erase_op(op)
 
 
-def _are_read_again(factors: Iterable[SSAValue], target: Target) -> bool:
+def _are_reloaded(factors: Iterable[SSAValue], target: Target) -> bool:
     """True if operands of products are loaded from shared local memory where these are computed."""
     sources = {_tensor_source(value.owner) for value in factors}
     return target.has_block_2d and all(
@@ -549,9 +550,9 @@ def _combine_by_message(block: Block, target: Target) -> None:
     if not left or left + read <= BUDGET * target.grf_bytes:
         return
     moving = {op for load, made in combined.items() for op in (load, *made)}
-    places = {load: _after(made[-1], moving) for load, made in combined.items()}
+    places = {load: _next_outside(made[-1], moving) for load, made in combined.items()}
     for load, at in places.items():
-        if _nothing_between(load, at):
+        if _can_sink(load, at):
             for op in (load, *combined[load]):
                 detach(op)
                 Rewriter.insert_op(op, InsertPoint.before(at))
@@ -570,8 +571,8 @@ def _users(op: Operation) -> set[Operation]:
     return {use.operation for value in op.results for use in value.uses}
 
 
-def _after(op: Operation, others: set[Operation]) -> Operation:
-    """The first operation after this one and `others` that follow it."""
+def _next_outside(op: Operation, others: set[Operation]) -> Operation:
+    """The next operation that is not one of `others`."""
     following = op.next_op
     while following in others:
         following = following.next_op
@@ -579,19 +580,16 @@ def _after(op: Operation, others: set[Operation]) -> Operation:
     return following
 
 
-def _nothing_between(load: Operation, user: Operation) -> bool:
+def _can_sink(load: Operation, user: Operation) -> bool:
     """True if a load may move down to an operation of its block."""
     op: Operation | None = load.next_op
-    while op is not None and op is not user and not (op.regions or _writes(op)):
+    while op is not None and op is not user and not op.regions and (
+            isinstance(op, xegpu.LoadNdOp) or not orders_memory(op)):
         op = op.next_op
     return op is user
 
 
-def _writes(op: Operation) -> bool:
-    return orders_memory(op) and not isinstance(op, xegpu.LoadNdOp)
-
-
-def _continues(op: xegpu.DpasOp) -> bool:
+def _is_accumulated(op: xegpu.DpasOp) -> bool:
     """True if a product is only used as the accumulator of another one in its block."""
     if op.results[0].uses.get_length() != 1:
         return False
@@ -600,14 +598,14 @@ def _continues(op: xegpu.DpasOp) -> bool:
     return isinstance(other, xegpu.DpasOp) and use.index == 2 and other.parent is op.parent
 
 
-def _chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
+def _dpas_chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
     """The products of one accumulator, the last one first."""
     chain = [op]
     while (acc := chain[-1].acc) is not None:
         before = acc.owner
         if not isinstance(before, xegpu.DpasOp) or before.parent is not op.parent:
             break
-        if not _continues(before):
+        if not _is_accumulated(before):
             break
         chain.append(before)
     return chain
@@ -624,7 +622,7 @@ def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
     return is_through_shared(old, new, bits, target)
 
 
-def _move(op: Operation, users: set[Operation], ordering: set[int]) -> None:
+def _move_to_user(op: Operation, users: set[Operation], ordering: set[int]) -> None:
     """Move an operation to its first user, or to the first of the `ordering` ones, given by id."""
     if any(user.parent is not op.parent for user in users) or not users:
         return
