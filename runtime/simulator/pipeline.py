@@ -40,14 +40,14 @@ from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, What
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
-from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
+from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups, grouped_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
-from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import looped
+from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
 from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
@@ -253,7 +253,7 @@ KERNEL_PASSES: tuple[tuple[frozenset[What], Callable[[Kernel], None]], ...] = (
 def keep_across_barriers(host: HostModule) -> None:
     """Store vectors that are live across a barrier in the frame of their subgroup."""
     if host.context.is_coroutine and ENTRY not in host.large:
-        host.rewrite(lambda f: [kept_across_barriers(f) if f.name == ENTRY else f])
+        host.rewrite(lambda f: [store_across_barriers(f) if f.name == ENTRY else f])
 
 
 def specialize_arguments(host: HostModule) -> None:
@@ -270,7 +270,8 @@ def loop_over_subgroups(host: HostModule) -> None:
     meetings = set() if host.context.in_step is None else host.context.in_step.meetings
     if meetings:
         host.rewrite(lambda f: [
-            looped(f, meetings, host.context.sizes.sub_groups, sg=SG.text, stopped=STOP_LABEL)
+            loops_over_subgroups(
+                f, meetings, host.context.sizes.sub_groups, sg=SG.text, stopped=STOP_LABEL)
             if any(b.label in meetings for b in f.blocks) else f])
 
 

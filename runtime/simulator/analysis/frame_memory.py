@@ -29,7 +29,7 @@ class FrameMemory:
             pointer = self.sources[pointer.local]
         return pointer.local if pointer.local in self.arrays else None
 
-    def is_apart(
+    def is_independent(
         self, i: Instruction, written: Set[str | None], read: Set[str | None]
     ) -> bool:
         """True if an instruction may be reordered with calls that write and read those arrays.

@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.rewrites.flags_in_memory import is_flags
 
 Made = Mapping[str, tuple[Instruction, str]]
 """Value -> the instruction that computes it, and the label of its block."""
-_MADE_AGAIN = BINARY | CASTS | {"icmp", "fcmp", "select", "getelementptr"}
+_RECOMPUTED = BINARY | CASTS | {"icmp", "fcmp", "select", "getelementptr"}
 """Operations that LLVM's coroutines recompute instead of storing their results."""
 _LINE = 64
 _SLOTS = "%kept"
@@ -34,18 +34,19 @@ _IN_MEMORY = 'asm sideeffect "", "r,~{memory}"'
 """Lets the addresses of slots escape, so that LLVM does not promote the slots to registers."""
 
 
-def kept_across_barriers(function: Function) -> Function:
+def store_across_barriers(function: Function) -> Function:
     """Store vectors that are live across a barrier, and load them in each block that uses them.
 
     `function` is a coroutine.
     """
-    behind = {b.label: function.reachable(_behind(function, b)) for b in function.blocks}
+    after_barriers = {b.label: function.reachable(_resume_labels(function, b))
+                      for b in function.blocks}
     made = {i.result: (i, b.label) for b in function.blocks for i in b.instructions
-            if i.result and _is_worth_keeping(i)}
+            if i.result and _is_worth_storing(i)}
     places: dict[str, int] = {}
     size = 0
     for name, label in _uses(function):
-        if name in made and name not in places and label in behind[made[name][1]]:
+        if name in made and name not in places and label in after_barriers[made[name][1]]:
             places[name] = size
             size += -(-made[name][0].type.size // _LINE) * _LINE
     if not places:
@@ -67,32 +68,29 @@ def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[B
     for i in phis:
         for x, label in zip(i.operands, i.labels, strict=True):
             at_end[label].append(x)
-    found = [readers[b.label].rewritten(at_end[b.label]) for b in function.blocks]
+    found = [readers[b.label].rewrite(at_end[b.label]) for b in function.blocks]
     for i in phis:
         i.operands = [readers[label].read.get(x.text, x)
                       for x, label in zip(i.operands, i.labels, strict=True)]
     return found
 
 
-def _is_worth_keeping(i: Instruction) -> bool:
+def _is_worth_storing(i: Instruction) -> bool:
     """True if recomputing takes more than a load: it has other operands than a single value.
 
     Flags that LLVM would store itself are stored here, where they become bytes (`flags_in_memory`).
     """
-    if i.opcode not in _MADE_AGAIN:
+    if i.opcode not in _RECOMPUTED:
         return is_flags(i.type)
     return i.type.kind == "vec" and len(set(i.locals())) > 1
 
 
-def _behind(function: Function, block: Block) -> list[str]:
-    """Labels of blocks before which other subgroups may have run since the end of the block."""
+def _resume_labels(function: Function, block: Block) -> list[str]:
+    """Labels of the blocks after the suspensions that control may reach from this block."""
     following = function.reachable([block.label])
-    return [label for b in function.blocks if b.label in following and _suspends(b)
+    return [label for b in function.blocks if b.label in following
+            and any(i.callee == "llvm.coro.suspend" for i in b.instructions)
             for label in b.successors]
-
-
-def _suspends(block: Block) -> bool:
-    return any(i.callee == "llvm.coro.suspend" for i in block.instructions)
 
 
 def _uses(function: Function) -> Iterator[tuple[str, str]]:
@@ -112,7 +110,7 @@ class _Reader:
         self.read: dict[str, Operand] = {}
         self.written: list[Instruction] = []
 
-    def rewritten(self, at_end: Sequence[Operand]) -> Block:
+    def rewrite(self, at_end: Sequence[Operand]) -> Block:
         """The block; phis of other blocks take the operands `at_end` from it."""
         *body, last = self.block.instructions
         phis, body = body[:len(self.block.phis)], body[len(self.block.phis):]
@@ -123,7 +121,7 @@ class _Reader:
             self._append(i)
             self._store(i)
         for operand in at_end:
-            self._here(operand)
+            self._load_once(operand)
         self._append(last)
         return Block(self.block.label, self.written)
 
@@ -133,16 +131,16 @@ class _Reader:
             self.written.append(Instruction("store", VOID, [i.value, slot], align=_LINE))
 
     def _append(self, i: Instruction) -> None:
-        if any(map(self._comes_from_elsewhere, i.operands)):
-            i = replace(i, operands=[self._here(x) for x in i.operands])
+        if any(map(self._is_from_other_block, i.operands)):
+            i = replace(i, operands=[self._load_once(x) for x in i.operands])
         self.written.append(i)
 
-    def _comes_from_elsewhere(self, x: Operand) -> bool:
+    def _is_from_other_block(self, x: Operand) -> bool:
         return x.text in self.places and self.made[x.text][1] != self.block.label
 
-    def _here(self, x: Operand) -> Operand:
-        """The value as this block reads it: of another block from its slot, loaded once."""
-        if not self._comes_from_elsewhere(x):
+    def _load_once(self, x: Operand) -> Operand:
+        """The value in this block: one of another block is loaded from its slot, once."""
+        if not self._is_from_other_block(x):
             return x
         if x.text not in self.read:
             name = f"{x.text}.{self.block.label[1:]}"

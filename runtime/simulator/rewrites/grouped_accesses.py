@@ -45,16 +45,12 @@ def _groups(block: Block) -> Iterator[tuple[list[Instruction], list[Instruction]
         if used is not None:
             accesses.append(i)
             needed |= dict.fromkeys(used)
-        elif key or not _stays_open(i):
+        elif key or not (i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW):
             if len(accesses) > 1:
                 yield accesses, [x for x in between.values() if x in needed]
             accesses, between, needed = [i] if key else [], {}, {}
         if i.result is not None:
             between[i.result] = i
-
-
-def _stays_open(i: Instruction) -> bool:
-    return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
 
 
 def _key(i: Instruction) -> tuple[object, ...] | None:

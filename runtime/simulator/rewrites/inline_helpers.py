@@ -79,7 +79,7 @@ def can_inline(
     returns = [i for i in helper.instructions() if i.opcode == "ret"]
     if not forward or len(returns) != 1 or not returns[0].operands:
         return False
-    if any(i.opcode not in _PURE and not _is_of(i, calls) for i in helper.instructions()):
+    if any(i.opcode not in _PURE and not _is_call_of(i, calls) for i in helper.instructions()):
         return False
     if any(i.type.kind == "struct" and i.opcode != "insertvalue" for i in helper.instructions()
            if i.result is not None):
@@ -87,7 +87,7 @@ def can_inline(
     return helper.result.kind != "struct" or _fields(helper, returns[0].operands[0]) is not None
 
 
-def _is_of(i: Instruction, families: frozenset[Family]) -> bool:
+def _is_call_of(i: Instruction, families: frozenset[Family]) -> bool:
     return i.opcode == "call" and find(i.callee).family in families
 
 

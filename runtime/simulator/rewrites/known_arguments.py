@@ -21,7 +21,7 @@ from triton_xe.llvm.types import I1, VOID
 from triton_xe.runtime.simulator.analysis.shapes import normalise
 
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge", "eq": "eq", "ne": "ne"}
-_MET = {
+_PREDICATES = {
     "slt": lambda x, y: x < y, "sle": lambda x, y: x <= y, "sgt": lambda x, y: x > y,
     "sge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
 }
@@ -42,13 +42,13 @@ class _Comparison:
     numbers: Numbers
     """Numbers of each subgroup that the function runs for, in order."""
 
-    def met(self, value: int) -> NDArray[np.bool_]:
+    def true_lanes(self, value: int) -> NDArray[np.bool_]:
         """Lanes of each subgroup for which it is true if the argument is `value`."""
-        return np.asarray(_MET[self.predicate](self.numbers, value))
+        return np.asarray(_PREDICATES[self.predicate](self.numbers, value))
 
-    def is_met(self, value: int) -> bool:
+    def is_always_true(self, value: int) -> bool:
         """True if it is true in all lanes."""
-        return bool(self.met(value).all())
+        return bool(self.true_lanes(value).all())
 
 
 def for_arguments(
@@ -62,27 +62,27 @@ def for_arguments(
     made = {i.result: i for i in function.instructions() if i.result}
     numbers = _Evaluation(made, sg, sub_groups)
     found = [c for i in function.instructions()
-             if (c := _comparison(i, numbers, known)) is not None]
+             if (c := _find_comparison(i, numbers, known)) is not None]
     if not found:
         return [function]
     general, special = (replace(
         function, name=f"{function.name}_{name}", is_internal=True,
         attributes=f"{function.attributes} noinline") for name in ("general", "special"))
-    changed = {id(c.instruction): _with(c, known[c.argument]) for c in found}
+    changed = {id(c.instruction): _fold(c, known[c.argument]) for c in found}
     special.blocks = [
         Block(b.label, [x for i in b.instructions for x in changed.get(id(i), (i,))])
         for b in function.blocks]
-    return [_chooser(function, general, special, made, found, known), general, special]
+    return [_dispatcher(function, general, special, made, found, known), general, special]
 
 
-def _with(c: _Comparison, value: int) -> tuple[Instruction, ...]:
-    """The comparison as a constant, equal for all subgroups or selected by subgroup."""
-    i, met = c.instruction, c.met(value)
+def _fold(c: _Comparison, value: int) -> tuple[Instruction, ...]:
+    """Fold the comparison to a constant, equal for all subgroups or selected by subgroup."""
+    i, is_true = c.instruction, c.true_lanes(value)
     if c.instruction.operands[1 - c.side].is_constant:
         operands = list(i.operands)
         operands[c.side] = constant(operands[c.side].type, value)
         return (replace(i, operands=operands),)
-    always, ever = np.all(met, axis=0), np.any(met, axis=0)
+    always, ever = np.all(is_true, axis=0), np.any(is_true, axis=0)
     differs = np.asarray(always != ever)
     t, name = i.type, i.result
     yes, open_ = (integers(I1, [int(x) for x in np.asarray(flags)]) for flags in (always, differs))
@@ -93,14 +93,14 @@ def _with(c: _Comparison, value: int) -> tuple[Instruction, ...]:
             Instruction("or", t, [kept, yes], name))
 
 
-def _comparison(
+def _find_comparison(
     i: Instruction, evaluation: _Evaluation, known: Mapping[str, int]
 ) -> _Comparison | None:
     """A comparison of an argument with known numbers; None if it is none."""
     if i.opcode != "icmp" or i.extra not in _SWAPPED or i.operands[0].type.kind != "vec":
         return None
     for side in range(2):
-        argument = _source(i.operands[side], evaluation.made)
+        argument = _splat_scalar(i.operands[side], evaluation.made)
         numbers = evaluation.of(i.operands[1 - side]) if argument in known else None
         if numbers is not None:
             predicate = i.extra if side else _SWAPPED[i.extra]
@@ -172,19 +172,19 @@ _EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
 }
 
 
-def _source(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
+def _splat_scalar(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
     """The scalar that all elements of `x` equal, or that it is itself."""
     while x is not None and (i := made.get(x.local or "")) is not None:
         if x.type.kind == "vec":
-            x = _spread(x, made, range(x.type.count))
+            x = _scalar_of(x, made, range(x.type.count))
         elif i.opcode == "extractelement" and (at := i.operands[1].integer_value()) is not None:
-            x = _spread(i.operands[0], made, (at,))
+            x = _scalar_of(i.operands[0], made, (at,))
         else:
             return i.result
     return None
 
 
-def _spread(
+def _scalar_of(
     x: Operand, made: Mapping[str, Instruction], elements: Iterable[int]
 ) -> Operand | None:
     """The scalar that these elements of a vector equal, if they are known to be equal."""
@@ -197,13 +197,13 @@ def _spread(
         return None
     count = i.operands[0].type.count
     taken = {i.indices[k] for k in elements}
-    found = {_spread(source, made, own) for source, own in (
+    found = {_scalar_of(source, made, own) for source, own in (
         (i.operands[0], {k for k in taken if 0 <= k < count}),
         (i.operands[1], {k - count for k in taken if k >= count})) if own}
     return found.pop() if len(found) == 1 else None
 
 
-def _chooser(
+def _dispatcher(
     function: Function, general: Function, special: Function, made: Mapping[str, Instruction],
     found: list[_Comparison], known: Mapping[str, int],
 ) -> Function:
@@ -212,9 +212,9 @@ def _chooser(
     b = Builder(chooser, "fits")
     tests = []
     for name in dict.fromkeys(c.argument for c in found):
-        x = _loaded(b, made[name], made)
+        x = _reload(b, made[name], made)
         own = [c for c in found if c.argument == name]
-        if all(c.predicate in _RISING and c.is_met(known[name]) for c in own):
+        if all(c.predicate in _RISING and c.is_always_true(known[name]) for c in own):
             least = max(int(c.numbers.max()) + (c.predicate == "slt") for c in own)
             tests.append(b.icmp("sge", x, least))
         else:
@@ -230,7 +230,7 @@ def _chooser(
     return chooser
 
 
-def _loaded(b: Builder, load: Instruction, made: Mapping[str, Instruction]) -> Operand:
+def _reload(b: Builder, load: Instruction, made: Mapping[str, Instruction]) -> Operand:
     """Load the argument again."""
     address = made.get(load.operands[0].local or "")
     if address is not None:

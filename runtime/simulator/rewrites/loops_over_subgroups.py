@@ -34,7 +34,7 @@ from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
 
 _LINE = 64
-_MOST_MADE_AGAIN = 6
+_MOST_RECOMPUTED = 6
 """Largest number of instructions of a recomputed value; a load is cheaper than more of them."""
 _ELEMENTWISE = BINARY | CASTS | frozenset(
     "icmp fcmp fneg select getelementptr insertelement shufflevector extractelement".split())
@@ -43,7 +43,7 @@ _PURE_CALLS = ("inlined.", *(f"llvm.{name}." for name in (
 _READING = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.prefetch.")
 
 
-def looped(
+def loops_over_subgroups(
     function: Function, meetings: Collection[str], sub_groups: int, *, sg: str, stopped: str
 ) -> Function:
     """The host function for all subgroups, from that of one subgroup.
@@ -98,7 +98,7 @@ class _Loops:
         self.owner = _stretches(function, meetings, stopped)
         self.made = {i.result: i for i in function.instructions() if i.result}
         self.home = {i.result: b.label for b in function.blocks for i in b.instructions if i.result}
-        self.own = _own(function, sg)
+        self.own = _varying_values(function, sg)
         self.phis = {b.label: b.phis for b in function.blocks
                      if self.owner.get(b.label) == b.label}
         """Phis of the first blocks of stretches, by label."""
@@ -106,19 +106,19 @@ class _Loops:
         self.kept = _Kept()
         self.count = 0
         self.allocas: list[Instruction] = []
-        self._place()
+        self._assign_memory()
 
     # --- what is kept ---------------------------------------------------------------------------
 
-    def _place(self) -> None:
+    def _assign_memory(self) -> None:
         """Decide which values are stored, each before its users."""
         order = {i.result: k for k, i in enumerate(self.function.instructions()) if i.result}
         for i in self.entry_phis.values():
             self._keep(i.value)
-        crossing = {x.text: x for x in self._crossing()}
+        crossing = {x.text: x for x in self._live_in_operands()}
         for name in sorted(crossing, key=order.__getitem__):
-            if self._is_made_again(name):
-                for leaf in self._same_leaves(name):
+            if self._is_recomputed(name):
+                for leaf in self._uniform_inputs(name):
                     self._keep(leaf)
             else:
                 self._keep(crossing[name])
@@ -137,7 +137,7 @@ class _Loops:
     def _is_inside(self, x: Operand) -> bool:
         return self.owner.get(self.home.get(x.text, "")) is not None
 
-    def _crossing(self) -> Iterator[Operand]:
+    def _live_in_operands(self) -> Iterator[Operand]:
         """Yield operands that another stretch than that of their user computes."""
         for block in self.function.blocks:
             for i in block.instructions:
@@ -147,35 +147,35 @@ class _Loops:
                             self.owner.get(at) != self.owner[self.home[x.text]]):
                         yield x
 
-    def _is_made_again(self, name: str) -> bool:
+    def _is_recomputed(self, name: str) -> bool:
         """True if a few instructions recompute a subgroup's value.
 
         Their inputs are the subgroup's number, values that are equal in all, and stored values.
         """
         return name in self.own and name not in self.kept.sizes and (
-            self._effort(name) <= _MOST_MADE_AGAIN)
+            self._cost(name) <= _MOST_RECOMPUTED)
 
-    def _effort(self, name: str) -> int:
+    def _cost(self, name: str) -> int:
         """Number of instructions that recompute a value; above the limit if none can."""
         if name not in self.own or name == self.sg or name in self.kept.sizes:
             return 0
         i = self.made[name]
         if i.opcode not in _ELEMENTWISE:
-            return _MOST_MADE_AGAIN + 1
+            return _MOST_RECOMPUTED + 1
         total = 1
         for x in i.locals():
-            total += self._effort(x)
-            if total > _MOST_MADE_AGAIN:
+            total += self._cost(x)
+            if total > _MOST_RECOMPUTED:
                 break
         return total
 
-    def _same_leaves(self, name: str) -> Iterator[Operand]:
+    def _uniform_inputs(self, name: str) -> Iterator[Operand]:
         """Inputs of a recomputed value that are equal in all subgroups."""
         for x in self.made[name].operands:
             if x.local not in self.made or not self._is_inside(x) or x.text in self.kept.sizes:
                 continue
             if x.text in self.own:
-                yield from self._same_leaves(x.text)
+                yield from self._uniform_inputs(x.text)
             else:
                 yield x
 
@@ -225,7 +225,7 @@ class _Stretch:
 
     def written(self) -> list[Block]:
         """Blocks of the loop over the subgroups."""
-        body = [self._block(b) for b in self.blocks]
+        body = [self._write_block(b) for b in self.blocks]
         counter = Instruction("phi", I32, [constant(I32, 0)], self.sg.text, labels=[self.label])
         for following, label in self.counted:
             counter.operands.append(following)
@@ -243,7 +243,7 @@ class _Stretch:
         return [number, at, Instruction("getelementptr", PTR, [Operand(PTR, "%kept"), at.value],
                                         memory.text, element=I8)]
 
-    def _block(self, block: Block) -> Block:
+    def _write_block(self, block: Block) -> Block:
         """Write a block of the loop.
 
         Operations that are equal in all subgroups go before the loop, unless memory was written.
@@ -259,25 +259,25 @@ class _Stretch:
                 continue
             made = replace(i, operands=[self._operand(x) for x in i.operands])
             written |= _writes(i)
-            if is_first and not written and self._is_same(i):
+            if is_first and not written and self._is_uniform(i):
                 self.before.append(made)
                 self.hoisted.add(str(i.result))
             else:
                 self.out.append(made)
             self._keep(i)
-        self._end(block)
+        self._write_terminator(block)
         return Block(self._renamed(block.label), self.out)
 
-    def _is_same(self, i: Instruction) -> bool:
+    def _is_uniform(self, i: Instruction) -> bool:
         """True if an instruction is equal for all subgroups, from values known before the loop."""
         if i.result is None or i.result in self.loops.own:
             return False
-        if not all(o.local is None or self._is_before(o) for o in i.operands):
+        if not all(o.local is None or self._is_known_before(o) for o in i.operands):
             return False
         return i.opcode in _ELEMENTWISE or (i.opcode == "load" and "volatile" not in i.flags) or (
             i.opcode == "call" and _is_pure(i))
 
-    def _is_before(self, x: Operand) -> bool:
+    def _is_known_before(self, x: Operand) -> bool:
         """True if a value is known before the loop, and equal in all subgroups."""
         if x.text in self.loops.own:
             return False
@@ -326,28 +326,30 @@ class _Stretch:
                 self.single[name] = read.value
             return self.single[name]
         if name not in self.here:
-            self.here[name] = self._read(x) if name in loops.kept.sizes else (
-                self._made_again(name))
+            self.here[name] = self._load(x) if name in loops.kept.sizes else (
+                self._recompute(name))
         return self.here[name]
 
-    def _read(self, x: Operand) -> Operand:
+    def _load(self, x: Operand) -> Operand:
+        """Load a value of the current subgroup that an earlier stretch stored."""
         slot = self._slot(x.text)
         read = Instruction("load", x.type, [slot], self.loops._name("kept"), align=_LINE)
         self.out.append(read)
         return read.value
 
-    def _made_again(self, name: str) -> Operand:
+    def _recompute(self, name: str) -> Operand:
+        """Write the instruction that computes a value once more; return its result."""
         i = self.loops.made[name]
         made = replace(i, operands=[self._operand(x) for x in i.operands],
                        result=self.loops._name("again"))
         self.out.append(made)
         return made.value
 
-    def _end(self, block: Block) -> None:
+    def _write_terminator(self, block: Block) -> None:
         """Write the terminator: the end of the stretch continues with the next subgroup first."""
         last = block.instructions[-1]
         operands = [self._operand(x) for x in last.operands]
-        labels = [label if self._goes_on(label) else self._latch(block, label)
+        labels = [label if self._is_in_turn(label) else self._latch(block, label)
                   for label in last.labels]
         if last.opcode == "ret":
             last, labels = Instruction("br", VOID, []), [self._latch(block, None)]
@@ -355,7 +357,8 @@ class _Stretch:
             labels = []
         self.out.append(replace(last, operands=operands, labels=labels))
 
-    def _goes_on(self, label: str) -> bool:
+    def _is_in_turn(self, label: str) -> bool:
+        """True if a branch to this block does not end the turn of the current subgroup."""
         inside = self.loops.owner.get(label) == self.label and label != self.label
         return inside or label == self.loops.stopped
 
@@ -416,7 +419,7 @@ def _stretches(
         firsts |= joined
 
 
-def _own(function: Function, sg: str) -> set[str]:
+def _varying_values(function: Function, sg: str) -> set[str]:
     """Values that differ between subgroups.
 
     They are computed from subgroup numbers, or stored in memory of the function itself.

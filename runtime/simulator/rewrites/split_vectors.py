@@ -55,21 +55,22 @@ class _Rewrite:
             if i.result and _computes(i) and all(self._of(o) for o in i.operands):
                 self.elements[i.result] = [Operand(i.type.scalar, f"{i.result}.e{k}")
                                            for k in range(i.type.lanes)]
-        self._keep_what_is_used_whole(function)
+        self._keep_vectors_used_whole(function)
 
-    def _keep_what_is_used_whole(self, function: Function) -> None:
+    def _keep_vectors_used_whole(self, function: Function) -> None:
         """Keep vectors that some user needs as a vector, and those computed from them."""
         users: dict[str, list[Instruction]] = defaultdict(list)
         for i in function.instructions():
             for name in i.locals():
                 users[name].append(i)
         while kept := [name for name in self.elements
-                       if not all(self._takes_apart(i) for i in users[name])
+                       if not all(self._is_elementwise_use(i) for i in users[name])
                        or not all(self._of(o) for o in self.defined[name].operands)]:
             for name in kept:
                 del self.elements[name]
 
-    def _takes_apart(self, i: Instruction) -> bool:
+    def _is_elementwise_use(self, i: Instruction) -> bool:
+        """True if a user of a vector is split as well, or reads one known element."""
         return i.result in self.elements or (
             i.opcode == "extractelement" and i.operands[1].integer_value() is not None)
 

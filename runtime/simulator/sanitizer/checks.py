@@ -248,19 +248,19 @@ def _begin(
     bit = s.BEGUN_OF[kind]
     with w.when(flags.has(s.ALIKE * bit)):
         first, place = _cells_of(w, entry, chunk, kind, 0)
-        told, site = w.variable(first), w.variable(place)
+        merged, site = w.variable(first), w.variable(place)
         for number in range(1, s.PARTS):
             with w.when(flags.has(s.PART_FLAGS[number] * bit)):
                 more, place = _cells_of(w, entry, chunk, kind, number)
-                site.value = w.select(told.value == 0, place, site.value)
-                _join_cells(w, told, more, kind)
+                site.value = w.select(merged.value == 0, place, site.value)
+                _join_cells(w, merged, more, kind)
         sites = entry[Entry.WRITE_SITES + kind] + _first_byte(entry, chunk)
         w.store(site.value, sites.pointer(), align=4)
         with w.when(elements == 0):
-            w.store(told.value, _dwords(entry, chunk, kind), align=8)
+            w.store(merged.value, _dwords(entry, chunk, kind), align=8)
         for flag, count in _PARTS_OF_DWORDS.items():
             with w.when(elements == flag):
-                each = _cells_of_elements(w, told.value, count)
+                each = _cells_of_elements(w, merged.value, count)
                 w.store(each, _elements(entry, chunk, kind), align=8)
     with w.otherwise():
         at = w.select(elements == 0, _dwords(entry, chunk, kind), _elements(entry, chunk, kind))
@@ -296,20 +296,20 @@ def _merge_elements(w: Checks, entry: Memory, chunk: Value, kind: int, elements:
     for flag, count in _PARTS_OF_DWORDS.items():
         with w.when(elements == flag):
             every = w.load(vector(count * _DWORDS, I64), _elements(entry, chunk, kind), align=8)
-            told = w.variable(w.term(0, vector(_DWORDS, I64)))
+            merged = w.variable(w.term(0, vector(_DWORDS, I64)))
             for k in range(count):
-                _join_cells(w, told, every.shuffled(None, range(k, count * _DWORDS, count)), kind)
-            w.store(told.value, _dwords(entry, chunk, kind), align=8)
+                _join_cells(w, merged, every.shuffled(None, range(k, count * _DWORDS, count)), kind)
+            w.store(merged.value, _dwords(entry, chunk, kind), align=8)
 
 
-def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
+def _join_cells(w: Checks, merged: Variable, more: Value, kind: int) -> None:
     """Add accesses of other bytes to the cells of dwords."""
-    both = (told.value != 0) & (more != 0) & ((told.value ^ more) & ~BYTES.full != 0)
+    both = (merged.value != 0) & (more != 0) & ((merged.value ^ more) & ~BYTES.full != 0)
     with w.when(w.unlikely(both.bits != 0)):
         ones, others, joined = (w.space(more.type) for _ in range(3))
-        w.store(told.value, ones)
+        w.store(merged.value, ones)
         w.store(more, others)
-        w.store(told.value, joined)
+        w.store(merged.value, joined)
         with w.chain(both.bits) as (rest, slot):
             slot.value, k = rest & rest - 1, rest.lowest()
             pair = Memory(w, ones)[k], Memory(w, others)[k]
@@ -317,8 +317,8 @@ def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
             swapped = PHASE.of(pair[0]) > PHASE.of(pair[1])
             old, new = w.select(swapped, pair[1], pair[0]), w.select(swapped, pair[0], pair[1])
             Memory(w, joined)[k] = _joined(w, old, new, kind)
-        told.value = w.load(more.type, joined)
-    told.value |= w.select(both, 0, more)
+        merged.value = w.load(more.type, joined)
+    merged.value |= w.select(both, 0, more)
 
 
 def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:

@@ -96,8 +96,8 @@ def guarded(
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         values = _values(w, i, position, pointer, mask)
         kind |= Kind.KEPT if values is not None else 0
-    ask = _CheckCaller(w, w.told.pop(i, None), values)
-    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), ask)
+    caller = _CheckCaller(w, w.prechecked.pop(i, None), values)
+    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), caller)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -185,21 +185,22 @@ def _both_checked(
     count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
     size = t.size // count
     access = *site(w, store), site(w, i)[2], entry
-    ask = _CheckCaller(w, w.told.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
+    caller = _CheckCaller(
+        w, w.prechecked.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
     known = ir.TRUE if seen is None else seen
     steps = _known_steps(w, pointer, count, size, kind)
     if steps is None:
         every = constant(ir.vector(w.lanes, I1), 1)
-        told = ask(
+        valid = caller(
             checks.load_in_place(w.lanes, count, size, kind), *access, b.ptrtoint(w.wide(pointer)),
             known, every if mask is None else w.mask(mask, count))
     else:
         check = checks.steps_in_place(
             w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-        told = ask(check, *access, _base(w, pointer), known,
-                        *([] if mask is None else [w.mask(mask, count)]))
-    w.told[store] = b.icmp("ne", b.and_(told, checks.STORED), 0)
-    return b.icmp("ne", told, 0)
+        valid = caller(check, *access, _base(w, pointer), known,
+                       *([] if mask is None else [w.mask(mask, count)]))
+    w.prechecked[store] = b.icmp("ne", b.and_(valid, checks.STORED), 0)
+    return b.icmp("ne", valid, 0)
 
 
 # --- accesses of one operation on a tensor --------------------------------------------------------
@@ -238,7 +239,7 @@ def _check_group(
         seen = _seen(w, i, kind)
         fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
                           _base(w, at[0]), ir.TRUE if seen is None else seen, *masks)
-        w.told |= dict.fromkeys(members, fine)
+        w.prechecked |= dict.fromkeys(members, fine)
 
 
 def _check_scattered(
@@ -258,7 +259,7 @@ def _check_scattered(
         check = checks.check_scattered(w.lanes * times, t.size, kind)
         fine = w.b.invoke(check, *site(w, some[0]), _entry(w, some[0], position, kind), addresses,
                           t.size, kind, masks)
-        w.told |= dict.fromkeys(some, fine)
+        w.prechecked |= dict.fromkeys(some, fine)
 
 
 def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
@@ -399,12 +400,12 @@ def scratch(w: Widener) -> Operand:
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None, ask: _CheckCaller,
+    flags: int, seen: Operand | None, caller: _CheckCaller,
 ) -> tuple[Operand, Value]:
     """True if an access may be executed, and a safe address for it."""
     b = w.b
     if isinstance(pointer, Tabled):
-        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, ask)
+        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, caller)
         if fine is not None:
             return fine, _moved_where(w, pointer, t, fine)
     kind = _described(w, flags, seen)
@@ -417,8 +418,8 @@ def _checked(
                 own = mask if elements == 1 else w.element(mask, e)
                 active = own.value if isinstance(own, Uniform) else w.any_lane(w.mask(own))
             address = b.add(b.ptrtoint(pointer.value), e * size)
-            one = ask(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
-                           kind, active)
+            one = caller(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
+                         kind, active)
             fine = one if elements == 1 else b.and_(fine, one)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     wide, count = w.wide(pointer), 1 if mask is None else mask.type.lanes
@@ -428,7 +429,7 @@ def _checked(
     else:
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
         lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
-    fine = ask(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
+    fine = caller(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
     return fine, _moved_where(w, pointer, t, fine)
 
 
@@ -446,7 +447,7 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
 
 def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None, ask: _CheckCaller,
+    kind: int, seen: Operand | None, caller: _CheckCaller,
 ) -> Operand | None:
     """True if an access at known offsets from a base may be executed; None for others."""
     count = 1 if mask is None else mask.type.lanes
@@ -456,8 +457,8 @@ def _checked_steps(
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
     flags = [] if mask is None else [w.mask(mask, count)]
-    return ask(check, *site(w, i), entry, _base(w, pointer), ir.TRUE if seen is None else seen,
-               *flags)
+    return caller(check, *site(w, i), entry, _base(w, pointer), ir.TRUE if seen is None else seen,
+                  *flags)
 
 
 def _known_steps(
@@ -527,7 +528,7 @@ def _surface_in_map(
 
 def fence(w: Widener, i: Instruction) -> None:
     """Tell the checks about a fence; unknown semantics count as all."""
-    if checking(w) and not _is_overlooked(w, i):
+    if checking(w) and not _is_ignored(w, i):
         scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
         if semantics is None:
             scope, semantics = None, int(Order.FULL)
@@ -539,7 +540,7 @@ def _integer(i: Instruction, name: str) -> int | None:
     return argument(i, name).integer_value() if find(i.callee).has(name) else None
 
 
-def _is_overlooked(w: Widener, i: Instruction) -> bool:
+def _is_ignored(w: Widener, i: Instruction) -> bool:
     """True if the checks ignore a barrier, because the compiler inserted it."""
     return i.added and w.context.sanitizer is not None and w.context.sanitizer.strict
 
@@ -558,7 +559,7 @@ def note_site(w: Widener, i: Instruction) -> None:
 
 def after_barrier(w: Widener, i: Instruction) -> None:
     """Tell the checks about a barrier, which orders memory and what was fenced before it."""
-    if not checking(w) or _is_overlooked(w, i):
+    if not checking(w) or _is_ignored(w, i):
         return
     flags = _integer(i, "flags") or 0
     semantics = _integer(i, "semantics") or (256 * (flags & 1) | 512 * (flags >> 1 & 1))

@@ -452,8 +452,8 @@ def _compare(
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
                 rest = old_read & ~(new & BYTES.full)
-                told = rest.has(BYTES.full) & ~slm
-                cells.store(w.select(told, rest, 0), cells.place(block, Entry.READS))
+                remains = rest.has(BYTES.full) & ~slm
+                cells.store(w.select(remains, rest, 0), cells.place(block, Entry.READS))
         with w.otherwise():
             before = after_read | earlier(old_read, owner)
             merged = w.variable(merged_read(w, old_read, new, owner, before))

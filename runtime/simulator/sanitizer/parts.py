@@ -132,16 +132,16 @@ def left_over(
         places = chunks - first
         here = mask & (places + over.to(I64) < width)
         todo.value &= ~here.bits
-        told = w.variable(0)
+        recorded = w.variable(0)
         several = w.intrinsic("ctpop", here.bits).to(I32) >= least
         with w.when(~several):
             left.value |= todo.value
             todo.value = 0
         with w.when(several):
             bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
-            told.value = w.call(s.record_parts(width, _writes(w)), w["ctx"], w["site"], block.base,
-                                first, bytes_, owner)
-        found = w.spread(told.value, count) >> (places & whole - 1)
+            recorded.value = w.call(s.record_parts(width, _writes(w)), w["ctx"], w["site"],
+                                    block.base, first, bytes_, owner)
+        found = w.spread(recorded.value, count) >> (places & whole - 1)
         fine = found.has(1) & (found.has(2) | ~over) & here
         left.value |= here.bits & ~fine.bits
     return left.value
@@ -210,12 +210,12 @@ class _Part:
         """True if it records accesses of the same program and source location."""
         return (self.cell == cell) & (self.site == self.w["site"])
 
-    def note_access(self, told: Value, cell: Value, bytes_: Value) -> None:
+    def note_access(self, recorded: Value, cell: Value, bytes_: Value) -> None:
         """Record the current access; where another cell records it, drop its bytes."""
         w = self.w
         self.cell = w.select(self.is_new, cell, self.cell)
         self.site = w.select(self.is_new, w["site"], self.site)
-        self.drop(told, bytes_)
+        self.drop(recorded, bytes_)
         self.bytes = w.select(self.is_new, self.bytes | bytes_, self.bytes)
 
     def drop(self, where: Value, bytes_: Value) -> None:
@@ -268,7 +268,7 @@ def record(
     at = (entry[Entry.TOUCHED] + first).pointer()
     flags = w.load(vector(count, I8), at, align=1)
     here = (bytes != 0) & ~flags.has(BEGUN)
-    told, some = w.variable(0), w.select(here, flags, 0)
+    recorded, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
     several = some.has(3 * PART_FLAGS[1]).bits != 0
     most = w.variable(more)
@@ -278,8 +278,8 @@ def record(
                            (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
             window = _Window(w, entry, first, flags, present, writes)
-            told.value = window.record(here, bytes, w.spread(owner, count), at)
-    return told.value
+            recorded.value = window.record(here, bytes, w.spread(owner, count), at)
+    return recorded.value
 
 
 def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
@@ -321,9 +321,9 @@ class _Window:
         if not self.writes:
             window = self._copied()
             with w.when((clear & ~free).bits != 0):
-                told = window.note_access(free, bytes_, owner)
-                told |= window.join(clear & ~free, bytes_, owner)
-                result.value = window.put(told, bytes_, at)
+                recorded = window.note_access(free, bytes_, owner)
+                recorded |= window.join(clear & ~free, bytes_, owner)
+                result.value = window.put(recorded, bytes_, at)
                 w.ret(result.value)
         result.value = self.put(self.note_access(free, bytes_, owner), bytes_, at)
         return result.value
@@ -340,31 +340,31 @@ class _Window:
         It is a cell that records the same program and source location, or one all of whose bytes
         the access overwrites.
         """
-        cells, new, told = [*self.own, *self.unused[:1]], owner | BYTES.full, free & ~free
+        cells, new, recorded = [*self.own, *self.unused[:1]], owner | BYTES.full, free & ~free
         for part in self.own:
-            part.is_new = free & part.is_same(new) & ~told
-            told |= part.is_new
+            part.is_new = free & part.is_same(new) & ~recorded
+            recorded |= part.is_new
         for part in cells:
-            only = free & (part.bytes & ~bytes_ == 0) & ~told
+            only = free & (part.bytes & ~bytes_ == 0) & ~recorded
             part.is_new |= only
-            told |= only
+            recorded |= only
         for part in cells:
-            part.note_access(told, new, bytes_)
-        return told
+            part.note_access(recorded, new, bytes_)
+        return recorded
 
     def join(self, shared: Value, bytes_: Value, owner: Value) -> Value:
         """Add a reader of its bytes to one of the cells; return the chunks for which one can."""
-        w, new, told = self.w, owner | BYTES.full, shared & ~shared
+        w, new, recorded = self.w, owner | BYTES.full, shared & ~shared
         for part in self.own:
             merged = merged_read(w, part.cell, new, owner, part.in_order)
             known = (part.bytes == bytes_) | (merged == part.cell) & (bytes_ & ~part.bytes == 0)
-            joins = shared & ~told & known & ~part.in_order
+            joins = shared & ~recorded & known & ~part.in_order
             joins &= ~self.synchronises | of_group(part.cell, owner)
             for other in self.own:
                 joins &= ~other.has(bytes_) if other is not part else shared
             part.join(joins, merged)
-            told |= joins
-        return told
+            recorded |= joins
+        return recorded
 
     def _clear_unused(self) -> None:
         """Create unused cells empty, if cells of the same group are created."""
@@ -378,14 +378,14 @@ class _Window:
                 if one.flag == first.flag:
                     one.clear(begun & ~one.is_new)
 
-    def put(self, told: Value, bytes_: Value, at: Value) -> Value:
+    def put(self, recorded: Value, bytes_: Value, at: Value) -> Value:
         """Store changed cells; return their chunks, as bits."""
         w, flags = self.w, self.flags
-        with w.when(told.bits != 0):
+        with w.when(recorded.bits != 0):
             for part in self.own:
                 part.put()
             for part in self.loads if self.writes else ():
-                gone = told & part.has(bytes_)
+                gone = recorded & part.has(bytes_)
                 with w.when(gone.bits != 0):
                     part.drop(gone, bytes_)
                     part.put_bytes()
@@ -397,7 +397,7 @@ class _Window:
                 flags = w.select(part.is_new, flags | part.flag, flags)
             with w.when((flags != self.flags).bits != 0):
                 w.store(flags, at, align=1)
-        return told.bits.to(I64)
+        return recorded.bits.to(I64)
 
 
 # --- where the cells are that an access of all lanes is compared with -----------------------------

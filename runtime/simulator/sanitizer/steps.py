@@ -246,30 +246,31 @@ def _record(
         here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
         bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
         writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
-        told = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
-                      first >> CHUNK_BITS, bytes_, owner)
+        recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
+                          first >> CHUNK_BITS, bytes_, owner)
         some = (bytes_ != 0).bits.to(I64)
-        good.value = told == some
+        good.value = recorded == some
         with w.when(~good.value):
-            _record_dwords(w, steps, block, first, told, owner, good)
+            _record_dwords(w, steps, block, first, recorded, owner, good)
 
 
 def _record_dwords(
-    w: Checks, steps: Steps, block: Memory, first: Value, told: Value, owner: Value, good: Variable,
+    w: Checks, steps: Steps, block: Memory, first: Value, recorded: Value, owner: Value,
+    good: Variable,
 ) -> None:
     """Compare with the cells of dwords, and record there the parts that cells of chunks do not."""
     kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
     count = len(steps.offsets)
     done = w.variable(0, I1)
     if steps.is_run and steps.span % 4 == 0:
-        with w.when((told == 0) & (first & 3 == 0) & mask.every()):
+        with w.when((recorded == 0) & (first & 3 == 0) & mask.every()):
             good.value = w.call(s.record_run(steps.span // 4, kind & _OF_CELLS), w["ctx"],
                                 w["site"], block.base, first, owner)
             done.value = 1
     with w.when(~done.value):
         places = w["addresses"] - (first & -_CHUNK)
         lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
-        known = [(w.spread(told, count) >> line).has(1) for line in lines]
+        known = [(w.spread(recorded, count) >> line).has(1) for line in lines]
         good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
                             w["site"], block.base, w["addresses"],
                             mask & ~(known[0] & known[1]), owner)
@@ -411,9 +412,9 @@ def _record_band(
         before = here.shuffled(w.term(0, here.type), [width, *range(width - 1)])
         bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
         writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
-        told = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
-                      first >> CHUNK_BITS, bytes_, owner)
-        good.value = told == (bytes_ != 0).bits.to(I64)
+        recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
+                          first >> CHUNK_BITS, bytes_, owner)
+        good.value = recorded == (bytes_ != 0).bits.to(I64)
 
 
 # --- a load, and a store of the same elements that follows ----------------------------------------

@@ -17,7 +17,7 @@ from triton_xe.llvm import VOID, Operand, Type, constant, vector, zero
 from triton_xe.runtime.simulator.library import lanes as library
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
-from triton_xe.runtime.simulator.widen.ahead import ask_ahead
+from triton_xe.runtime.simulator.widen.prefetch import prefetch_next
 from triton_xe.runtime.simulator.widen.values import (
     Moved,
     Pieces,
@@ -55,7 +55,7 @@ def load_value(
     start = contiguous_start(pointer, t.size)
     if start is not None:
         where = w.at(*start)
-        ask_ahead(w, address, where, [(0, t.size * w.lanes)], write=False)
+        prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=False)
         return _contiguous_load(w, where, t, mask, fallback)
     parts_of_memory = _runs_loaded(w, pointer, t, mask, fallback, address)
     if parts_of_memory is not None:
@@ -126,7 +126,8 @@ def _parts_of(
     if runs is not None and (runs.is_unique or not (write or masked)):
         if runs.count * t.lanes == 1 and (_has_gathers(t) or masked):
             return None
-        _ask_for_runs(w, address, runs, t, write=write)
+        prefetch_next(w, address, runs.base, [
+            (start, runs.count * t.size) for start in runs.starts], write=write)
         return _parts_in_runs(w, runs, masked=masked)
     if address is None or not isinstance(pointer, Wide):
         return None
@@ -238,13 +239,6 @@ def _runs_stored(
             w.b.call(f"llvm.masked.store.{part.type.mangled}.p0", VOID,
                      [part, start, _of_lanes(w, inside, own, n)], aligns=(0, scalar.size, 0))
     return True
-
-
-def _ask_for_runs(
-    w: Widener, address: Operand | None, runs: Runs, t: Type, *, write: bool
-) -> None:
-    parts = [(start, runs.count * t.size) for start in runs.starts]
-    ask_ahead(w, address, runs.base, parts, write=write)
 
 
 def _uniform_load(
@@ -395,7 +389,7 @@ def store_value(
         return
     n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
     where = w.at(*start)
-    ask_ahead(w, address, where, [(0, t.size * w.lanes)], write=True)
+    prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=True)
 
     def whole() -> Operand:
         w.b.store(x, where, align=align)

@@ -67,7 +67,7 @@ class _Run:
         self.read |= {self.memory.array(one.a), self.memory.array(one.b)}
 
 
-def note_dpas(w: Widener, one: Dpas) -> None:
+def emit_dpas(w: Widener, one: Dpas) -> None:
     """Emit a DPAS alone; `group_dpas` may merge it with its neighbours."""
     _call(w, _Call(one, "one", 1, (one.slot, one.a, one.b)))
     w.matrices.calls[_last(w)] = one
@@ -90,8 +90,8 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
         w.b.block = block
         for i in instructions:
             one = m.calls.get(i)
-            if run.products and not (
-                    _may_precede(m, i, run) if one is None else _alike(one, run.products[0])):
+            if run.products and not (_may_precede(m, i, run) if one is None
+                                     else _has_same_function(one, run.products[0])):
                 _emit_run(w, run.products, ahead)
                 run, ahead = _Run(memory), []
             if one is not None:
@@ -103,7 +103,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
     _emit_run(w, run.products, ahead)
 
 
-def _alike(one: Dpas, other: Dpas) -> bool:
+def _has_same_function(one: Dpas, other: Dpas) -> bool:
     """True if the same function computes both DPAS."""
     return one.shape == other.shape and one.accumulator == other.accumulator
 
@@ -115,10 +115,10 @@ def _may_precede(m: Matrices, i: Instruction, run: _Run) -> bool:
     slot = m.slot_stores.get(i)
     if slot is not None:
         return all(one.slot != slot for one in run.products)
-    return run.memory.is_apart(i, run.written, run.read)
+    return run.memory.is_independent(i, run.written, run.read)
 
 
-def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:
+def predict_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:
     """Predict where a block read of a loop will read next, from its last step.
 
     `surface` is base, width - 1, height - 1, pitch - 1, x, y; `element` is in bytes.
@@ -132,11 +132,11 @@ def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int)
     down = b.mul(y, full)
     across = b.mul(x, element)
     here = b.add(b.add(base, down), across)
-    found = Ahead(_next_place(w, here), full, rows)
+    found = Ahead(_predict_address(w, here), full, rows)
     w.matrices.reads_ahead[_last(w)] = found
 
 
-def _next_place(w: Widener, here: Operand) -> Operand:
+def _predict_address(w: Widener, here: Operand) -> Operand:
     """Next address of a loop's access, with the same step as the last one."""
     last = w.temporary(8)
     w.frame.append(Instruction("store", VOID, [constant(I64, 0), last]))
@@ -146,7 +146,7 @@ def _next_place(w: Widener, here: Operand) -> Operand:
     return w.b.add(here, w.b.sub(here, since))
 
 
-def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
+def predict_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
     """After a read through a table, predict the next one; `read` is true if it read anew.
 
     If the tile was in the table, so will be the next one, at the same step.  As many of its cache
@@ -155,7 +155,7 @@ def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None
     b, reads = w.b, w.matrices.reads_ahead
     was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
     anew = b.icmp("ne", read, 0)
-    following = _next_place(w, b.ptrtoint(tile))
+    following = _predict_address(w, b.ptrtoint(tile))
     start = b.select(anew, was.start, following)
     pitch = b.select(anew, was.pitch, tile_bytes // was.rows)
     reads[_last(w)] = Ahead(start, pitch, was.rows)

@@ -78,8 +78,8 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
 _EXTREMES = ("minnum", "maxnum")
 
 
-def _alike(w: Widener, name: str, operands: list[Operand]) -> Operand:
-    """The intrinsic of that name, on fp32."""
+def _call_in_fp32(w: Widener, name: str, operands: list[Operand]) -> Operand:
+    """Call the intrinsic of that name on fp32."""
     return extreme(w, name, *operands) if name in _EXTREMES else w.b.intrinsic(name, *operands)
 
 
@@ -104,7 +104,7 @@ def _fma_to_odd(w: Widener, _: str, operands: list[Operand]) -> Operand:
 _BY_FP32: dict[str, Callable[[Widener, str, list[Operand]], Operand]] = {
     **dict.fromkeys(
         "maxnum minnum maximum minimum sqrt floor ceil trunc rint nearbyint round roundeven"
-        .split(), _alike),
+        .split(), _call_in_fp32),
     "fma": _fma_to_odd,
 }
 """Functions of fp16 that hosts have for fp32 alone, where they are exact enough."""

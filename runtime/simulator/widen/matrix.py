@@ -25,7 +25,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
 from triton_xe.runtime.simulator.widen.direct import stored_at_once
-from triton_xe.runtime.simulator.widen.dpas_groups import note_dpas, note_read, note_tile
+from triton_xe.runtime.simulator.widen.dpas_groups import emit_dpas, predict_read, predict_tile
 from triton_xe.runtime.simulator.widen.legality import (
     check_block,
     check_dpas,
@@ -99,7 +99,7 @@ def dpas(w: Widener, i: Instruction) -> None:
             w.matrices.slot_stores[last] = slot
     a = _prepared(w, i.operands[1], roles[0])
     b = _prepared(w, i.operands[2], roles[1])
-    note_dpas(w, Dpas(shape, i.type.scalar.name, slot, a, b))
+    emit_dpas(w, Dpas(shape, i.type.scalar.name, slot, a, b))
     w.define(i, Slot(slot, i.type))
 
 
@@ -186,7 +186,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
                            arguments.blocks, mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
-    note_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
+    predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
     if id(i) in w.arrays.tables.of:
         _tile(w, i, arguments, pointer, tail)
         return
@@ -215,7 +215,7 @@ def _tile(
     tile = w.b.call(function.name, PTR, [own, *arguments.surface, *tail, head, memory, *numbers,
                                          w.b.add(group, 1), site])
     w.arrays.direct[w.arrays.memory[array]] = tile
-    note_tile(w, w.b.load(I64, w.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
+    predict_tile(w, w.b.load(I64, w.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
 
 
 def _widening(arguments: BlockArguments, kind: str) -> str:

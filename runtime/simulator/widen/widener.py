@@ -158,7 +158,7 @@ class Widener:
         self.current: Instruction | None = None
         self.stored: list[Stored] = []
         """Stores of the current tensor store so far, for the checks."""
-        self.told: dict[Instruction, Operand] = {}
+        self.prechecked: dict[Instruction, Operand] = {}
         """Later stores -> flag that is true if they were checked, together with loads."""
         self.skipped: set[Instruction] = set()
         """The block that is being widened, and the number of its stretch between barriers."""
@@ -193,7 +193,7 @@ class Widener:
     def beside(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
-        made.sg, made.values, made.steps, made.told = constant(I32, number), {}, {}, {}
+        made.sg, made.values, made.steps, made.prechecked = constant(I32, number), {}, {}, {}
         made.shapes = self.context.shapes_of(number)
         made.lane_groups = LaneGroups(made.definitions, made.shape, made.lanes)
         return made

@@ -90,7 +90,7 @@ def store(x: Operand) -> Instruction:
     return Instruction("store", VOID, [x, x])
 
 
-@pytest.mark.parametrize(("instruction", "apart"), [
+@pytest.mark.parametrize(("instruction", "expected"), [
     (load(OTHER), True), (load(LEFT), True), (load(TABLES), True), (load(OTHER, "volatile"), False),
     (load(SUM), False), (load(INTO_SUM), False), (load(UNKNOWN), False),
     (store(OTHER), True), (store(LEFT), False), (store(RIGHT), False), (store(INTO_SUM), False),
@@ -102,12 +102,12 @@ def store(x: Operand) -> Instruction:
     (Instruction("call", VOID, [OTHER], callee="xe.block_write.16.16.8"), False),
     (Instruction("br", VOID, []), False),
 ])
-def test_what_may_change_places(instruction: Instruction, apart: bool) -> None:
+def test_instructions_may_pass_calls(instruction: Instruction, expected: bool) -> None:
     memory = FrameMemory(FRAME, [BLOCK], [TABLES])
-    assert memory.is_apart(instruction, *arrays(memory, [SUM], [TILE, RIGHT])) is apart
+    assert memory.is_independent(instruction, *arrays(memory, [SUM], [TILE, RIGHT])) is expected
 
 
 def test_nothing_is_written_where_operands_may_be_anywhere() -> None:
     memory = FrameMemory(FRAME, [BLOCK], [TABLES])
-    assert memory.is_apart(load(OTHER), *arrays(memory, [SUM], [UNKNOWN]))
-    assert not memory.is_apart(store(OTHER), *arrays(memory, [SUM], [UNKNOWN]))
+    assert memory.is_independent(load(OTHER), *arrays(memory, [SUM], [UNKNOWN]))
+    assert not memory.is_independent(store(OTHER), *arrays(memory, [SUM], [UNKNOWN]))

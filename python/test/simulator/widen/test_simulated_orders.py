@@ -1,4 +1,4 @@
-"""Vectors in the order of memory, values made again behind barriers, reading ahead."""
+"""Vectors in the order of memory, values recomputed after barriers, prefetches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen import ahead
+from triton_xe.runtime.simulator.widen import prefetch
 from triton_xe.runtime.simulator.widen.elementwise import shuffle_orders
 
 Run = Callable[..., None]
@@ -34,7 +34,7 @@ FOUR, NEXT = "i32 0, i32 1, i32 2, i32 3", "i32 4, i32 5, i32 6, i32 7"
 
 @pytest.fixture(autouse=True)
 def _asks_as_on_intel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "host_cpu", lambda: HostCpu("x86_64-linux", "sapphirerapids", ""))
+    monkeypatch.setattr(prefetch, "host_cpu", lambda: HostCpu("x86_64-linux", "sapphirerapids", ""))
 
 
 def masked_load(t: str, name: str) -> tuple[str, str]:
@@ -265,7 +265,7 @@ def test_lines_of_the_next_store_stay_in_the_second_level(
     kernel: Text, monkeypatch: pytest.MonkeyPatch, cpu: str, owned: int
 ) -> None:
     """Asked for as what is written, they would fill the first one on AMD's CPUs."""
-    monkeypatch.setattr(ahead, "host_cpu", lambda: HostCpu("x86_64-linux", cpu, ""))
+    monkeypatch.setattr(prefetch, "host_cpu", lambda: HostCpu("x86_64-linux", cpu, ""))
     body = LANE + GROUP + f"""
   %row = mul i32 %g, %n
   %i = add nsw i32 %row, %lane

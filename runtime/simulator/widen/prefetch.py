@@ -37,7 +37,7 @@ class NoStep(Exception):
     """The value does not depend on the program's number by sums and products alone."""
 
 
-def ask_ahead(
+def prefetch_next(
     w: Widener, address: Operand | None, start: Operand, parts: Iterable[tuple[int, int]], *,
     write: bool,
 ) -> None:
@@ -54,7 +54,7 @@ def ask_ahead(
         step = step_of(w, address)
     except NoStep:
         return
-    if step is None or not (write or _reads_on(w, address)):
+    if step is None or not (write or _is_sequential(w, address)):
         return
     there, owned = w.b.gep(I8, start, step), write and not host_cpu().is_amd
     lines = {byte // CACHE_LINE_BYTES for first, size in parts
@@ -73,7 +73,7 @@ def _check_short(w: Widener, address: Operand) -> None:
         if i is None or str(i.result) in found or _is_id(i):
             continue
         found.add(str(i.result))
-        if _counts(w, i):
+        if _is_counter(w, i):
             continue
         if len(found) > LONGEST or i.opcode in ("phi", "load") or (
                 i.opcode == "call" and i.operands):
@@ -81,7 +81,7 @@ def _check_short(w: Widener, address: Operand) -> None:
         todo += i.operands
 
 
-def _reads_on(w: Widener, address: Operand) -> bool:
+def _is_sequential(w: Widener, address: Operand) -> bool:
     """True if a program reads its memory piece by piece, and the next program the memory after it.
 
     If a loop's step is larger than the step between programs, as in sums of columns, the next
@@ -89,7 +89,7 @@ def _reads_on(w: Widener, address: Operand) -> bool:
     """
     if not w.in_loop:
         return True
-    each_pass = _known_step(w, address, lambda i: _increment(w, i) if _counts(w, i) else 0)
+    each_pass = _known_step(w, address, lambda i: _increment(w, i) if _is_counter(w, i) else 0)
     program = _known_step(w, address, lambda i: int(_is_id(i)))
     return each_pass is not None and (program is None or abs(each_pass) <= abs(program))
 
@@ -101,7 +101,7 @@ def _known_step(
     i = w.definitions.get(x.local or "")
     if i is None:
         return 0
-    if _is_id(i) or _counts(w, i):
+    if _is_id(i) or _is_counter(w, i):
         return grows(i)
     if i.opcode == "getelementptr":
         found = [_known_step(w, i.operands[0], grows)]
@@ -145,13 +145,13 @@ def _increment(w: Widener, counter: Instruction) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _counts(w: Widener, i: Instruction) -> bool:
+def _is_counter(w: Widener, i: Instruction) -> bool:
     """True for the counter of a loop that is equal in all programs and has constant steps."""
     return i.opcode == "phi" and i.type.kind == "int" and all(
-        o.is_constant or _is_next(i, w.definitions.get(o.text)) for o in i.operands)
+        o.is_constant or _is_increment(i, w.definitions.get(o.text)) for o in i.operands)
 
 
-def _is_next(counter: Instruction, i: Instruction | None) -> bool:
+def _is_increment(counter: Instruction, i: Instruction | None) -> bool:
     return i is not None and i.opcode == "add" and any(o.is_constant for o in i.operands) and any(
         o.text == counter.result for o in i.operands)
 
@@ -175,7 +175,7 @@ def _step(w: Widener, i: Instruction) -> Step:
     """Step of an instruction's result; raise `NoStep` unless sums and products give it."""
     if _is_id(i):
         return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
-    if _counts(w, i):
+    if _is_counter(w, i):
         return None
     steps = [step_of(w, o) for o in i.operands if o.local]
     if not any(steps):
@@ -217,14 +217,14 @@ def _product(w: Widener, i: Instruction) -> Step:
     step, other = (step_of(w, x), y) if step_of(w, x) else (step_of(w, y), x)
     if other.local and step_of(w, other):
         raise NoStep
-    factor = _number(w, other)
+    factor = _uniform_factor(w, other)
     assert step is not None
     if i.opcode == "shl" and (other is x or not factor.is_constant):
         raise NoStep
     return w.b.binary(i.opcode, step, factor)
 
 
-def _number(w: Widener, x: Operand) -> Operand:
+def _uniform_factor(w: Widener, x: Operand) -> Operand:
     """A factor that is equal in all lanes and elements, as 64 bits."""
     value = w.value(x)
     if not isinstance(value, Uniform):
