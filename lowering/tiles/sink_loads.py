@@ -312,7 +312,7 @@ def _sink_fragments(block: Block, target: Target) -> None:
         made = {op for op in made if not (_is_stored(op) and _is_rounded(op))}
     sums = {op: _dpas_chain(op) for op in block.ops
             if type(op) is xegpu.DpasOp and not _is_accumulated(op)}
-    by_sum = _has_register_pressure(sums, block, target)
+    by_sum = bool(sums) and _has_register_pressure(sums, block, target)
     for end, chain in sums.items():
         combined = _elementwise_chain(end)
         if combined and _users(combined[-1]) == {block.last_op}:

@@ -192,6 +192,27 @@ def test_factors_without_room_are_read_again_from_shared_memory(rows, again):
     assert (first < last) == again
 
 
+@triton.jit
+def exact_products(a_ptr, b_ptr, c_ptr, length, BLOCK: tl.constexpr):
+    m, k = tl.arange(0, BLOCK)[:, None], tl.arange(0, 32)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, length, 32):
+        a = tl.load(a_ptr + m * length + (start + k)[None, :] * 2)
+        b = tl.load(b_ptr + (start + k)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :] * 2)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + m * BLOCK + tl.arange(0, BLOCK)[None, :], acc)
+
+
+def test_a_loop_whose_tensors_fill_the_registers_without_products_of_tiles():
+    """No sum is there to be made after another one."""
+    types = {"a_ptr": "*fp32", "b_ptr": "*fp32", "c_ptr": "*fp32", "length": "i32",
+             "BLOCK": "constexpr"}
+    text = triton.compile(
+        ASTSource(exact_products, types, {"BLOCK": 64}),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 1}).asm["xegpu"]
+    assert "tt.dot" in operations(text)
+
+
 @pytest.mark.parametrize("name", ["wcl", "nvl-s", "nvl-u", "bmg-g31"])
 def test_a_device_gets_the_code_of_that_whose_binaries_it_runs(name):
     """The backward loop of attention is among those for which limits depend on the device."""
