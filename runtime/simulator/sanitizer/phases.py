@@ -122,7 +122,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     todo = w.variable(w.select(fine.value, mask.bits, 0))
     if _LEAST_APART <= mask.type.count <= _MOST_APART:
         with w.when(_are_apart(w, chunks, todo.value, mask)):
-            alone, copy = _note_chunks(w, chunks, bytes_, mask, mine)
+            alone, copy = _note_chunks(w, chunks, bytes_, mine, mask)
             fine.value &= alone
             copies.value = copy
             todo.value = 0
@@ -132,7 +132,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
-        alone, copy = _note_chunk(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
+        alone, copy = _note_chunks(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
         fine.value &= alone
         copies.value |= copy
     return fine.value, copies.value
@@ -156,58 +156,47 @@ def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
 
 
 def _note_chunks(
-    w: Checks, chunks: Value, bytes_: Value, mask: Value, mine: Value
+    w: Checks, chunks: Value, bytes_: Value, mine: Value, mask: Value | None = None
 ) -> tuple[Value, Value]:
-    """Do as `_note_chunk` for lanes that access a chunk each."""
-    writes, known = w.flag(Kind.WRITE), chunks * 8 + w.state[Word.SLM_KNOWN]
-    first = chunks * (8 * Chunk.WORDS) + w.state[Word.SLM_CHUNKS]
+    """Add an access of bytes of a chunk; with a mask, of a different chunk in each lane.
 
-    def word(k: Chunk) -> Value:
-        return (first + 8 * k).pointer()
+    Return true if it overlaps no other subgroup's in this phase, and what it reads is written.
+    A store with known values may overlap other stores: then the second result is true.
+    """
+    words, writes = w.state.follow(Word.SLM_CHUNKS), w.flag(Kind.WRITE)
+    at_owner, at_written, at_read = (words.address(chunks * Chunk.WORDS + k)
+                                     for k in (Chunk.OWNER, Chunk.WRITTEN, Chunk.READ))
+    at_known = w.state.follow(Word.SLM_KNOWN).address(chunks)
 
-    owner, before = w.gather(I64, word(Chunk.OWNER), mask), w.gather(I64, known.pointer(), mask)
+    def load(at: Value) -> Value:
+        return w.load(I64, at) if mask is None else w.gather(I64, at, mask)
+
+    def store(value: Value, at: Value) -> None:
+        if mask is None:
+            w.store(value, at)
+        else:
+            w.scatter(value, at, mask)
+
+    owner, known = load(at_owner), load(at_known)
     new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
     alone = new | (owner == mine)
-    written, read = (w.select(new, 0, w.gather(I64, word(k), mask))
-                     for k in (Chunk.WRITTEN, Chunk.READ))
+    written, read = (w.select(new, 0, load(at)) for at in (at_written, at_read))
     copies = (w.flag(Kind.KEPT) & writes) & bytes_.has(written) & ~bytes_.has(read) & ~alone
     meets = bytes_.has(w.select(writes, written | read, written)) & ~alone & ~copies
-    w.scatter(w.select(alone, mine, mine | WARP.full), word(Chunk.OWNER), mask)
-    w.scatter(written | w.select(writes, bytes_, 0), word(Chunk.WRITTEN), mask)
-    w.scatter(read | w.select(writes, 0, bytes_), word(Chunk.READ), mask)
+    store(w.select(alone, mine, mine | WARP.full), at_owner)
+    store(written | w.select(writes, bytes_, 0), at_written)
+    store(read | w.select(writes, 0, bytes_), at_read)
     with w.when(writes):
-        w.scatter(before | w.select(meets, 0, bytes_), known.pointer(), mask)
-    fine = ~meets & (writes | (bytes_ & ~before == 0)) | ~mask
-    return fine.every(), (copies & mask).bits != 0
+        store(known | w.select(meets, 0, bytes_), at_known)
+    fine = ~meets & (writes | (bytes_ & ~known == 0))
+    return (fine, copies) if mask is None else (
+        (fine | ~mask).every(), (copies & mask).bits != 0)
 
 
 def any_of(w: Checks, bits: Value) -> Value:
     """The bits of all elements of a vector, or-ed."""
     count = bits.type.count
     return bits[0] if count == 1 else w.call(f"llvm.vector.reduce.or.v{count}i64", bits, result=I64)
-
-
-def _note_chunk(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
-    """Add an access of bytes of a chunk.
-
-    Return true if it overlaps no other subgroup's in this phase, and what it reads is written.
-    A store with known values may overlap other stores: then the second result is true.
-    """
-    writes = w.flag(Kind.WRITE)
-    entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)
-    known = w.state.follow(Word.SLM_KNOWN)
-    owner = entry[Chunk.OWNER]
-    new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
-    alone = new | (owner == mine)
-    written, read = (w.select(new, 0, entry[k]) for k in (Chunk.WRITTEN, Chunk.READ))
-    copies = w.flag(Kind.KEPT) & writes & bytes_.has(written) & ~bytes_.has(read) & ~alone
-    meets = bytes_.has(w.select(writes, written | read, written)) & ~alone & ~copies
-    before = known[chunk]
-    entry[Chunk.OWNER] = w.select(alone, mine, mine | WARP.full)
-    entry[Chunk.WRITTEN] = written | w.select(writes, bytes_, 0)
-    entry[Chunk.READ] = read | w.select(writes, 0, bytes_)
-    known[chunk] = before | w.select(writes & ~meets, bytes_, 0)
-    return ~meets & (writes | (bytes_ & ~before == 0)), copies
 
 
 def _log(w: Checks, copies: Value) -> None:
