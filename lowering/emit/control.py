@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import prod
 from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, VectorType, i32
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -19,9 +18,7 @@ from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
-from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import llvm
@@ -40,8 +37,6 @@ _DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
 _SPREADING = (SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, ttg.ConvertLayoutOp)
 MOST_EARLY = 64
 """Registers of a tensor that may stay live across a loop to save its divisions."""
-PEELING = 1.5
-"""Zeros per instruction of a loop from which on peeling its first iteration pays."""
 FEWEST_BY_PRODUCTS = 4
 """Sums of eight registers from which on zeroing by products pays: setup is ten instructions."""
 
@@ -137,20 +132,17 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
     runs = op.attributes.get(RUNS) is not None
-    peeled = runs and _gains_by_peeling(em, op)
-    if peeled:
-        starts, low = _first_pass(em, op, starts, low), em.b.add(low, step)
-    elif runs:
+    if runs:
         starts = _zeros_by_products(em, op, starts)
     _write_quotients(em, op)
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
-    if runs and not peeled:
+    if runs:
         em.b.branch(body)
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
-    entry, invariant = before, [] if peeled else _invariant_divisions(op)
-    divided = [] if peeled else _divided_by_invariants(em, op, invariant)
+    entry, invariant = before, _invariant_divisions(op)
+    divided = _divided_by_invariants(em, op, invariant)
     outside = em.enter()  # values written at the entry are not visible after the loop
     if invariant or divided:
         entry = _written_once(em, invariant, divided, body)
@@ -167,7 +159,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     found = _induction(phis, ends) if runs and not op.body.block.args[0].first_use else None
     if found is not None:
         following, start, by = found
-        counted = not peeled and constant_of(op.lb) == 0 and constant_of(op.step) == 1
+        counted = constant_of(op.lb) == 0 and constant_of(op.step) == 1
         trips = high if counted else _trips(before, low, high, step)
         end = _last_position(before, start, by, trips)
         back = em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
@@ -179,7 +171,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     _annotate(em, op, back)
     _close(phis, ends, latch)
     em.b.position_at_end(after)
-    sides = [(latch, ends)] if runs and not peeled else [(before, starts), (latch, ends)]
+    sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
     for result, value in zip(op.results, _merged(em, sides), strict=True):
         em.bind(result, value)
 
@@ -293,35 +285,6 @@ def _written_once(
     return entry
 
 
-def _first_pass(
-    em: Emitter, op: scf.ForOp, starts: Sequence[Flat], low: ir.Value
-) -> list[Flat]:
-    """Write a loop's first iteration before it; return the carried values."""
-    for arg, (parts, rebuild) in zip(op.body.block.args[1:], starts, strict=True):
-        em.bind(arg, rebuild(parts))
-    state, counted = em.state, (em.state.dpas, em.state.block_loads)
-    ends = _pass(em, op, low)
-    state.dpas, state.block_loads = counted
-    return ends
-
-
-def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
-    """True if peeling the first iteration saves more zeros of sums than it adds instructions.
-
-    A product needs no initial sum, but in a loop sums start as registers of zeros.  On devices
-    whose messages have no offsets, the remaining loop would copy two more payloads.
-    """
-    if not has_offsets(em.target):
-        return False
-    body = op.body.block
-    costs = [_instructions(em, inside) for inside in list(body.ops)[:-1]]
-    sums = [
-        start.type for start, arg in zip(op.iter_args, body.args[1:], strict=True)
-        if _is_zero(start) and all(isinstance(use.operation, DpasOp) for use in arg.uses)]
-    zeros = sum(prod(kind.get_shape()) for kind in sums if isinstance(kind, VectorType))
-    return None not in costs and zeros > PEELING * sum(c or 0 for c in costs)
-
-
 def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
     """Initialise a loop's sums as products of zeros, if they are many.
 
@@ -345,7 +308,10 @@ def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[F
     none = Dpas("tf32", "tf32", "f32")
     for n, place in sums:
         parts, count = made[n][0], em.state.dpas
+        product = args[n].first_use
+        outer = em.b.at(product.operation if product else op)
         zeros = multiply(em, none, filled(vector_of(FLOAT, 8), 0.0), rows, columns)
+        em.b.back(outer)
         parts[place], em.state.dpas = em.b.bitcast(zeros, parts[place].type), count
     return made
 
@@ -361,30 +327,6 @@ def _is_zero_sum(part: ir.Value) -> bool:
     """True if a constant is eight registers of zeros."""
     kind = part.type
     return wide.same_bits(part) == 0 and kind.count == 8 and bits_of(kind.element) == 32
-
-
-def _instructions(em: Emitter, op: Operation) -> int | None:
-    """Number of instructions for an operation of a GEMM's loop; None for all others."""
-    if isinstance(op, FragmentOp):
-        shape, loaded = (_shape(v) for v in (op.value, op.loads[0]))
-        return 0 if shape[1:] == loaded[1:] else prod(shape)
-    if isinstance(op, FromFragmentsOp | ToFragmentOp | arith.ConstantOp):
-        return 0
-    if isinstance(op, RoundTf32Op):
-        return prod(_shape(op.value)) // 2
-    one = isinstance(op, DpasOp | LoadNdOp | PrefetchNdOp | UpdateNdOffsetOp)
-    return 1 if one else None
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return tuple(value.type.get_shape()) if isinstance(value.type, VectorType) else ()
-
-
-def _is_zero(value: SSAValue) -> bool:
-    """True if a vector is +0 everywhere."""
-    held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
-    return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat() and str(
-        held.get_values()[0]) in ("0", "0.0")
 
 
 def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat]) -> None:

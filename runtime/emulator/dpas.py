@@ -53,11 +53,13 @@ def is_dummy(instruction: Instruction) -> bool:
     """True if one register is both factors of a dpas in a chain, without an accumulator.
 
     That register is the destination, or one beside the factor of the next dpas (IGC, visa,
-    SWSB_G4IR.cpp: `createADummyDpasRSWAInst`).
+    SWSB_G4IR.cpp: `createADummyDpasRSWAInst`).  Products of tf32, which Xe-HPG lacks, are none:
+    their factor is zeros, with which sums begin.
     """
     initial, *factors = instruction.sources
     places = {(each.file, each.number, each.sub) for each in factors}
-    return "Atomic" in instruction.options and initial.is_null and len(places) == 1
+    return ("Atomic" in instruction.options and initial.is_null and len(places) == 1
+            and factors[0].type != "tf32")
 
 
 def bits_of(operand: Operand) -> int:

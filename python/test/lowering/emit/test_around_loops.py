@@ -21,7 +21,7 @@ def part(name: str, device: str, block: str) -> list[Instruction]:
 
 @pytest.mark.covering
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
-@pytest.mark.parametrize("name", ["gemm tf32 16", "gemm W8A16"])
+@pytest.mark.parametrize("name", ["gemm", "gemm tf32 16", "gemm W8A16"])
 def test_many_sums_begin_as_products_of_zeros(name, device):
     before = [name_of(each) for each in part(name, device, "body")]
     assert before.count(PRODUCT) == TILES
