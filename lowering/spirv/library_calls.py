@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from triton_xe.intrinsics import find, genisa, spirv
+from triton_xe.intrinsics import find, genisa, opencl, spirv
 from triton_xe.intrinsics.mangling import is_unsigned, suffix
 from triton_xe.lowering.spirv import remainders
 
@@ -64,7 +64,7 @@ declare void @"{genisa.GROUP_BARRIER.name}"() convergent
 
 
 _BROADCAST = re.compile(
-    r'call spir_func (\w+) @"_Z19sub_group_broadcast\w+"\(\w+ ([^,]+), i32 (\d+)\)')
+    rf'call spir_func (\w+) @"_Z\d+{opencl.BROADCAST.name}\w+"\(\w+ ([^,]+), i32 (\d+)\)')
 
 
 def for_intel(text: str) -> str:
@@ -99,7 +99,7 @@ def _broadcasts(text: str) -> str:
             text += f"declare {made[kind]}, i32, i32) convergent\n"
     text = _BROADCAST.sub(
         lambda found: f"call {made[found[1]]} {found[2]}, i32 0, i32 0)", text)
-    return re.sub(r'declare spir_func \w+ @"_Z19sub_group_broadcast.*\n', "", text)
+    return re.sub(rf'declare spir_func \w+ @"_Z\d+{opencl.BROADCAST.name}.*\n', "", text)
 
 
 def _remainders(text: str) -> str:
