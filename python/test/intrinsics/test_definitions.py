@@ -186,9 +186,10 @@ def test_what_a_device_lacks_is_refused(
 ) -> None:
     types = [a.split(" ")[0] for a in arguments]
     symbol = row.symbol(result, types)
-    named = "" if result == "void" else "%r = "
-    text = (f"define spir_kernel void @k() {SIZES} {{\n"
-            f"  {named}call {result} @{symbol}({', '.join(arguments)})\n  ret void\n}}\n"
+    named, use = ("", "") if result == "void" else (
+        "%r = ", f"  store {result} %r, ptr addrspace(1) %p\n")
+    text = (f"define spir_kernel void @k(ptr addrspace(1) %p) {SIZES} {{\n"
+            f"  {named}call {result} @{symbol}({', '.join(arguments)})\n{use}  ret void\n}}\n"
             f"declare {result} @{symbol}({', '.join(types)})\n"
             "!0 = !{i32 8}\n!1 = !{i32 8, i32 1, i32 1}\n")
     with pytest.raises(SimulatorTrap, match=f"{device} has no {re.escape(row.name)}"):
