@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -114,14 +114,12 @@ def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None
             phi.add_incoming(part, latch)
 
 
-def _straight(
-    em: Emitter, block: Block, written: Collection[Operation] = frozenset()
-) -> Operation:
+def _straight(em: Emitter, block: Block) -> Operation:
     """Write the operations before a block's terminator, and return the terminator."""
     last = block.last_op
     assert isinstance(last, scf.YieldOp | scf.ConditionOp)
     for op in block.ops:
-        if op is not last and op not in written:
+        if op is not last:
             em.operation(op)
     return last
 
@@ -141,17 +139,18 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
         em.b.branch(body)
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
-    entry, invariant = before, _invariant_divisions(op)
-    divided = _divided_by_invariants(em, op, invariant)
+    divided = _divided_by_invariants(em, op)
     outside = em.enter()  # values written at the entry are not visible after the loop
-    if invariant or divided:
-        entry = _written_once(em, invariant, divided, body)
+    entry = _written_once(em, divided, body) if divided else before
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
     counter.add_incoming(low, entry)
     phis = _carried(em, op.body.block.args[1:], starts, entry)
     em.loop_depth += 1
-    ends = _pass(em, op, counter, invariant)
+    em.bind(op.body.block.args[0], counter)
+    inside = em.enter()
+    ends = _flat(em, _straight(em, op.body.block).operands)
+    em.leave(inside)
     _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
     em.leave(outside)
@@ -174,28 +173,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
     for result, value in zip(op.results, _merged(em, sides), strict=True):
         em.bind(result, value)
-
-
-def _pass(
-    em: Emitter, op: scf.ForOp, counter: ir.Value, written: Collection[Operation] = ()
-) -> list[Flat]:
-    """Write the body of a loop for one induction value; return the carried values."""
-    em.bind(op.body.block.args[0], counter)
-    outer = em.enter()
-    last = _straight(em, op.body.block, written)
-    ends = _flat(em, last.operands)
-    em.leave(outer)
-    return ends
-
-
-def _invariant_divisions(op: scf.ForOp) -> list[Operation]:
-    """Divisions of scalars in a loop that are loop-invariant.
-
-    Intel's compiler writes branches for them, and therefore does not hoist them.
-    """
-    body = op.body.block
-    return [inside for inside in body.ops if isinstance(inside, _DIVISIONS) and not any(
-        isinstance(v.type, TensorType) or _block_of(v) is body for v in inside.operands)]
 
 
 def _block_of(value: SSAValue) -> Block | None:
@@ -229,18 +206,16 @@ def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
     return known[value]
 
 
-def _divided_by_invariants(
-    em: Emitter, op: scf.ForOp, invariant: Sequence[Operation]
-) -> list[Operation]:
-    """The other divisions in a loop by a loop-invariant scalar."""
+def _divided_by_invariants(em: Emitter, op: scf.ForOp) -> list[Operation]:
+    """The divisions in a loop by a scalar from outside of it."""
     body = op.body.block
 
     def is_invariant(divisor: SSAValue | None) -> bool:
-        return divisor is not None and constant_of(divisor) is None and (
-            _block_of(divisor) is not body or divisor.owner in invariant)
+        return (divisor is not None and constant_of(divisor) is None
+                and _block_of(divisor) is not body)
 
-    return [inside for inside in body.ops if isinstance(inside, _DIVISIONS)
-            and inside not in invariant and is_invariant(_divisor_of(em, inside))]
+    return [inside for inside in body.ops
+            if isinstance(inside, _DIVISIONS) and is_invariant(_divisor_of(em, inside))]
 
 
 def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
@@ -255,19 +230,15 @@ def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
     return None if isinstance(value.type, TensorType) else value
 
 
-def _written_once(
-    em: Emitter, invariant: Sequence[Operation], divided: Sequence[Operation], body: ir.Block
-) -> ir.Block:
-    """Write operations, and the setup of divisions, between the test before a loop and its body.
+def _written_once(em: Emitter, divided: Sequence[Operation], body: ir.Block) -> ir.Block:
+    """Write the setup of divisions between the test before a loop and its body.
 
-    So they run if and only if the loop does.
+    So it runs if and only if the loop does.
     """
     branch = em.b.block.terminator
     entry = em.function.append_basic_block("entry")
     branch.operands = [entry if target is body else target for target in branch.operands]
     em.b.position_at_end(entry)
-    for inside in invariant:
-        em.operation(inside)
     made: dict[tuple[SSAValue, bool], Divisor] = {}
     for inside in divided:
         divisor, is_signed = _divisor_of(em, inside), type(inside) in SIGNED
