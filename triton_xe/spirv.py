@@ -150,42 +150,6 @@ def ids_are_sound(binary: bytes) -> bool:
     return len(set(ids)) == len(ids) and max(ids, default=0) < bound
 
 
-_SAME_TYPE = (
-    dict.fromkeys((*range(126, 142), *range(197, 201)), slice(3, None))
-    | dict.fromkeys(range(194, 197), slice(3, 4)) | {169: slice(4, None), 245: slice(3, None, 2)})
-"""Operands that have the type of the result: of arithmetic and logic, shifts, selects and phis."""
-_COMPARISONS = range(170, 192)
-"""Opcodes whose operands have one type."""
-_TYPE_INTEGER, _TYPE_VECTOR = 21, 23
-
-
-def integers_are_sound(binary: bytes) -> bool:
-    """True if integer operands have as many bits as their operations' results.
-
-    LLVM 22's SPIR-V target can lose a truncation when it optimises, so that an operation of 32 bits
-    has an operand of 64 bits.  Intel's compiler computes it as one of 64 bits, whose high half is
-    undefined.
-    """
-    words = _words(binary)
-    sizes: dict[int, tuple[int, ...]] = {}
-    types: dict[int, int] = {}
-    for opcode, at, length in instructions(binary):
-        first, end = at // 4, (at + length) // 4
-        if opcode == _TYPE_INTEGER:
-            sizes[words[first + 1]] = (words[first + 2],)
-        elif opcode == _TYPE_VECTOR and words[first + 2] in sizes:
-            sizes[words[first + 1]] = (*sizes[words[first + 2]], words[first + 3])
-        elif length > 8 and _PLACES_IN_BODY.get(opcode, 2) == 2:
-            types[words[first + 2]] = words[first + 1]
-        if opcode in _SAME_TYPE or opcode in _COMPARISONS:
-            operands = words[first:end][_SAME_TYPE.get(opcode, slice(3, None))]
-            found = {types.get(each) for each in operands} & sizes.keys()
-            result = {words[first + 1]} & sizes.keys() if opcode in _SAME_TYPE else set()
-            if len(found | result) > 1:
-                return False
-    return True
-
-
 def with_new_labels(binary: bytes) -> bytes:
     """Give labels new ids, if the labels can be distinguished from each other.
 

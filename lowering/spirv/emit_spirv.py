@@ -32,7 +32,6 @@ from triton_xe.spirv import (
     attach,
     has_visa,
     ids_are_sound,
-    integers_are_sound,
     with_new_labels,
     without_names,
 )
@@ -96,16 +95,14 @@ def definition(symbol: str) -> str:
 
 
 def written(text: str, parsed: Any = None) -> bytes:
-    """Write SPIR-V by LLVM, with checked ids and integers.
+    """Write SPIR-V by LLVM, with checked ids.
 
     LLVM caches the labels of a function by its address for the life of the process.  A later
     function at the same address gets the same label ids, even if other results have them.  In that
     case the labels get new ids.  If they cannot be distinguished, the module is written again, with
     the memory of earlier functions occupied.
-
-    A module whose integers are not sound is written again without optimisation.
     """
-    effort = _effort(text)
+    effort = _effort(text, parsed)
     kept: list[Any] = []  # live objects, so that LLVM gets memory at other addresses
     for attempt in range(TRIES):
         if attempt:
@@ -113,16 +110,16 @@ def written(text: str, parsed: Any = None) -> bytes:
         kept.append(verified(text) if parsed is None else parsed)
         binary, parsed = spirv_target.write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)
-        if not integers_are_sound(binary):
-            effort = 0
-        elif ids_are_sound(binary):
+        if ids_are_sound(binary):
             return binary
     return from_new_process(text)
 
 
-def _effort(text: str) -> int:
+def _effort(text: str, parsed: Any = None) -> int:
     """Level of LLVM's optimisation for a module."""
-    return 0 if len(text) < SHORT else 2
+    if len(text) < SHORT:
+        return 0
+    return 2 if spirv_target.keeps_widths(verified(text) if parsed is None else parsed) else 0
 
 
 def from_new_process(text: str) -> bytes:
@@ -131,6 +128,6 @@ def from_new_process(text: str) -> bytes:
     run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"
     command = [sys.executable, "-c", run, spirv_target.__file__, "0"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
-    if done.returncode or not (ids_are_sound(done.stdout) and integers_are_sound(done.stdout)):
+    if done.returncode or not ids_are_sound(done.stdout):
         raise UnsupportedError(f"LLVM cannot write SPIR-V: {done.stderr.decode()[-500:]}")
     return done.stdout

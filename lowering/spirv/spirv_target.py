@@ -6,6 +6,7 @@ LLVM IR from standard input, SPIR-V to standard output; the effort is the second
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from typing import Any
@@ -25,6 +26,7 @@ EXTENSIONS = (
     "SPV_KHR_shader_clock",
 )
 """Extensions that a module may use; one is declared only if something needs it."""
+_INTEGER = re.compile(r'(?<![\w%@".])i(\d+)\b')
 
 
 @cache
@@ -46,6 +48,23 @@ def verified(text: str) -> Any:
     module = llvm.parse_assembly(text)
     module.verify()
     return module
+
+
+def keeps_widths(module: Any) -> bool:
+    """True if LLVM's strength reduction of loops makes only integers that the target has.
+
+    LLVM 22 computes remainders and masked numbers before a loop in as few bits as they need, such
+    as 7, and this target takes 8 bits for them without a mask.
+    """
+    trial, machine = module.clone(), target_machine(2)
+    trial.triple, trial.data_layout = "spirv64-unknown-unknown", str(machine.target_data)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_loop_strength_reduce_pass()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+    for function in trial.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return {*_INTEGER.findall(str(trial))} <= {"1", "8", "16", "32", "64"}
 
 
 def write(module: Any, effort: int = 2) -> bytes:
