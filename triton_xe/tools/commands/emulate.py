@@ -24,7 +24,7 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="bmg", metavar="NAME",
-                        help="type of the GPU: bmg, lnl, ptl, pvc, dg2, mtl or arl-h; default: bmg")
+                        help="emulated GPU, such as pvc or cri (docs/emulator.md); default: bmg")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                         help="the program and its arguments")
 
