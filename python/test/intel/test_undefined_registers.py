@@ -197,7 +197,7 @@ after:
 
 
 def test_a_store_without_the_registers_that_it_names():
-    """What Intel's compiler 2.40 writes if the addresses begin in r510."""
+    """Intel's compiler 2.40 writes such a store if the addresses begin in r510."""
     raw = bytearray(code("cri", "sendgx.ugm (16|M0) null r509:2 r27:1 0xA804"))
     assert lost_value(Program("cri", bytes(raw)), INPUTS) == ""
     raw[9], raw[12] = 0xFE, raw[12] & 7

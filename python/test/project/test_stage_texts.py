@@ -14,7 +14,7 @@ PRINTERS = {
     "write_module"}
 """Functions that return a stage or its text."""
 HOSTED = {"host", "host_of", "hosted", "translate"}
-"""What has the LLVM IR of the simulator as its `text`."""
+"""Objects whose `text` is the LLVM IR of the simulator."""
 PARTS = {"join", "list", "lower", "next", "partition", "replace", "rpartition", "split",
          "splitlines", "str", "strip", "sub"}
 """Functions of a text that return parts of it, or most of it."""

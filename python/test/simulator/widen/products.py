@@ -91,7 +91,7 @@ def random_images(shape: Dpas, count: int, seed: int) -> list[Any]:
 
 
 def defined(images: list[Any], shape: Dpas) -> Any:
-    """What the definition makes of each work-group's images; of three the product has no scales."""
+    """Results of the definition for each work-group's images; three images have no scales."""
     a, b, c, *scales = images
     if not scales:
         return np.stack([definition.dpas(z, x, y, shape) for x, y, z in zip(a, b, c, strict=True)])
