@@ -101,8 +101,7 @@ def drop_unit_batches(function: Operation) -> bool:
     dots = all_of(function, DotOp)
     if not any(_is_batch(dot.d) for dot in dots) or not all(map(_is_known, _users(batches))):
         return False
-    moved = [op for op in all_of(function, *_MOVED) if any(
-        _is_batch(v) for v in (*op.operands, *op.results))]
+    moved = [op for op in all_of(function, *_MOVED, BroadcastOp) if _changes_batch(op)]
     for value in batches:
         retype(value, _peeled(value.type))
     for op in moved:
@@ -113,6 +112,13 @@ def drop_unit_batches(function: Operation) -> bool:
 def _is_batch(value: SSAValue) -> bool:
     shape = shape_of(value)
     return len(shape) == 3 and shape[0] == 1
+
+
+def _changes_batch(op: Operation) -> bool:
+    """True for an operation that moves the elements of a batch, or repeats it to several."""
+    if isinstance(op, BroadcastOp):
+        return _is_batch(op.src) and not _is_batch(op.results[0])
+    return any(map(_is_batch, (*op.operands, *op.results)))
 
 
 def _users(values: Sequence[SSAValue]) -> Iterator[Operation]:
@@ -144,6 +150,8 @@ def _move(op: Operation) -> None:
         op.properties.update(_numbered(op))
     elif isinstance(op, ReduceOp):
         _move_reduction(op)
+    elif isinstance(op, BroadcastOp):
+        op.operands[0] = _batch_of(op, source, InsertPoint.before(op))
     elif shape_of(source) == shape_of(result):
         Rewriter.replace_op(op, [], [source])
     else:
@@ -156,16 +164,23 @@ def _move_reduction(op: ReduceOp) -> None:
     if op.axis.value.data == 0:
         Rewriter.replace_op(op, [], [op.operands[0]])
         return
-    kind = result.type
     op.properties.update(_numbered(op))
-    retype(result, _peeled(kind))
+    retype(result, _peeled(result.type))
     (result,), users = op.results, list(op.results[0].uses)
-    again = ExpandDimsOp.build(operands=[result], result_types=[kind],
-                               properties={"axis": IntegerAttr(0, i32)})
-    locate(op, again)
-    Rewriter.insert_op(again, InsertPoint.after(op))
+    whole = _batch_of(op, result, InsertPoint.after(op))
     for use in users:
-        use.operation.operands[use.index] = again.results[0]
+        use.operation.operands[use.index] = whole
+
+
+def _batch_of(op: Operation, value: SSAValue, at: InsertPoint) -> SSAValue:
+    """The tensor as a batch of one again, for an operation that needs it."""
+    assert isinstance(value.type, TensorType)
+    made = ExpandDimsOp.build(
+        operands=[value], properties={"axis": IntegerAttr(0, i32)},
+        result_types=[TensorType(value.type.element_type, (1, *shape_of(value)))])
+    locate(op, made)
+    Rewriter.insert_op(made, at)
+    return made.results[0]
 
 
 def _reshaped(source: SSAValue, kind: Attribute) -> Operation:

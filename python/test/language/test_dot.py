@@ -147,6 +147,22 @@ def test_batches(shape):
 
 
 @triton.jit
+def repeated_kernel(a, b, c, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    product = tl.dot(tl.load(a + at)[None], tl.load(b + at)[None])
+    row = tl.arange(0, SIZE)[None, None, :]
+    several = tl.broadcast_to(product, (4, SIZE, SIZE)) + tl.broadcast_to(row, (4, 1, SIZE))
+    tl.store(c + tl.arange(0, 4)[:, None, None] * SIZE * SIZE + at[None], several)
+
+
+def test_a_batch_of_one_is_repeated_to_several():
+    a, b = (torch.randint(-4, 5, (16, 16)).half() for _ in range(2))
+    c = torch.empty(4, 16, 16, device="xpu")
+    repeated_kernel[(1,)](a.to("xpu"), b.to("xpu"), c, 16)
+    assert torch.equal(c.cpu(), (a.float() @ b.float() + torch.arange(16)).expand(4, 16, 16))
+
+
+@triton.jit
 def two_dots_kernel(a, b, c, d, SIZE: tl.constexpr):
     at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     x = tl.load(a + at)
