@@ -99,7 +99,8 @@ def _pointwise(g: Graph) -> str:
         f"torch.copysign({x}, {y})", f"torch.heaviside({x}, {y})", f"F.threshold({x}, {c}, 1.5)",
         f"torch.minimum({x}, {y}).half().float()", f"({x} * 0.5).bfloat16().float()",
         f"torch.clamp({x}, min={y})", f"{x}.masked_fill({y} > 0, {c})", f"F.relu6({x})",
-        f"torch.ldexp({x}, ({y} > 0).int())", f"torch.nextafter({x}, {y}) - {x}",
+        f"torch.ldexp({x}, ({y} > 0).int())",
+        f"torch.nextafter({x}.detach(), {y}.detach()) - {x}",
         f"torch.rsub({x}, {y}, alpha=2)", f"torch.dist({x}, {x}) + {y}", f"{x} // {abs(c) + 0.5}")
 
 
