@@ -3,13 +3,14 @@
     ttgir --make_xetile--> xetile --make_xegpu--> xegpu --make_llir--> llir --make_spirv--> spv
 
 `PIPELINE` is the one list of stages and passes: the compiler, `triton-xe opt` and `xdsl-opt` run
-them, programs written by hand enter at `xegpu`, and docs/architecture.md shows `pass_table()`.
+them, and docs/architecture.md shows `pass_table()`.  Programs written by hand enter at `xegpu`;
+their own passes are a plugin (`lowering/by_hand`).
 A stage hands on the module itself next to its text, so that nothing is parsed twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -27,8 +28,6 @@ from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
 from triton_xe.lowering.accesses.strength_reduce_offsets import StrengthReduceOffsetsPass
 from triton_xe.lowering.accesses.transpose_products import TransposeProductsPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
-from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
-from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.convert_xegpu_to_llvm import (
     ConvertXeGPUToLLVMPass,
     LlvmStage,
@@ -68,10 +67,6 @@ from triton_xe.lowering.tiles.split_barriers import SplitBarriersPass
 Metadata = MutableMapping[str, Any]
 
 
-def _itself(made: type[ModulePass]) -> type[ModulePass]:
-    return made
-
-
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
         ExpandFpsanPass,
@@ -105,8 +100,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SplitBarriersPass,
     )),
     ("xegpu", (
-        LowerKernelFunctionsPass,
-        GuardTilesPass,
         ConvertXeTileToXeGPUPass,
         SinkLoadsPass,
     )),
@@ -120,10 +113,18 @@ CHOOSE_LAYOUTS = (
     RematerializeRowLoadsPass,
 )
 """Passes that are left out for programs that specify their layouts."""
-PASSES: dict[str, Callable[[], type[ModulePass]]] = {
-    made.name: partial(_itself, made) for _, passes in PIPELINE for made in passes
-}
-"""Passes by name, in the form that xDSL expects."""
+
+
+def _itself(made: type[ModulePass]) -> type[ModulePass]:
+    return made
+
+
+def by_name(passes: Iterable[type[ModulePass]]) -> dict[str, Callable[[], type[ModulePass]]]:
+    """Passes by name, in the form that xDSL expects."""
+    return {made.name: partial(_itself, made) for made in passes}
+
+
+PASSES = by_name(made for _, passes in PIPELINE for made in passes)
 
 
 @dataclass
@@ -176,7 +177,7 @@ def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage
 
 
 def make_xegpu(xetile: Stage | str) -> Stage:
-    """Convert tiles to instructions; a hand-written kernel without tiles keeps its text."""
+    """Convert tiles to instructions; a kernel without tiles keeps its text."""
     before = stage_of(xetile)
     module, text = before.module, str(vars(before).get("text", ""))
     taken = snapshot(module) if text and "xetile." not in text else None

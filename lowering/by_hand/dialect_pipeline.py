@@ -13,6 +13,8 @@ from triton_xe.dialects import xegpu
 from triton_xe.dialects.xetile import XeTile
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand
+from triton_xe.lowering.by_hand.emission import register
+from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.facts.values import attribute
 from triton_xe.lowering.module_facts import module_warps, set_target
@@ -39,14 +41,16 @@ class Program:
 
 def lower(module: ModuleOp, target_name: str) -> Program:
     """Compile a module in place; one without tiles keeps the order of its instructions."""
+    register()
     set_target(module, target_name)
     stage, tiles = Stage(module), tuple(XeTile.operations)
-    if any(isinstance(op, tiles) for op in below(module)):
-        for function in module.ops:
-            _refuse_mixed(function, tiles)
+    has_tiles = any(isinstance(op, tiles) for op in below(module))
+    for function in module.ops if has_tiles else ():
+        _refuse_mixed(function, tiles)
+    LowerKernelFunctionsPass().apply(Context(), module)
+    if has_tiles:
+        GuardTilesPass().apply(Context(), module)
         stage = make_xegpu(stage)
-    else:
-        LowerKernelFunctionsPass().apply(Context(), module)
     kernels = tuple(attribute(f, "sym_name").data for f in functions(module))
     metadata: dict[str, Any] = {}
     llir = make_llir(stage, metadata)

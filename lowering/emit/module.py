@@ -45,14 +45,14 @@ from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.emit.xegpu import messages, scalar, scattered, sync
+from triton_xe.lowering.emit.xegpu import messages, scalar, sync
 from triton_xe.lowering.rewriting import functions
 from triton_xe.lowering.spirv.legality import check_written
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,
     inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, shared,
-    messages, scalar, scattered, sync,
+    messages, scalar, sync,
 )
 TRIPLE = "spirv64-unknown-unknown"
 

@@ -103,6 +103,15 @@ def test_other_rooms_import_the_interface_of_the_simulator():
         for module in ("run", "run.kernel_module")}
 
 
+def test_the_compiler_does_not_need_programs_written_by_hand():
+    """They are a plugin beside it, which commands and `xdsl.universe` reach."""
+    plugin = "triton_xe.lowering.by_hand"
+    found = {name for name, file in sources() for module in imported(file)
+             if module == plugin or module.startswith(plugin + ".")}
+    assert {name for name in found if not name.startswith("lowering.by_hand.")} == {
+        "lowering.universe", "tools.commands.opt", "tools.commands.run"}
+
+
 def dependencies():
     """Each module's own imports of others, those inside functions included."""
     modules = {name.removesuffix(".__init__"): file for name, file in sources()}

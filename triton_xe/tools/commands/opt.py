@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the passes and print the module; LLVM IR as LLVM prints it."""
-    from triton_xe.lowering.pipeline import PASSES
+    from triton_xe.lowering.universe import UNIVERSE
 
     if arguments.list:
-        print("\n".join(PASSES))
+        print("\n".join(UNIVERSE.all_passes))
         return 0
     source = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
     source = current_notation(source, arguments.file)
@@ -74,13 +74,14 @@ def transformed(
     from triton_xe.lowering.convert_xegpu_to_llvm import LLVM_IR
     from triton_xe.lowering.facts.values import attribute
     from triton_xe.lowering.module_facts import set_target
-    from triton_xe.lowering.pipeline import PASSES
+    from triton_xe.lowering.universe import UNIVERSE
 
     module = read_by_hand(source, name)
     if target is not None:
         set_target(module, target)
     try:
-        pipeline = PassPipeline.parse_spec(PASSES, passes) if passes else PassPipeline(())
+        pipeline = PassPipeline.parse_spec(UNIVERSE.all_passes, passes) if passes else (
+            PassPipeline(()))
     except ValueError as error:
         raise ValueError(f"{error}; `triton-xe opt --list` names the passes") from None
     for step in pipeline.passes:
