@@ -321,7 +321,7 @@ class _Pointers:
             from triton_xe.runtime.simulator.interface import KernelSource
 
             source = KernelSource.of(function.binary, self.kernel, function.device.target)
-            self._outputs = frozenset(self._parameters[k] for k in source.written_arguments)
+            self._outputs = frozenset(self._parameters[k] for k in source.parsed.written_arguments)
         return self._outputs
 
     def descriptor(

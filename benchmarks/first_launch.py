@@ -279,26 +279,22 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
 
     from triton_xe.backend.compiler import XeBackend
     from triton_xe.backend.general_version import general_version
-    from triton_xe.runtime.simulator.interface import SimulatedDevice
-    from triton_xe.runtime.simulator.run import jit, kernel_module
-    from triton_xe.runtime.simulator.run.kernel_module import KernelModule
+    from triton_xe.llvm.parser import canonical
+    from triton_xe.runtime.simulator.interface import KernelSource, SimulatedDevice
 
-    counts, canonical = [0], kernel_module.canonical
+    texts, check = [""], KernelSource.check
 
-    def counted(text: str) -> str:
-        """Count instructions of one version of the kernel, and return its text."""
-        made = canonical(text)
-        counts.append(sum(line.startswith("  ") for line in made.splitlines()))
-        return made
+    def noted(source: KernelSource) -> None:
+        texts.append(source.text)
+        check(source)
 
-    kernel_module.canonical = counted
+    KernelSource.check = noted
     stages, case = Stages(), CASES.get(name) or ROWS[name]
     stages.watch(ASTSource, "make_ir", "Triton")
     stages.watch_compiler(XeBackend)
-    stages.watch(KernelModule, "translated", "rewriting")
-    stages.watch(KernelModule, "of", "rewriting")
-    for passes in ("optimise", "shorten", "lower"):
-        stages.watch(jit, passes, "LLVM passes")
+    stages.watch(KernelSource, "translated", "rewriting")
+    stages.watch(KernelSource, "check", "rewriting")
+    stages.watch(llvm.ModulePassManager, "run", "LLVM passes")
     stages.watch(llvm.TargetMachine, "emit_object", "code generation")
     with stages.stage("other"):
         gpu = GPUTarget("xpu", device, 16)
@@ -314,7 +310,8 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
                 memory.pointer + BYTES * x if kind[0] == "*" else x for kind, x in case.arguments])
         else:
             assert kernel.prepared
-    return dict(stages.seconds), max(counts)
+    return dict(stages.seconds), max(
+        sum(line.startswith("  ") for line in canonical(text).splitlines()) for text in texts)
 
 
 def unsupported(name: str, device: str) -> str | None:

@@ -32,7 +32,7 @@ def costs(name: str, kernel: Any, device: str) -> tuple[float, float]:
     source = KernelSource(
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name), machine)
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
-    assert source.module.functions, "what the simulator has read before it can launch"
+    assert source.parsed.module.functions, "what the simulator has read before it can launch"
     started = time.process_time()
     described = TimedKernel.of(source, registers)
     found = []

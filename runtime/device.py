@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,6 +79,9 @@ class Clock(Protocol):
 
     def time_of(self, call: Callable[[], Any]) -> float:
         """Milliseconds of a call, without running its kernels."""
+
+    def without_running(self) -> AbstractContextManager[None]:
+        """Note the launches of this context without running them."""
 
     def operate(self, done: Traffic) -> None:
         """Advance the clock by the time of operators and copies."""

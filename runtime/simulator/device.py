@@ -14,7 +14,7 @@ import numpy as np
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, SimulatorTrap
-from triton_xe.runtime import native, observers, torch_memory
+from triton_xe.runtime import findings, native, observers, torch_memory
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.native.arguments import format_of
 from triton_xe.runtime.simulator.host_device import HostDevice, Work
@@ -22,7 +22,6 @@ from triton_xe.runtime.simulator.host_kernel import Part, What
 from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, choose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.tensors import tensors_of
-from triton_xe.runtime.simulator.sanitizer import findings
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -179,7 +178,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         torch_memory.track_writes()
         if not self.blocks.has_maps():
             return frozenset()
-        pointers = kernel.pointer_arguments & kernel.source.read_arguments
+        pointers = kernel.pointer_arguments & kernel.source.parsed.read_arguments
         return frozenset(k for k in pointers if self.blocks.to_map(int(work.args[k])))
 
     @contextmanager
@@ -212,7 +211,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
 
         If a guard traps, the answer is True, and the whole kernel, with checks, reports the reason.
         """
-        if not kernel.source.has_known_guards or kernel.host.is_whole:
+        if not kernel.source.parsed.has_known_guards or kernel.host.is_whole:
             return False
         launch = kernel.form(Part.GUARDS).launch(work)
         cold = bytearray(work.groups * launch.host.sub_groups)

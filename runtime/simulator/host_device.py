@@ -87,7 +87,7 @@ class ModuleKernel:
 
     @once
     def argument_types(self) -> tuple[str, ...]:
-        return self.source.argument_types
+        return self.source.parsed.argument_types
 
     @once
     def pointer_arguments(self) -> frozenset[int]:

@@ -5,11 +5,11 @@
 | open a device, load a module, launch, check, trace | `SimulatedDevice` |
 | build another device over the host's memory | `HostDevice`, `ModuleKernel`, `Work` |
 | ask what a kernel reads and writes | `KernelSource` |
-| read a device's clock | `clock_of`, `DeviceClock` |
-| predict a launch without a device | `TimedKernel`, `Walk`, `line_costs`, `Cost` |
-| read what checked launches found | `Finding`, `CheckedLaunch`, `read_findings` |
+| read a device's clock | `clock_of` |
+| predict a launch without a device | `TimedKernel`, `Walk`, `line_costs` |
 
-Recorders and others that want to see launches are observers (`runtime.observers`).
+Recorders and others that want to see launches are observers (`runtime.observers`); what checked
+launches found is in a file (`runtime.findings`).
 """
 
 from __future__ import annotations
@@ -18,34 +18,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.clock import DeviceClock, clock_of
+    from triton_xe.runtime.simulator.clock import clock_of
     from triton_xe.runtime.simulator.device import SimulatedDevice
     from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
-    from triton_xe.runtime.simulator.estimate.lines import Cost, line_costs
+    from triton_xe.runtime.simulator.estimate.lines import line_costs
     from triton_xe.runtime.simulator.estimate.walk import Walk
     from triton_xe.runtime.simulator.host_device import HostDevice, ModuleKernel, Work
     from triton_xe.runtime.simulator.run.kernel_source import KernelSource
-    from triton_xe.runtime.simulator.sanitizer.findings import (
-        CheckedLaunch,
-        Finding,
-        read_findings,
-    )
 
 _HOMES = {
     "device": ("SimulatedDevice",),
     "host_device": ("HostDevice", "ModuleKernel", "Work"),
     "run.kernel_source": ("KernelSource",),
-    "clock": ("DeviceClock", "clock_of"),
+    "clock": ("clock_of",),
     "estimate.launch_work": ("TimedKernel",),
     "estimate.walk": ("Walk",),
-    "estimate.lines": ("Cost", "line_costs"),
-    "sanitizer.findings": ("CheckedLaunch", "Finding", "read_findings"),
+    "estimate.lines": ("line_costs",),
 }
 
 __all__ = [
-    "CheckedLaunch", "Cost", "DeviceClock", "Finding", "HostDevice", "KernelSource",
-    "ModuleKernel", "SimulatedDevice", "TimedKernel", "Walk", "Work", "clock_of", "line_costs",
-    "read_findings",
+    "HostDevice", "KernelSource", "ModuleKernel", "SimulatedDevice", "TimedKernel", "Walk", "Work",
+    "clock_of", "line_costs",
 ]
 
 

@@ -149,7 +149,7 @@ class SimulatedKernel(ModuleKernel):
 
     @once
     def argument_types(self) -> tuple[str, ...]:
-        return (self.own.translated or self.source).argument_types
+        return (self.own.translated or self.source.parsed).argument_types
 
     @property
     def host(self) -> HostKernel:

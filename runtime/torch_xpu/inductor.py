@@ -26,7 +26,7 @@ from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.torch_xpu import choices
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.interface import DeviceClock
+    from triton_xe.runtime.device import Clock
 
 FOLDERS = tuple(f"{Path(__file__).parents[2] / name}/" for name in (
     "backend", "lowering", "runtime", "triton_xe"))
@@ -54,7 +54,7 @@ def _time_of(call: Callable[[], Any]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def _device_clock() -> DeviceClock | None:
+def _device_clock() -> Clock | None:
     """The clock of torch's current device."""
     if not knobs.device_clock():
         return None

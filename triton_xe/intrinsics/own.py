@@ -30,6 +30,6 @@ SHADOW_PREFIX = "xe.shadow."
 """Prefix of calls that the simulator's sanitizer adds; see its `definedness`."""
 SHADOW_ORIGIN, SHADOW_USE, SHADOW_BLOCK, SHADOW_DPAS, SHADOW_SLM = (
     row(SHADOW_PREFIX + name, "R ()", Family.SHADOW,
-        "triton_xe.runtime.simulator.sanitizer.definedness_rules", effects=_MEMORY,
+        "triton_xe.runtime.simulator", effects=_MEMORY,
         uniformity=Uniformity.LANE if name == "dpas" else Uniformity.ELEMENTWISE)
     for name in ("origin", "use", "block", "dpas", "slm"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triton_xe.hardware.residency import groups_per_core
 from triton_xe.model.rates import DPAS_EFFICIENCY, FABRIC, MATH_CLOCKS, Rates
@@ -34,6 +35,17 @@ class Prediction:
     def bound(self) -> str:
         """Name of the busiest pipe or level."""
         return max(self.busy, key=self.busy.__getitem__)
+
+
+@dataclass
+class Cost:
+    """Cost of one source line in a launch."""
+
+    us: float = 0.0
+    bytes: float = 0.0
+    messages: float = 0.0
+    work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Work for each pipe and level of the time model, in its own unit."""
 
 
 def predict(work: Work, rates: Rates) -> Prediction:

@@ -11,12 +11,8 @@ from triton_xe.backend import timing
 from triton_xe.backend.driver import FLUSHED_BYTES
 from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
-from triton_xe.runtime.simulator.interface import (
-    DeviceClock,
-    KernelSource,
-    SimulatedDevice,
-    clock_of,
-)
+from triton_xe.runtime.simulator.clock import DeviceClock
+from triton_xe.runtime.simulator.interface import KernelSource, SimulatedDevice, clock_of
 
 torch = pytest.importorskip("torch")
 

@@ -12,7 +12,7 @@ import numpy as np
 from triton_xe.hardware.residency import groups_held
 from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
-from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, find_kernel, sizes
+from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, sizes
 from triton_xe.runtime.simulator.estimate.costs import issue_of
 from triton_xe.runtime.simulator.estimate.footprints import Surface, flat, footprints_of
 from triton_xe.runtime.simulator.estimate.numbers import Numbers
@@ -44,9 +44,9 @@ class TimedKernel:
     def of(cls, source: KernelSource, registers: int | None = None) -> TimedKernel:
         """A kernel of a module, for a register file; None: the usual one."""
         registers = registers or DEFAULT_REGISTERS
-        function = find_kernel(source.module, source.name)
-        lanes, group = sizes(source.module, function, source.target)
-        slm_bytes = SharedMemory.of(source.module).nbytes
+        module, function = source.parsed.module, source.parsed.function
+        lanes, group = sizes(module, function, source.target)
+        slm_bytes = SharedMemory.of(module).nbytes
         subgroups = math.prod(group) // lanes
         resident = groups_held(source.target, subgroups, registers, slm_bytes)
         return cls(Program(function), subgroups, lanes, registers, slm_bytes, resident)

@@ -7,10 +7,9 @@ are weighted as in the time of a wave, in which the busiest dominates.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from triton_xe.llvm import Module
-from triton_xe.model.time import OVERLAP, Prediction
+from triton_xe.model.time import OVERLAP, Cost, Prediction
 from triton_xe.runtime.simulator.estimate.costs import cost_of
 from triton_xe.runtime.simulator.estimate.footprints import moved
 from triton_xe.runtime.simulator.estimate.launch_work import TimedKernel
@@ -20,17 +19,6 @@ Line = tuple[str, int]
 PIPES = {"dpas": "xmx", "fp": "fp", "integer": "int", "maths": "math", "messages": "send",
          "barriers": "wait"}
 LEVELS = {"l1": ("l1", "l2", "dram"), "l2": ("l2", "dram"), "slm": ("slm",)}
-
-
-@dataclass
-class Cost:
-    """Cost of one line in a launch."""
-
-    us: float = 0.0
-    bytes: float = 0.0
-    messages: float = 0.0
-    work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Work for each pipe and level of the time model, in its own unit."""
 
 
 def line_costs(

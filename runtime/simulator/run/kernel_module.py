@@ -45,18 +45,22 @@ class KernelModule:
 
     @once
     def has_known_guards(self) -> bool:
+        """True if a checked launch can leave out some of its fallbacks."""
         return part_of(self.function, Part.GUARDS) is not None
 
     @once
     def has_atomics(self) -> bool:
+        """True if its results may legitimately depend on the order of its programs."""
         return changes(self.function, self.module.functions)
 
     @once
     def read_arguments(self) -> frozenset[int]:
+        """Arguments whose memory it loads from."""
         return self._arguments(lambda i: i.operands[:1] if loads_global(i) else ())
 
     @once
     def written_arguments(self) -> frozenset[int]:
+        """Arguments whose memory it stores to."""
         return self._arguments(stored_to)
 
     def _arguments(self, addresses: Callable[[ir.Instruction], Iterable[ir.Operand]]) -> Roots:

@@ -21,7 +21,6 @@ from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 if TYPE_CHECKING:
-    from triton_xe import llvm as ir
     from triton_xe.runtime.simulator.run.kernel_module import KernelModule
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
@@ -49,34 +48,6 @@ class KernelSource:
         with paused_collector():
             return KernelModule.of(self.text, self.name, self.target)
 
-    @property
-    def module(self) -> ir.Module:
-        return self.parsed.module
-
-    @property
-    def has_known_guards(self) -> bool:
-        """True if a checked launch can leave out some of its fallbacks."""
-        return self.parsed.has_known_guards
-
-    @property
-    def has_atomics(self) -> bool:
-        """True if its results may legitimately depend on the order of its programs."""
-        return self.parsed.has_atomics
-
-    @property
-    def read_arguments(self) -> frozenset[int]:
-        """Arguments whose memory it loads from."""
-        return self.parsed.read_arguments
-
-    @property
-    def written_arguments(self) -> frozenset[int]:
-        """Arguments whose memory it stores to."""
-        return self.parsed.written_arguments
-
-    @property
-    def argument_types(self) -> tuple[str, ...]:
-        return self.parsed.argument_types
-
     def check(self) -> None:
         """Refuse a kernel that exceeds the device's lanes, work-items or shared local memory."""
         self.parsed.check()
@@ -96,7 +67,7 @@ class KernelSource:
         """
         if sanitizer is not None:
             return self.parsed.translated(
-                part, sanitizer, shuffled=shuffled and self.has_atomics)
+                part, sanitizer, shuffled=shuffled and self.parsed.has_atomics)
         how = f"in step {arguments}" if in_step else "shuffled" if shuffled else part.value
         found = self.kept(how)
         if found is not None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.runtime import findings
 from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.simulator.context import MOST_PARTS, Code, program, tiles_offset
 from triton_xe.runtime.simulator.context import Launch as Record
@@ -23,7 +24,6 @@ from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.thread_pool import FAULT, Job, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
-from triton_xe.runtime.simulator.sanitizer import findings
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.findings import Finding
 from triton_xe.runtime.simulator.context import Code, program
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
-from triton_xe.runtime.simulator.sanitizer.findings import Finding
 from triton_xe.runtime.simulator.sanitizer.plan import Origin, Why
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Fault, Kind, Word

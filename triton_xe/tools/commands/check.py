@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from triton_xe import knobs
-from triton_xe.runtime.simulator.interface import CheckedLaunch, Finding, read_findings
+from triton_xe.runtime.findings import CheckedLaunch, Finding, read_findings
 
 HELP = "run a program with every simulated launch under the checks"
 EPILOG = """\

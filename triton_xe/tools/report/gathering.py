@@ -13,9 +13,9 @@ from triton_xe.errors import DeviceError
 from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target as find_target
 from triton_xe.model.rates import PRODUCTS
-from triton_xe.model.time import Prediction, predict
+from triton_xe.model.time import Cost, Prediction, predict
 from triton_xe.runtime.emulator.program import Program
-from triton_xe.runtime.simulator.interface import Cost, KernelSource, TimedKernel, line_costs
+from triton_xe.runtime.simulator.interface import KernelSource, TimedKernel, line_costs
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import intel
 from triton_xe.tools.exact import exact_issue, native
@@ -104,7 +104,7 @@ def timed(
     if native is not None:
         work = replace(work, issue=exact_issue(native, model, walk, work.issue))
     prediction = predict(work, PRODUCTS[source.target.product])
-    costs = line_costs(source.module, model, walk, prediction)
+    costs = line_costs(source.parsed.module, model, walk, prediction)
     return Timed(launch, prediction, is_known, native is not None,
                  {line: cost for (name, line), cost in costs.items() if name == file})
 

@@ -61,7 +61,7 @@ def counted(group, n, m):
 
 
 def program(text):
-    return Program(KernelSource(text, "k", target("bmg")).module.functions["k"])
+    return Program(KernelSource(text, "k", target("bmg")).parsed.module.functions["k"])
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 5), (3, 40), (7, 100), (20, 3)])
