@@ -1,7 +1,8 @@
 """Pass decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
 
-The scaled DPAS takes e4m3, e5m2 and, on some devices, pairs of e2m1, with a scale for 32 elements
-along K.  Such dots become `xe.scaled_dot`; other fp4 factors of them become e4m3, which is exact.
+The scaled DPAS takes e4m3, e5m2, bf16, f16 and, on some devices, pairs of e2m1, with a scale for 32
+elements along K.  Such dots become `xe.scaled_dot`, with factors of one width, which is exact: e2m1
+become e4m3, and both become bf16 or f16 beside such a factor, or if pairs are packed along M or N.
 All other dots become conversions, products and a tt.dot:
 
     a, scales (one per 16 or 32 values of K)  ->  bf16(a) * broadcast(scale)      both operands
@@ -77,6 +78,7 @@ SMALLEST, NAN = 0x0040, 0x7FC0
 """bf16 bits of 2^-127, which e8m0 encodes as 0, and of NaN."""
 ONE = 127
 """The e8m0 byte of 1."""
+_WIDE = ("bf16", "fp16")
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,8 @@ def refusal(dot: DotScaledOp, target: Target | None) -> str | None:
     if len(shape_of(dot.c)) != 2:
         return "it is a batch of matrices"
     for index, scale in enumerate((dot.a_scale, dot.b_scale)):
-        kind = _format(dot, index)
-        if kind not in ("e4m3", "e5m2", "e2m1"):
-            return f"an operand is {kind}, not of 4 or 8 bits"
-        if kind == "e2m1" and not _packs_k(dot, index):
-            return "pairs of e2m1 are packed along M or N, not K"
+        if _format(dot, index) not in (*_WIDE, "e4m3", "e5m2", "e2m1"):
+            return f"an operand is {_format(dot, index)}"
         if scale is None:
             continue
         if element_type(scale.type) != i8:
@@ -159,10 +158,7 @@ class _Decomposition:
         parent = encoding_of(op.c.type)
         assert isinstance(parent, DistributedEncoding)
         for index, (value, scale) in enumerate(((op.a, op.a_scale), (op.b, op.b_scale))):
-            held = before_conversions(value)
-            if index == 1 and self._wants_pairs(held):
-                held = loaded_as(held, layout_attr(_with_pairs(layout_of(held.type))))
-            wide = self._widened(held, index)
+            wide = self._wide(value, index)
             if scale is not None:
                 wide = self._scaled(wide, before_conversions(scale), index)
             encoding = layout_attr(DotOperandEncoding(index, parent, 0))
@@ -174,13 +170,13 @@ class _Decomposition:
         Rewriter.replace_op(op, dot)
 
     def keep(self, target: Target) -> None:
-        """Replace the dot by `xe.scaled_dot`, with fp4 as fp8 unless the device takes both."""
+        """Replace the dot by `xe.scaled_dot`, with factors that the device multiplies."""
         op, operands = self.op, []
         parent = encoding_of(op.c.type)
         assert isinstance(parent, DistributedEncoding)
         for index, value in enumerate((op.a, op.b)):
-            held = before_conversions(value)
-            if self.formats[index] == "e2m1" and not _multiplies_fp4(op, target):
+            held = self._wide(value, index) if self._is_wide() else before_conversions(value)
+            if element_type(held.type) == i8 and not _multiplies_fp4(op, target):
                 held = self._as_fp8(held, index)
             encoding = layout_attr(DotOperandEncoding(index, parent, 0))
             operands.append(converted(held, encoding, self.at))
@@ -191,6 +187,18 @@ class _Decomposition:
                   for index, scale in enumerate((op.a_scale, op.b_scale))]
         dot = ScaledDotOp.create(operands=[*operands, op.c, *scales], result_types=[op.c.type])
         Rewriter.replace_op(op, dot)
+
+    def _is_wide(self) -> bool:
+        """True if factors of 8 bits or fewer become those of 16 bits."""
+        return any(kind in _WIDE or (kind == "e2m1" and not _packs_k(self.op, index))
+                   for index, kind in enumerate(self.formats))
+
+    def _wide(self, value: SSAValue, index: int) -> SSAValue:
+        """Convert an operand to 16 bits; B is loaded in pairs along K where it can be."""
+        held = before_conversions(value)
+        if index == 1 and self._wants_pairs(held):
+            held = loaded_as(held, layout_attr(_with_pairs(layout_of(held.type))))
+        return self._widened(held, index)
 
     def _as_fp8(self, value: SSAValue, index: int) -> SSAValue:
         """Convert pairs of e2m1 to e4m3, by way of f16."""

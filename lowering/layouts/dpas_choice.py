@@ -63,10 +63,16 @@ SCALED_BYTES = Dpas("hf8", "hf8", "f32")
 """The instruction of a scaled dot as layouts see it: pairs of e2m1 are arranged as bytes."""
 
 
+def scaled_instruction(factor: Attribute) -> Dpas:
+    """The instruction of a scaled dot, as layouts see it, for the type of a factor."""
+    name = operand_type(get_element_type_or_self(factor))
+    return Dpas(name, name, "f32") if name in ("bf16", "f16") else SCALED_BYTES
+
+
 def instruction_of(dot: DotOp | ScaledDotOp, target: Target) -> Dpas | str:
     """The DPAS instruction for a dot, or the reason why there is none."""
     if isinstance(dot, ScaledDotOp):
-        return SCALED_BYTES
+        return scaled_instruction(dot.a.type)
     left, right, result = (get_element_type_or_self(v.type) for v in (dot.a, dot.b, dot.c))
     a, b = (operand_type(kind, dot.precision, target) for kind in (left, right))
     if a is None or b is None:

@@ -38,9 +38,9 @@ from triton_xe.lowering.layouts.at_operand import (
 )
 from triton_xe.lowering.layouts.block_layouts import LEAST_BYTES
 from triton_xe.lowering.layouts.dpas_choice import (
-    SCALED_BYTES,
     instruction_of,
     operand_encoding,
+    scaled_instruction,
     scales_encoding,
 )
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -92,7 +92,7 @@ def weights_by_blocks(function: Operation, target: Target, num_warps: int) -> li
 
 def scales_by_blocks(function: Operation, target: Target, num_warps: int) -> list[LoadOp]:
     """Loads of the scales of products that messages bring in words of four groups along K."""
-    dots = {dot: SCALED_BYTES for dot in all_of(function, ScaledDotOp)}
+    dots = {dot: scaled_instruction(dot.a.type) for dot in all_of(function, ScaledDotOp)}
     found = []
     for dot, parent in shares(dots, num_warps, target).items():
         for index, value in enumerate((dot.a_scale, dot.b_scale)):

@@ -44,7 +44,7 @@ from triton_xe.dialects.vector_ext import ShapeCastOp
 from triton_xe.dialects.xegpu.dpas import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SCALE_GROUP
 from triton_xe.lowering.module_facts import note_plans
 from triton_xe.lowering.rewriting import (
     all_of,
@@ -424,13 +424,14 @@ class _Conversion:
     def _mma_mx(self, op: xetile.TileMmaMxOp) -> None:
         a, b = self.fragments[op.a], self.fragments[op.b]
         tile_a, tile_b, tile_c = (self.operands[v] for v in (op.a, op.b, op.result))
-        count = scaled_dpas_of(op).scales
+        made = scaled_dpas_of(op)
         result = list(self.fragments[op.acc])
         (rows, depth), columns = tile_a.grid, tile_b.grid[1]
         for k in range(depth):
-            right = [self._scales(op, op.scale_b, n * tile_b.unit[1], k, count)
+            group = k * made.k // SCALE_GROUP
+            right = [self._scales(op, op.scale_b, n * tile_b.unit[1], group, made.scales)
                      for n in range(columns)]
-            left = [self._scales(op, op.scale_a, m * tile_a.unit[0], k, count)
+            left = [self._scales(op, op.scale_a, m * tile_a.unit[0], group, made.scales)
                     for m in range(rows)]
             for n in range(columns):
                 for m in range(rows):
@@ -442,9 +443,9 @@ class _Conversion:
         self.fragments[op.result] = result
 
     def _scales(
-        self, op: Operation, scales: SSAValue, first: int, k: int, count: int
+        self, op: Operation, scales: SSAValue, first: int, group: int, count: int
     ) -> SSAValue:
-        """The scales of step `k` of rows of A, or columns of B, from `first` on.
+        """`count` scales from `group` on of rows of A, or columns of B, from `first` on.
 
         Those of the upper eight lanes are exchanged with those of the lower ones.
         """
@@ -455,7 +456,7 @@ class _Conversion:
         number = {place: r for r, place in enumerate(zip(*map(np.ravel, places), strict=True))}
         swapped = (first, 0) not in number
         first -= MAX_REPEAT_COUNT * swapped
-        registers = [number[first, k * count + i] for i in range(count)]
+        registers = [number[first, group + i] for i in range(count)]
         used = list(dict.fromkeys(r // fragment.registers for r in registers))
         flat = [x for r in registers
                 for x in (used.index(r // fragment.registers),

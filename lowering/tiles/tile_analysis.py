@@ -18,7 +18,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES
+from triton_xe.lowering.layouts.dpas_choice import scaled_instruction
 from triton_xe.lowering.rewriting import all_of, below, last_of
 from triton_xe.lowering.tiles.tile_descriptors import (
     Kind,
@@ -84,7 +84,7 @@ class TileAnalysis:
         for scaled in all_of(function, xetile.TileMmaMxOp):
             self.scaled |= {scaled.a, scaled.b}
             for value, name in zip((*scaled.operands[:3], scaled.result), "abcc", strict=True):
-                self._note(value, operand_of(name, SCALED_BYTES, value.type))
+                self._note(value, operand_of(name, scaled_instruction(scaled.a.type), value.type))
             for value in scaled.operands[3:]:
                 self._note(value, scales_tile(value.type))
         tensors: list[xe.ToTileOp | xe.FromTileOp] = all_of(function, xe.ToTileOp, xe.FromTileOp)

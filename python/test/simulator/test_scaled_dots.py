@@ -16,7 +16,8 @@ from triton_xe.runtime.opening import get, open_device, put
 from triton_xe.tools.commands.compile import compile_kernel
 
 FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-KINDS = {"e4m3": "fp8e4nv", "e5m2": "fp8e5", "e2m1": "u8", "bf16": "bf16"}
+FLOATS = FP8 | {"bf16": torch.bfloat16, "fp16": torch.float16}
+KINDS = {"e4m3": "fp8e4nv", "e5m2": "fp8e5", "e2m1": "u8", "bf16": "bf16", "fp16": "fp16"}
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 K = 256
 PRODUCT = "GenISA.sub.group.bdpas"
@@ -54,8 +55,7 @@ def operand(kind: str, rows: int, columns: int, along: int, seed: int) -> tuple[
         codes = random.integers(0, 16, (rows, columns), dtype=np.uint8)
         even, odd = (np.take(codes, range(i, codes.shape[along], 2), along) for i in (0, 1))
         return even | odd << 4, FP4[codes & 7] * (1 - 2.0 * (codes >> 3))
-    values = torch.from_numpy(random.standard_normal((rows, columns))).to(
-        FP8.get(kind, torch.bfloat16))
+    values = torch.from_numpy(random.standard_normal((rows, columns))).to(FLOATS[kind])
     stored = values.view(torch.uint8 if kind in FP8 else torch.int16).numpy()
     return stored, values.double().numpy()
 
@@ -101,17 +101,20 @@ def multiply(
     ("cri", "e4m3", "e4m3", (128, 128, 128), 8, 8), ("cri", "e5m2", "e2m1", (32, 32, 64), 2, 7),
     ("cri", "e2m1", "e2m1", (16, 128, 64), 8, 13), ("cri", "e4m3", "e5m2", (8, 16, 32), 1, 8),
     ("nvl-p", "e2m1", "e2m1", (64, 32, 64), 4, 8), ("nvl-p", "e5m2", "e5m2", (32, 64, 256), 4, 7),
+    ("cri", "bf16", "e4m3", (64, 64, 64), 4, 11), ("cri", "e5m2", "fp16", (32, 128, 128), 4, 12),
+    ("cri", "e2m1", "bf16", (16, 32, 64), 2, 11), ("nvl-p", "fp16", "e2m1", (64, 64, 64), 4, 12),
+    ("cri", "bf16", "bf16", (8, 16, 32), 1, 11),
 ])
 def test_scaled_products(
     device: str, a: str, b: str, size: tuple[int, int, int], warps: int, code: int
 ) -> None:
-    """All products are `bdpas`; `code` is the type of A: bf8 7, hf8 8, e2m1 13."""
+    """All products are `bdpas`; `code` is the type of A: bf8 7, hf8 8, bf16 11, f16 12, e2m1 13."""
     kernel = multiply(device, a, b, size, warps=warps)
     products = [each for each in parsed(kernel.asm["llir"]) if name_of(each) == PRODUCT]
     m, n, depth = size
     rows = max(m // 8 * n // 16, warps)
     assert kernel.metadata.n_dpas == len(products) == (
-        rows * depth // (64 if code == 13 else 32) // warps)
+        rows * depth // {13: 64, 8: 32, 7: 32}.get(code, 16) // warps)
     assert {product.operands[5].text for product in products} == {str(code)}  # of A
 
 
@@ -137,13 +140,11 @@ def test_an_operand_without_scales() -> None:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize(("a", "group", "scale", "reason"), [
-    ("e2m1", 16, "fp8e4nv", "its scales are f8E4M3FN, not E8M0"),
-    ("e2m1", 16, "u8", "a scale is for 16 elements, not 32"),
-    ("bf16", 32, "u8", "an operand is bf16, not of 4 or 8 bits"),
+@pytest.mark.parametrize(("scale", "reason"), [
+    ("fp8e4nv", "its scales are f8E4M3FN, not E8M0"),
+    ("u8", "a scale is for 16 elements, not 32"),
 ])
-def test_scales_that_are_multiplied_before(a: str, group: int, scale: str, reason: str) -> None:
-    kernel = multiply("cri", a, "e2m1", (32, 32, 64), group=group, scale=scale,
-                      has_a=a != "bf16")
+def test_scales_that_are_multiplied_before(scale: str, reason: str) -> None:
+    kernel = multiply("cri", "e2m1", "e2m1", (32, 32, 64), group=16, scale=scale)
     assert PRODUCT not in instructions(kernel.asm["llir"])
     assert reason in str(kernel.metadata)

@@ -55,6 +55,28 @@ tt.func public @f(%x: tensor<32x32xi8, #blocked>, %s: tensor<32x2xi8, #blocked>,
 }
 
 // -----
+// Beside a bf16 operand fp8 becomes bf16, which is exact; scales stay in the instruction.
+// TARGET: cri
+// CHECK: [[WIDE:%.*]] = tt.fp_to_fp %x{{.*}} -> tensor<32x64xbf16
+// CHECK-NOT: arith.mulf
+// CHECK: xe.scaled_dot {{.*}} : tensor<32x64xbf16{{.*}} * tensor<64x32xbf16
+// CHECK-NOT: tt.dot
+tt.func public @f(%x: tensor<32x64xf8E5M2, #blocked>, %s: tensor<32x2xi8, #blocked>, %y: tensor<64x32xbf16, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot_scaled %x scale %s, %y, %z lhs = e5m2 rhs = bf16 {fastMath = false} : tensor<32x64xf8E5M2, #blocked>, tensor<32x2xi8, #blocked> * tensor<64x32xbf16, #blocked> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// Pairs of e2m1 along M become bf16, which have neighbours along K in one word.
+// TARGET: nvl-p
+// CHECK: ttg.fp4_to_fp {{.*}} {axis = 0 : i32} : tensor<16x64xi8{{.*}} -> tensor<32x64xbf16
+// CHECK: xe.scaled_dot {{.*}} : tensor<32x64xbf16{{.*}} * tensor<64x32xbf16
+tt.func public @f(%x: tensor<16x64xi8, #blocked>, %s: tensor<32x2xi8, #blocked>, %y: tensor<64x32xf8E5M2, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot_scaled %x scale %s, %y, %z lhs = e2m1 rhs = e5m2 {fastMath = false, lhs_k_pack = false} : tensor<16x64xi8, #blocked>, tensor<32x2xi8, #blocked> * tensor<64x32xf8E5M2, #blocked> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
 // A scale for 16 elements is multiplied before the product.
 // TARGET: cri
 // CHECK: arith.mulf
