@@ -57,6 +57,8 @@ class Target:
     grf_modes: tuple[int, ...]
     eus_per_core: int
     threads_per_eu: Mapping[int, int]
+    address_bits: int = 48
+    """Bits of a GPU address (NEO, `hw_info_*.cpp`: `gpuAddressSpace`)."""
     has_named_barrier: bool = True
     has_fp8_conversion: bool = False
     large_file: int = 256
@@ -160,9 +162,10 @@ TARGETS: Mapping[str, Target] = {
         _xe("arl-h", (12, 74), "Xe-LPG+", **_HPG,
             product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350, is_integrated=True,
             device_id=0x7D51, stepping=4),
-        _xe("pvc", (12, 60), "Xe-HPC", product="Data Center GPU Max 1100", xe_cores=56, slices=7,
-            clock_mhz=1550, memory="HBM2e", memory_bytes=48 << 30, memory_clock_mhz=1600,
-            memory_bus_bits=3072, last_level_cache_bytes=208 << 20, device_id=0x0BDA, stepping=7),
+        _xe("pvc", (12, 60), "Xe-HPC", address_bits=57, product="Data Center GPU Max 1100",
+            xe_cores=56, slices=7, clock_mhz=1550, memory="HBM2e", memory_bytes=48 << 30,
+            memory_clock_mhz=1600, memory_bus_bits=3072, last_level_cache_bytes=208 << 20,
+            device_id=0x0BDA, stepping=7),
         _xe("bmg", (20, 1), "Xe2-HPG", product="Arc B580", xe_cores=20, slices=5, clock_mhz=2670,
             memory="GDDR6", memory_bytes=12 << 30, memory_clock_mhz=9500, memory_bus_bits=192,
             last_level_cache_bytes=18 << 20, device_id=0xE20B, stepping=0),
@@ -189,8 +192,8 @@ TARGETS: Mapping[str, Target] = {
             device_id=0xD750, stepping=4),
         _xe("cri", (35, 11), "Xe3P-XPC", **(_XE3P | dict(
             grf_modes=(*_XE3_GRF, 512), threads_per_eu=_CRI_THREADS)), large_file=512,
-            has_fp4_dpas=True, max_slm_bytes=384 << 10, product="Crescent Island", xe_cores=32,
-            slices=8, clock_mhz=2500, memory_bytes=160 << 30, memory_clock_mhz=4800,
+            has_fp4_dpas=True, max_slm_bytes=384 << 10, address_bits=57, product="Crescent Island",
+            xe_cores=32, slices=8, clock_mhz=2500, memory_bytes=160 << 30, memory_clock_mhz=4800,
             memory_bus_bits=640, last_level_cache_bytes=24 << 20, device_id=0x674C),
     )
 }

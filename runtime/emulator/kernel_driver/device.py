@@ -181,7 +181,7 @@ class OpenDevice:
 
     def _xe_vm_create(self, given: Any) -> None:
         given.vm = self._new()
-        self.spaces[given.vm] = AddressSpace(self.arena, self.program)
+        self.spaces[given.vm] = AddressSpace(self.arena, self.program, self.target.address_bits)
 
     def _space(self, number: int) -> AddressSpace:
         if number not in self.spaces:

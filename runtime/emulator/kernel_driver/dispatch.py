@@ -13,11 +13,7 @@ from dataclasses import dataclass
 from triton_xe import knobs
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.emulator import Dispatch, Launch, LocalIds, Program
-from triton_xe.runtime.emulator.kernel_driver.memory import (
-    ADDRESS_BITS,
-    AddressSpace,
-    EmulatorFault,
-)
+from triton_xe.runtime.emulator.kernel_driver.memory import AddressSpace, EmulatorFault
 from triton_xe.runtime.emulator.memory import Surfaces
 from triton_xe.runtime.emulator.undefined_registers import refuse_lost_value
 
@@ -34,8 +30,6 @@ _STATE_BYTES = 64
 _WITH_POINTER = 16
 """Words of inline data of Xe3P."""
 _KEY_BYTES = 4096
-_ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
-"""Addresses in commands have copies of bit 47 above it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Dispatcher:
         """Execute a walker: run its kernel on all threads."""
         descriptor = words[form_of(words).descriptor]
         address = bases.get("instruction", 0) + (descriptor[0] & ~63 | descriptor[1] << 32)
-        program = self._program(space, address & _ADDRESS_MASK)
+        program = self._program(space, address)
         dispatch = dispatch_of(words, space, bases)
         refuse_lost_value(program, dispatch.inputs(program.grf_bytes))
         launch = Launch(program, space, dispatch).check_waits()
@@ -108,7 +102,7 @@ def dispatch_of(words: Words, space: AddressSpace, bases: Mapping[str, int]) -> 
     return Dispatch(
         groups=(words[7], words[8], words[9]), threads=descriptor[5] & 0x3FF,
         simd=_SIMD[form >> 30], first_group=(words[10], words[11], words[12]),
-        indirect_offset=words[3] & ~63, general_state_base=bases.get("general", 0) & _ADDRESS_MASK,
+        indirect_offset=words[3] & ~63, general_state_base=space.plain(bases.get("general", 0)),
         inline_data=struct.pack(f"<{len(inline)}I", *inline) if form >> 25 & 1 else b"",
         local_ids=_local_ids(words), slm_bytes=_SLM_KIB[descriptor[5] >> 16 & 31] << 10,
         scratch_bytes=_scratch_at(space, pointer) or _scratch(space, bases),
@@ -140,7 +134,7 @@ def _scratch_at(space: AddressSpace, address: int) -> int:
 
     On Xe3P its address is the second argument of a kernel that needs it (IGC, `scratch_pointer`).
     """
-    if not address or space.bytes_from(address & _ADDRESS_MASK) < _STATE_BYTES:
+    if not address or space.bytes_from(address) < _STATE_BYTES:
         return 0
     state = _words(space, address, 6)
     unit = 64 if state[5] >> 14 & 1 else 1
@@ -160,7 +154,7 @@ def _surfaces(space: AddressSpace, bases: Mapping[str, int], table: int) -> Surf
             raise EmulatorFault(f"surface {kind}[{number:#x}] is of kind {state[0] >> 29}; the "
                                 "emulated GPU knows buffers only")
         width, height, depth = state[2] & 0x7F, state[2] >> 16 & 0x3FFF, state[3] >> 21
-        address = (state[8] | state[9] << 32) & _ADDRESS_MASK
+        address = space.plain(state[8] | state[9] << 32)
         return address, 1 + (width | height << 7 | depth << 21)
 
     return find

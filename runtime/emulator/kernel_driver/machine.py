@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 
 from triton_xe.hardware.target import Target
-from triton_xe.runtime.emulator.kernel_driver.memory import ADDRESS_BITS
 
 CLOCK_HZ = 19_200_000
 """Frequency of timestamps."""
@@ -64,7 +63,7 @@ def _memories(target: Target) -> bytes:
 def _configuration(target: Target) -> bytes:
     identity = target.device_id | _REVISIONS.get(target.name, target.stepping) << 16
     flags = _LOW_LATENCY | (0 if target.is_integrated else _HAS_LOCAL_MEMORY)
-    return struct.pack("<II5Q", 5, 0, identity, flags, _LARGE_PAGE, ADDRESS_BITS, 2)
+    return struct.pack("<II5Q", 5, 0, identity, flags, _LARGE_PAGE, target.address_bits, 2)
 
 
 def _units(target: Target) -> bytes:

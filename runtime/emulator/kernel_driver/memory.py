@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.emulator import memory
 
-ADDRESS_BITS = 48
-_MASK = (1 << ADDRESS_BITS) - 1
 _ALIGNMENT = 1 << 16
 """Alignment of buffers in bytes; the size of pages that the driver uses for memory of a GPU."""
 _PIECE = 1 << 14
@@ -169,27 +167,34 @@ class _Binding:
 
 
 class AddressSpace(memory.AddressSpace):
-    """Addresses of the GPU -> bytes of the file or of the program (`VM` of the xe driver)."""
+    """Addresses of the GPU -> bytes of the file or of the program (`VM` of the xe driver).
 
-    def __init__(self, arena: Arena, program: Program) -> None:
+    Bits of addresses from `bits` on are copies of the one below.
+    """
+
+    def __init__(self, arena: Arena, program: Program, bits: int) -> None:
         super().__init__()
-        self.arena, self.program = arena, program
+        self.arena, self.program, self._mask = arena, program, (1 << bits) - 1
         self._bindings: list[_Binding] = []
         self._tables: tuple[NDArray[Any], ...] | None = None
 
+    def plain(self, address: int) -> int:
+        """An address without the copies of its last bit."""
+        return address & self._mask
+
     def bind(self, start: int, size: int, offset: int) -> None:
         """Let addresses mean bytes of the file; an older meaning ends."""
-        self._put(_Binding(start & _MASK, (start & _MASK) + size, offset))
+        self._put(_Binding(self.plain(start), self.plain(start) + size, offset))
 
     def bind_program(self, start: int, size: int, address: int) -> None:
         """Let addresses mean pages of the program."""
         offset = self.arena.allocate(size)
         copies = _Copies(self.program, self.arena, address, size, offset)
-        self._put(_Binding(start & _MASK, (start & _MASK) + size, offset, copies))
+        self._put(_Binding(self.plain(start), self.plain(start) + size, offset, copies))
 
     def unbind(self, start: int, size: int) -> None:
         """Let addresses mean nothing; bindings around them are cut."""
-        start &= _MASK
+        start = self.plain(start)
         end, kept = start + size, []
         for old in self._bindings:
             if old.end <= start or end <= old.start:
@@ -214,7 +219,7 @@ class AddressSpace(memory.AddressSpace):
         return any(offset <= each.offset < offset + size for each in self._bindings)
 
     def close(self) -> None:
-        self.unbind(0, 1 << ADDRESS_BITS)
+        self.unbind(0, self._mask + 1)
 
     # ---- single values, for the command streamer -------------------------------------------
 
@@ -252,7 +257,7 @@ class AddressSpace(memory.AddressSpace):
         return binding.end - at
 
     def _find(self, address: int) -> tuple[_Binding, int]:
-        at = address & _MASK
+        at = self.plain(address)
         index = bisect.bisect_right(self._starts, at) - 1
         if index < 0 or self._bindings[index].end <= at:
             raise EmulatorFault(f"address {address:#x} of the GPU means no memory")
@@ -262,7 +267,7 @@ class AddressSpace(memory.AddressSpace):
 
     def locate(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         """Host addresses of the `size` bytes at each address; a fault names the first outside."""
-        at = addresses & _MASK
+        at = addresses & self._mask
         if at.size and (near := self._around(int(at.min()), int(at.max()) + size)) is not None:
             return at + (near.offset - near.start + self.arena.start)
         starts, ends, shifts, copied = self._arrays()
@@ -270,8 +275,8 @@ class AddressSpace(memory.AddressSpace):
         wrong = (index < 0) | (at + size > ends[index])
         if wrong.any():
             raise EmulatorFault(
-                f"an access of {size} bytes at address {int(addresses[wrong][0]) & _MASK:#x} is "
-                "outside of every buffer")
+                f"an access of {size} bytes at address {int(at[wrong][0]):#x} is outside of every "
+                "buffer")
         found: NDArray[np.int64] = at + shifts[index]
         if copied.any() and (used := copied[index]).any():
             for which in np.unique(index[used]):

@@ -128,7 +128,7 @@ class Streamer:
             raise self._unknown("MI_BATCH_BUFFER_START with a predicate or an indirect address")
         if words[0] >> 22 & 1 and self._pc is not None:
             self._returns.append(self._pc)
-        self._pc = _address(words[1], words[2] & 0xFFFF)
+        self._pc = _address(words[1], words[2])
 
     def _mi_batch_buffer_end(self, words: Words) -> None:
         self._pc = self._returns.pop() if self._returns else None

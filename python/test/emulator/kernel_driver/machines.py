@@ -14,7 +14,7 @@ from triton_xe.runtime.emulator.kernel_driver.streamer import Streamer
 
 
 def space():
-    return AddressSpace(Arena(), Program(os.getpid()))
+    return AddressSpace(Arena(), Program(os.getpid()), 48)
 
 
 def bound(addresses, start, size):

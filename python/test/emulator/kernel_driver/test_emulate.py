@@ -47,10 +47,12 @@ import json
 t, p = device.target, device.physical
 print(json.dumps([[add(kind) for kind in ("device", "shared", "host")], t.name, t.xe_cores,
                   t.eus_per_core, t.max_slm_bytes, t.slices, list(p.ip_version), p.device_id,
-                  p.is_integrated]))
+                  p.is_integrated, device.allocate(64).pointer]))
 """, device=name)
     row = target(name)
-    assert last_line(done) == [
+    *facts, pointer = last_line(done)
+    assert (pointer >> 48 & 0x1FF == 0x100) == (row.address_bits == 57)
+    assert facts == [
         [True] * 3, name, row.xe_cores, row.eus_per_core, row.max_slm_bytes, row.slices,
         [*row.ip_version, row.stepping], row.device_id, row.is_integrated]
     found = SUMMARY.search(done.stderr)
