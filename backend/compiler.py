@@ -127,7 +127,7 @@ class XeBackend(BaseBackend):
         made = self.stages(options, language, namer)
         for name, stage in made:
             run, ends = _printed(name, namer.wrap(name, stage)), hook or name == made[-1][0]
-            stages[name] = partial(_paused, pause, run, bool(ends))
+            stages[name] = partial(_run_paused, pause, run, bool(ends))
         if hook is not None:
             hook(self, stages, options, language, None)
 
@@ -186,7 +186,7 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
             "guards": "kernel"}  # launchers of torch's own test nothing
 
 
-def _paused(
+def _run_paused(
     pause: Pause, run: Stage, ends: bool, source: Any, metadata: dict[str, Any]
 ) -> Any:
     """Run a stage with the garbage collector paused.
@@ -211,7 +211,7 @@ def _printed(name: str, stage: Stage) -> Stage:
         return stage
     from triton_xe.backend import debug
 
-    return debug.printed(name, stage)
+    return debug.printing(name, stage)
 
 
 def _make_xetile(
@@ -267,7 +267,7 @@ def _make_spirv(
     return general_version.with_source(binary, namer.ttgir, options.arch, asked)
 
 
-def for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
+def attach_needs(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
     """The module, with the information that launchers without metadata, and recorders, need."""
     from triton_xe.backend.recording import arguments_of
 
@@ -292,7 +292,7 @@ def _make_zebin(
 
     binary: bytes = stage_text(source, "spv", options)
     if options.native_identity == "simulated":
-        return for_simulated(binary, metadata, namer.ttgir)
+        return attach_needs(binary, metadata, namer.ttgir)
     device = devices.native_device(options.arch)
     used, most = metadata["shared"], device.target.max_slm_bytes
     if used > most:

@@ -15,7 +15,7 @@ Stage = Callable[[Any, dict[str, Any]], Any]
 STAGE_LEVELS = {"xetile": 3, "xegpu": 3, "llir": 4}
 
 
-def printed(name: str, stage: Stage) -> Stage:
+def printing(name: str, stage: Stage) -> Stage:
     """Wrap the stage so that it prints what the level requests."""
 
     @wraps(stage)

@@ -70,7 +70,7 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     )
     if _is_long(has):
         pm.run(module, "make_ttgir")
-        module = _coalesced(module)
+        module = _coalesce(module)
         pm = _pass_manager(module)
     else:
         passes.ttgpuir.add_coalesce(pm)
@@ -160,7 +160,7 @@ def _is_long(has: Counter[str]) -> bool:
     return is_long and triton_versions.installed() is triton_versions.NEWEST
 
 
-def _coalesced(module: Module) -> Module:
+def _coalesce(module: Module) -> Module:
     """The module with layouts for its accesses; older versions of Triton do not read our text."""
     from triton_xe.lowering.layouts.coalesce import coalesced
 

@@ -162,17 +162,17 @@ class _Writer:
         self.values: list[str] = []
         self.names: list[str] = []
         """Values of each of the kernel's parameters; a descriptor has several."""
-        self.unchecked: list[tuple[str, str]] = []
+        self.device_checked: list[tuple[str, str]] = []
         """(expression, name) of each pointer that the device checks."""
         self.tensors: list[tuple[int, str, str]] = []
         """(index among the kernel's parameters, name, expression) of each tensor."""
-        self.after: list[str] = []
+        self.lines_after: list[str] = []
 
     def source(self, parameters: tuple[str, ...]) -> str:
         """The launch function's text."""
         values = "".join(f"{value}, " for value in self.values)
         refused = [
-            f"        pointer({value}, {name!r}, function)" for value, name in self.unchecked]
+            f"        pointer({value}, {name!r}, function)" for value, name in self.device_checked]
         return "\n".join((
             _HEAD.format("".join(f"{name}, " for name in parameters)),
             "    if gx * gy * gz == 0:",
@@ -187,7 +187,7 @@ class _Writer:
             "    except DeviceError as error:",
             *refused,
             "        raise",
-            *self.after,
+            *self.lines_after,
             "    if exit_hook is not None and getattr(exit_hook, 'calls', True):",
             "        exit_hook(launch_metadata)",
         ))
@@ -210,13 +210,13 @@ class _Writer:
             self.lines.append(
                 f"    {name}_scratch = allocate_{name}(gx * gy * gz * {size}, {align}, stream)")
             self._pass(f"{name}_scratch", f"{name}_scratch.data_ptr()")
-            self.after.append(f"    keep({name}_scratch)")
+            self.lines_after.append(f"    keep({name}_scratch)")
 
     def reports(self) -> None:
         """Allocate a buffer for prints and asserts, which is read after the kernel."""
         self.lines.append("    reports = debug_buffer(function.device, stream)")
         self._pass("reports", "reports.pointer")
-        self.after.append("    reports.report()")
+        self.lines_after.append("    reports.report()")
 
     def argument(self, expression: str, name: str, kind: Any) -> None:
         """Add one argument: a constant is dropped, a tuple or descriptor becomes several values."""
@@ -242,7 +242,7 @@ class _Writer:
     def _pointer(self, expression: str, name: str) -> None:
         """Write the address of a pointer argument: directly for tensors of this device."""
         if self.device_checks:
-            self.unchecked.append((expression, name))
+            self.device_checked.append((expression, name))
             self._tensor(name, expression, expression)
             return
         local = self._local()
@@ -311,12 +311,12 @@ class _Pointers:
             self._refuse(name, f"cannot be used: {error}")
         if found is None:
             self._refuse(name, f"is {type(value).__name__}, neither a tensor nor an array")
-        if not found.is_writable and name in self._stored_to(function):
+        if not found.is_writable and name in self._output_names(function):
             self._refuse(name, "is a read-only array, and the kernel stores to it; pass a copy")
         function.device.borrow(found.low, found.high)
         return found.address
 
-    def _stored_to(self, function: devices.LoadedKernel) -> frozenset[str]:
+    def _output_names(self, function: devices.LoadedKernel) -> frozenset[str]:
         if self._outputs is None:
             from triton_xe.runtime.simulator.interface import KernelSource
 

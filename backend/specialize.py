@@ -59,7 +59,7 @@ def accepting(signature: inspect.Signature, binder: Any) -> Binder:
     return bind
 
 
-class _Refused(TypeError):
+class _BadArgument(TypeError):
     """The argument `value` is refused."""
 
     def __init__(self, value: Any, why: str) -> None:
@@ -89,24 +89,24 @@ class _Reader:
 
 
 def _tensor_like(value: Any, error: Exception) -> arrays.Array:
-    """Object that Triton can read instead of an array; `_Refused` if the value is no array."""
+    """Object that Triton can read instead of an array; `_BadArgument` if the value is no array."""
     if isinstance(value, int):
-        raise _Refused(value, f"is {value}, which does not fit into 64 bits")
+        raise _BadArgument(value, f"is {value}, which does not fit into 64 bits")
     if "strided" not in str(getattr(value, "layout", "strided")):
-        raise _Refused(value, f"is {value.layout}, and kernels take dense tensors: .to_dense()")
+        raise _BadArgument(value, f"is {value.layout}, and kernels take dense tensors: .to_dense()")
     if isinstance(error, RuntimeError):
         raise error
     if hasattr(value, "data_ptr"):
-        raise _Refused(value, (
+        raise _BadArgument(value, (
             f"has elements of type {str(value.dtype).rpartition('.')[2]}, which kernels do not "
             "have; view it as a type they have (torch.view_as_real for complex numbers)"))
     try:
         found = arrays.find(value)
     except arrays.ArrayError as error:
-        raise _Refused(value, f"cannot be used: {error}") from None
+        raise _BadArgument(value, f"cannot be used: {error}") from None
     if found is None:
         makes_one = hasattr(value, "__array__") or isinstance(value, list)
-        raise _Refused(value, (
+        raise _BadArgument(value, (
             f"is {type(value).__name__}, which kernels do not take; they take tensors, arrays"
             f"{' (numpy.asarray makes one of it)' if makes_one else ''}, "
             "numbers and tuples of these, and anything hashable where the parameter is tl.constexpr"
@@ -120,7 +120,7 @@ def _explained(
     """The error of a refused argument, with the argument's name."""
     if isinstance(error, RuntimeError | OverflowError):
         return error
-    if not isinstance(error, _Refused):
+    if not isinstance(error, _BadArgument):
         return type(error)(str(error).replace("dynamic_func() missing", "this kernel is missing")
                            .replace("dynamic_func()", "this kernel"))
     values = dict(zip(signature.parameters, args, strict=False)) | named

@@ -215,10 +215,10 @@ CASES = {
     "4x4096 packed": _packed(4),
     "gather 128x64": _rows(128),
 }
-TWICE = {"16 gathers": "32 gathers", "4x4096 packed": "8x4096 packed",
+DOUBLED = {"16 gathers": "32 gathers", "4x4096 packed": "8x4096 packed",
          "gather 64x64": "gather 128x64"}
 """Kernels, and those of twice their size."""
-OTHERS = (
+LOOP_ROWS = (
     "gemm", "gemm AtB", "gemm tf32 32", "gemm int8", "gemm W8A16", "gemm split-K", "gemm add bf16",
     "packed 64x128x64", "block-scaled fp8e4nv", "scaled e4m3", "scaled e2m1", "attention 64",
     "attention fp8e5", "attention backward", "attention masked", "attention window",
@@ -269,7 +269,7 @@ class Stages:
         backend.add_stages = add_stages
 
 
-def measured(name: str, device: str) -> tuple[dict[str, float], int]:
+def measure(name: str, device: str) -> tuple[dict[str, float], int]:
     """Seconds of each stage, and the instructions of the device's LLVM IR; in a new process."""
     os.environ["TRITON_CACHE_DIR"], os.environ["TRITON_XE_CACHE"] = (
         tempfile.mkdtemp() for _ in range(2))
@@ -314,7 +314,7 @@ def measured(name: str, device: str) -> tuple[dict[str, float], int]:
         sum(line.startswith("  ") for line in canonical(text).splitlines()) for text in texts)
 
 
-def unsupported(name: str, device: str) -> str | None:
+def why_unsupported(name: str, device: str) -> str | None:
     """The reason why a device cannot run a kernel; None if it can."""
     has_doubles = "*fp64" in CASES[name].types.values() if name in CASES else False
     return f"{device} has no doubles" if has_doubles and not target(device).has_fp64 else None
@@ -322,7 +322,7 @@ def unsupported(name: str, device: str) -> str | None:
 
 def in_new_process(name: str, device: str) -> tuple[dict[str, float], int]:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measured, name, device).result()
+        return pool.submit(measure, name, device).result()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -334,10 +334,10 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{'kernel':28}" + "".join(f"{s:>16}" for s in STAGES) + f"{'all':>7}{'limit':>7}")
     totals, bad = {}, list[str]()
     slower = 2 if knobs.sanitize() or knobs.exact_clock() else 1
-    for name in (*CASES, *OTHERS):
+    for name in (*CASES, *LOOP_ROWS):
         if parsed.names and not any(word in name for word in parsed.names):
             continue
-        if why := unsupported(name, parsed.device):
+        if why := why_unsupported(name, parsed.device):
             print(f"{name:28}skipped: {why}", flush=True)
             continue
         seconds, count = in_new_process(name, parsed.device)
@@ -346,7 +346,7 @@ def main(arguments: list[str] | None = None) -> None:
         bad += [f"{name}: {total:.1f} s, of at most {limit:.1f}"] if total > limit else []
         print(f"{name:28}" + "".join(f"{seconds.get(s, 0):16.2f}" for s in STAGES)
               + f"{total:7.2f}{limit:7.2f}", flush=True)
-    for name, twice in TWICE.items():
+    for name, twice in DOUBLED.items():
         if name in totals and totals.get(twice, 0) > GROWTH * totals[name]:
             bad.append(f"{twice}: {totals[twice] / totals[name]:.1f} times {name}")
     print("\n".join(bad) or "all within their limits")

@@ -387,7 +387,7 @@ def torch_seconds(work: Callable[[], object], threads: int) -> float:
     return time.perf_counter() - start
 
 
-def spent_elsewhere() -> float:
+def seconds_of_other_processes() -> float:
     """Seconds of this machine's cores that other processes used, according to Linux."""
     try:
         ticks = [int(word) for word in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
@@ -413,7 +413,7 @@ def turns_of(work: Work, cores: int) -> tuple[list[tuple[float, ...]], bool]:
     ours, all_turns = [], []
     until = time.perf_counter() + PATIENCE
     while len(ours) < TURNS and time.perf_counter() < until:
-        before, start = spent_elsewhere(), time.perf_counter()
+        before, start = seconds_of_other_processes(), time.perf_counter()
         turn = (
             median_run(partial(seconds, work.simulated, 1)),
             median_run(partial(seconds, work.simulated, cores)),
@@ -421,7 +421,7 @@ def turns_of(work: Work, cores: int) -> tuple[list[tuple[float, ...]], bool]:
             median_run(partial(torch_seconds, work.torch, cores)),
         )
         all_turns.append(turn)
-        if spent_elsewhere() - before < NOISE * (time.perf_counter() - start):
+        if seconds_of_other_processes() - before < NOISE * (time.perf_counter() - start):
             ours.append(turn)
     return (ours, True) if ours else (all_turns, False)
 

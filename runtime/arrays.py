@@ -126,7 +126,7 @@ def _of_interface(value: Any, interface: Mapping[str, Any]) -> Array:
     data = interface.get("data")
     if not isinstance(data, tuple):
         raise ArrayError("it does not say where its memory is")
-    found = _spanned(int(data[0]), dtype, size, interface["shape"], interface.get("strides"))
+    found = _array_of(int(data[0]), dtype, size, interface["shape"], interface.get("strides"))
     return replace(found, is_writable=not data[1])
 
 
@@ -149,7 +149,7 @@ def _of_dlpack(value: Any) -> Array:
         capsule = value.__dlpack__(max_version=(1, 0))
     except TypeError:  # from before DLPack 1.0
         capsule = value.__dlpack__()
-    at, is_writable = _managed(capsule)
+    at, is_writable = _tensor_of_capsule(capsule)
     tensor = DLTensor.from_address(at)
     if tensor.device_type in _OTHER_GPUS:
         raise ArrayError(
@@ -162,11 +162,11 @@ def _of_dlpack(value: Any) -> Array:
     shape = tensor.shape[: tensor.ndim]
     strides = [step * size for step in tensor.strides[: tensor.ndim]] if tensor.strides else None
     address = (tensor.data or 0) + tensor.byte_offset
-    found = _spanned(address, _checked(name, shown), size, shape, strides)
+    found = _array_of(address, _checked(name, shown), size, shape, strides)
     return replace(found, is_writable=is_writable)
 
 
-def _managed(capsule: Any) -> tuple[int, bool]:
+def _tensor_of_capsule(capsule: Any) -> tuple[int, bool]:
     """Address of a capsule's DLTensor, and True if its memory may be written.
 
     Since DLPack 1.0, version, context, deleter and flags precede the DLTensor.
@@ -181,12 +181,12 @@ def _managed(capsule: Any) -> tuple[int, bool]:
     return start + 32, not ctypes.c_uint64.from_address(start + 24).value & 1
 
 
-def _spanned(
+def _array_of(
     address: int, dtype: str, size: int, shape: Sequence[int], strides: Sequence[int] | None
 ) -> Array:
     """An array with steps in bytes, and the memory from its lowest to its highest element.
 
-    >>> _spanned(100, "int8", 1, (4,), (-2,))
+    >>> _array_of(100, "int8", 1, (4,), (-2,))
     Array(address=100, dtype='int8', low=94, high=101, is_writable=True)
     """
     if 0 in shape:

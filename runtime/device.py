@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Grid = tuple[int, int, int]
-Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
+TensorArguments = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
 """Parameter number and name of each tensor of a launch, and the tensors themselves."""
 
 
@@ -127,7 +127,7 @@ class Device(Protocol):
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0,
-        cooperative: bool = False, tensors: Given | None = None,
+        cooperative: bool = False, tensors: TensorArguments | None = None,
     ) -> None:
         """Launch a kernel.
 

@@ -74,7 +74,7 @@ def decide(request: str, machine: Machine) -> Selection:
     'none'
     """
     if request:
-        return _requested(request.strip())
+        return _read_request(request.strip())
     if machine.intel_gpu and machine.torch != "other":
         return Selection("gpu", (), "this machine has an Intel GPU")
     if machine.other_gpu:
@@ -92,7 +92,7 @@ def decide(request: str, machine: Machine) -> Selection:
     return Selection("sim", (DEFAULT_TARGET,), "this machine has no GPU")
 
 
-def _requested(request: str) -> Selection:
+def _read_request(request: str) -> Selection:
     """The devices that a value of TRITON_XE_DEVICE names; raise if it names none."""
     kind, colon, names = request.partition(":")
     if request == "gpu":

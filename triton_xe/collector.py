@@ -22,7 +22,7 @@ MOST_UNVISITED = 2_000_000
 _lock = Lock()
 _pauses = 0
 _resume = False
-_unvisited = 0
+_unvisited_count = 0
 _ages = True
 """False once the process has frozen objects itself."""
 
@@ -49,25 +49,25 @@ class Pause:
     """A pause from `begin` to `end`, or until the object is freed."""
 
     def __init__(self) -> None:
-        self.begun = False
+        self.is_open = False
 
     def begin(self) -> None:
         global _pauses, _resume
         with _lock:
-            if self.begun:
+            if self.is_open:
                 return
             if _pauses == 0:
                 _resume = gc.isenabled()
                 gc.disable()
             _pauses += 1
-            self.begun = True
+            self.is_open = True
 
     def end(self) -> None:
         global _pauses
         with _lock:
-            if not self.begun:
+            if not self.is_open:
                 return
-            self.begun = False
+            self.is_open = False
             _pauses = max(_pauses - 1, 0)
             if _pauses == 0 and _resume:
                 _age()
@@ -82,13 +82,13 @@ def _age() -> None:
     A process that has frozen objects itself keeps them frozen.  Counting them takes 15 ms with a
     million, so that one that has ever had some is left alone from then on.
     """
-    global _unvisited, _ages
+    global _unvisited_count, _ages
     _ages = _ages and not gc.get_freeze_count()
     if not _ages:
         return
-    _unvisited += gc.get_count()[0]
-    if _unvisited > MOST_UNVISITED:
-        _unvisited = 0
+    _unvisited_count += gc.get_count()[0]
+    if _unvisited_count > MOST_UNVISITED:
+        _unvisited_count = 0
         gc.collect()
     gc.freeze()
     gc.unfreeze()

@@ -62,16 +62,16 @@ def _too_large(kind: type[XeError]) -> type[XeError]:
     except ImportError:
         return kind
 
-    def reduced(self: XeError) -> tuple[Any, ...]:
-        return _restored, (kind, self.args, self.__dict__)
+    def reduce(self: XeError) -> tuple[Any, ...]:
+        return _restore, (kind, self.args, self.__dict__)
 
     return type(kind.__name__, (kind, OutOfResources), {
         "__doc__": kind.__doc__, "__module__": kind.__module__, "__init__": kind.__init__,
-        "__str__": XeError.__str__, "__reduce__": reduced,
+        "__str__": XeError.__str__, "__reduce__": reduce,
     })
 
 
-def _restored(kind: type[XeError], args: tuple[Any, ...], fields: dict[str, Any]) -> XeError:
+def _restore(kind: type[XeError], args: tuple[Any, ...], fields: dict[str, Any]) -> XeError:
     made = _too_large(kind).__new__(_too_large(kind))  # type: ignore[arg-type]
     made.args = args
     made.__dict__.update(fields)
@@ -83,7 +83,7 @@ def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
 
     The autotuners of Triton and Inductor skip a configuration that raises it.
     """
-    return _restored(type(error), error.args, {
+    return _restore(type(error), error.args, {
         "required": required, "limit": limit, "name": name, **error.__dict__})
 
 

@@ -47,12 +47,12 @@ _RAW = vars(os.environ).get("_data", {})
 """The process's variables as CPython stores them.  Reading `os.environ` takes a microsecond each,
 and a launch reads several.
 """
-_encoded = cache(os.fsencode)
+_encode = cache(os.fsencode)
 
 
 def _text(name: str) -> str:
     """Return the value of a variable; "" if it is not set."""
-    return "" if _RAW and _encoded(name) not in _RAW else os.environ.get(name, "")
+    return "" if _RAW and _encode(name) not in _RAW else os.environ.get(name, "")
 
 
 def device() -> str:

@@ -16,25 +16,25 @@ GAP = 0.5
 
 @dataclass
 class _Wait:
-    """Steps for one kernel, one after another; `said` once there was a line."""
+    """Steps for one kernel, one after another; `is_announced` once there was a line."""
 
     kernel: str
     began: float
-    ended: float = 0.0
-    said: bool = False
+    end: float = 0.0
+    is_announced: bool = False
 
     def say(self, what: str) -> None:
-        if not self.said:
-            self.said = True
+        if not self.is_announced:
+            self.is_announced = True
             print(f"triton-xe: {what} ...", file=sys.stderr, flush=True)
 
 
-class _Saying(threading.local):
-    now = False
+class _ThreadProgress(threading.local):
+    is_active = False
     wait = _Wait("", 0.0)
 
 
-_saying = _Saying()
+_progress = _ThreadProgress()
 
 
 @contextmanager
@@ -44,19 +44,19 @@ def progress(what: str, kernel: str = "", after: float = SECONDS) -> Iterator[No
     Of steps in one another the outermost speaks, and of those for one kernel in a row, which are
     timed as one, the first that is late.
     """
-    if _saying.now or not sys.stderr.isatty():
+    if _progress.is_active or not sys.stderr.isatty():
         yield
         return
-    begin, wait = time.monotonic(), _saying.wait
-    if not kernel or wait.kernel != kernel or begin - wait.ended > GAP:
-        wait = _saying.wait = _Wait(kernel, begin)
+    begin, wait = time.monotonic(), _progress.wait
+    if not kernel or wait.kernel != kernel or begin - wait.end > GAP:
+        wait = _progress.wait = _Wait(kernel, begin)
     timer = threading.Timer(max(0.0, wait.began + after - begin), wait.say, (what,))
     timer.daemon = True
     timer.start()
-    _saying.now = True
+    _progress.is_active = True
     try:
         yield
     finally:
-        _saying.now = False
-        wait.ended = time.monotonic()
+        _progress.is_active = False
+        wait.end = time.monotonic()
         timer.cancel()

@@ -17,7 +17,7 @@ FOLDERS = {"triton.language.extra": str(Path(__file__).parent),
            "triton.backends": str(Path(__file__).parent / "backends")}
 
 
-class _Extended(MetaPathFinder):
+class _PathExtender(MetaPathFinder):
     """Finds these packages in their own folders, and appends a folder of ours to their search
     paths.
     """
@@ -35,7 +35,7 @@ def extend() -> None:
     """Extend the search paths when Triton imports the packages; one of them imports this module."""
     for name in FOLDERS.keys() & sys.modules.keys():
         sys.modules[name].__path__.append(FOLDERS[name])
-    sys.meta_path.insert(0, _Extended())
+    sys.meta_path.insert(0, _PathExtender())
 
 
 __all__ = ["extend"]

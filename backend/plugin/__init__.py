@@ -34,7 +34,7 @@ def why_inactive() -> str:
     )
 
 
-def deferred(base: type[Base], module: str, name: str, **statics: Any) -> type[Base]:
+def deferred_class(base: type[Base], module: str, name: str, **statics: Any) -> type[Base]:
     """A class that Triton can register, whose instances are those of the class `name` of `module`.
 
     That module is imported for the first instance, because most programs that import Triton create

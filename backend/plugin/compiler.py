@@ -2,7 +2,7 @@
 
 from triton.backends.compiler import BaseBackend as _Base
 
-from triton_xe.backend.plugin import deferred as _deferred
+from triton_xe.backend.plugin import deferred_class as _deferred
 from triton_xe.backend.plugin import gluon_module as _gluon_module
 from triton_xe.backend.plugin import inactive as _inactive
 from triton_xe.backend.plugin import is_usable as _is_usable

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from triton_xe.dialects.advice import instead_of
+from triton_xe.dialects.advice import remedy_of
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
@@ -141,7 +141,7 @@ class Emitter(Writer):
         lowering = LOWERINGS.get(type(op))
         if lowering is None:
             missing = UnsupportedError(
-                f"{op.name} is not supported on {self.target.name}; {instead_of(op.name)}")
+                f"{op.name} is not supported on {self.target.name}; {remedy_of(op.name)}")
             _locate(missing, op)
             raise missing
         outer = self.b.at(op)

@@ -116,7 +116,7 @@ def _of_message(instruction: Instruction, device: Target) -> Footprint:
     is_known = instruction.subop in UNITS and field(number, "op") in OPERATIONS
     if number and is_known and address.file != "s":
         message = lsc(instruction, number, device)
-        reads = _sent(message, address, data)
+        reads = _sent_bytes(message, address, data)
         is_block = message.operation == "load_block2d"
         if not message.names_results:  # those of a block are in its payload
             count = 1 if is_block else message.data_registers
@@ -125,7 +125,7 @@ def _of_message(instruction: Instruction, device: Target) -> Footprint:
     return Footprint(reads, _range(instruction.destination, count * grf_bytes, grf_bytes))
 
 
-def _sent(message: Lsc, address: Operand, data: Operand) -> int:
+def _sent_bytes(message: Lsc, address: Operand, data: Operand) -> int:
     """The bytes of addresses and data that the channels of a message send."""
     grf_bytes, width = message.grf_bytes, message.instruction.width
     if message.operation == "fence":

@@ -122,7 +122,7 @@ def _errors(context: ctypes.c_void_p) -> str:
     return ": " + "; ".join(lines) if lines else ""
 
 
-def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = False) -> str:
+def _disassemble(device: str, code: bytes, formatting: int, *, is_part: bool = False) -> str:
     with _Context(device) as context:
         options = _DisassembleOptions(ctypes.sizeof(_DisassembleOptions), formatting)
         text = ctypes.c_char_p()
@@ -137,17 +137,17 @@ def _disassembled(device: str, code: bytes, formatting: int, *, is_part: bool = 
 def decode(device: str, code: bytes) -> list[dict[str, Any]]:
     """The elements of the code as IGA's JSON describes them: instructions and labels."""
     text, changed = _json(device, code)
-    return [_restored(element, changed) for element in json.loads(text)["elems"]]
+    return [_restore_source(element, changed) for element in json.loads(text)["elems"]]
 
 
 def _json(device: str, code: bytes, *, is_part: bool = False) -> tuple[str, set[int]]:
-    """The code as JSON, and where `_restored` has to change it back."""
+    """The code as JSON, and where `_restore_source` has to change it back."""
     readable, changed = _readable(device, code)
-    text = _disassembled(device, readable, _JSON, is_part=is_part)
+    text = _disassemble(device, readable, _JSON, is_part=is_part)
     return _BARE_DESCRIPTOR.sub(r"{\g<0>}", text), changed
 
 
-def _restored(element: dict[str, Any], changed: set[int]) -> dict[str, Any]:
+def _restore_source(element: dict[str, Any], changed: set[int]) -> dict[str, Any]:
     if element["kind"] == "I" and element["pc"] in changed:
         element["srcs"][0]["areg"]["r"] = _UNREAD
     return element
@@ -183,14 +183,14 @@ def decode_part(device: str, code: bytes) -> Iterator[dict[str, Any]]:
     text, changed = _json(device, code, is_part=True)
     for element in text.split(_ELEMENT)[1:]:
         try:
-            yield _restored(read(_ELEMENT.strip() + element)[0], changed)
+            yield _restore_source(read(_ELEMENT.strip() + element)[0], changed)
         except json.JSONDecodeError:
             return
 
 
 def disassemble(device: str, code: bytes) -> str:
     """The code as text that `assemble` turns into the same bytes; the padding is left out."""
-    lines = _disassembled(device, code, _TEXT).splitlines()
+    lines = _disassemble(device, code, _TEXT).splitlines()
     return "\n".join(line for line in lines if "illegal" not in line) + "\n"
 
 

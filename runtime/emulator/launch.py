@@ -13,7 +13,7 @@ from triton_xe.runtime.emulator.dispatch import Dispatch, Triple, of_zebin
 from triton_xe.runtime.emulator.kernel_info import kernel_info
 from triton_xe.runtime.emulator.memory import (
     AddressSpace,
-    Banked,
+    BankedMemory,
     Lines,
     Memories,
     Undefined,
@@ -48,7 +48,7 @@ class Launch:
         groups, threads = dispatch.group_count, dispatch.threads
         count = groups * threads
         memories = Memories(
-            space, Banked("shared local memory", dispatch.slm_bytes, groups, contents),
+            space, BankedMemory("shared local memory", dispatch.slm_bytes, groups, contents),
             _scratch(dispatch.scratch_bytes, count, contents, program.grf_bytes),
             Barriers(groups, count), contents, dispatch.general_state_base, dispatch.surfaces,
             dispatch.scratch_pointer)
@@ -152,6 +152,6 @@ class Launch:
         return self.space.misaligned
 
 
-def _scratch(size: int, threads: int, contents: Undefined, grf_bytes: int) -> Banked:
+def _scratch(size: int, threads: int, contents: Undefined, grf_bytes: int) -> BankedMemory:
     overrun = _ROUNDED_REGISTERS * grf_bytes if size else 0
-    return Banked("scratch memory", size, threads, contents, overrun)
+    return BankedMemory("scratch memory", size, threads, contents, overrun)

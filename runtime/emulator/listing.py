@@ -19,7 +19,7 @@ _CODE = re.compile(r"^\s*(?:\([^)]*\)\s*)?(?P<opcode>[a-z]\w*)\b")
 def source_lines(listing: str, instructions: Sequence[Instruction]) -> Mapping[int, str]:
     """Program counter -> `file:line`; nothing if the listing is of another program."""
     found = list(_instructions(listing))
-    if [opcode for opcode, _ in found] != [_listed(each.op) for each in instructions]:
+    if [opcode for opcode, _ in found] != [_opcode_group(each.op) for each in instructions]:
         return {}
     return {each.pc: line for each, (_, line) in zip(instructions, found, strict=True) if line}
 
@@ -31,9 +31,9 @@ def _instructions(listing: str) -> Iterator[tuple[str, str]]:
         if said := SOURCE_LINE.match(text):
             file, line = said["file"] or file, said["line"] or line
         elif (code := _CODE.match(text)) and not text.rstrip().endswith(":"):
-            yield _listed(code["opcode"]), f"{file}:{line}" if line else ""
+            yield _opcode_group(code["opcode"]), f"{file}:{line}" if line else ""
 
 
-def _listed(opcode: str) -> str:
+def _opcode_group(opcode: str) -> str:
     """The opcode, or "send" for any message."""
     return "send" if re.match(r"load|store|atomic|fence|send", opcode) else opcode

@@ -1,8 +1,8 @@
 """Memory of the emulated device: GPU addresses are mapped to memory of this process.
 
 `AddressSpace` maps ranges of GPU addresses to host addresses, each with its exact size; an access
-outside of every range is a fault.  Shared local memory and scratch are `Banked`: one array for
-each work-group or thread.  Addresses are never rounded: hardware takes misaligned accesses of
+outside of every range is a fault.  Shared local memory and scratch are `BankedMemory`: one array
+for each work-group or thread.  Addresses are never rounded: hardware takes misaligned accesses of
 global memory, which are done byte by byte and counted.
 """
 
@@ -186,7 +186,7 @@ def local_addresses(addresses: Array) -> Array:
     return addresses & _LOCAL_BITS
 
 
-class Banked:
+class BankedMemory:
     """Memory with one bank of `size` bytes for each owner (work-group or thread).
 
     A read may reach `overrun` bytes past the bank's end, which are undefined.
@@ -271,9 +271,9 @@ class Memories:
     """The memories that the threads of a launch reach."""
 
     space: AddressSpace
-    local: Banked
+    local: BankedMemory
     """Shared local memory, one bank for each work-group."""
-    scratch: Banked
+    scratch: BankedMemory
     """One bank for each thread."""
     barriers: Any
     """`gateway.Barriers` of the work-groups."""
@@ -332,7 +332,7 @@ class Memories:
 class Place:
     """Memory that a message addresses: global memory, or a bank of each owner."""
 
-    bank: Banked | None = None
+    bank: BankedMemory | None = None
     owner: Array | None = None
 
     def owners(self, addresses: Array) -> Any:

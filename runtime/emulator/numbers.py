@@ -149,7 +149,7 @@ def scaled_doubles(
                    threads)
 
 
-def _directed(nearest: Array, exact: Array, mode: Array) -> Array:
+def _round_by_mode(nearest: Array, exact: Array, mode: Array) -> Array:
     """The nearest result moved to its neighbour if the rounding mode forbids its side."""
     wide = nearest.astype(np.float64)
     above, below = wide > exact, wide < exact
@@ -164,7 +164,7 @@ def _directed(nearest: Array, exact: Array, mode: Array) -> Array:
 def narrowed(exact: Array, dtype: Any, threads: Threads) -> Array:
     """Exact or rounded-to-odd fp64 numbers in a narrower format, by each thread's rounding mode."""
     nearest = exact.astype(dtype)
-    return nearest if threads.rounding is None else _directed(nearest, exact, threads.rounding)
+    return nearest if threads.rounding is None else _round_by_mode(nearest, exact, threads.rounding)
 
 
 def doubles(total: Doubles, error: Doubles, threads: Threads) -> Doubles:

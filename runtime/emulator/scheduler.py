@@ -28,11 +28,11 @@ from triton_xe.runtime.emulator.scoreboard import Scoreboard
 
 LAG = 2000
 """Instructions that a thread may run ahead of another one that could run too."""
-_NOWHERE = 1 << 62
+_NO_PC = 1 << 62
 
 
 @dataclass
-class Blocked:
+class BlockedChannels:
     """Channels that wait at a barrier, each thread at its own."""
 
     pc: int
@@ -67,8 +67,8 @@ class Front:
         self.program, self.threads, self.counters = program, threads, counters
         self.groups: dict[int, Bools] = {
             program.instructions[0].pc: threads.enabled.copy()}
-        self.blocked: list[Blocked] = []
-        self._pcs = [*(i.pc for i in program.instructions), _NOWHERE]
+        self.blocked: list[BlockedChannels] = []
+        self._pcs = [*(i.pc for i in program.instructions), _NO_PC]
         self._progress = np.zeros(threads.count, np.int64)
         self._waits = np.zeros(threads.count, np.int64)
         """State of each thread in the scoreboard."""
@@ -113,7 +113,7 @@ class Front:
     def _take(self, pc: int) -> Bools:
         """Remove the channels that run at a program counter from the groups."""
         channels = self.groups.pop(pc)
-        if pc == min(self.groups, default=_NOWHERE) or all(other > pc for other in self.groups):
+        if pc == min(self.groups, default=_NO_PC) or all(other > pc for other in self.groups):
             return channels
         rows = ~np.logical_or.reduce(
             [other.any(1) for at, other in self.groups.items() if at < pc])
@@ -126,7 +126,7 @@ class Front:
         """Run from a program counter to a branch, or to where other channels are."""
         channels = self._take(pc)
         running = Running(channels, self.threads.enabled)
-        following = min((other for other in self.groups if other > pc), default=_NOWHERE)
+        following = min((other for other in self.groups if other > pc), default=_NO_PC)
         first = position = self._position(pc)
         count = int(np.count_nonzero(running.threads))
         while True:
@@ -185,7 +185,7 @@ class Front:
     # -- barriers ---------------------------------------------------------------------------------
 
     def _wait(self, pc: int, channels: Bools, barriers: NDArray[np.int64]) -> None:
-        self.blocked.append(Blocked(pc, channels, barriers))
+        self.blocked.append(BlockedChannels(pc, channels, barriers))
 
     def _unblock(self) -> None:
         """Let threads pass their barriers that are complete."""
@@ -197,7 +197,7 @@ class Front:
                 self._progress[passing.any(1)] = self._progress.max()
                 self.moves += 1
                 self._send(each.pc, passing)
-                each = Blocked(each.pc, each.channels & ~is_open[:, None], each.barriers)
+                each = BlockedChannels(each.pc, each.channels & ~is_open[:, None], each.barriers)
             if each.channels.any():
                 remaining.append(each)
         self.blocked = remaining
@@ -217,7 +217,7 @@ class Front:
         numbers = self.threads.numbers[rows]
         return f"{_numbers(numbers)} at {pc:#x} ({name}{f', {line}' if line else ''}){why}"
 
-    def _barrier_text(self, each: Blocked) -> str:
+    def _barrier_text(self, each: BlockedChannels) -> str:
         row = int(np.flatnonzero(each.channels.any(1))[0])
         number = int(each.barriers[row])
         group = int(self.threads.groups[row])

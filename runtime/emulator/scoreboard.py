@@ -149,13 +149,13 @@ class State:
     at: int = 0
     """Position of the instruction after the last one."""
 
-    def arrived(self, position: int) -> State:
+    def enter(self, position: int) -> State:
         """The state at a position, to which a branch may have led."""
         if position == self.at:
             return self
         return replace(self, pipes=State().pipes)
 
-    def waited(self, step: Action) -> State:
+    def wait(self, step: Action) -> State:
         """The state after an instruction has waited."""
         if step.waits is None and step.token is None and not step.every_token:
             return self
@@ -170,7 +170,7 @@ class State:
             tokens = _after_wait(tokens, 1 << number, kind.lstrip(".") or "dst")
         return replace(self, pipes=pipes, tokens=tokens)
 
-    def issued(self, position: int, step: Action) -> State:
+    def issue(self, position: int, step: Action) -> State:
         """The state after an instruction is issued."""
         if step.pipe in _LATENCY:
             most = _LATENCY[step.pipe] - 1
@@ -232,16 +232,16 @@ class Scoreboard:
         """Let threads `rows` execute the instructions from position `first` to before `end`."""
         before = states[rows]
         if (before == before[0]).all():
-            states[rows] = self._after(int(before[0]), first, end)
+            states[rows] = self._next_state(int(before[0]), first, end)
             return
         for number in np.unique(before).tolist():
-            states[rows & (states == number)] = self._after(number, first, end)
+            states[rows & (states == number)] = self._next_state(number, first, end)
 
-    def _after(self, number: int, first: int, end: int) -> int:
+    def _next_state(self, number: int, first: int, end: int) -> int:
         """Number of the state in which instructions leave a thread with state `number`."""
         key = number, first, end
         if key not in self._next:
-            state = self._states[number].arrived(first)
+            state = self._states[number].enter(first)
             for position in range(first, end):
                 state = self._step(state, position)
             state = replace(state, at=end)
@@ -254,10 +254,10 @@ class Scoreboard:
     def _step(self, state: State, position: int) -> State:
         """State after an instruction; note what it should have waited for."""
         step = self._action(position)
-        state = state.waited(step)
+        state = state.wait(step)
         for earlier, sentence in self._missing(state, step):
             self.findings.setdefault((self.instructions[position].pc, sentence), earlier)
-        return state.issued(position, step)
+        return state.issue(position, step)
 
     def _action(self, position: int) -> Action:
         if position not in self._actions:
@@ -268,23 +268,23 @@ class Scoreboard:
         """Each earlier instruction that this one fails to wait for, and a sentence about it."""
         for name, positions in state.pipes:
             for age, earlier in enumerate(positions, 1):
-                if self._meets(earlier, step):
+                if self._overlaps(earlier, step):
                     yield from self._conflicts(
                         earlier, self._actions[earlier].touches, step.touches,
                         f"{name}@{min(age, 7)}", name == step.pipe)
         for number, pending in state.tokens:
             for earlier in pending.positions:
-                if self._meets(earlier, step):
-                    yield from self._unfinished(number, pending, earlier, step)
+                if self._overlaps(earlier, step):
+                    yield from self._pending_conflicts(number, pending, earlier, step)
         for earlier in state.chain:
-            if step.pipe != "dpas" and self._meets(earlier, step):
-                yield from self._unfinished(_NO_TOKEN, Pending(()), earlier, step)
+            if step.pipe != "dpas" and self._overlaps(earlier, step):
+                yield from self._pending_conflicts(_NO_TOKEN, Pending(()), earlier, step)
 
-    def _meets(self, earlier: int, step: Action) -> bool:
+    def _overlaps(self, earlier: int, step: Action) -> bool:
         """True if an instruction touches a byte that an earlier one touched too."""
         return bool(self._actions[earlier].everything & step.everything)
 
-    def _unfinished(
+    def _pending_conflicts(
         self, number: int, pending: Pending, earlier: int, step: Action
     ) -> Iterator[tuple[int, str]]:
         """Conflicts with a message or dpas; a chain of dpas adds to its registers in order."""

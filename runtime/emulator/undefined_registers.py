@@ -57,7 +57,7 @@ class _Effect:
     last: int = 0
     """The last register of data that a block may fill in part."""
 
-    def after(self, written: int) -> int:
+    def defined_after(self, written: int) -> int:
         """The defined bytes after it."""
         if self.copies and self.reads and not self.reads & written:
             return written & ~self.writes
@@ -135,7 +135,7 @@ def _written(program: Program, effects: Sequence[_Effect], inputs: int) -> Mappi
         for number, effect in enumerate(effects):
             if number not in found:
                 continue
-            after = effect.after(found[number])
+            after = effect.defined_after(found[number])
             for later in _following(program, number):
                 is_new = later not in found or after & ~found[later] != 0
                 found[later] = found.get(later, 0) | after

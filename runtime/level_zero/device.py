@@ -15,7 +15,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
 from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills
 from triton_xe.progress import progress
-from triton_xe.runtime.device import Given, Grid, MemoryBlock, triton_properties
+from triton_xe.runtime.device import Grid, MemoryBlock, TensorArguments, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
@@ -157,6 +157,8 @@ class LevelZeroDevice:
         self.state = launcher.device_state()
         self.state.list, self.state.context = self.list.value, self.context.value
         self.state.device = physical.handle.value or 0
+        self.find_queue: Callable[[int], SyclQueue] = sycl_queue
+        """Function that returns the SYCL queue at an address."""
         self.queues: dict[int, SyclQueue | TorchStream] = {}
         self.orders: dict[int, QueueOrder] = {}
         self._recorded: set[LevelZeroKernel] = set()
@@ -315,7 +317,7 @@ class LevelZeroDevice:
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0,
-        cooperative: bool = False, tensors: Given | None = None,
+        cooperative: bool = False, tensors: TensorArguments | None = None,
     ) -> None:
         """Launch without waiting; an empty grid does nothing.
 
@@ -386,7 +388,7 @@ class LevelZeroDevice:
     def _look_at(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; a queue of torch can be used without the SYCL runtime too."""
         try:
-            return sycl_queue(address)
+            return self.find_queue(address)
         except DeviceError as error:
             torch = sys.modules.get("torch")
             if torch is None or not getattr(torch.version, "xpu", None):

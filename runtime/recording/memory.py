@@ -101,7 +101,7 @@ def load(path: Path, blocks: Sequence[Block], numbers: Iterable[int]) -> dict[in
     return found
 
 
-class Placed:
+class BlocksOnDevice:
     """Recorded blocks on a device, at addresses that equal the recorded ones modulo PAGE."""
 
     def __init__(self, device: Any, blocks: Sequence[Block]) -> None:

@@ -40,7 +40,7 @@ from triton_xe.runtime.recording.folder import (
     Recording,
     Words,
 )
-from triton_xe.runtime.recording.views import lent, root_of, view_of
+from triton_xe.runtime.recording.views import array_extent, root_of, view_of
 
 Tensors = tuple[Sequence[tuple[int, str]], Sequence[Any]]
 """((index among the launch's values, name) of each tensor), the tensors."""
@@ -136,7 +136,7 @@ class Recorder:
     ) -> None:
         """Launch a kernel, and record memory before and after it, or its error."""
         device, how = loaded.device, dict(given)
-        taken = None if device.is_dry else self._recorded(loaded, names, grid, values, tensors, how)
+        taken = None if device.is_dry else self._record(loaded, names, grid, values, tensors, how)
         try:
             device.launch(loaded.kernel, grid, values, tensors=tensors, **how)
         except Exception as error:
@@ -146,10 +146,10 @@ class Recorder:
         if taken is not None:
             taken.end(None)
 
-    def _recorded(
+    def _record(
         self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
         values: Sequence[Any], tensors: Tensors, how: dict[str, Any],
-    ) -> _Taken | None:
+    ) -> _OpenRecording | None:
         """Record the inputs of the launch in a folder; None if it is not recorded."""
         with _lock:
             into, chosen = knobs.record(), Filter.read(knobs.record_filter())
@@ -157,7 +157,7 @@ class Recorder:
             number = launch_counts[into, self.kernel]
             if not (into and chosen.takes(self.kernel, number)):
                 return None
-            with _warned(f"launch {number} of kernel {self.kernel!r} is not recorded"):
+            with _errors_as_warnings(f"launch {number} of kernel {self.kernel!r} is not recorded"):
                 loaded.device.wait_for(how.get("stream", 0))
                 found = _Launch(loaded, names, grid, values, tensors, self.types)
                 program, source = self.program(loaded)
@@ -169,7 +169,7 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def _warned(what: str) -> Iterator[None]:
+def _errors_as_warnings(what: str) -> Iterator[None]:
     """Turn an error into a warning, because a failed recording must not stop the program."""
     try:
         yield
@@ -269,7 +269,8 @@ class _Launch:
         if self.native[k] != "ptr" or block is None:
             return made
         known = self.own[k] or self.blocks[block]
-        return replace(made, extent=lent(tensor) or (known.low, known.high), view=view_of(tensor))
+        extent = array_extent(tensor) or (known.low, known.high)
+        return replace(made, extent=extent, view=view_of(tensor))
 
 
 def is_like_address(number: Any) -> Any:
@@ -322,7 +323,7 @@ def _versions() -> dict[str, str]:
 
 
 @dataclass
-class _Taken:
+class _OpenRecording:
     """A recorded launch that has not ended yet."""
 
     folder: Path
@@ -334,10 +335,10 @@ class _Taken:
     def end(self, finding: Finding | None) -> None:
         """Add the result of the launch, and the memory that it changed."""
         made = replace(self.recording, finding=finding)
-        with _warned(f"{self.folder} has no memory after the launch"), _lock:
+        with _errors_as_warnings(f"{self.folder} has no memory after the launch"), _lock:
             if finding is None and self.digests is not None:
                 made = replace(made, changed=self._store_changed(self.digests))
-        with _warned(f"{self.folder} does not say how the launch ended"):
+        with _errors_as_warnings(f"{self.folder} does not say how the launch ended"):
             (self.folder / folders.LAUNCH).write_text(made.to_json())
 
 
@@ -364,7 +365,7 @@ def _check_limit(nbytes: int) -> None:
     used_bytes[knobs.record()] += nbytes
 
 
-def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
+def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _OpenRecording:
     """Write everything known before the launch, because the launch may end the process."""
     _check_limit(made.nbytes)
     folder = _new_folder(into, made.program.kernel)
@@ -381,7 +382,7 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
         raise
     digests = ([memory.digest(launch.device, block) for block in made.blocks]
                if knobs.record_after() else None)
-    return _Taken(folder, made, launch.device, digests)
+    return _OpenRecording(folder, made, launch.device, digests)
 
 
 def _store_before(folder: Path, made: Recording, device: Device) -> Recording:

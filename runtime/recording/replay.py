@@ -18,7 +18,7 @@ from triton_xe.runtime.recording import folder as folders
 from triton_xe.runtime.recording import memory
 from triton_xe.runtime.recording.findings import finding_of
 from triton_xe.runtime.recording.folder import Argument, Finding, Recording, View
-from triton_xe.runtime.recording.memory import Bytes, Placed
+from triton_xe.runtime.recording.memory import BlocksOnDevice, Bytes
 from triton_xe.runtime.recording.recorder import REPORTS
 from triton_xe.runtime.spirv_reader import EntryPoint
 
@@ -82,7 +82,7 @@ class Replay:
                 f"kernel {program.kernel!r} was compiled for {program.target}, but "
                 f"{self.device.name} is {self.device.target.name}; leave --device away")
         blocks = self.recording.blocks
-        self.placed = Placed(self.device, blocks)
+        self.placed = BlocksOnDevice(self.device, blocks)
         before = memory.load(folder / folders.BEFORE, blocks, range(len(blocks)))
         self.before = self._moved(before)
         self.values = [self._value(argument) for argument in self.recording.arguments]
@@ -187,14 +187,14 @@ class Replay:
             finding = finding_of(error)
         seconds = time.perf_counter() - began
         after = {number: self.placed.read(number) for number in self.before}
-        return Outcome(finding, self._elapsed(start, end), after, seconds, end is not None)
+        return Outcome(finding, self._elapsed_ms(start, end), after, seconds, end is not None)
 
     def _buffer(self) -> DebugBuffer:
         """Buffer for prints and asserts of the kernel."""
         program = self.recording.program
         return DebugBuffer(self.device, program.kernel, program.sites)
 
-    def _elapsed(self, start: Any, end: Any) -> float:
+    def _elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds; NaN for a run that did not end, or if the device has no time for it."""
         try:
             return float("nan") if end is None else float(self.device.elapsed_ms(start, end))
@@ -259,10 +259,10 @@ def describe(recording: Recording) -> str:
              f"  recorded on {device.get('name')}{driver}; {made}"]
     if recording.failing:
         lines.append(f"  {_version(recording.failing)}")
-    return "\n".join([*lines, *(f"  {_shown(each)}" for each in recording.arguments)])
+    return "\n".join([*lines, *(f"  {_describe(each)}" for each in recording.arguments)])
 
 
-def _shown(argument: Argument) -> str:
+def _describe(argument: Argument) -> str:
     """Describe an argument in one line."""
     if argument.type != "ptr":
         return f"{argument.name}: {argument.triton} = {argument.value}"

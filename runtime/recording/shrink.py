@@ -8,7 +8,7 @@ Programs = Sequence[int]
 MOST_RUNS = 2000
 
 
-class _Stopped(Exception):
+class _RunLimitReached(Exception):
     """The limit of runs is reached."""
 
 
@@ -32,7 +32,7 @@ def smallest(
     def tried(some: Programs) -> bool:
         nonlocal left, runs
         if runs == MOST_RUNS:
-            raise _Stopped
+            raise _RunLimitReached
         runs += 1
         if some and shows(some):
             left = list(some)
@@ -49,6 +49,6 @@ def smallest(
                     is_less = True
                 else:
                     at += size
-    except _Stopped:
+    except _RunLimitReached:
         return left, False
     return left, True

@@ -58,7 +58,7 @@ def _of_array(value: Any) -> MemoryBlock | None:
     return None if found is None else MemoryBlock(found.low, found.high, "host")
 
 
-def lent(value: Any) -> tuple[int, int] | None:
+def array_extent(value: Any) -> tuple[int, int] | None:
     """Memory of another library's array that the simulator knows: its elements, no more."""
     if not _is_array(value):
         return None

@@ -27,7 +27,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime import observers
 from triton_xe.runtime.arguments import check_grid, check_resident
-from triton_xe.runtime.device import Given, Grid, MemoryBlock, triton_properties
+from triton_xe.runtime.device import Grid, MemoryBlock, TensorArguments, triton_properties
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.clock import clock_of
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
@@ -117,7 +117,7 @@ class Work(NamedTuple):
 
     grid: Grid
     args: Sequence[int | float]
-    tensors: Given | None = None
+    tensors: TensorArguments | None = None
     cooperative: bool = False
     programs: Sequence[int] | None = None
     """Numbers of the programs to run; None for all."""
@@ -219,7 +219,7 @@ class HostDevice(ABC, Generic[K]):
         *,
         stream: int = 0,
         cooperative: bool = False,
-        tensors: Given | None = None,
+        tensors: TensorArguments | None = None,
         sanitize: bool | None = None,
         programs: Sequence[int] | None = None,
     ) -> None:

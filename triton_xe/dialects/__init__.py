@@ -11,7 +11,7 @@ from importlib import import_module
 from xdsl.context import Context
 from xdsl.ir import Dialect
 
-_OWN = {
+_OWN_DIALECTS = {
     "tt": ("triton_xe.dialects.tt", "TT"),
     "ttg": ("triton_xe.dialects.ttg", "TTG"),
     "tti": ("triton_xe.dialects.tti", "TTI"),
@@ -43,12 +43,12 @@ def _loader(module: str, name: str) -> Callable[[], Dialect]:
     return load
 
 
-OWN_DIALECTS = {name: _loader(*where) for name, where in _OWN.items()}
+OWN_DIALECTS = {name: _loader(*where) for name, where in _OWN_DIALECTS.items()}
 
 
 def context() -> Context:
     """Return a context with all dialects; each is imported when the text first names it."""
     ctx = Context()
-    for name, where in (_SHARED | _OWN).items():
+    for name, where in (_SHARED | _OWN_DIALECTS).items():
         ctx.register_dialect(name, _loader(*where))
     return ctx

@@ -1,6 +1,6 @@
 """Advice for operations of MLIR that no pass lowers: what to write instead."""
 
-_INSTEAD = {
+_REMEDIES = {
     "arith.convertf": "convert with arith.truncf or arith.extf",
     "arith.flush_denormals": "compare the value's size with the smallest normal number",
     "arith.scaling_extf": "use tt.dot_scaled, or multiply by the scale",
@@ -20,6 +20,6 @@ _INSTEAD = {
 }
 
 
-def instead_of(name: str) -> str:
+def remedy_of(name: str) -> str:
     """The end of a refusal: what to write instead of the operation."""
-    return _INSTEAD.get(name, "rewrite this line without it")
+    return _REMEDIES.get(name, "rewrite this line without it")

@@ -77,7 +77,7 @@ def fast_math() -> Any:
 
 
 _FAST = "(`fastmath` `` $fastmath^)? "
-_COMPARED = "custom<Predicate>($predicate) `,` $lhs `,` $rhs "
+_COMPARISON_HEAD = "custom<Predicate>($predicate) `,` $lhs `,` $rhs "
 _CAST = "attr-dict `:` type($input) `to` type($result)"
 
 
@@ -131,7 +131,7 @@ class ComparisonOp(IRDLOperation, ABC):
 class CmpiOp(ComparisonOp):
     name = "arith.cmpi"
     PREDICATES: ClassVar = CMPI_COMPARISON_OPERATIONS
-    assembly_format = _COMPARED + "attr-dict `:` type($lhs)"
+    assembly_format = _COMPARISON_HEAD + "attr-dict `:` type($lhs)"
 
 
 @irdl_op_definition
@@ -139,7 +139,7 @@ class CmpfOp(ComparisonOp):
     name = "arith.cmpf"
     PREDICATES: ClassVar = CMPF_COMPARISON_OPERATIONS
     fastmath = fast_math()
-    assembly_format = _COMPARED + _FAST + "attr-dict `:` type($lhs)"
+    assembly_format = _COMPARISON_HEAD + _FAST + "attr-dict `:` type($lhs)"
 
 
 @irdl_op_definition
@@ -301,11 +301,11 @@ class IndexCastUIOp(NonNegativeCastOp):
 
 
 _REPLACEMENTS = ops_of(globals())
-_REPLACED = {op.name for op in _REPLACEMENTS}
+_REPLACED_NAMES = {op.name for op in _REPLACEMENTS}
 
 Arith = Dialect(
     "arith",
-    [*(op for op in stock.Arith.operations if op.name not in _REPLACED), *_REPLACEMENTS],
+    [*(op for op in stock.Arith.operations if op.name not in _REPLACED_NAMES), *_REPLACEMENTS],
     list(stock.Arith.attributes),
     [ArithConstantMaterializationInterface()],
 )

@@ -48,10 +48,10 @@ class LayoutAttr(Data[str], ABC):
 
 def expand_aliases(parser: AttrParser, text: str) -> str:
     """Replace each `#alias` in `text` by its attribute."""
-    return _ALIAS.sub(lambda alias: str(_aliased(parser, alias[0])), text)
+    return _ALIAS.sub(lambda alias: str(_alias_target(parser, alias[0])), text)
 
 
-def _aliased(parser: AttrParser, alias: str) -> Attribute:
+def _alias_target(parser: AttrParser, alias: str) -> Attribute:
     attr = parser.attribute_aliases.get(alias)
     if attr is None:
         parser.raise_error(f"undefined symbol alias '{alias}'")

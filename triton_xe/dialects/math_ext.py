@@ -83,6 +83,6 @@ class SincosOp(_FloatOp):
     assembly_format = "$operand " + _FAST + "type($operand)"
 
 
-_ADDED = ops_of(globals())
+_ADDED_OPS = ops_of(globals())
 
-Math = Dialect("math", [*stock.Math.operations, *_ADDED], list(stock.Math.attributes))
+Math = Dialect("math", [*stock.Math.operations, *_ADDED_OPS], list(stock.Math.attributes))

@@ -199,7 +199,7 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
-_WITHOUT: Mapping[str, Mapping[str, Any]] = {
+_FEATURES_OFF: Mapping[str, Mapping[str, Any]] = {
     "dpas": dict(dpas_execution_size=0, has_tf32_dpas=False, has_fp8_dpas=False,
                  has_fp4_dpas=False, has_scaled_dpas=False),
     "block2d": dict(has_block_2d=False),
@@ -236,14 +236,14 @@ def target(name: str) -> Target:
         raise UnsupportedError(f"unknown Intel GPU {name!r}; {known_names(name)}")
     found = TARGETS[row_name(base)]
     for feature in lacking:
-        found = replace(found, **_WITHOUT[feature])
+        found = replace(found, **_FEATURES_OFF[feature])
     return replace(found, name=_NO.join([found.name, *lacking]))
 
 
 def is_target(name: str) -> bool:
     """True if `target` knows the name."""
     base, *lacking = name.split(_NO)
-    return row_name(base) in TARGETS and all(feature in _WITHOUT for feature in lacking)
+    return row_name(base) in TARGETS and all(feature in _FEATURES_OFF for feature in lacking)
 
 
 def without(found: Target, **has: bool) -> Target:

@@ -404,7 +404,7 @@ class LinearLayout:
 
     def transpose_ins(self, names: Iterable[str]) -> LinearLayout:
         """The in-dims in the order of `names`, which must be all of them."""
-        in_bits = _permuted(self._in_bits, list(names), "in")
+        in_bits = _permute_dims(self._in_bits, list(names), "in")
         own = _by_dim(self._in_bits, self._columns)
         return LinearLayout._of(
             in_bits, self._out_bits, (column for name, _ in in_bits for column in own[name])
@@ -412,7 +412,7 @@ class LinearLayout:
 
     def transpose_outs(self, names: Iterable[str]) -> LinearLayout:
         """The out-dims in the order of `names`, which must be all of them."""
-        out_bits = _permuted(self._out_bits, list(names), "out")
+        out_bits = _permute_dims(self._out_bits, list(names), "out")
         columns = _repack(self._columns, self._out_bits, out_bits)
         return LinearLayout._of(self._in_bits, out_bits, columns)
 
@@ -439,11 +439,11 @@ class LinearLayout:
         return self.reshape_outs({self._out_bits[0][0]: 1 << self.out_bits})
 
     def rename_ins(self, names: Mapping[str, str]) -> LinearLayout:
-        in_bits = _renamed(self._in_bits, names)
+        in_bits = _rename_dims(self._in_bits, names)
         return LinearLayout._of(in_bits, self._out_bits, self._columns)
 
     def rename_outs(self, names: Mapping[str, str]) -> LinearLayout:
-        out_bits = _renamed(self._out_bits, names)
+        out_bits = _rename_dims(self._out_bits, names)
         return LinearLayout._of(self._in_bits, out_bits, self._columns)
 
     def concat_ins(self, other: LinearLayout) -> LinearLayout:
@@ -612,14 +612,14 @@ def _difference(whole: Bits, part: Bits) -> Bits | None:
     return tuple(left.items())
 
 
-def _permuted(bits: Bits, names: list[str], side: str) -> Bits:
+def _permute_dims(bits: Bits, names: list[str], side: str) -> Bits:
     sizes = dict(bits)
     if sorted(names) != sorted(sizes):
         raise LayoutError(f"cannot order the {side} dims {list(sizes)} as {names}")
     return tuple((name, sizes[name]) for name in names)
 
 
-def _renamed(bits: Bits, names: Mapping[str, str]) -> Bits:
+def _rename_dims(bits: Bits, names: Mapping[str, str]) -> Bits:
     result = tuple((names.get(name, name), size) for name, size in bits)
     if len({name for name, _ in result}) != len(result):
         raise LayoutError(f"renaming gives two dims one name: {[name for name, _ in result]}")

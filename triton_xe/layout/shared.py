@@ -256,7 +256,7 @@ class NvmmaSharedEncoding(SharedEncoding):
         piece = tiling.shape_per_block(self.cga_layout, shape)
         box = self.copy_shape(piece)
         if self.swizzling_byte_width:
-            tile = self._swizzled(box).transpose_outs(dim_names(self.rank))
+            tile = self._swizzled_layout(box).transpose_outs(dim_names(self.rank))
         else:
             tile = self._plain(box)
         tile = tiling.grow(tile, dict(zip(dim_names(self.rank), piece, strict=True)))
@@ -281,7 +281,7 @@ class NvmmaSharedEncoding(SharedEncoding):
             result *= LinearLayout.identity1d(sizes[size_of], "offset", dim_name(dim))
         return result.transpose_outs([dim_name(dim) for dim in order])
 
-    def _swizzled(self, box: list[int]) -> LinearLayout:
+    def _swizzled_layout(self, box: list[int]) -> LinearLayout:
         """Core matrices repeated down the rows, then to the right.
 
         All dims but the last count as rows (as columns if transposed).

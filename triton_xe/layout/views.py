@@ -137,11 +137,11 @@ def _nested(entries: Sequence[str], shape: Sequence[int], depth: int, separator:
         _nested(entries[i : i + step], shape[1:], depth + 1, separator)
         for i in range(0, len(entries), step)
     ]
-    indented = [row if i == 0 else _indented(row, depth + 1) for i, row in enumerate(rows)]
+    indented = [row if i == 0 else _indent_row(row, depth + 1) for i, row in enumerate(rows)]
     return f"[{chr(10).join(indented)}]"
 
 
-def _indented(row: str, width: int) -> str:
+def _indent_row(row: str, width: int) -> str:
     """Insert spaces after the opening brackets."""
     inside = row.lstrip("[")
     return "[" * (len(row) - len(inside)) + " " * width + inside

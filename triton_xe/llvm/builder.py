@@ -85,7 +85,7 @@ class Routine:
 
     def define(self, attributes: str = "nounwind", *, internal: bool = False) -> Builder:
         """A builder at the entry of the function itself."""
-        parameters = [(p[0], _passed(p[1]), *p[2:]) for p in self.parameters]
+        parameters = [(p[0], _parameter_type(p[1]), *p[2:]) for p in self.parameters]
         return define(self.symbol, self.result, parameters, attributes=attributes,
                       internal=internal)
 
@@ -94,7 +94,7 @@ class Routine:
         return [b.bitcast(a, p[1]) for a, p in zip(b.arguments, self.parameters, strict=True)]
 
 
-def _passed(t: Type) -> Type:
+def _parameter_type(t: Type) -> Type:
     return integer(t.count) if t.kind == "vec" and t.scalar is I1 else t
 
 
@@ -329,7 +329,7 @@ class Builder:
         """Call a routine; numbers become constants of the parameters' types."""
         given = (a if isinstance(a, Operand) else constant(p[1], a)
                  for a, p in zip(arguments, routine.parameters, strict=True))
-        operands = [self.bitcast(a, _passed(a.type)) for a in given]
+        operands = [self.bitcast(a, _parameter_type(a.type)) for a in given]
         return self.call(routine.symbol, routine.result, operands)
 
     def intrinsic(

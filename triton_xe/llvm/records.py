@@ -79,7 +79,7 @@ def constant(t: Type, value: float | str) -> Operand:
     if isinstance(value, str):
         return Operand(t, value)
     if t.kind == "float":
-        return Operand(t, _spelled(t, float(value)))
+        return Operand(t, _float_text(t, float(value)))
     return _integer(t, int(value))
 
 
@@ -90,7 +90,7 @@ def _integer(t: Type, value: int) -> Operand:
     return Operand(t, ("true" if value & 1 else "false") if t is I1 else str(value))
 
 
-def _spelled(t: Type, value: float) -> str:
+def _float_text(t: Type, value: float) -> str:
     """A floating-point number, exactly; fp32 and fp64 are both spelled as the bits of fp64."""
     if t.name == "half":
         return f"0xH{packing.unpack('<H', packing.pack('<e', value))[0]:04X}"
@@ -358,7 +358,7 @@ class Module:
     metadata: dict[int, str] = field(default_factory=dict)
 
     @cached_property
-    def _near(self) -> dict[int, int]:
+    def _nearest_locations(self) -> dict[int, int]:
         """Line of each instruction without a source location -> location of a neighbour."""
         found: dict[int, int] = {}
         for function in self.functions.values():
@@ -383,7 +383,7 @@ class Module:
         An instruction without a location is "near" that of the next one that has one.
         """
         if debug is None:
-            following = self._near.get(line)
+            following = self._nearest_locations.get(line)
             if following is not None:
                 return f"near {self.location(0, following)}"
         text = self.metadata.get(-1 if debug is None else debug, "")
@@ -396,7 +396,7 @@ class Module:
 
     def source_line(self, line: int, debug: int | None) -> tuple[str, int] | None:
         """File and line of the kernel's source that an instruction, or its neighbour, is from."""
-        number = self._near.get(line, -1) if debug is None else debug
+        number = self._nearest_locations.get(line, -1) if debug is None else debug
         place = self._place(self.metadata.get(number, ""))
         return None if place is None else place[:2]
 

@@ -224,7 +224,7 @@ def _write_cases(i: Instruction) -> str:
     return f" {_typed([value])}, label {i.labels[0]} [{inner}]"
 
 
-def _read_returned(line: Line, i: Instruction) -> None:
+def _read_return(line: Line, i: Instruction) -> None:
     if not line.accept("void"):
         i.operands = [line.typed_operand()]
 
@@ -279,7 +279,7 @@ _PARTS = {
     "incoming": Part(_read_incoming, _write_incoming),
     "targets": Part(_read_targets, _write_targets),
     "cases": Part(_read_cases, _write_cases),
-    "returned": Part(_read_returned, lambda i: f" {_typed(i.operands) or 'void'}"),
+    "returned": Part(_read_return, lambda i: f" {_typed(i.operands) or 'void'}"),
     "call": Part(_read_call, _write_call),
     ",": _word(","),
     "to": _word("to"),

@@ -69,7 +69,7 @@ class Rates:
     @property
     def is_assumed(self) -> bool:
         """True if no rate of the product is published."""
-        return self.sources == _ASSUMED
+        return self.sources == _ALL_ASSUMED
 
     @property
     def label(self) -> str:
@@ -103,7 +103,7 @@ _HPG = Rates(
     group_clocks=96, memory_latency=780, target="dg2",
 )
 
-_ASSUMED = "all l"
+_ALL_ASSUMED = "all l"
 
 PRODUCTS: Mapping[str, Rates] = {r.product: r for r in (
     replace(_XE2, product="Arc B580", sources="cores ac, L1 SLM DRAM b, L2 l, launch b, group c"),
@@ -117,15 +117,15 @@ PRODUCTS: Mapping[str, Rates] = {r.product: r for r in (
     replace(_XE2, product="Arc B390", target="ptl", cores=12, clock_ghz=2.4, l2_mb=16, read=105,
             write=95, launch_us=3, sources="cores a, L1 SLM l, DRAM j, launch l"),
     replace(_XE2, product="Arc Graphics (Wildcat Lake)", target="wcl", cores=2, clock_ghz=2.5,
-            l2_mb=4, read=60, write=55, launch_us=3, sources=_ASSUMED),
+            l2_mb=4, read=60, write=55, launch_us=3, sources=_ALL_ASSUMED),
     replace(_XE2, product="Arc Graphics (Nova Lake S)", target="nvl-s", cores=2, clock_ghz=2.5,
-            l2_mb=4, read=100, write=90, launch_us=3, sources=_ASSUMED),
+            l2_mb=4, read=100, write=90, launch_us=3, sources=_ALL_ASSUMED),
     replace(_XE2, product="Arc Graphics (Nova Lake U)", target="nvl-u", cores=4, clock_ghz=2.5,
-            l2_mb=8, read=100, write=90, launch_us=3, sources=_ASSUMED),
+            l2_mb=8, read=100, write=90, launch_us=3, sources=_ALL_ASSUMED),
     replace(_XE2, product="Arc Graphics (Nova Lake P)", target="nvl-p", cores=12, clock_ghz=2.5,
-            l2_mb=16, read=105, write=95, launch_us=3, sources=_ASSUMED),
+            l2_mb=16, read=105, write=95, launch_us=3, sources=_ALL_ASSUMED),
     replace(_XE2, product="Crescent Island", target="cri", cores=32, clock_ghz=2.5, l2_mb=24,
-            read=600, write=510, sources=_ASSUMED),
+            read=600, write=510, sources=_ALL_ASSUMED),
     replace(_HPC, product="Data Center GPU Max 1550 (one stack)", sustained=0.68,
             sources="cores a, L1 L2 d, DRAM e, launch f, throttle ef"),
     replace(_HPC, product="Data Center GPU Max 1100", cores=56, clock_ghz=1.55, l2_mb=108, read=825,

@@ -46,20 +46,20 @@ def groups_to_know(groups: int, resident: int) -> NDArray[np.int64]:
     """
     if groups <= MOST_GROUPS:
         return np.arange(groups)
-    starts, _ = _sampled(groups, resident)
+    starts, _ = _sample_waves(groups, resident)
     near = np.add.outer(starts, np.arange(-resident, resident)).ravel()
     return np.unique(near[(near >= 0) & (near < groups)])
 
 
 def waves(work: Work, resident: int, capacity: float) -> list[tuple[int, Wave]]:
     """Return sampled waves, each with the number of waves that it represents."""
-    starts, step = _sampled(work.groups, resident)
+    starts, step = _sample_waves(work.groups, resident)
     count = -(-work.groups // resident)
     return [(min(step, count - start // resident), _wave(work, start, resident, capacity))
             for start in starts]
 
 
-def _sampled(groups: int, resident: int) -> tuple[list[int], int]:
+def _sample_waves(groups: int, resident: int) -> tuple[list[int], int]:
     """First work-groups of the sampled waves, and the number of waves that each represents."""
     step = max(1, -(-groups // resident) // SAMPLES)
     return list(range(0, groups, resident * step)), step

@@ -77,7 +77,7 @@ def plan_block(
     refusal = tile.check()
     if refusal:
         return refusal
-    fragment = _fitted(fragment or Fragment(1), len(tile.register_bases))
+    fragment = _limit_fragment(fragment or Fragment(1), len(tile.register_bases))
     messages_for = candidates(plan_type.operation, target, element_bits, tile.lane_bases)
     if same_width:
         messages_for = tuple(c for c in messages_for if c.shape.transpose or (
@@ -198,12 +198,12 @@ class MemoryTile:
         """Union of the single coordinates (powers of 2) that registers alone reach."""
         if all(_is_unit(base) for base in self.register_bases):
             return union(self.register_bases)
-        return sum(base for base in _reduced(self.register_bases) if _is_unit(base))
+        return sum(base for base in _reduced_basis(self.register_bases) if _is_unit(base))
 
     @cached_property
     def rank(self) -> int:
         """Bits of the register number that change the coordinate."""
-        return len(_reduced(self.register_bases))
+        return len(_reduced_basis(self.register_bases))
 
     def fits(self, candidate: Candidate) -> bool:
         """True if a candidate with this tile's lanes delivers only elements of this tile."""
@@ -263,7 +263,7 @@ def _is_unit(vector: int) -> bool:
     return not vector & (vector - 1)
 
 
-def _reduced(bases: Sequence[int]) -> list[int]:
+def _reduced_basis(bases: Sequence[int]) -> list[int]:
     """Basis of the same span in reduced echelon form, without zeros."""
     rows: list[int] = []
     for base in bases:
@@ -277,7 +277,7 @@ def _reduced(bases: Sequence[int]) -> list[int]:
     return rows
 
 
-def _fitted(fragment: Fragment, register_bits: int) -> Fragment:
+def _limit_fragment(fragment: Fragment, register_bits: int) -> Fragment:
     """Reduce the fragment to the size of the layout."""
     registers = min(fragment.registers, 1 << register_bits)
     return Fragment(registers, min(fragment.packed, registers), fragment.outer_dim)

@@ -105,7 +105,7 @@ def plan_conversion(
     route = find_route(source, result)
     if route is None:
         why = "an element's new warp differs from its old one"
-        return _through_shared(source, result, element_bits, target, why)
+        return _plan_through_shared(source, result, element_bits, target, why)
     inside = _inside_warp(plan_lane_shuffle(route), element_bits)
     if not inside.n_shuffles:
         return inside
@@ -114,7 +114,7 @@ def plan_conversion(
     if cost <= other or shared.bytes > target.max_slm_bytes:
         return inside
     why = f"{inside.kind.value} would cost about {cost} instructions, this about {other}"
-    return _through_shared(source, result, element_bits, target, why)
+    return _plan_through_shared(source, result, element_bits, target, why)
 
 
 def is_through_shared(
@@ -141,7 +141,7 @@ def _inside_warp(shuffle: LaneShuffle, element_bits: int) -> Conversion:
     return Conversion(kind, why, element_bits, lanes=shuffle)
 
 
-def _through_shared(
+def _plan_through_shared(
     source: LinearLayout, result: LinearLayout, element_bits: int, target: Target, why: str
 ) -> Conversion:
     if source.in_dims["block"] > 1:

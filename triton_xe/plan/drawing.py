@@ -83,13 +83,13 @@ def table(plan: BlockPlan) -> str:
 def explain(plan: BlockPlan | GatherPlan) -> str:
     """Return the complete description: the line, the drawing, the table, moves and guards."""
     if isinstance(plan, GatherPlan):
-        return "\n".join([describe_gather(plan), *_why(plan)])
+        return "\n".join([describe_gather(plan), *_reasons(plan)])
     parts = [describe(plan), "", draw_plan(plan), "", table(plan), "", _operands(plan)]
     parts += _guards(plan)
     return "\n".join(parts)
 
 
-def _why(plan: GatherPlan) -> Iterable[str]:
+def _reasons(plan: GatherPlan) -> Iterable[str]:
     if plan.because:
         yield f"no 2D block messages: {plan.because}"
     if plan.access is not Access.BLOCK_1D:

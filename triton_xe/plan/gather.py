@@ -155,7 +155,7 @@ def plan_gather(
         order = _block_order(tile, element_bits, run)
     else:
         order = [coordinate(1 << bit, 0) for bit in range(run.bit_length() - 1)]
-    accesses, same_as = _grouped(tile, order)
+    accesses, same_as = _group_registers(tile, order)
     return GatherPlan(
         layout=layout,
         surface=surface,
@@ -214,7 +214,7 @@ def _block_order(tile: MemoryTile, element_bits: int, run: int) -> list[int]:
     return inside + [parts << (len(tile.lane_bases) + bit) for bit in range(words)]
 
 
-def _grouped(
+def _group_registers(
     tile: MemoryTile, order: list[int]
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
     """Registers of each access in the given order, and the copies."""

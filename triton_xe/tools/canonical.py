@@ -187,7 +187,7 @@ class _Spirv:
                 self.types[words[1]] = words[0]
             yield self._line(opcode, words)
         for name, number in self.local.known.items():
-            yield from (f"{number} {text}" for text in self._decorated(int(name)))
+            yield from (f"{number} {text}" for text in self._decorations_of(int(name)))
 
     def _line(self, opcode: int, words: tuple[int, ...]) -> str:
         return f"{opcode} " + " ".join(self._operands(opcode, words))
@@ -224,9 +224,9 @@ class _Spirv:
         opcode, words = self.outside[name]
         operands = [text for word, text in zip(words, self._operands(opcode, words), strict=True)
                     if word != name or not text.startswith("@")]
-        return f"{opcode} {operands} {self._decorated(name)} {self.order.get(name)}"
+        return f"{opcode} {operands} {self._decorations_of(name)} {self.order.get(name)}"
 
-    def _decorated(self, name: int) -> list[str]:
+    def _decorations_of(self, name: int) -> list[str]:
         found = self.decorations.get(name, ())
         return sorted(f"{o} " + " ".join(f"{w:#x}" for w in words) for o, words in found)
 

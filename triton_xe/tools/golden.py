@@ -66,7 +66,7 @@ class Case:
     def name(self) -> str:
         return f"{self.source.parent.name}/{self.source.stem}"
 
-    def recorded(self, out: Path) -> Path:
+    def recording_path(self, out: Path) -> Path:
         return out / self.source.parent.name / f"{self.source.stem}.{self.device}.json.gz"
 
 
@@ -206,14 +206,14 @@ def _program(case: Case, options: dict[str, Any]) -> Recording:
 def compile_all(cases: Sequence[Case], jobs: int) -> Iterator[tuple[Case, Recording, float]]:
     """Each case, its recording and the seconds it took."""
     if jobs <= 1:
-        yield from map(_timed, cases)
+        yield from map(_compile_timed, cases)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet) as pool:
-        yield from pool.map(_timed, cases)
+        yield from pool.map(_compile_timed, cases)
 
 
-def _timed(case: Case) -> tuple[Case, Recording, float]:
+def _compile_timed(case: Case) -> tuple[Case, Recording, float]:
     started = time.perf_counter()
     recording = compiled(case)
     return case, recording, time.perf_counter() - started
@@ -231,7 +231,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int) -> Counter[str]:
     """Write every case's recording; return how many were compiled and refused."""
     count: Counter[str] = Counter()
     for case, recording, seconds in compile_all(cases, jobs):
-        path = case.recorded(out)
+        path = case.recording_path(out)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"seconds": round(seconds, 3), "stages": recording})
         path.write_bytes(gzip.compress(text.encode(), 6, mtime=0))
@@ -241,7 +241,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int) -> Counter[str]:
 
 def read(case: Case, out: Path) -> tuple[Recording, float]:
     """The recording of a case, and the seconds that it took."""
-    data = json.loads(gzip.decompress(case.recorded(out).read_bytes()))
+    data = json.loads(gzip.decompress(case.recording_path(out).read_bytes()))
     return data["stages"], data["seconds"]
 
 
@@ -328,10 +328,10 @@ def run(arguments: argparse.Namespace) -> int:
     started = time.perf_counter()
     cases = choose(a.corpus, a.devices.split(","), a.sample, a.seed, a.kinds)
     if a.command == "record":
-        cases = [c for c in cases if not (a.missing and c.recorded(a.out).exists())]
+        cases = [c for c in cases if not (a.missing and c.recording_path(a.out).exists())]
         count = record(cases, a.out, a.jobs)
     else:
-        recorded = [c for c in cases if c.recorded(a.out).exists()]
+        recorded = [c for c in cases if c.recording_path(a.out).exists()]
         unrecorded = len(cases) - len(recorded)
         cases = [c for c in recorded if not a.slow or read(c, a.out)[1] <= a.slow]
         count = compare(cases, a.out, a.jobs, a.stages.split(","), a.show)

@@ -58,7 +58,7 @@ class LoopFigures:
         return (self.issued - self.dpas) / self.dpas if self.dpas else None
 
 
-_COUNTED = frozenset(f.name for f in fields(LoopFigures))
+_FIGURE_NAMES = frozenset(f.name for f in fields(LoopFigures))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _count(instructions: Sequence[Instruction]) -> LoopFigures:
     counts = Counter(map(_kind, instructions))
     counts["instructions"] = len(instructions)
     counts["issued"] = sum(map(is_issued, instructions))
-    return LoopFigures(**{name: n for name, n in counts.items() if name in _COUNTED})
+    return LoopFigures(**{name: n for name, n in counts.items() if name in _FIGURE_NAMES})
 
 
 def _kind(instruction: Instruction) -> str:

@@ -30,7 +30,7 @@ _ENGINE_CYCLES = 6
 _XE2 = (20,)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with this error number, as the real driver would."""
 
     def __init__(self, number: int) -> None:
@@ -129,7 +129,7 @@ class OpenDevice:
             return
         answer = self._answers.get(given.query)
         if answer is None:
-            raise Refused(errno.EINVAL)
+            raise RequestRefused(errno.EINVAL)
         if given.size:
             self.program.write(given.data, answer[: given.size])
         given.size = given.size or len(answer)
@@ -151,18 +151,18 @@ class OpenDevice:
         try:
             buffer = _Buffer(self.arena.allocate(given.size), given.size)
         except MemoryError:
-            raise Refused(errno.ENOMEM) from None
+            raise RequestRefused(errno.ENOMEM) from None
         given.handle = self._new()
         self._buffers[given.handle] = buffer
 
     def _buffer(self, handle: int) -> _Buffer:
         if handle not in self._buffers:
-            raise Refused(errno.ENOENT)
+            raise RequestRefused(errno.ENOENT)
         return self._buffers[handle]
 
     def _xe_gem_mmap_offset(self, given: Any) -> None:
         if given.flags:
-            raise Refused(errno.EINVAL)
+            raise RequestRefused(errno.EINVAL)
         given.offset = self._buffer(given.handle).offset
 
     def _drm_gem_close(self, given: Any) -> None:
@@ -185,7 +185,7 @@ class OpenDevice:
 
     def _space(self, number: int) -> AddressSpace:
         if number not in self.spaces:
-            raise Refused(errno.ENOENT)
+            raise RequestRefused(errno.ENOENT)
         return self.spaces[number]
 
     def _xe_vm_destroy(self, given: Any) -> None:
@@ -214,7 +214,7 @@ class OpenDevice:
         if given.operation == uapi.MAP:
             buffer = self._buffer(given.handle)
             if given.offset + given.size > -(-buffer.size // 4096) * 4096:
-                raise Refused(errno.EINVAL)
+                raise RequestRefused(errno.EINVAL)
             space.bind(given.address, given.size, buffer.offset + given.offset)
         elif given.operation == uapi.MAP_PROGRAM:
             space.bind_program(given.address, given.size, given.offset)
@@ -244,7 +244,7 @@ class OpenDevice:
 
     def _queue(self, number: int) -> _Queue:
         if number not in self._queues:
-            raise Refused(errno.ENOENT)
+            raise RequestRefused(errno.ENOENT)
         return self._queues[number]
 
     def _xe_exec_queue_destroy(self, given: Any) -> None:
@@ -275,7 +275,7 @@ class OpenDevice:
             if holds(value & given.mask, given.value & given.mask):
                 return
             if end is not None and time.monotonic_ns() >= end:
-                raise Refused(errno.ETIME)
+                raise RequestRefused(errno.ETIME)
             time.sleep(_POLL_SECONDS)
 
 

@@ -22,7 +22,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError, XeError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime import native
-from triton_xe.runtime.emulator.kernel_driver.device import OpenDevice, Refused
+from triton_xe.runtime.emulator.kernel_driver.device import OpenDevice, RequestRefused
 from triton_xe.runtime.emulator.kernel_driver.dispatch import Dispatcher
 from triton_xe.runtime.emulator.kernel_driver.memory import EmulatorFault
 
@@ -119,7 +119,7 @@ class EmulatedGpu(AbstractContextManager["EmulatedGpu"]):
                     "a process that fork() made uses the GPU that its parent has opened, which "
                     "Intel's driver does not allow either; start it with spawn or exec")
             device.request(number, address)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             return struct.pack("<i", refusal.number)
         except Exception as error:
             return _end(error)

@@ -114,7 +114,7 @@ class Streamer:
             self.commands[name] += 1
             command(self.space, words)
             return
-        name = _EXECUTED.get((kind, code), "")
+        name = _COMMAND_NAMES.get((kind, code), "")
         if not name:
             known = NAMES.get((kind, code), "")
             raise self._unknown(f"{known or kind} ({words[0]:#010x})")
@@ -289,7 +289,7 @@ class Arithmetic:
         self._registers[low], self._registers[low + 4] = value & 0xFFFFFFFF, value >> 32
 
 
-_EXECUTED: Mapping[tuple[str, int], str] = {
+_COMMAND_NAMES: Mapping[tuple[str, int], str] = {
     ("MI", 0x0A): "MI_BATCH_BUFFER_END", ("MI", 0x1A): "MI_MATH", ("MI", 0x1C): "MI_SEMAPHORE_WAIT",
     ("MI", 0x20): "MI_STORE_DATA_IMM", ("MI", 0x22): "MI_LOAD_REGISTER_IMM",
     ("MI", 0x24): "MI_STORE_REGISTER_MEM", ("MI", 0x26): "MI_FLUSH_DW",

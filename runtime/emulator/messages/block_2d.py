@@ -33,10 +33,10 @@ from triton_xe.runtime.emulator.registers import (
 )
 
 Step = Callable[[Threads, Running], Any]
-_Since = Mapping[tuple[int, ...], int]
-_BASE_ALIGNMENTS: _Since = {(12,): 64, (35,): 4}
+_ByVersion = Mapping[tuple[int, ...], int]
+_BASE_ALIGNMENTS: _ByVersion = {(12,): 64, (35,): 4}
 """First IP version -> bytes that bases are multiples of."""
-_PITCH_MULTIPLES: _Since = {(12,): 8, (20,): 16, (35,): 4}
+_PITCH_MULTIPLES: _ByVersion = {(12,): 8, (20,): 16, (35,): 4}
 """First IP version -> bytes that pitches are multiples of.  oneDNN's kernels for Xe-HPC use
 multiples of 8 bytes; what Xe3P takes is from oneDNN, `block_2d_utils.hpp`."""
 _GLOBAL = Place()
@@ -87,8 +87,8 @@ def block_2d(message: Lsc) -> Step:
     """The function that executes a 2D block load, store or prefetch."""
     mask = execution_mask(message.instruction)
     move = _move(message)
-    alignment = _since(_BASE_ALIGNMENTS, message)
-    multiple = _since(_PITCH_MULTIPLES, message)
+    alignment = _for_version(_BASE_ALIGNMENTS, message)
+    multiple = _for_version(_PITCH_MULTIPLES, message)
     multiple = _PREFETCH_PITCH_MULTIPLE if move is _prefetch else multiple
 
     def run(threads: Threads, running: Running) -> None:
@@ -108,7 +108,7 @@ def block_2d(message: Lsc) -> Step:
     return run
 
 
-def _since(table: _Since, message: Lsc) -> int:
+def _for_version(table: _ByVersion, message: Lsc) -> int:
     """The entry of a device: the last one whose IP version is not above its own."""
     return max(each for each in table.items() if message.device.ip_version >= each[0])[1]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from triton_xe.runtime.device import Given
+from triton_xe.runtime.device import TensorArguments
 
 
-def tensors_of(given: Given | None) -> dict[int, Tensor]:
+def tensors_of(given: TensorArguments | None) -> dict[int, Tensor]:
     """The tensors of a launch by the number of the parameter."""
     if given is None:
         return {}

@@ -37,7 +37,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from triton_xe.deep_calls import room_for
 from triton_xe.dialects import context as default_context
-from triton_xe.dialects.advice import instead_of
+from triton_xe.dialects.advice import remedy_of
 from triton_xe.dialects.arith_ext import splat_attr, splat_of_bits
 from triton_xe.dialects.text.locations import source_of_location
 from triton_xe.errors import UnsupportedError
@@ -168,14 +168,14 @@ class _Known:
     dictionaries: dict[str, dict[str, Attribute]] = field(default_factory=dict)
     lines: dict[str, _Prototype] = field(default_factory=dict)
 
-    def trimmed(self) -> _Known:
+    def trim(self) -> _Known:
         for known in (self.types, self.dictionaries, self.lines):
             if len(known) > MOST_KNOWN:
                 known.clear()
         return self
 
 
-class _Shared(threading.local):
+class _ThreadState(threading.local):
     """The context in which a thread reads modules, and its caches."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class _Shared(threading.local):
         return _Known()
 
 
-_shared = _Shared()
+_shared = _ThreadState()
 
 
 class Reader(Parser):
@@ -196,9 +196,9 @@ class Reader(Parser):
     def __init__(self, ctx: Context | None, text: str, name: str = "<module>") -> None:
         super().__init__(ctx or _shared.context, "", name)
         aliases = "\n".join(_ALIAS.findall(text))
-        self._known = _Known() if ctx else _shared.known(aliases).trimmed()
-        self._learned: dict[str, _Prototype] = {}
-        self._trusted: set[Operation] = set()
+        self._known = _Known() if ctx else _shared.known(aliases).trim()
+        self._new_prototypes: dict[str, _Prototype] = {}
+        self._verified_ops: set[Operation] = set()
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
             self._locations[alias] = self._simple_location(location) or self._other(location, name)
@@ -245,7 +245,7 @@ class Reader(Parser):
             return op
         op = known.made(operands, location)  # type: ignore[arg-type]  # None has no known type
         if known.is_verified:
-            self._trusted.add(op)
+            self._verified_ops.add(op)
         if name:
             self._register_ssa_definition(name[1:], op.results, self._current_token.span)
         self._resume_from(match.end())
@@ -260,7 +260,7 @@ class Reader(Parser):
             return
         if len(set(operands)) < len(operands):  # equal names have no unique position
             return
-        self._learned[form] = self._known.lines[form] = _Prototype(
+        self._new_prototypes[form] = self._known.lines[form] = _Prototype(
             type(op), [v.type for v in op.operands], [r.type for r in op.results],
             dict(op.properties), dict(op.attributes))
 
@@ -270,7 +270,7 @@ class Reader(Parser):
         """
         module = self.parse_module()
         self._verify(module)
-        for form, prototype in self._learned.items():
+        for form, prototype in self._new_prototypes.items():
             if _verifies_alone(prototype.op_type):
                 self._known.lines[form] = prototype._replace(is_verified=True)
         return module
@@ -282,7 +282,7 @@ class Reader(Parser):
                 if block.last_op is None:
                     block.verify()
                 for inner in block.ops:
-                    if inner not in self._trusted or inner is block.last_op:
+                    if inner not in self._verified_ops or inner is block.last_op:
                         self._verify(inner)
 
     def parse_optional_type(self) -> TypeAttribute | None:
@@ -368,7 +368,7 @@ class Reader(Parser):
         if "." not in name:
             raise UnsupportedError(f"{at}: MLIR has an operation here, not {name!r}")
         raise UnsupportedError(
-            f"{at}: the operation '{name}' is not supported on Intel Xe; {instead_of(name)}"
+            f"{at}: the operation '{name}' is not supported on Intel Xe; {remedy_of(name)}"
         )
 
 

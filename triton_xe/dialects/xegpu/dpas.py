@@ -190,7 +190,7 @@ _MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
 
 
 @lru_cache(maxsize=1024)
-def _distributed(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
+def _fragment_instruction(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
     """The instruction for one work-item's fragments; `VerifyException` if there is none."""
     lanes = maps[0].lanes
     if {entry.lanes for entry in maps} != {lanes}:
@@ -268,7 +268,7 @@ class DpasOp(TileOp):
         """The hardware instruction; `VerifyException` if there is none."""
         types = self.a.type, self.b.type, self.result.type
         maps = self.sg_maps
-        return _whole(*types) if maps is None else _distributed(*types, maps)
+        return _whole(*types) if maps is None else _fragment_instruction(*types, maps)
 
     def verify_(self) -> None:
         given = [name for name in _MAPS if name in self.properties]

@@ -138,7 +138,7 @@ def _unsigned(x: Values) -> Any:
     return np.dtype(f"u{x.dtype.itemsize}")
 
 
-def _as_unsigned(combine: Function) -> Function:
+def _combine_as_unsigned(combine: Function) -> Function:
     return lambda x, y: combine(x.view(_unsigned(x)), y.view(_unsigned(y))).view(x.dtype)
 
 
@@ -180,7 +180,7 @@ LLVM: dict[str, tuple[int, Function]] = {
     "maxnum": (2, np.fmax), "minnum": (2, np.fmin), "maximum": (2, np.maximum),
     "minimum": (2, np.minimum), "ctpop": (1, popcount), "fshl": (3, funnel_left),
     "fshr": (3, funnel_right), "smax": (2, np.maximum), "smin": (2, np.minimum),
-    "umax": (2, _as_unsigned(np.maximum)), "umin": (2, _as_unsigned(np.minimum)),
+    "umax": (2, _combine_as_unsigned(np.maximum)), "umin": (2, _combine_as_unsigned(np.minimum)),
     "bswap": (1, lambda x: x.byteswap()), "bitreverse": (1, bit_reverse),
     "sadd.sat": (2, saturating(int.__add__, True)), "uadd.sat": (2, saturating(int.__add__, False)),
     "ssub.sat": (2, saturating(int.__sub__, True)), "usub.sat": (2, saturating(int.__sub__, False)),
@@ -199,11 +199,11 @@ def _in_order(combine: Function) -> Function:
     return run
 
 
-_COMBINED: dict[str, Function] = {
+_COMBINERS: dict[str, Function] = {
     "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "smax": np.maximum, "smin": np.minimum,
-    "umax": _as_unsigned(np.maximum), "umin": _as_unsigned(np.minimum),
+    "umax": _combine_as_unsigned(np.maximum), "umin": _combine_as_unsigned(np.minimum),
     "fadd": np.add, "fmul": np.multiply, "fmax": np.fmax, "fmin": np.fmin,
 }
-REDUCTIONS = {name: _in_order(combine) for name, combine in _COMBINED.items()}
+REDUCTIONS = {name: _in_order(combine) for name, combine in _COMBINERS.items()}
 """Definitions of `llvm.vector.reduce.*`."""

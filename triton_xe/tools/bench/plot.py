@@ -28,7 +28,7 @@ def as_text(table: Table) -> str:
     """Devices and lines side by side."""
     rows = [[*table.x_names, *map(_title, table.series)]]
     for k, place in enumerate(table.x_values):
-        rows.append([*map(str, place), *(_shown(s.values[k]) for s in table.series)])
+        rows.append([*map(str, place), *(_text(s.values[k]) for s in table.series)])
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
     head = f"{table.plot} ({_unit(table)}{PREDICTED})"
@@ -43,7 +43,7 @@ def _title(series: Series) -> str:
     return f"{series.device}: {series.name}" if series.name else series.device
 
 
-def _shown(value: float | None) -> str:
+def _text(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.4g}"
 
 
@@ -61,7 +61,7 @@ def _section(table: Table) -> str:
     head = "".join(f"<th>{escape(n)}</th>" for n in [*table.x_names, *map(_title, table.series)])
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in
-                         [*map(str, place), *(_shown(s.values[k]) for s in table.series)]) + "</tr>"
+                         [*map(str, place), *(_text(s.values[k]) for s in table.series)]) + "</tr>"
         for k, place in enumerate(table.x_values))
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
     return (f"<h2>{escape(table.plot)}</h2><p>{escape(_unit(table))}{PREDICTED}{key}</p>"

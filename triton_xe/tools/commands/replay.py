@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     results = []
     for folder in recordings(arguments.folder):
         with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
-            result = _tried(folder, arguments)
+            result = _try_replay(folder, arguments)
         results.append(result)
         if not arguments.json:
             print("\n".join(result.lines), flush=True)
@@ -101,10 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(each.is_wrong for each in results))
 
 
-def _tried(folder: Path, arguments: argparse.Namespace) -> Result:
+def _try_replay(folder: Path, arguments: argparse.Namespace) -> Result:
     """Replay a launch; an error does not stop the replay of others."""
     try:
-        return replayed(folder, arguments)
+        return replay_folder(folder, arguments)
     except XeError as error:
         if folder == arguments.folder:
             raise
@@ -112,7 +112,7 @@ def _tried(folder: Path, arguments: argparse.Namespace) -> Result:
         return Result(str(folder), "", error=str(error), is_wrong=True, lines=[said])
 
 
-def replayed(folder: Path, arguments: argparse.Namespace) -> Result:
+def replay_folder(folder: Path, arguments: argparse.Namespace) -> Result:
     """Replay one launch."""
     from triton_xe.runtime.recording.replay import Replay, describe
 
@@ -163,7 +163,7 @@ def _say_times(result: Result, replay: Replay, runs: list[Outcome]) -> None:
     how = f"{statistics.median(times):.4g} ms on its clock" if times else (
         "the device gave no time" if ended else "an error")
     many = f", median of {len(times)} runs" if len(times) > 1 else ""
-    result.lines.append(f"  replayed on {replay.device.name}: {how}{many}")
+    result.lines.append(f"  replay_folder on {replay.device.name}: {how}{many}")
     other = [number for number, each in enumerate(runs, 1) if each.after is not runs[0].after]
     if other:
         result.is_wrong = True

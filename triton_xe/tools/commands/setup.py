@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"step {number}   {step.what}")
     if arguments.dry_run:
         return 0
-    if not arguments.yes and not _agreed():
+    if not arguments.yes and not _ask_user():
         print("nothing was changed; --yes does not ask")
         return 1
     for number, step in enumerate(todo, start=1):
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if arguments.undo else _verdict()
 
 
-def _agreed() -> bool:
+def _ask_user() -> bool:
     if not sys.stdin.isatty():
         return False
     return input("Go on? [y/N] ").strip().lower() in ("y", "yes")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _END = re.compile(r" loc\((#loc\d*|unknown|\"[^\n]*)\)(?=( \{)?$)")
 _ARGUMENT = re.compile(r" loc\((?:#loc\d*|\"\w+\"\(#loc\d*\))\)(?=[,)])")
-_PLACE = re.compile(r'"([^"]+)":(\d+):\d+')
+_LOCATION = re.compile(r'"([^"]+)":(\d+):\d+')
 _NUMBER = re.compile(r"#loc\d*")
 _NODE = re.compile(r'^!(\d+) = !\{ ?!"(.*)", i32 (\d+), i32 \d+ ?\}$')
-_SAID = re.compile(r"^// (?:File: (.*?)|Line (\d+)(?::.*)?)\s*$")
-_ATTACHED = re.compile(r", !xe\.at !(\d+)")
+_LINE_COMMENT = re.compile(r"^// (?:File: (.*?)|Line (\d+)(?::.*)?)\s*$")
+_LINE_METADATA = re.compile(r", !xe\.at !(\d+)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def _mlir(text: str, file: str) -> list[tuple[str, int]]:
 
 def _line_of(location: str, aliases: Mapping[str, str], file: str) -> int:
     """The innermost line of the file in a location, which may be that of an inlined call."""
-    for name, line in _PLACE.findall(location):
+    for name, line in _LOCATION.findall(location):
         if name == file:
             return int(line)
     inner = (_line_of(aliases.get(name, ""), aliases, file) for name in _NUMBER.findall(location))
@@ -58,8 +58,8 @@ def _llvm(text: str, file: str) -> list[tuple[str, int]]:
     found = []
     for line in lines:
         if not _NODE.match(line):
-            at = _ATTACHED.search(line)
-            found.append((_ATTACHED.sub("", line), nodes.get(at[1], 0) if at else 0))
+            at = _LINE_METADATA.search(line)
+            found.append((_LINE_METADATA.sub("", line), nodes.get(at[1], 0) if at else 0))
     return found
 
 
@@ -68,7 +68,7 @@ def _listing(text: str, file: str) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     number, is_here = 0, True
     for line in text.splitlines():
-        said = _SAID.match(line)
+        said = _LINE_COMMENT.match(line)
         if said is not None and said[1]:
             is_here = said[1] == file
         elif said is not None:

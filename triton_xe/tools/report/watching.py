@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from triton_xe import knobs
 
-_SAID = re.compile(r", ![\w.]+ !\d+")
+_METADATA = re.compile(r", ![\w.]+ !\d+")
 
 
 class Seen(NamedTuple):
@@ -58,7 +58,7 @@ class Watched(NamedTuple):
 def digest(llvm_ir: str) -> str:
     """Digest of the instructions without their line numbers."""
     lines = (line for line in llvm_ir.splitlines() if not line.startswith("!"))
-    plain = "\n".join(_SAID.sub("", line).rstrip() for line in lines)
+    plain = "\n".join(_METADATA.sub("", line).rstrip() for line in lines)
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
