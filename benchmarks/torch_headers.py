@@ -76,14 +76,14 @@ class RemoteFile(io.RawIOBase):
         return count
 
 
-def headers(version: str) -> Path:
-    """The folder `torch` with the headers of a version, fetched once."""
+def headers(version: str, address: str = "") -> Path:
+    """The folder `torch` with the headers of a version, fetched once from its wheel."""
     kept = knobs.cache_dir() / "torch_headers" / version
     if kept.is_dir():
         return kept / "torch"
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        with opened(address_of(version)) as file, zipfile.ZipFile(file) as wheel:
+        with opened(address or address_of(version)) as file, zipfile.ZipFile(file) as wheel:
             names = sorted((i for i in wheel.infolist() if i.filename.startswith(HEADERS)),
                            key=lambda i: i.header_offset)
             wheel.extractall(folder, names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -94,7 +95,10 @@ def definition(symbol: str) -> str:
     return visa.definition(symbol)
 
 
-def written(text: str, parsed: Any = None) -> bytes:
+def written(
+    text: str, parsed: Any = None,
+    write: Callable[[Any, int], bytes] = spirv_target.write,
+) -> bytes:
     """Write SPIR-V by LLVM, with checked ids.
 
     LLVM caches the labels of a function by its address for the life of the process.  A later
@@ -108,7 +112,7 @@ def written(text: str, parsed: Any = None) -> bytes:
         if attempt:
             kept.append([bytearray(size) for size in FILLERS for _ in range(16)])
         kept.append(verified(text) if parsed is None else parsed)
-        binary, parsed = spirv_target.write(kept[-1], effort), None
+        binary, parsed = write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)
         if ids_are_sound(binary):
             return binary

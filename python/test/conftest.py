@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from python.test.counting import watched
 from python.test.selection import left_out
 from triton_xe import triton_versions
 from triton_xe.collector import paused_collector
@@ -93,18 +94,12 @@ def clock_begins_anew():
 
 
 @pytest.fixture
-def needed(monkeypatch):
-    """Which conditions launches fail, one entry for each that takes another version.
+def needed():
+    """Calls for the general version, one for each launch that fails a condition.
 
-    Launches are left to Python, which is asked here.
+    Launches are left to Python, whose calls are watched.
     """
-    found, general = [], Versions.general
-
-    def noted(self, failing):
-        found.append(failing)
-        return general(self, failing)
-
-    monkeypatch.setattr(Versions, "general", noted)
     python = Observer(is_active=True)
-    yield found
+    with watched(Versions.general) as calls:
+        yield calls
     python.close()

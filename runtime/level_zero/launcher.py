@@ -101,9 +101,9 @@ class KernelState:
         """Send launches that do not satisfy a packed table of conditions to `general`."""
 
 
-def device_state() -> DeviceState:
-    """The state of a device that is not open yet."""
-    if native.launch is None:
+def device_state(*, in_python: bool = False) -> DeviceState:
+    """The state of a device that is not open yet; without compiled code, Python launches."""
+    if in_python or native.launch is None:
         return DeviceState()
     state: DeviceState = native.launch.Device(*map(api().address, _CALLS))
     return state

@@ -116,13 +116,13 @@ def can_order() -> bool:
 class _Link:
     """The events of one launch, which live until the queue has passed the last of them."""
 
-    before: SyclEvent
-    ours: SyclEvent
-    after: SyclEvent
+    queue_done: SyclEvent
+    list_done: SyclEvent
+    queue_waited: SyclEvent
     signal: Event
 
     def close(self) -> None:
-        for event in (self.before, self.ours, self.after):
+        for event in (self.queue_done, self.list_done, self.queue_waited):
             event.close()
 
 
@@ -163,9 +163,9 @@ class QueueOrder:
                 self._wait_for(self.links[IN_FLIGHT // 2 - 1])
             signal = self.free_events.pop()
             to.barrier(signal)
-            ours = self._event_of(signal)
-            after = barrier(self._queue.address, ours)
-            self.links.append(_Link(before, ours, after, signal))
+            list_done = self._event_of(signal)
+            queue_waited = barrier(self._queue.address, list_done)
+            self.links.append(_Link(before, list_done, queue_waited, signal))
 
     def close(self) -> None:
         """Wait for every launch and release its events."""
@@ -188,7 +188,7 @@ class QueueOrder:
 
     def _wait_for(self, last: _Link) -> None:
         """Wait until the queue has passed a launch, and reuse the events up to it."""
-        native = raw.EventHandle(last.after.native())
+        native = raw.EventHandle(last.queue_waited.native())
         wait("zeEventHostSynchronize", native)
         while self.links:
             link = self.links.popleft()

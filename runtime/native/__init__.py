@@ -22,28 +22,28 @@ from triton_xe import knobs
 HERE = Path(__file__).parent
 
 
-def digest_of_source(name: str) -> str:
+def digest_of_source(name: str, folder: Path = HERE) -> str:
     """The digest of a source as it is now; `setup.py` compiles the same into what it builds."""
-    return hashlib.sha256((HERE / f"{name}.c").read_bytes()).hexdigest()
+    return hashlib.sha256((folder / f"{name}.c").read_bytes()).hexdigest()
 
 
-def load_launch() -> Any:
+def load_launch(sources: Path = HERE) -> Any:
     """Import `launch.c`'s extension; None if it is missing or has another source."""
     try:
         module = import_module(f"{__name__}.launch")
     except ImportError:
         return None
-    return module if getattr(module, "source", "") == digest_of_source("launch") else None
+    return module if getattr(module, "source", "") == digest_of_source("launch", sources) else None
 
 
-def load_threads() -> ctypes.CDLL | None:
+def load_threads(sources: Path = HERE) -> ctypes.CDLL | None:
     """Load `threads.c`'s library; None if it is missing or has another source."""
     try:
         library = ctypes.CDLL(str(next(HERE.glob("threads.*so"))))
         source = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "xe_source")))
     except (OSError, StopIteration, ValueError):
         return None
-    return library if source.decode() == digest_of_source("threads") else None
+    return library if source.decode() == digest_of_source("threads", sources) else None
 
 
 def _emulated_gpu() -> Path | None:

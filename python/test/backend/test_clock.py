@@ -7,12 +7,14 @@ import pytest
 import triton
 import triton.language as tl
 
+from python.test.counting import watched
 from triton_xe.backend import timing
 from triton_xe.backend.driver import FLUSHED_BYTES
 from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
 from triton_xe.runtime.simulator.clock import DeviceClock
 from triton_xe.runtime.simulator.interface import KernelSource, SimulatedDevice, clock_of
+from triton_xe.runtime.simulator.run.jit import load_kernel
 
 torch = pytest.importorskip("torch")
 
@@ -146,20 +148,17 @@ def test_autotune_takes_the_configuration_with_the_least_predicted_time(tensors)
     assert torch.equal(y, x * 2)
 
 
-def test_what_is_only_timed_is_not_compiled_for_the_host(tensors, monkeypatch):
+def test_what_is_only_timed_is_not_compiled_for_the_host(tensors):
     x, y = tensors
-
-    def refuse(*_, **__):
-        raise AssertionError("compiled")
 
     def launch():
         scaled_kernel[(1,)](x, y, 48, BLOCK=64)
 
-    monkeypatch.setattr("triton_xe.runtime.simulator.kernel.load_kernel", refuse)
-    monkeypatch.setattr(KernelSource, "translated", refuse)
-    assert triton.runtime.driver.active.get_benchmarker()(launch) > 0
-    with pytest.raises(AssertionError, match="compiled"):
+    with watched(load_kernel, KernelSource.translated) as calls:
+        assert triton.runtime.driver.active.get_benchmarker()(launch) > 0
+        assert not calls
         launch()
+    assert [call.name for call in calls] == ["translated", "load_kernel"]
 
 
 def test_operators_are_timed_by_one_call():
@@ -276,17 +275,25 @@ def test_a_copy_of_do_bench_runs_all_it_repeats(tensors):
 
 
 @pytest.mark.intel_compiler
-def test_the_exact_clock_counts_native_instructions(tensors, monkeypatch):
+def test_the_exact_clock_counts_native_instructions(tensors):
     from triton_xe.tools.exact import native_issue
 
     x, y = tensors
     clock = clock_of(target("bmg"), 0)
     clock.now_ms()
     seen = []
-    monkeypatch.setattr(clock, "known_times", {})
-    monkeypatch.setattr(clock, "native", lambda kernel, *rest: seen.append(
-        (native_issue(kernel, *rest), rest[-1])) or seen[-1][0])
-    triton.testing.do_bench(lambda: scale(x, y))
+
+    def count(kernel, described, walk, estimated):
+        seen.append((native_issue(kernel, described, walk, estimated), estimated))
+        return seen[-1][0]
+
+    clock.known_times.clear()
+    clock.native = count
+    try:
+        triton.testing.do_bench(lambda: scale(x, y))
+    finally:
+        clock.native = None
+        clock.known_times.clear()
     (exact, estimated), = seen
     assert exact != estimated
     assert 0.3 < exact.messages / estimated.messages < 3

@@ -9,7 +9,7 @@ import pytest
 
 from python.test.install.wheels import ROOT, Environment, wheels
 from triton_xe.tools import installation
-from triton_xe.tools.cli import command_names, main
+from triton_xe.tools.cli import command_names
 from triton_xe.tools.commands import doctor
 
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
@@ -177,22 +177,21 @@ def test_pip_says_why_it_fails():
         step.run()
 
 
-def test_doctor_names_the_command(monkeypatch, capsys):
-    """With each mixed state's sentence, and exit code 1."""
+def test_doctor_names_the_command():
+    """With each mixed state's sentence."""
     said = ["triton-xpu 3.7.2 is installed: ..."]
-    monkeypatch.setattr(installation, "findings", lambda seen: said)
-    assert main(["doctor"]) == 1
-    page = capsys.readouterr().out
+    report = doctor.examine(lambda: {"loads": "", "findings": said})
+    assert not report.can_run
+    page = doctor.page(report)
     assert page.startswith("triton-xe doctor: kernels CANNOT run")
     assert said[0] in page
     assert "run `triton-xe setup`" in page
 
 
-def test_doctor_asks_a_new_process_for_triton(monkeypatch):
-    monkeypatch.setattr(doctor, "LOAD", "raise ImportError('cannot import name intel')")
-    assert doctor.triton_report() == {"loads": "", "findings": [
+def test_doctor_asks_a_new_process_for_triton():
+    fails = "raise ImportError('cannot import name intel')"
+    assert doctor.triton_report(fails) == {"loads": "", "findings": [
         "`import triton` does not load this plugin: ImportError: cannot import name intel"]}
-    monkeypatch.undo()
     assert doctor.triton_report()["loads"].endswith("loads this plugin")
 
 

@@ -27,16 +27,13 @@ QUICK = ("dg2", "mtl", "pvc", "bmg", "ptl", "cri")
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.rest) for name in TARGETS])
 def test_kernels_run_on_every_simulated_device(
-    name: str, triton_here: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, triton_here: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_command, "triton_report", lambda: triton_here)
     monkeypatch.setenv("TRITON_XE_DEVICE", f"sim:{name}")
-    assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["can_run"] is True
-    assert found["trial"]["target"] == name
-    assert found["choice"] == {
+    found = doctor_command.examine(lambda: triton_here)
+    assert found.can_run
+    assert found.trial["target"] == name
+    assert found.choice == {
         "kind": "sim", "targets": [name], "reason": f"TRITON_XE_DEVICE=sim:{name} asks for it",
         "on_request": False,
     }
@@ -62,14 +59,14 @@ def test_page_without_a_driver_says_what_to_install(
 
 
 def test_beside_another_vendors_gpu_the_plugin_is_inactive_on_purpose(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    triton_here: dict[str, Any]
 ) -> None:
-    """Status 0, because nothing is wrong; the simulator is tried all the same."""
-    monkeypatch.delenv("TRITON_XE_DEVICE", raising=False)
+    """Nothing is wrong, and the simulator is tried all the same."""
     beside = selection.Machine(other_gpu="NVIDIA", torch="other")
-    monkeypatch.setattr(selection, "look", lambda root: beside)
-    assert main(["doctor"]) == 0
-    page = capsys.readouterr().out
+    report = doctor_command.examine(
+        lambda: triton_here, lambda: selection.decide("", beside))
+    assert report.can_run
+    page = doctor_command.page(report)
     assert page.startswith(
         "triton-xe doctor: inactive on purpose, until TRITON_XE_DEVICE=sim is set")
     assert "none: this machine has an NVIDIA GPU" in page

@@ -233,8 +233,9 @@ def fake(
     driver = FakeApi(path)
     monkeypatch.setenv("TRITON_XE_LEVEL_ZERO", path)
     monkeypatch.setenv("TRITON_XE_CACHE", str(Path(folder) / "cache"))
-    monkeypatch.setitem(raw.loaded_apis, path, driver)
+    raw.loaded_apis[path] = driver
     yield driver
     for opened in device_module.opened_devices.pop(path, []):
         opened.close()
     objects.opened_drivers.pop(path, None)
+    del raw.loaded_apis[path]

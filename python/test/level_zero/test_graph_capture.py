@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from triton_xe.backend.launcher import make_launch
-from triton_xe.runtime.level_zero import device as device_module
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.runtime.level_zero.errors import QueueRecordingError
@@ -173,7 +173,7 @@ def test_torchs_capture_is_asked_for_where_sycl_is_out_of_reach(
     capturing = [False]
     xpu = SimpleNamespace(is_current_stream_capturing=lambda: capturing[0],
                           synchronize=lambda index: None)
-    monkeypatch.setitem(device_module.sys.modules, "torch", SimpleNamespace(xpu=xpu))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(xpu=xpu))
     device.queues[64] = TorchStream(64, 0, 2, 0)
     device.launch(kernel, (1, 1, 1), (None, None, None, 1), stream=64)
     capturing[0] = True

@@ -40,21 +40,22 @@ class Tensor:
 
 
 @pytest.fixture(params=["compiled", "plain"], autouse=True)
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def path(request: pytest.FixtureRequest) -> None:
     """Every test runs in C and in Python, unless it is about what only C does."""
-    if request.param == "plain" and request.node.get_closest_marker("compiled"):
+    Launch.in_python = request.param == "plain"
+    if Launch.in_python and request.node.get_closest_marker("compiled"):
         pytest.skip("what Python does not do")
-    if request.param == "plain":
-        monkeypatch.setattr(native, "launch", None)
-    elif native.launch is None:
+    if not Launch.in_python and native.launch is None:
         pytest.skip("launch.c was not built")
 
 
 class Launch:
     """A launch function of given types on the fake driver."""
 
+    in_python = False
+
     def __init__(self, *types: str) -> None:
-        self.device = launcher.device_state()
+        self.device = launcher.device_state(in_python=self.in_python)
         self.device.list, self.device.context, self.device.device = 7, 8, 2
         self.state = launcher.kernel_state(self.device, 5, types)
         self.call = launcher.make_launcher(self.device, self.state, "k", types)

@@ -14,7 +14,6 @@ import pytest
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import native
-from triton_xe.runtime.level_zero import device as device_module
 from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
@@ -99,7 +98,7 @@ queue.memcpy_async(memory[2], memory[0], 4096)
 print("END", file=sys.stderr)
 link = device.orders[address].links[-1]
 out["waits"], out["own"] = waits, device.list.value
-out["handed back"] = [link.ours.native(), link.signal.value]
+out["handed back"] = [link.list_done.native(), link.signal.value]
 device.synchronize()
 queue.wait()
 device.close()
@@ -265,8 +264,8 @@ def test_without_the_sycl_runtime_torch_waits_for_its_queue(
     monkeypatch.setitem(
         sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(xpu="2026"), xpu=xpu)
     )
-    monkeypatch.setattr(device_module, "sycl_queue", refuse)
     (device,) = open_devices()
+    device.find_queue = refuse
     with pytest.warns(RuntimeWarning, match="does not export it"):
         kernel = device.load(to_spirv(vector_add()), "vector_add")
     p = device.allocate(64).pointer

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from python.test.counting import watched
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import native
-from triton_xe.runtime.level_zero import device as device_module
 from triton_xe.runtime.level_zero import launcher, sycl_queue
 from triton_xe.runtime.level_zero.device import open_devices
-from triton_xe.runtime.native.arguments import make_direct_launcher
+from triton_xe.runtime.native.arguments import make_direct_launcher, read_tensors
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 needs_dpctl = pytest.mark.skipif(
@@ -42,10 +42,11 @@ class RecordedQueue:
 
 
 @pytest.fixture
-def queues(fake: Any, monkeypatch: pytest.MonkeyPatch) -> dict[int, RecordedQueue]:
+def queues(fake: Any) -> dict[int, RecordedQueue]:
     known = {QUEUE: RecordedQueue(fake), 0x5100: RecordedQueue(fake, context=0x6100),
              0x5200: RecordedQueue(fake, device=3), ORDERED: RecordedQueue(fake, keeps_order=True)}
-    monkeypatch.setattr(device_module, "sycl_queue", known.__getitem__)
+    (device,) = open_devices()
+    device.find_queue = known.__getitem__
     return known
 
 
@@ -146,21 +147,20 @@ def test_tensors_are_trusted_where_torchs_queue_was_found_on_the_device(
             raise DeviceError("this SYCL runtime is too new")
         return sycl_queue.SyclQueue(address, 0x7000, True, True, CONTEXT, DEVICE)
 
-    given: list[Any] = []
     stream = SimpleNamespace(sycl_queue=QUEUE)
     torch = SimpleNamespace(
         version=SimpleNamespace(xpu=xpu), xpu=SimpleNamespace(current_stream=lambda index: stream),
         nn=SimpleNamespace(Parameter=bytearray), Tensor=bytes, empty=lambda *_, device: device,
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(device_module, "sycl_queue", look)
-    monkeypatch.setattr(device_module, "read_tensors", lambda *values: given.append(values))
-    monkeypatch.setattr(launcher, "trust_device_of", lambda state, tensor: given.append(tensor))
     (device,) = open_devices()
-    with warnings.catch_warnings():
+    device.find_queue = look
+    with warnings.catch_warnings(), watched(read_tensors, launcher.trust_device_of) as calls:
         warnings.simplefilter("ignore", RuntimeWarning)
         device.load(SPIRV, "vector_add")
-    assert given == [(bytes, bytearray), *trusted]
+    read, *others = [list(call.arguments.values()) for call in calls]
+    assert read == [bytes, bytearray]
+    assert [tensor for _, tensor in others] == trusted
 
 
 @pytest.mark.skipif(

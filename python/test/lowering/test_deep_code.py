@@ -10,7 +10,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.errors import OutOfResources
 
-from triton_xe.lowering import insert_barriers, pipeline
+from python.test.counting import watched
+from triton_xe.lowering.insert_barriers import may_alias
+from triton_xe.lowering.pipeline import run_passes
 
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x, y, n):\n"
 FLAT = "i = tl.arange(0, 64)\nv = tl.load(x + i)\nw = n\np = x\n"
@@ -73,20 +75,20 @@ def test_offsets_that_a_loop_makes_from_themselves_are_no_surface(step, tmp_path
     assert compiled(tmp_path, text).metadata.n_block_loads == 0
 
 
-def test_nested_loops_are_walked_in_linear_time(tmp_path, monkeypatch):
-    asked, may_alias = [], insert_barriers.may_alias
-    monkeypatch.setattr(insert_barriers, "may_alias", lambda *a: asked.append(1) or may_alias(*a))
+def test_nested_loops_are_walked_in_linear_time(tmp_path):
     depth = 16
     loops = "".join(f"{'    ' * d}for j{d} in range(n):\n" for d in range(depth))
     body = f"{'    ' * depth}v = v * 3 + tl.load(x + i)\n{'    ' * depth}tl.store(x + i, v)\n"
-    compiled(tmp_path, FLAT + loops + body + "tl.store(y + i, v)", "*i32")
-    assert len(asked) < 100 * depth**2
+    with watched(may_alias) as calls:
+        compiled(tmp_path, FLAT + loops + body + "tl.store(y + i, v)", "*i32")
+    assert 0 < len(calls) < 100 * depth**2
 
 
 @pytest.mark.parametrize("work", ["tl.load(x + i) * 2", "tl.dot(tl.load(x + i), tl.load(x + i))"])
-def test_a_tile_that_fits_nowhere_is_refused_before_any_work(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "run_passes", None)
+def test_a_tile_that_fits_nowhere_is_refused_before_any_work(work, tmp_path):
     at = "i = tl.arange(0, 1024)[:, None] * 1024 + tl.arange(0, 1024)[None, :]\n"
-    with pytest.raises(OutOfResources, match=r"kernel 'kernel' \(.*kernel.py:[\d:]+\): a tensor of "
-                       r"1024x1024 elements: .*Required: 16384, Hardware limit: 2048"):
+    with watched(run_passes) as calls, pytest.raises(
+            OutOfResources, match=r"kernel 'kernel' \(.*kernel.py:[\d:]+\): a tensor of "
+            r"1024x1024 elements: .*Required: 16384, Hardware limit: 2048"):
         compiled(tmp_path, f"{at}tl.store(y + i, {work})")
+    assert not calls

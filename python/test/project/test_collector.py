@@ -13,12 +13,13 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 
 from examples.vector_add import add, add_kernel
+from python.test.counting import watched
 from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
-from triton_xe.lowering import pipeline
-from triton_xe.model import time
-from triton_xe.runtime.simulator import kernel
-from triton_xe.runtime.simulator.run import kernel_module
+from triton_xe.llvm.parser import parse_module
+from triton_xe.lowering.pipeline import make_llir
+from triton_xe.model.time import predict
+from triton_xe.runtime.simulator.run.jit import load_kernel
 
 ROOT = Path(__file__).parents[3]
 
@@ -128,40 +129,38 @@ def test_the_last_of_two_threads_resumes():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize(("module", "function"), [
-    (pipeline, "make_llir"), (kernel, "load_kernel"), (kernel_module, "parse_module"),
-    (time, "predict"),
-])
-def test_a_kernel_is_compiled_and_timed_in_a_pause(module, function, monkeypatch, tmp_path):
+@pytest.mark.parametrize("function", [make_llir, load_kernel, parse_module, predict])
+def test_a_kernel_is_compiled_and_timed_in_a_pause(function, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
     add_kernel.device_caches.clear()
-    compiling, seen = getattr(module, function), []
-
-    def spy(*arguments):
-        seen.append(gc.isenabled())
-        return compiling(*arguments)
-
-    monkeypatch.setattr(module, function, spy)
-    x = torch.ones(64, device="xpu")
-    torch.xpu.Event(enable_timing=True).record()  # the clock begins
-    assert torch.equal(add(x, x).cpu(), torch.full((64,), 2.0))
-    torch.xpu.Event(enable_timing=True).record()
-    assert set(seen) == {False}
+    seen = set()
+    with watched(function, at_call=lambda call: seen.add(gc.isenabled())):
+        x = torch.ones(64, device="xpu")
+        torch.xpu.Event(enable_timing=True).record()  # the clock begins
+        assert torch.equal(add(x, x).cpu(), torch.full((64,), 2.0))
+        torch.xpu.Event(enable_timing=True).record()
+    assert seen == {False}
     assert gc.isenabled()
     add_kernel.device_caches.clear()
 
 
 @pytest.fixture
-def stages(monkeypatch):
-    """Two stages that note whether the collector runs."""
+def stages():
+    """Two stages that report whether the collector runs."""
+    return stages_of_backend()
 
+
+def stages_of_backend():
     def note(source, metadata):
         return 1 // metadata["divisor"], gc.isenabled()
 
-    monkeypatch.setattr(XeBackend, "stages", lambda *_: [("first", note), ("last", note)])
+    class TwoStages(XeBackend):
+        def stages(self, *_):
+            return [("first", note), ("last", note)]
+
     made = {}
-    backend = XeBackend(GPUTarget("xpu", "bmg", 16))
+    backend = TwoStages(GPUTarget("xpu", "bmg", 16))
     backend.add_stages(made, backend.parse_options({}), Language.TRITON)
     return made
 
@@ -188,11 +187,8 @@ def test_a_pause_ends_with_a_compilation_that_is_given_up(stages):
     assert gc.isenabled()
 
 
-@pytest.mark.usefixtures("stages")
 def test_a_pause_ends_with_each_stage_where_a_hook_may_keep_them(monkeypatch):
-    kept = {}
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", lambda *_: None)
-    backend = XeBackend(GPUTarget("xpu", "bmg", 16))
-    backend.add_stages(kept, backend.parse_options({}), Language.TRITON)
+    kept = stages_of_backend()
     assert kept["first"](None, {"divisor": 1}) == (1, False)
     assert gc.isenabled()

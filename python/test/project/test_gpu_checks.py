@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-import subprocess
+import sys
 import time
 
 import numpy as np
@@ -92,14 +92,12 @@ def test_without_a_gpu(monkeypatch, capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_a_gpu(monkeypatch, capsys, tmp_path):
+def test_with_a_gpu(capsys, tmp_path):
     from triton_xe.tools.commands import doctor
 
-    gpu = {"name": "card", "target": "bmg"}
-    monkeypatch.setattr(doctor, "machine_report", lambda: {"devices": [gpu]})
+    machine = {"devices": [{"name": "card", "target": "bmg"}]}
     results = [gpu_checks.Result("fine", PASSED), gpu_checks.Result("wrong", WRONG, "why")]
-    monkeypatch.setattr(gpu_checks, "isolated", lambda: iter(results))
-    assert cli.main(["doctor", "--gpu", "--report", str(tmp_path / "out.json")]) == 1
+    assert doctor.check_gpu(False, tmp_path / "out.json", machine, iter(results)) == 1
     assert "1 of 2 hold; please attach" in capsys.readouterr().out
     found = json.loads((tmp_path / "out.json").read_text())["checks"]
     assert found == [each.to_json() for each in results]
@@ -141,12 +139,8 @@ for name in sys.argv[1:]:
 """
     names = ("a", "b", "c", "gone", "d")
     monkeypatch.setenv("TRITON_XE_EMULATED", "a socket")
-    monkeypatch.setattr(gpu_checks, "checks", lambda: tuple(
-        gpu_checks.Check(name, name, print) for name in names))
-    popen = subprocess.Popen
-    monkeypatch.setattr(gpu_checks.subprocess, "Popen", lambda command, **more: popen(
-        [command[0], "-c", worker, *command[4:]], **more))
-    found = [(each.check, each.state, each.detail) for each in gpu_checks.isolated()]
+    found = [(each.check, each.state, each.detail)
+             for each in gpu_checks.isolated(names, (sys.executable, "-c", worker))]
     assert found == [
         ("a", PASSED, ""), ("b", PASSED, ""), ("c", PASSED, ""),
         ("gone", FAILED, "the process that runs the checks ended with 7"), ("d", PASSED, "")]

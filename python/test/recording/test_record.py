@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import zipfile
@@ -313,13 +314,14 @@ def test_a_limit_and_a_full_disk_do_not_stop_the_program(
         kernel[(1,)](x, x + 1, out, 128, BLOCK=128)
     assert torch.equal(out, x + (x + 1))
 
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setenv("TRITON_XE_RECORD_LIMIT", "1000000")
-    monkeypatch.setattr(recorder.memory, "store", full)
-    with pytest.warns(RuntimeWarning, match="No space left"):
-        kernel[(1,)](x, x, out, 128, BLOCK=128)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, most[1]))
+    try:
+        with pytest.warns(RuntimeWarning, match="File too large"):
+            kernel[(1,)](x, x, out, 128, BLOCK=128)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert torch.equal(out, x + x)
     assert len(folder.recordings(records.path)) == 1
 

@@ -36,7 +36,7 @@ from triton_xe.runtime.simulator.pieces import once_per_shape
 from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import elf, jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import BIND, ELEMENTS, MISS, NOTE, ROOM
@@ -46,15 +46,6 @@ from triton_xe.spirv import attached_llvm_ir
 needs_avx2 = pytest.mark.skipif(
     platform.machine() != "x86_64" or not host_cpu().has("avx2"), reason="needs a CPU with AVX2"
 )
-
-
-def pretend(monkeypatch: pytest.MonkeyPatch, host: HostCpu) -> None:
-    """Make code for another CPU in all modules of the simulator."""
-    users = [m for name, m in sys.modules.items() if name.startswith("triton_xe.runtime.simulator")
-             and getattr(m, "host_cpu", None) is host_cpu]
-    assert len(users) > 5
-    for module in users:
-        monkeypatch.setattr(module, "host_cpu", lambda: host)
 
 
 # --- x86-64 without AVX-512 -----------------------------------------------------------------------
@@ -141,9 +132,9 @@ def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
     llvm.initialize_all_asmprinters()
     host = HostCpu("x86_64-unknown-linux-gnu", "icelake-server",
                    "+avx512f,+avx512bw,+avx512vl,+avx512dq,-prefer-256-bit")
-    pretend(monkeypatch, host)
     monkeypatch.setattr(once_per_shape, "LARGE", 1 << 60)
-    text = host_of("rows", BLOCK=1 << 13).text
+    with generate_for(host):
+        text = host_of("rows", BLOCK=1 << 13).text
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
     made = llvm.parse_assembly(text)
@@ -227,12 +218,10 @@ Compile = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
+def for_arm() -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    pretend(monkeypatch, ARM)
-    jit.target_machine.cache_clear()
 
     def undefined(text: str) -> list[str]:
         assert "llvm.x86" not in text
@@ -242,8 +231,8 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
         assert int.from_bytes(data[18:20], "little") == 183  # EM_AARCH64
         return elf.undefined_names(data)
 
-    yield undefined
-    jit.target_machine.cache_clear()
+    with generate_for(ARM):
+        yield undefined
 
 
 def is_there(name: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from python.test.counting import Call, watched
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import native
 from triton_xe.runtime.once import once
@@ -277,26 +278,23 @@ def test_what_threads_ask_for_at_the_same_time_is_made_once() -> None:
 
 
 def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
-    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch
+    device: SimulatedDevice, kernel: Text
 ) -> None:
     """Another thread may close the kernel, or put another variant in its place."""
     loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
     alive: list[Any] = []
 
-    def closing(run: Any) -> Any:
-        def close_first(*given: Any) -> Any:
-            if not alive:
-                alive.append(weakref.ref(loaded.own.loaded[0]))
-                loaded.close()
-                assert alive[0]() is not None
-            return run(*given)
+    def close_first(call: Call) -> None:
+        if not alive:
+            alive.append(weakref.ref(loaded.own.loaded[0]))
+            loaded.close()
+            assert alive[0]() is not None
+        call.arguments.clear()
 
-        return close_first
-
-    monkeypatch.setattr(launch.Prepared, "run", closing(launch.Prepared.run))
-    monkeypatch.setattr(launch, "run", closing(launch.run))
     out = np.zeros(4, np.int32)
-    device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
+    with watched(launch.Prepared.run, launch.run, at_call=close_first) as calls:
+        device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
+    calls.clear()
     assert (out == 3).all()
     gc.collect()
     assert alive[0]() is None

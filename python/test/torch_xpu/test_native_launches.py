@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 import triton
 import triton.language as tl
 
+from python.test.counting import Call, watched
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime import native, torch_memory
 from triton_xe.runtime.observers import Observer
-from triton_xe.runtime.simulator import device as simulated
+from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.run import watchdog
 
 torch = pytest.importorskip("torch")
@@ -63,15 +65,8 @@ def repeated(x, times):
 class Seen:
     """The launches that came to Python."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.grids: list[Any] = []
-        launch = simulated.SimulatedDevice.launch
-
-        def noted(device: Any, kernel: Any, grid: Any, *given: Any, **named: Any) -> None:
-            self.grids.append(grid)
-            launch(device, kernel, grid, *given, **named)
-
-        monkeypatch.setattr(simulated.SimulatedDevice, "launch", noted)
+    def __init__(self, grids: list[Any]) -> None:
+        self.grids = grids
 
     def count(self, work: Any) -> int:
         before = len(self.grids)
@@ -80,13 +75,20 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     for name in ("SANITIZE", "SHUFFLE", "TRACE", "TIME_LIMIT", "THREADS"):
         monkeypatch.delenv(f"TRITON_XE_{name}", raising=False)
     # tensors of checked tests that are still alive keep launches from compiled code
     monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
     monkeypatch.setattr(torch_memory.unwritten_maps, "is_active", False)
-    return Seen(monkeypatch)
+    grids = list[Any]()
+
+    def note(call: Call) -> None:
+        grids.append(call.arguments["grid"])
+        call.arguments.clear()  # so that kernels can be freed
+
+    with watched(SimulatedDevice.launch, at_call=note):
+        yield Seen(grids)
 
 
 def doubled(x: Any, n: int | None = None) -> Any:
@@ -181,7 +183,7 @@ def test_what_python_must_see(
     watcher.close()
     assert left() == 0
     device = devices.device(0)
-    assert isinstance(device, simulated.SimulatedDevice)
+    assert isinstance(device, SimulatedDevice)
     assert device.clock is not None
     with device.clock.without_running():
         assert left() == 1

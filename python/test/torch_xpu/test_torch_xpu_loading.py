@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 from pathlib import Path
 
 import pytest
 
-from python.test.counting import calls_of
+from python.test.counting import calls_of, watched
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files, selection, torch_xpu
 from triton_xe.runtime.torch_xpu import activation, compilation
@@ -260,15 +261,14 @@ def test_a_library_is_looked_through_once_until_it_changes(
     copy.parent.mkdir(parents=True)
     for suffix in (".so", ".json"):
         copy.with_suffix(suffix).write_bytes(good.with_suffix(suffix).read_bytes())
-    now, looked, check = checked_files.time.time, [], compilation.checked_library
-    monkeypatch.setattr(checked_files.time, "time", lambda: now() + 10)  # all files are settled
-    monkeypatch.setattr(
-        compilation, "checked_library", lambda path: looked.append(path) or check(path))
-    assert [compilation.find() for _ in range(3)] == [copy] * 3
-    assert looked == [copy]
-    copy.write_bytes(copy.read_bytes()[:-1])
-    assert [compilation.find() for _ in range(2)] == [None] * 2
-    assert looked == [copy] * 2
+    later = time.time() + 2 * checked_files.SETTLED_SECONDS
+    monkeypatch.setattr(time, "time", lambda: later)  # all files are settled
+    with watched(compilation.checked_library) as calls:
+        assert [compilation.find() for _ in range(3)] == [copy] * 3
+        assert len(calls) == 1
+        copy.write_bytes(copy.read_bytes()[:-1])
+        assert [compilation.find() for _ in range(2)] == [None] * 2
+        assert len(calls) == 2
 
 
 def _library_of_this_process() -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -87,8 +88,27 @@ def limited_features(name: str, level: str, available: Mapping[str, bool]) -> st
     return ",".join(("+" if feature in kept else "-") + feature for feature in sorted(available))
 
 
-@cache
+_other: HostCpu | None = None
+
+
+@contextmanager
+def generate_for(host: HostCpu) -> Iterator[None]:
+    """Generate code for another CPU, which cannot run here: to read it, or to compile it."""
+    global _other
+    before, _other = _other, host
+    try:
+        yield
+    finally:
+        _other = before
+
+
 def host_cpu() -> HostCpu:
+    """The CPU for which code is generated: this machine, except in `generate_for`."""
+    return _other or _this_machine()
+
+
+@cache
+def _this_machine() -> HostCpu:
     """This machine, limited to the level of x86-64 in `TRITON_XE_HOST_CPU`."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

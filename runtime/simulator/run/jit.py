@@ -60,15 +60,19 @@ LARGE = 8 << 20
 """Characters of a module from which on full optimisation doubles LLVM's time for little gain."""
 
 
-def fresh_machine(effort: int = 2) -> llvm.TargetMachine:
-    """LLVM's code generator for this CPU, which no other module uses."""
-    host = host_cpu()
+def fresh_machine(host: HostCpu, effort: int = 2) -> llvm.TargetMachine:
+    """LLVM's code generator for a CPU, which no other module uses."""
     return llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=effort, reloc="pic", codemodel="small", jit=True
     )
 
 
-target_machine = cache(fresh_machine)
+_target_machine = cache(fresh_machine)
+
+
+def effort(text: str) -> int:
+    """Level of LLVM's code generation for a module."""
+    return 1 if len(text) > LARGE else 2
 
 
 def object_key(text: str, kind: str) -> str:
@@ -105,7 +109,7 @@ def _kept_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[byt
 def compiled(text: str, kind: str) -> list[bytes]:
     """The objects of a module, compiled: one, or what calls the pieces and the pieces."""
     with code_lock:
-        machine = target_machine(1 if len(text) > LARGE else 2)
+        machine = _target_machine(host_cpu(), effort(text))
         try:
             module = llvm.parse_assembly(text)
             module.triple = host_cpu().triple
@@ -138,7 +142,7 @@ def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> li
         if is_piece(f.name):
             f.linkage, f.visibility = "external", "hidden"
     made = []
-    for skips_pieces, by in ((True, target_machine(0)), (False, machine)):
+    for skips_pieces, by in ((True, _target_machine(host_cpu(), 0)), (False, machine)):
         part = module.clone()
         for f in _defined(part):
             if is_piece(f.name) == skips_pieces:
@@ -263,7 +267,7 @@ class NativeCode:
 
     def __init__(self, *objects: bytes) -> None:
         empty = llvm.parse_assembly("")
-        self.engine = llvm.create_mcjit_compiler(empty, fresh_machine())
+        self.engine = llvm.create_mcjit_compiler(empty, fresh_machine(host_cpu()))
         self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
         provide(elf.undefined_names(*objects))
         with near_each_other(sum(map(elf.bytes_in_memory, objects))):

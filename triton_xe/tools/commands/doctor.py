@@ -13,7 +13,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from triton_xe.errors import XeError
 from triton_xe.runtime import native
 from triton_xe.runtime.selection import Machine, Selection, decide, select, torch_build
 from triton_xe.tools import installation, intel
+from triton_xe.tools.gpu_checks.bench import Result
 
 TRIAL_ELEMENTS = 1024
 PACKAGES = ("triton", "llvmlite", "xdsl", "numpy", "torch")
@@ -85,7 +86,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.gpu:
-        return check_gpu(arguments.json, arguments.report)
+        from triton_xe.tools import gpu_checks
+
+        return check_gpu(
+            arguments.json, arguments.report, machine_report(), gpu_checks.isolated())
     report = examine()
     if arguments.json:
         print(json.dumps({**vars(report), "can_run": report.can_run}, indent=2))
@@ -94,19 +98,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.can_run else 1
 
 
-def check_gpu(as_json: bool, file: Path) -> int:
-    """Run the checks on the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
+def check_gpu(
+    as_json: bool, file: Path, machine: Mapping[str, Any], checks: Iterable[Result]
+) -> int:
+    """Report the checks of the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
-    found = machine_report()
-    gpus = [each for each in found["devices"] if each["target"]]
-    why = found.get("error") or "no Intel GPU that this package knows was found"
+    gpus = [each for each in machine["devices"] if each["target"]]
+    why = machine.get("error") or "no Intel GPU that this package knows was found"
     results = []
-    for result in gpu_checks.isolated() if gpus else gpu_checks.not_run("no GPU"):
+    for result in checks if gpus else gpu_checks.not_run("no GPU"):
         results.append(result)
         if not as_json:
             print(result.line(), flush=True)
-    document = {**found, "checks": [result.to_json() for result in results]}
+    document = {**machine, "checks": [result.to_json() for result in results]}
     text = json.dumps(document, indent=2)
     if as_json:
         print(text)
@@ -131,15 +136,21 @@ def machine_report() -> dict[str, Any]:
             **report.level_zero}
 
 
-def examine() -> Report:
-    """Examine everything once; missing parts do not raise."""
+def examine(
+    triton: Callable[[], dict[str, Any]] | None = None,
+    choose: Callable[[], Selection] = select,
+) -> Report:
+    """Examine everything once; missing parts do not raise.
+
+    `triton` reports on Triton (default: `triton_report`); `choose` chooses the device.
+    """
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
                     native.describe())
-    report.triton = triton_report()
+    report.triton = (triton or triton_report)()
     if report.triton["findings"]:
         report.advice.append(SETUP_HINT)
-    selection = _choice(report)
+    selection = _choice(report, choose)
     _level_zero(report)
     _compiler(report)
     _cache(report)
@@ -186,13 +197,13 @@ def _version(package: str) -> str:
         return ""
 
 
-def triton_report() -> dict[str, Any]:
-    """State of stock Triton, and the result of importing it in a new process."""
+def triton_report(program: str = LOAD) -> dict[str, Any]:
+    """State of stock Triton, and the result of a program that imports it in a new process."""
     found = installation.findings(installation.examine())
     if found:
         found += _newer()
         return {"loads": "", "findings": found}
-    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     words = done.stdout.split()
     if done.returncode == 0 and words[-1] == "triton_xe.backend.compiler":
         return {"loads": f"stock triton {words[0]} loads this plugin", "findings": []}
@@ -206,9 +217,9 @@ def _newer() -> list[str]:
     return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
 
-def _choice(report: Report) -> Selection | None:
+def _choice(report: Report, choose: Callable[[], Selection]) -> Selection | None:
     try:
-        selection = select()
+        selection = choose()
     except XeError as error:
         report.choice = {"kind": "none", "targets": [], "reason": str(error)}
         report.advice.append("set TRITON_XE_DEVICE to gpu, sim or sim:<name>, or unset it")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from triton_xe import knobs
@@ -47,14 +47,21 @@ def on(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
             yield perform(check, bench)
 
 
-def isolated() -> Iterator[Result]:
-    """Run each check on the first GPU, in its own process; two at once on an emulated one."""
-    names = [check.name for check in checks()]
+ISOLATED = (sys.executable, "-m", __name__, "--isolated")
+
+
+def isolated(
+    names: Sequence[str] = (), command: Sequence[str] = ISOLATED
+) -> Iterator[Result]:
+    """Run each check on the first GPU, in its own process; two at once on an emulated one.
+
+    `command` runs the checks that are named after it.
+    """
+    names = names or [check.name for check in checks()]
     count = 2 if knobs.emulated() else 1
     with ExitStack() as stack:
         workers = [stack.enter_context(subprocess.Popen(
-            [sys.executable, "-m", __name__, "--isolated", *names[k::count]],
-            stdout=subprocess.PIPE, text=True)) for k in range(count)]
+            [*command, *names[k::count]], stdout=subprocess.PIPE, text=True)) for k in range(count)]
         for number, name in enumerate(names):
             worker = workers[number % count]
             assert worker.stdout is not None

@@ -9,7 +9,7 @@ import pytest
 import triton
 
 from python.test.lowering.module_text import attributes
-from triton_xe.dialects.advice import instead_of
+from triton_xe.dialects.advice import remedy_of
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering import universe  # noqa: F401  (registers all lowerings)
 from triton_xe.lowering.emit.emitter import LOWERINGS
@@ -56,11 +56,11 @@ def test_the_list_holds_what_libtriton_registers():
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_lowered_is_refused_with_what_to_do(name):
-    assert instead_of(name) != instead_of("another.operation")
+    assert remedy_of(name) != remedy_of("another.operation")
 
 
 def test_what_is_lowered_needs_no_advice():
-    assert {name for name in LOWERED if instead_of(name) != instead_of("")} == set()
+    assert {name for name in LOWERED if remedy_of(name) != remedy_of("")} == set()
     assert len(set(NAMES) & LOWERED) == len(NAMES) - len(REFUSED) >= 90
 
 

@@ -5,13 +5,14 @@ import runpy
 import numpy as np
 import pytest
 
+from python.test.counting import watched
 from python.test.lowering.ttgir_helper import make_ttgir
 from python.test.lowering.ttgir_kernels import CASES
 from triton_xe.backend import front_passes
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.lowering.emit import instructions
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.layouts import coalesce
+from triton_xe.lowering.layouts.coalesce import coalesced
 from triton_xe.lowering.rewriting import all_of
 
 LONG_KERNEL = """import triton
@@ -49,8 +50,6 @@ def test_accesses_are_laid_out_as_libtriton_does(case, monkeypatch):
 @pytest.mark.parametrize("limit", ["LONG", "MANY"])
 def test_a_long_kernel_is_right(limit, tmp_path, monkeypatch):
     """Its accesses laid out here, and its instructions written once."""
-    asked, coalesced = [], coalesce.coalesced
-    monkeypatch.setattr(coalesce, "coalesced", lambda m: asked.append(1) or coalesced(m))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(front_passes, limit, 8)
     monkeypatch.setattr(instructions, "LONG", 50)
@@ -59,10 +58,11 @@ def test_a_long_kernel_is_right(limit, tmp_path, monkeypatch):
     path.write_text(LONG_KERNEL + "".join(STEP.format(j=j) for j in range(steps)))
     x = np.random.default_rng(1).random((steps, n), np.float32)
     y = np.zeros_like(x)
-    runpy.run_path(str(path))["kernel"][(1,)](x, y, n, B=size)
+    with watched(coalesced) as calls:
+        runpy.run_path(str(path))["kernel"][(1,)](x, y, n, B=size)
     wanted = np.empty_like(x)
     v = x[0]
     for j in range(steps):
         wanted[j] = v = v * np.float32(0.5) + x[j]
-    assert asked
+    assert calls
     np.testing.assert_allclose(y, wanted, rtol=1e-6)

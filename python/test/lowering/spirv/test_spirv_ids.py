@@ -101,16 +101,12 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
     (tmp_path / "python").symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))  # knows no packages
 
-    class Machine:
-        def emit_object(self, module):
-            binary = emit_spirv.from_new_process(TEXT)
-            number = id_of_void(binary)
-            return with_label(with_label(binary, number), number, 1)
+    def write(module, effort):
+        binary = emit_spirv.from_new_process(TEXT)
+        number = id_of_void(binary)
+        return with_label(with_label(binary, number), number, 1)
 
-    monkeypatch.setattr(spirv_target, "target_machine", lambda effort: Machine())
-    binary = emit_spirv.emit_spirv(TEXT)
-    assert ids_are_sound(binary)
-    assert attached_llvm_ir(binary) == TEXT
+    assert ids_are_sound(emit_spirv.written(TEXT, write=write))
 
 
 def test_texts_in_base85_are_read(monkeypatch):
@@ -119,18 +115,12 @@ def test_texts_in_base85_are_read(monkeypatch):
     assert attached_llvm_ir(spirv.attach(binary, spirv.LLVM_IR, TEXT)) == TEXT
 
 
-def test_a_module_is_written_again_before_a_new_process_writes_it(monkeypatch):
+def test_a_module_is_written_again_before_a_new_process_writes_it():
     sound = emit_spirv.from_new_process(TEXT)
     number = id_of_void(sound)
     binaries = [with_label(with_label(sound, number), number, 1)] * 4 + [sound]
-
-    class Machine:
-        def emit_object(self, module):
-            return binaries.pop(0)
-
-    monkeypatch.setattr(spirv_target, "target_machine", lambda effort: Machine())
-    monkeypatch.setattr(emit_spirv, "from_new_process", lambda text: b"")
-    assert emit_spirv.written(TEXT) == sound
+    assert emit_spirv.written(TEXT, write=lambda module, effort: binaries.pop(0)) == sound
+    assert not binaries
 
 
 TRUNCATED = """target triple = "spirv64-unknown-unknown"

@@ -11,11 +11,12 @@ import pytest
 import triton
 import triton.language as tl
 
+from python.test.counting import watched
 from python.test.gemm.pairwise import settings
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime import torch_memory
-from triton_xe.runtime.simulator import kernel as simulated
 from triton_xe.runtime.simulator.analysis import in_step
+from triton_xe.runtime.simulator.kernel import KernelSource
 
 Text = Callable[..., str]
 P, S = "ptr addrspace(1)", "ptr addrspace(3)"
@@ -117,22 +118,14 @@ def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]
 
     `again`: the kernel has run in step before.
     """
-    made: list[object] = []
-    translated = simulated.KernelSource.translated
-
-    def noted(*arguments: Any, **named: Any) -> Any:
-        found = translated(*arguments, **named)
-        made.append(found.in_step)
-        return found
-
-    monkeypatch.setattr(simulated.KernelSource, "translated", noted)
     results = []
-    for after in (10**9, 0):
-        monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
-        y[...] = 0
-        launch(y)
-        results.append(y.copy())
-    assert again or made[-1] is True
+    with watched(KernelSource.translated) as calls:
+        for after in (10**9, 0):
+            monkeypatch.setenv("TRITON_XE_IN_STEP_AFTER", str(after))
+            y[...] = 0
+            launch(y)
+            results.append(y.copy())
+    assert again or calls[-1].result.in_step is True
     np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
 
 

@@ -23,13 +23,18 @@ from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.symbols import parts, symbol
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
-from triton_xe.runtime.simulator.widen import dpas_groups
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
 
 Text = Callable[..., str]
 M, N, K = 128, 96, 320
 HALF = 12
 TILE_A, TILE_B = 16 * 32 * 4, 32 * 32 * 4
+
+
+def limit_tables(nbytes: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Give tables this many bytes, and compiled code a cache for this size."""
+    monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
+    monkeypatch.setenv("TRITON_XE_CACHE", str(folder / str(nbytes)))
 
 
 class Matmul:
@@ -112,8 +117,7 @@ def test_every_form_of_a_read_shares_its_tiles(
         work.b = align(work.b.T)
     text = form(text_of(kernel)).encode()
     for nbytes in (0, 8 * TILE_B, tile_tables.ALL_BYTES):
-        monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
-        monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
+        limit_tables(nbytes, monkeypatch, tmp_path)
         loaded = device.load(text, "k")
         reads = re.findall(r"call ptr @xe\.expected\.", loaded.host.text)
         assert len(reads) == (2 if form is with_payloads else 5) * (nbytes > 0)
@@ -134,8 +138,7 @@ def test_any_size_gives_the_same_bits(
     work = Matmul(device, align, k)
     results = []
     for nbytes in (0, 2 * tiles * TILE_B):
-        monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
-        monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
+        limit_tables(nbytes, monkeypatch, tmp_path)
         loaded = device.load(text_of(kernel).encode(), "k")
         assert (loaded.host.tile_bytes > 0) == (nbytes > 0)
         check_text(loaded.host.text, f"CHECK{'' if nbytes else '-NOT'}: @xe.tile.")
@@ -240,10 +243,10 @@ def test_products_ask_for_a_line_of_the_next_tiles_for_each_row(
     With AVX-512 two calls do all products, and four do without.
     """
     host = HostCpu("x86_64-linux", "", features)
-    monkeypatch.setattr(dpas_groups, "host_cpu", lambda: host)
 
     def asked() -> list[int]:
-        text = device.load(text_of(kernel).encode(), "k").host.text
+        with generate_for(host):
+            text = device.load(text_of(kernel).encode(), "k").host.text
         names = re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text)
         assert len(names) == (2 if host.has("avx512f") else 4)
         calls = [parts(name)[1][FORM + 1:] for name in names]
@@ -254,8 +257,7 @@ def test_products_ask_for_a_line_of_the_next_tiles_for_each_row(
 
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "tables"))
     assert asked() == [TILE_A // 16, TILE_B // 32]
-    monkeypatch.setattr(tile_tables, "ALL_BYTES", 0)
-    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "none"))
+    limit_tables(0, monkeypatch, tmp_path)
     assert asked() == []
 
 

@@ -6,22 +6,19 @@ import ctypes
 
 import pytest
 
+from python.test.counting import watched
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run import elf, jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
 
 
-def test_large_modules_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    efforts: list[int] = []
-    machine = jit.target_machine
-    monkeypatch.setattr(
-        jit, "target_machine", lambda effort: efforts.append(effort) or machine(effort))
+def test_large_modules_are_compiled_with_less_effort() -> None:
     text = "define i32 @three() {\n  ret i32 3\n}\n"
-    for most in (len(text) - 1, len(text)):
-        monkeypatch.setattr(jit, "LARGE", most)
-        code = jit.NativeCode(*jit.compiled(text, "library"))
+    long = text + " " * jit.LARGE
+    assert (jit.effort(text), jit.effort(long)) == (2, 1)
+    for module in (text, long):
+        code = jit.NativeCode(*jit.compiled(module, "library"))
         assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
-    assert efforts == [1, 2]
 
 
 def test_code_is_loaded_without_compiling_anything() -> None:
@@ -30,26 +27,20 @@ def test_code_is_loaded_without_compiling_anything() -> None:
     assert not code.engine._modules
 
 
-def test_the_first_kernel_is_loaded_with_what_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "loaded_code", {})
-    loaders: list[jit.NativeCode] = []
-
-    class Counted(jit.NativeCode):
-        def __init__(self, *objects: bytes) -> None:
-            super().__init__(*objects)
-            loaders.append(self)
-
-    monkeypatch.setattr(jit, "NativeCode", Counted)
+def test_the_first_kernel_is_loaded_with_what_runs_it() -> None:
     runner = symbol("run", "plain")
-    for count in (1, 2):
-        text = f"define i32 @number() {{\n  ret i32 {count}\n}}\n"
-        code = jit.load_kernel(text, (), "kernel", runner)
-        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("number"))() == count
-        assert jit.helper_address(runner) == loaders[0].address(runner)
-        assert len(loaders) == count
+    jit.loaded_code.pop(runner, None)
+    with watched(jit.NativeCode.__init__) as calls:
+        for count in (1, 2):
+            text = f"define i32 @number() {{\n  ret i32 {count}\n}}\n"
+            code = jit.load_kernel(text, (), "kernel", runner)
+            assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("number"))() == count
+            first = calls[0].arguments["self"]
+            assert jit.helper_address(runner) == first.address(runner)
+            assert len(calls) == count
 
 
-def test_a_checked_kernel_and_its_pieces_are_two_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checked_kernel_and_its_pieces_are_two_objects() -> None:
     text = """
 define i32 @twice(i32 %x) {
   %y = call i32 @twice.piece.0(i32 %x)
@@ -66,8 +57,9 @@ define internal i32 @twice.piece.0(i32 %x) noinline {
     assert elf.undefined_names(pieces) == elf.undefined_names(caller, pieces) == []
     code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(21) == 42
-    monkeypatch.setattr(jit, "compiled", None)  # both are in the cache
-    code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
+    with watched(jit.compiled) as calls:
+        code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
+    assert not calls, "both are in the cache"
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(4) == 8
 
 
@@ -88,11 +80,9 @@ HOSTS = [
 @pytest.mark.parametrize(("count", "taken"), [
     (1, 0), (2, 0), (2, 1), (4, 0), (7, 2), (8, 3), (13, 9), (16, 0), (16, 12)])
 def test_a_flag_does_not_depend_on_others_in_its_byte(
-    monkeypatch: pytest.MonkeyPatch, host: HostCpu, count: int, taken: int
+    host: HostCpu, count: int, taken: int
 ) -> None:
-    monkeypatch.setattr(jit, "host_cpu", lambda: host)
-    monkeypatch.setattr(jit, "target_machine", jit.fresh_machine)
-    code = jit.NativeCode(*jit.compiled(f"""
+    text = f"""
 define void @f(ptr %from, ptr %to) {{
   %m = load <{count} x i1>, ptr %from
   %s = shufflevector <{count} x i1> %m, <{count} x i1> poison, <2 x i32> splat (i32 {taken})
@@ -100,7 +90,9 @@ define void @f(ptr %from, ptr %to) {{
   ret void
 }}
 declare void @llvm.masked.store.v2i8.p0(<2 x i8>, ptr, <2 x i1>)
-""", "kernel"))
+"""
+    with generate_for(host):
+        code = jit.NativeCode(*jit.compiled(text, "kernel"))
     call = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)(code.address("f"))
     for bits in range(256):
         to = ctypes.create_string_buffer(2)

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.counting import watched
 from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.sanitizer import shadow
@@ -485,20 +486,17 @@ def many_items(x, bins, ticket, out, N: tl.constexpr, ITEMS: tl.constexpr):
 def test_more_clocks_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that nobody has any more are used again; where that is not enough, all goes on."""
     x = torch.randint(0, 64, (128 * 128,), dtype=I32).to("xpu")
-    freed, free_clocks = [], shadow.LaunchState.free_clocks
-    monkeypatch.setattr(shadow, "spare_clocks", [])
-    monkeypatch.setattr(shadow.LaunchState, "free_clocks",
-                        lambda state: (freed.append(1), free_clocks(state)))
     for room, most, runs_out in ((shadow.CLOCK_BYTES, shadow.MOST_CLOCK_BYTES, False),
                                  (1 << 17, shadow.MOST_CLOCK_BYTES, True), (50000, 50000, True)):
-        freed.clear()
         monkeypatch.setattr(shadow, "CLOCK_BYTES", room)
         monkeypatch.setattr(shadow, "MOST_CLOCK_BYTES", most)
         shadow.spare_clocks.clear()
         bins, out = zeros(64, dtype=I32), zeros(128, dtype=I32)
-        many_items[(16,)](x, bins, zeros(1, dtype=I32), out, 128, 128)
+        with watched(shadow.LaunchState.free_clocks) as calls:
+            many_items[(16,)](x, bins, zeros(1, dtype=I32), out, 128, 128)
         assert torch.equal(bins.cpu(), x.cpu().bincount(minlength=64).int())
-        assert bool(freed) == runs_out
+        assert bool(calls) == runs_out
+    shadow.spare_clocks.clear()
 
 
 @triton.jit

@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from python.test.counting import Call, watched
 from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
@@ -230,15 +231,14 @@ def numbered(ticket, out):
 
 def test_each_warp_has_a_place_for_the_result_of_an_atomic(monkeypatch: Any) -> None:
     """Where several store to one, the cells are asked for all of shared memory from then on."""
-    mixed, close = [], shadow.LaunchState.close
+    mixed: list[int] = []
 
-    def closed(state: shadow.LaunchState) -> None:
-        mixed.append(int(state.words[Word.SLM_MIXED]))
-        close(state)
+    def note(call: Call) -> None:
+        mixed.append(int(call.arguments["self"].words[Word.SLM_MIXED]))
 
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
-    monkeypatch.setattr(shadow.LaunchState, "close", closed)
     ticket, out = (torch.zeros(n, dtype=torch.int32, device="xpu") for n in (1, 8))
-    numbered[(8,)](ticket, out, num_warps=8)
+    with watched(shadow.LaunchState.close, at_call=note):
+        numbered[(8,)](ticket, out, num_warps=8)
     assert torch.equal(out.cpu(), torch.arange(8, dtype=torch.int32))
     assert mixed == [0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.run import elf, jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen import prefetch
 from triton_xe.runtime.simulator.widen.elementwise import shuffle_orders
 
 Run = Callable[..., None]
@@ -33,8 +33,9 @@ FOUR, NEXT = "i32 0, i32 1, i32 2, i32 3", "i32 4, i32 5, i32 6, i32 7"
 
 
 @pytest.fixture(autouse=True)
-def _asks_as_on_intel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetch, "host_cpu", lambda: HostCpu("x86_64-linux", "sapphirerapids", ""))
+def _prefetches_as_on_intel() -> Iterator[None]:
+    with generate_for(replace(host_cpu(), name="sapphirerapids")):
+        yield
 
 
 def masked_load(t: str, name: str) -> tuple[str, str]:
@@ -262,16 +263,16 @@ def test_programs_ask_for_what_the_next_one_accesses(
 
 @pytest.mark.parametrize(("cpu", "owned"), [("sapphirerapids", 1), ("znver4", 0)])
 def test_lines_of_the_next_store_stay_in_the_second_level(
-    kernel: Text, monkeypatch: pytest.MonkeyPatch, cpu: str, owned: int
+    kernel: Text, cpu: str, owned: int
 ) -> None:
     """Asked for as what is written, they would fill the first one on AMD's CPUs."""
-    monkeypatch.setattr(prefetch, "host_cpu", lambda: HostCpu("x86_64-linux", cpu, ""))
     body = LANE + GROUP + f"""
   %row = mul i32 %g, %n
   %i = add nsw i32 %row, %lane
   %pa = getelementptr float, {P} %a, i32 %i
   store float 0.0, {P} %pa"""
-    text = host_text(kernel(f"{P} %a, i32 %n", body))
+    with generate_for(HostCpu("x86_64-linux", cpu, "")):
+        text = host_text(kernel(f"{P} %a, i32 %n", body))
     asked = re.findall(r"@llvm\.prefetch\.p0\([^,]+, i32 (\d), i32 2, i32 1\)", text)
     assert asked == [str(owned)]
 
