@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_xe.backend.debug import printed
+from triton_xe.backend.debug import printing
 from triton_xe.runtime import native
 
 PLAN = {
@@ -33,7 +33,7 @@ def test_each_level_adds_to_the_one_before(
     def lines(at: str) -> list[str]:
         monkeypatch.setenv("TRITON_XE_DEBUG", at)
         for name in ("ttgir", "xegpu", "llir", "spv"):
-            assert printed(name, stage)("", {}) == "text of the stage"
+            assert printing(name, stage)("", {}) == "text of the stage"
         return capsys.readouterr().err.splitlines()
 
     before = lines(str(max(0, int(level) - 1)))

@@ -428,13 +428,13 @@ def test_each_replay_of_a_graph_is_a_launch(records: Any) -> None:
 
 
 def test_a_kernel_that_is_known_by_its_module_alone(records: Any) -> None:
-    from triton_xe.backend.compiler import for_simulated
+    from triton_xe.backend.compiler import attach_needs
     from triton_xe.runtime.torch_xpu.cpp import Kernel
 
     x, sums = filled(64), torch.zeros(64, device="xpu")
     made = accumulated.warmup(x, sums, 32, grid=(1,))
     facts = {"global_scratch_size": 0, "profile_scratch_size": 0, "debug_sites": ()}
-    module = for_simulated(made.asm["spv"], facts, made.asm["ttgir"])
+    module = attach_needs(made.asm["spv"], facts, made.asm["ttgir"])
     Kernel(module, "accumulated", 0).launch((2, 1, 1), [x.data_ptr(), sums.data_ptr()], 0)
     (recorded,) = records.same()
     assert [(each.name, each.triton) for each in recorded.arguments] == [

@@ -12,7 +12,7 @@ import pytest
 from python.test.emulator.kernel_driver.machines import batch, device, page, request
 from triton_xe.hardware.target import TARGETS, target
 from triton_xe.runtime.emulator.kernel_driver import machine, uapi
-from triton_xe.runtime.emulator.kernel_driver.device import Refused
+from triton_xe.runtime.emulator.kernel_driver.device import RequestRefused
 from triton_xe.runtime.emulator.kernel_driver.memory import EmulatorFault
 
 QUERY, CREATE, MMAP, VM, VM_END, BIND, QUEUE, QUEUE_END, PROPERTY, EXEC, WAIT = range(0x40, 0x4B)
@@ -160,7 +160,7 @@ def test_waiting_for_a_fence_ends_in_time(opened, operation, value, holds):
     if holds:
         request(opened, WAIT, given)
     else:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             request(opened, WAIT, given)
         assert refused.value.number == errno.ETIME
 
@@ -182,7 +182,7 @@ def test_another_thread_may_signal_the_fence(opened):
     (QUEUE_END, uapi.QueueDestroy(queue=9), errno.ENOENT),
     (CREATE, uapi.GemCreate(size=1 << 60), errno.ENOMEM)])
 def test_wrong_numbers_are_refused_as_by_the_kernel(opened, number, structure, code):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         request(opened, number, structure)
     assert refused.value.number == code
 
