@@ -14,9 +14,10 @@ from pathlib import Path
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.register_file import without_r510
 from triton_xe.runtime import code_cache
 from triton_xe.runtime.level_zero.native_cache import entry_key
-from triton_xe.runtime.level_zero.zebin import kernel_facts, sections
+from triton_xe.runtime.level_zero.zebin import kernel_facts, loses_stores, sections
 
 INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -78,6 +79,7 @@ def run_ocloc(
 ) -> tuple[bytes, str]:
     """The native binary of a module, and the compiler's log; other files are left in `folder`.
 
+    It has fewer registers than `options` name if it would lose stores with them.
     `IntelCompilerError` when the compiler refuses or crashes, or leaves all kernels out, which it
     does without a message.
     """
@@ -98,6 +100,10 @@ def run_ocloc(
         raise IntelCompilerError(
             f"ocloc wrote a binary without kernels for {device}: a kernel needs more registers "
             f"than {options!r} allows", log)
+    if loses_stores(binary):
+        for file in folder.iterdir():
+            file.unlink()
+        return run_ocloc(spirv, device, without_r510(options), folder, environment)
     return binary, log
 
 

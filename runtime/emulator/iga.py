@@ -17,6 +17,7 @@ from typing import Any
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import TARGETS, is_target, target
+from triton_xe.runtime.level_zero.zebin import SOURCE, sends_from_r510
 
 PLATFORMS: Mapping[str, tuple[int, int]] = {
     "Xe-HPG": (1, 2), "Xe-LPG": (1, 2), "Xe-LPG+": (1, 2), "Xe-HPC": (1, 4), "Xe2-HPG": (2, 0),
@@ -30,8 +31,6 @@ _ELEMENT = '\n    {"kind":'
 """How each element begins in the JSON."""
 _BARE_DESCRIPTOR = re.compile(r'^\s*"kind":"IM", "value":"\w+"$', re.MULTILINE)
 """The descriptor of a `sendg`, which libiga64 2.40 writes without braces."""
-_SENDGX, _SOURCE_LOW, _SOURCE_HIGH = 0x35, 9, (8, 4)
-"""Opcode of `sendgx`, and where it has the number of source 0: a byte, and a bit of another."""
 _UNREAD, _READ = 510, 509
 """libiga64 2.40 refuses a `sendgx` with r510 as source 0 (repaired by IGC's 98fff71643f1)."""
 _SYNTAX_EXTENSIONS = 3
@@ -157,21 +156,11 @@ def _readable(device: str, code: bytes) -> tuple[bytes, set[int]]:
     """Code with `_READ` for each source that cannot be read, and where it was changed."""
     if target(device).grf_modes[-1] <= _UNREAD:
         return code, set()
-    byte, bit = _SOURCE_HIGH
-    places = {at for at in _starts(code) if code[at] & 0x7F == _SENDGX and code[at + byte] & bit
-              and code[at + _SOURCE_LOW] == _UNREAD & 255}
+    places = set(sends_from_r510(code))
     changed = bytearray(code)
     for at in places:
-        changed[at + _SOURCE_LOW] = _READ & 255
+        changed[at + SOURCE] = _READ & 255
     return bytes(changed), places
-
-
-def _starts(code: bytes) -> Iterator[int]:
-    """Positions of the instructions, which have 16 bytes, or 8 if bit 29 is set."""
-    at = 0
-    while at + 8 <= len(code):
-        yield at
-        at += 8 if code[at + 3] & 0x20 else 16
 
 
 def decode_part(device: str, code: bytes) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
-from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills
+from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills, without_r510
 from triton_xe.progress import progress
 from triton_xe.runtime.device import Grid, MemoryBlock, TensorArguments, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
@@ -42,7 +42,12 @@ from triton_xe.runtime.level_zero.sycl_queue import (
     sycl_queue,
 )
 from triton_xe.runtime.level_zero.targets import device_target, nearest_target
-from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
+from triton_xe.runtime.level_zero.zebin import (
+    is_zebin,
+    kernel_facts,
+    loses_stores,
+    undefined_symbols,
+)
 from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
 from triton_xe.runtime.versions import General, entry_name, versions_of
@@ -606,9 +611,13 @@ class LevelZeroDevice:
     def _build_once(
         self, binary: bytes, entry: EntryPoint, flags: str, spills_at_128: int
     ) -> tuple[LevelZeroKernel, bytes]:
-        """Build a kernel with these flags; refuse undefined functions."""
+        """Build a kernel with these flags, or fewer registers if the code would lose stores; refuse
+        undefined functions.
+        """
         module = Module(self.context, self.physical, binary, flags, native=False)
         native = module.native_binary()
+        if loses_stores(native):
+            return self._build_once(binary, entry, without_r510(flags), spills_at_128)
         missing = undefined_symbols(native)
         if missing:
             raise DeviceError(

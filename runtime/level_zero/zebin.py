@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 from triton_xe.errors import DeviceError
 
 MACHINE_INTEL_GT = 205
+_SENDGX = (0x35, 0x36)
+"""Opcodes of the messages of Xe3P whose registers have numbers of nine bits."""
+SOURCE = 9
+"""Byte of such a message with the lower eight bits of the number of its address register."""
+_ADDRESS, _NOTHING = 510, 511
 _UNDEFINED_SECTION = 0
 _PATCHED_BY_THE_DRIVER = "__INTEL_"
 
@@ -101,6 +107,27 @@ def undefined_symbols(binary: bytes) -> tuple[str, ...]:
         if section == _UNDEFINED_SECTION and name and not name.startswith(_PATCHED_BY_THE_DRIVER):
             found.append(name)
     return tuple(sorted(found))
+
+
+def loses_stores(binary: bytes) -> bool:
+    """True if a message with addresses in r510 names data, and says that they have no registers.
+
+    Intel's compiler 2.40 writes such stores (docs/reports/intel-compiler.md).
+    """
+    texts = [code for name, code in sections(binary).items() if name.startswith(".text.")]
+    return any(code[at + 12] >> 3 == 0 and (code[at + 12] & 4) << 6 | code[at + 13] != _NOTHING
+               for code in texts for at in sends_from_r510(code))
+
+
+def sends_from_r510(code: bytes) -> Iterator[int]:
+    """Positions of the messages of Xe3P with addresses in r510."""
+    at = 0
+    while at + 8 <= len(code):
+        is_short = bool(code[at + 3] & 0x20)
+        if not is_short and code[at] & 0x7F in _SENDGX and at + 16 <= len(code) and (
+                (code[at + 8] & 4) << 6 | code[at + SOURCE]) == _ADDRESS:
+            yield at
+        at += 8 if is_short else 16
 
 
 def _kernels_part(text: str) -> str:

@@ -104,6 +104,16 @@ class RegisterFile:
         return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
 
 
+def without_r510(build_flags: str) -> str:
+    """The flags, with 256 registers instead of another number.
+
+    >>> without_r510("-g -ze-exp-register-file-size=512")
+    '-g -ze-opt-large-register-file'
+    """
+    named = RegisterFile.of_flags(build_flags).flag
+    return " ".join([*(f for f in build_flags.split() if f != named), RegisterFile(LARGE).flag])
+
+
 def refuse_lost_spills(kernel: str, nbytes: int, device: Target) -> None:
     """Refuse native code that may read spilled registers before they are written.
 

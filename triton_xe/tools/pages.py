@@ -39,8 +39,8 @@ kernels; but no result should be trusted while `vector-add`, `exchange` or `matm
 
 The last columns say where a check was seen to hold: on the simulator, on the emulated GPU
 (`triton-xe emulate -- triton-xe doctor --gpu`), and on a card. Emulated were `bmg`, `lnl`, `ptl`,
-`pvc`, `dg2`, `mtl`, `arl-h`, `nvl-p` and `cri`, the last one without `matmul`. `not decided` means
-that the emulated GPU agrees by its own definition. No card was tried yet.
+`pvc`, `dg2`, `mtl`, `arl-h`, `nvl-p` and `cri`. `not decided` means that the emulated GPU agrees by
+its own definition. No card was tried yet.
 
 | check | what it confirms | simulator | emulated GPU | card |
 |---|---|---|---|---|

@@ -61,31 +61,33 @@ def on_driver(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome
     return run
 
 
-def native_binary(kernel: str, grf: int, spills: int) -> bytes:
-    """The smallest ELF file with the `.ze_info` of one kernel."""
+def native_binary(kernel: str, grf: int, spills: int, code: bytes = b"") -> bytes:
+    """The smallest ELF file with the `.ze_info` and code of one kernel."""
     info = (
         f"kernels:\n  - name: {kernel}\n    execution_env:\n"
         f"      grf_count: {grf}\n      spill_size: {spills}\n"
     ).encode()
-    names = b"\0.ze_info\0.shstrtab\0"
+    names = f"\0.ze_info\0.shstrtab\0.text.{kernel}\0".encode()
     at_info, at_names = 64, 64 + len(info)
     table = at_names + len(names)
+    at_code = table + 4 * 64
     header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHI", 1, 205, 1) + bytes(16)
-    header += struct.pack("<QIHHHHHH", table, 0, 64, 0, 0, 64, 3, 2)
-    sections = [(0, 0, 0, 0), (1, 1, at_info, len(info)), (10, 3, at_names, len(names))]
+    header += struct.pack("<QIHHHHHH", table, 0, 64, 0, 0, 64, 4, 2)
+    sections = [(0, 0, 0, 0), (1, 1, at_info, len(info)), (10, 3, at_names, len(names)),
+                (20, 1, at_code, len(code))]
     rows = (
         struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, start, size, 0, 0, 1, 0)
         for name, kind, start, size in sections
     )
-    return header[:64] + info + names + b"".join(rows)
+    return header[:64] + info + names + b"".join(rows) + code
 
 
 class FakeApi(raw.Api):
     """A Level Zero driver in Python: one B580 that builds any module and executes nothing.
 
     `codes`: what a call answers instead of success.  `missing`: functions it does not have.
-    `calls`: names of all calls.  `spills`: bytes per thread by build flags.  `ip_version`: as the
-    driver gives it.
+    `calls`: names of all calls.  `spills`: bytes per thread by build flags; `code`: native code by
+    them.  `ip_version`: as the driver gives it.
     """
 
     CREATES: Mapping[str, int] = {
@@ -110,6 +112,7 @@ class FakeApi(raw.Api):
         self.memory_owner = 2
         self.memory_range: Callable[[int], tuple[int, int]] = lambda pointer: (pointer, 1 << 40)
         self.spills: Callable[[str], int] = lambda flags: 0
+        self.code: Callable[[str], bytes] = lambda flags: b""
         self.parameters = 4
         self.flags = ""
         self.callbacks: dict[str, Any] = {}
@@ -179,7 +182,7 @@ class FakeApi(raw.Api):
 
     def zeModuleGetNativeBinary(self, _: Any, size: Any, data: Any) -> None:
         grf = 256 if "large-register-file" in self.flags else 128
-        binary = native_binary("vector_add", grf, self.spills(self.flags))
+        binary = native_binary("vector_add", grf, self.spills(self.flags), self.code(self.flags))
         size[0] = len(binary)
         if data:
             ctypes.memmove(data, binary, len(binary))

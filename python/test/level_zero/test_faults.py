@@ -209,6 +209,24 @@ def test_a_rebuild_that_does_not_help_or_does_not_fit_is_dropped(fake: Any) -> N
     assert device.load(wide, "vector_add").n_registers == 128
 
 
+@pytest.mark.parametrize(("code", "is_lost"), [
+    ("35 00 10 00 02 00 00 ff 14 fe 00 f0 00 1b 04 a8", True),  # store, r27 without its number
+    ("35 00 10 00 02 00 00 ff 14 fe 00 f0 08 1b 04 a8", False),  # store of r27
+    ("35 00 10 00 00 00 00 14 14 fe 00 f0 04 ff 00 a8", False),  # load
+    ("35 00 10 00 02 00 00 ff 14 fd 00 f0 00 1b 04 a8", False),  # addresses in r509
+    ("35 00 10 20 02 00 00 ff 14 fe 00 f0 00 1b 04 a8", False),  # two short instructions
+])
+def test_code_that_would_lose_stores_is_built_with_fewer_registers(
+    fake: Any, code: str, is_lost: bool
+) -> None:
+    """Intel's compiler 2.40 for Xe3P, if the addresses of a store begin in r510."""
+    many = "-ze-exp-register-file-size=512"
+    fake.code = lambda flags: bytes.fromhex(code) if many in flags else b""
+    (device,) = open_devices()
+    built = device.load(SPIRV, "vector_add", build_flags=f"-x {many}")
+    assert built.report.flags == (f"-x {LARGE_GRF_FLAG}" if is_lost else f"-x {many}")
+
+
 def refusing(fake: Any, refuses: Callable[[str], bool]) -> list[str]:
     """Have the driver refuse to build with some flags; the flags of all builds as they happen."""
     answer, asked = fake.answer, []

@@ -40,7 +40,8 @@ def test_quick_checks_pass(emulate, device):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h"])
+@pytest.mark.parametrize("device", [
+    "bmg", "lnl", "ptl", "pvc", "dg2", "mtl", "arl-h", "nvl-p", "cri"])
 def test_every_check_passes_or_is_for_silicon_to_decide(emulate, device, tmp_path):
     file = tmp_path / "report.json"
     done = emulate(sys.executable, "-m", "triton_xe.tools.cli", "doctor", "--gpu", "--report",
