@@ -427,19 +427,20 @@ class _Conversion:
         made = scaled_dpas_of(op)
         result = list(self.fragments[op.acc])
         (rows, depth), columns = tile_a.grid, tile_b.grid[1]
-        for k in range(depth):
-            group = k * made.k // SCALE_GROUP
-            right = [self._scales(op, op.scale_b, n * tile_b.unit[1], group, made.scales)
-                     for n in range(columns)]
-            left = [self._scales(op, op.scale_a, m * tile_a.unit[0], group, made.scales)
-                    for m in range(rows)]
-            for n in range(columns):
-                for m in range(rows):
-                    at = tile_c.index(m, n)
-                    result[at] = self._insert(op, xegpu.DpasMxOp(
-                        a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
-                        scale_a=left[m], scale_b=right[n],
-                        result_type=self._fragment_type(op.result, at)))
+        left, right = (
+            [[self._scales(op, scales, size * i, k * made.k // SCALE_GROUP, made.scales)
+              for i in range(count)] for k in range(depth)]
+            for scales, size, count in ((op.scale_a, tile_a.unit[0], rows),
+                                        (op.scale_b, tile_b.unit[1], columns)))
+        order = [(k, n, m) for k in range(depth) for n in range(columns) for m in range(rows)]
+        if 2 * len(result) * made.repeat_count >= self.tiles.target.large_file:
+            order.sort(key=lambda step: step[1:])  # IGC 2.40 writes each sum to new registers
+        for k, n, m in order:
+            at = tile_c.index(m, n)
+            result[at] = self._insert(op, xegpu.DpasMxOp(
+                a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
+                scale_a=left[k][m], scale_b=right[k][n],
+                result_type=self._fragment_type(op.result, at)))
         self.fragments[op.result] = result
 
     def _scales(
