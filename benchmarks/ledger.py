@@ -1,4 +1,5 @@
-"""Figures of some forty kernels on five devices, stored in `ledger.csv`: `make ledger` writes it.
+"""Figures of some sixty kernels on five devices, and of products on Crescent Island, stored in
+`ledger.csv`: `make ledger` writes it.
 
     python -m benchmarks.ledger             compile what changed, and write the file
     python -m benchmarks.ledger --check     compare with the file; exit code 1 on a regression
@@ -47,6 +48,10 @@ from triton_xe.tools import intel
 
 FILE = Path(__file__).with_name("ledger.csv")
 DEVICES = ("bmg", "pvc", "ptl", "lnl", "dg2")
+ALSO = {"cri": ("gemm", "gemm int8", "gemm add bf16", "gemm fp8e5", "gemm fp8e4nv", "scaled e4m3",
+                "scaled e2m1", "attention 128", "attention fp8e4nv"),
+        "nvl-p": ("gemm fp8e4nv", "scaled e4m3")}
+"""Rows whose instructions a further device has for itself."""
 TOLERANCE = 0.03
 BETTER_WHEN_LARGER = ("share",)
 SHOWN_ONLY = ("ratio", "igc")
@@ -78,6 +83,11 @@ class Entry:
 
 STATIC = (*(f.name for f in fields(Native) if f.name != "igc"), "us")
 COLUMNS = ("kernel", "device", *STATIC, *SHOWN_ONLY, "refused")
+
+
+def devices_of(name: str) -> tuple[str, ...]:
+    """The devices that a kernel is compiled for."""
+    return *DEVICES, *(device for device, names in ALSO.items() if name in names)
 
 
 def entry(place: tuple[str, str]) -> Entry:
@@ -209,8 +219,8 @@ def _compared(old: Entry, new: Entry) -> Iterator[tuple[str, float, float]]:
 
 
 def entries_of(names: Iterable[str], jobs: int) -> list[Entry]:
-    """Entries of these kernels on all devices."""
-    places = [(name, device) for name in names for device in DEVICES]
+    """Entries of these kernels on all their devices."""
+    places = [(name, device) for name in names for device in devices_of(name)]
     with ProcessPoolExecutor(jobs) as pool:
         return list(pool.map(entry, places, chunksize=len(DEVICES)))
 
@@ -254,7 +264,7 @@ def update(kept: list[Entry], found: list[Entry]) -> int:
         was = before.figures if before is not None else {}
         if before is None or e.refused or any(was.get(k) != e.figures[k] for k in STATIC):
             merged[e.kernel, e.device] = with_ratio(e)
-    write([merged[n, d] for n in ROWS for d in DEVICES if (n, d) in merged])
+    write([merged[n, d] for n in ROWS for d in devices_of(n) if (n, d) in merged])
     print(f"ledger: {len(found)} of {len(merged)} lines written to {FILE}")
     return 0
 

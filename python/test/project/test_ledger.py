@@ -45,9 +45,10 @@ def test_a_kernel_that_no_longer_compiles_is_a_regression():
     assert not list(ledger.regressions(refused, OLD))
 
 
-def test_the_file_has_every_kernel_on_every_device():
+def test_the_file_has_every_kernel_on_its_devices():
     _, kept = ledger.read()
-    assert {(e.kernel, e.device) for e in kept} == {(n, d) for n in ROWS for d in ledger.DEVICES}
+    assert {(e.kernel, e.device) for e in kept} == {
+        (n, d) for n in ROWS for d in ledger.devices_of(n)}
     assert sum(bool(e.refused) for e in kept) < len(kept) / 20
 
 
