@@ -308,6 +308,19 @@ def layer_norm(x_ptr, y_ptr, w_ptr, b_ptr, stride, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def layer_norm_row(x_ptr, y_ptr, w_ptr, b_ptr, stride, eps, n, BLOCK: tl.constexpr):
+    """Rows that stay in registers."""
+    i = tl.arange(0, BLOCK)
+    inside = i < n
+    x = tl.load(x_ptr + tl.program_id(0) * stride + i, mask=inside, other=0.0).to(tl.float32)
+    x = tl.where(inside, x - tl.sum(x, 0) / n, 0.0)
+    rstd = 1 / tl.sqrt(tl.sum(x * x, 0) / n + eps)
+    w, b = tl.load(w_ptr + i, mask=inside), tl.load(b_ptr + i, mask=inside)
+    y = (x * rstd * w + b).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + tl.program_id(0) * stride + i, y, mask=inside)
+
+
+@triton.jit
 def layer_norm_gradient(
     dx_ptr, dy_ptr, dw_ptr, db_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, lock_ptr, stride, n,
     GROUP: tl.constexpr, BLOCK: tl.constexpr,

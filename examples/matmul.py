@@ -50,7 +50,8 @@ def matmul_kernel(
     a_ptrs = a_ptr + (rows[:, None] * stride_am + k[None, :] * stride_ak)
     b_ptrs = b_ptr + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
 
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    sum_type: tl.constexpr = tl.int32 if a_ptr.dtype.element_ty == tl.int8 else tl.float32
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=sum_type)
     for step in range(0, tl.cdiv(K, BLOCK_K)):
         left = K - step * BLOCK_K
         a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)

@@ -7,6 +7,7 @@ involved.  GPU addresses are host addresses.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -152,6 +153,8 @@ class NativeKernel:
         refuse_lost_spills(entry, self.info.spill_bytes, target(device))
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""
+        self.bytes_moved = Counter[int]()
+        """Bytes that messages asked for, by program counter, in all launches."""
 
     @once
     def program(self) -> Program:
@@ -173,6 +176,7 @@ class NativeKernel:
             launch.run(seconds=knobs.time_limit())
             launch.refuse_findings()
             found += launch.counters.executed
+            self.bytes_moved += launch.bytes_moved
         self.executed += found
         self.program.refuse_missing_waits()
         return found

@@ -7,7 +7,7 @@ INTERFACE_DESCRIPTOR_DATA (its last 21 words but 13), RENDER_SURFACE_STATE.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_xe import knobs
@@ -62,6 +62,8 @@ class Dispatcher:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.kernels = self.launches = self.instructions = 0
+        self.observe: Callable[[Launch], object] | None = None
+        """Called after each launch."""
         self._programs: dict[bytes, list[Program]] = {}
         """Programs by their first bytes."""
 
@@ -77,6 +79,8 @@ class Dispatcher:
         program.refuse_missing_waits()
         self.launches += 1
         self.instructions += launch.instructions
+        if self.observe is not None:
+            self.observe(launch)
 
     def _program(self, space: AddressSpace, address: int) -> Program:
         """The program at an address; equal code at several addresses is one program."""

@@ -18,6 +18,7 @@ from triton_xe.tools import cli, intel
 
 pytestmark = pytest.mark.intel_driver
 HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
 PREFIX = Path(os.environ.get("ONEDNN_PREFIX", sys.prefix))
 PYTHON = str(PREFIX / "bin/python")
 HAS_DNN = (PREFIX / "lib/libdnnl.so.3").exists()
@@ -71,8 +72,8 @@ def test_sycl_queues_copy_all_kinds_of_memory_and_time_it(emulate, device, units
 
 
 def run_onednn(emulate, device, words, **more):
-    done = emulate(PYTHON, str(HERE / "onednn_programs.py"), *words, device=device, timeout=3000,
-                   **environment(**more))
+    done = emulate(PYTHON, str(ROOT / "benchmarks/onednn_programs.py"), *words, device=device,
+                   timeout=3000, **environment(**more))
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, (
         [each for each in lines if not each["right"]], done.stderr[-2000:])
@@ -199,13 +200,12 @@ def test_a_program_in_c_launches_a_folder(emulate, tmp_path):
     """A folder from `triton-xe compile`, loaded by C through its header; numbers come back."""
     if not shutil.which("cc") or (reason := intel.available()):
         pytest.skip("no C compiler" if not shutil.which("cc") else reason)
-    root = HERE.parents[3]
     assert cli.main([
-        "compile", f"{root / 'examples/vector_add.py'}::add_kernel", "--signature",
+        "compile", f"{ROOT / 'examples/vector_add.py'}::add_kernel", "--signature",
         "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024", "--target", "bmg",
         "--out", str(tmp_path)]) == 0
     (tmp_path / "level_zero").mkdir()
-    shutil.copy(root / "third_party/level_zero/include/ze_api.h", tmp_path / "level_zero")
+    shutil.copy(ROOT / "third_party/level_zero/include/ze_api.h", tmp_path / "level_zero")
     shutil.copy(HERE / "launch_folder.c", tmp_path)
     home = intel.toolchain_root()
     loader = f"{home / intel.LIBRARIES}/libze_loader.so.1" if home else "-l:libze_loader.so.1"
@@ -219,11 +219,10 @@ def test_a_program_in_c_launches_a_folder(emulate, tmp_path):
 
 def test_the_page_is_right(emulate, tmp_path, monkeypatch):
     """The commands of docs/emulator.md: a folder on arrays of numpy, and the line at the end."""
-    root = HERE.parents[3]
-    page = (root / "docs/emulator.md").read_text()
+    page = (ROOT / "docs/emulator.md").read_text()
     compiling, running = page.split("```sh\n")[2].splitlines()[:2]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(root / "examples")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     assert cli.main(shlex.split(compiling)[1:]) == 0
     words = shlex.split(running.removeprefix("triton-xe emulate -- python "))
     done = emulate(sys.executable, *words)

@@ -3,9 +3,12 @@
 oneDNN generates most of this machine code itself, without Intel's graphics compiler, and compiles
 the rest from OpenCL C.  Run it on the emulated GPU, with the packages of the extra `onednn`:
 
-    triton-xe emulate -- python onednn_programs.py [NAME ...]
+    triton-xe emulate -- python benchmarks/onednn_programs.py [--choose] [NAME ...]
 
 Prints a line of JSON for each case whose name contains one of the words; exits 1 if one is wrong.
+A name that no case has becomes one: `matmul 512x512x1024 f16 f16 f16`, `softmax 1024x1024 f16`,
+`normalization 1024x1024 f16`.  `--choose` creates the products of these names without running them,
+so that `ONEDNN_VERBOSE=debuginfo=255` prints what oneDNN chooses for each.
 Numbers of types and algorithms: `oneapi/dnnl/dnnl_types.h`.
 """
 
@@ -43,6 +46,7 @@ class Type:
 F16, BF16 = Type("f16", 1, np.float16, 1e-3), Type("bf16", 2, np.uint16, 8e-3)
 F32, S32 = Type("f32", 3, np.float32, 4e-6), Type("s32", 4, np.int32, 0)
 S8, U8 = Type("s8", 5, np.int8, 0), Type("u8", 6, np.uint8, 0)
+TYPES = {each.name: each for each in (F16, BF16, F32, S32, S8, U8)}
 
 
 def stored(values: Array, kind: Type) -> Array:
@@ -70,6 +74,8 @@ class Dnn:
     def __init__(self) -> None:
         self._library = library()
         self.engine, self._stream = Handle(), Handle()
+        self.began = 0.0
+        """Time of the last execution's begin, by the system's monotonic clock."""
         self.call("engine_create", ctypes.byref(self.engine), GPU, ctypes.c_size_t(0))
         self.call("stream_create", ctypes.byref(self._stream), self.engine, IN_ORDER)
 
@@ -117,6 +123,7 @@ class Dnn:
             _fields_ = (("number", ctypes.c_int), ("memory", Handle))
 
         array = (Argument * len(arguments))(*(Argument(n, m.value) for n, m in arguments.items()))
+        self.began = time.monotonic()
         self.call("primitive_execute", primitive, self._stream, len(arguments), array)
         self.call("stream_wait", self._stream)
 
@@ -140,7 +147,7 @@ class Inputs:
 
 
 Case = tuple[Array, Array, Type]
-"""What oneDNN computed, what it should be, and the type of the result."""
+"""The result of oneDNN, the exact one, and their type."""
 
 
 def matmul(shape: str, ta: Type, tb: Type, tc: Type, *, bias: bool = False,
@@ -360,11 +367,44 @@ def others() -> Iterator[tuple[str, Any]]:
                reorder(shape, kind, out, order))
 
 
+def named(name: str) -> Any:
+    """The case of a name: what it is, its shape and its types."""
+    kind, shape, *types = name.split()
+    found = [TYPES[each] for each in types]
+    if kind == "matmul":
+        a, b, c = found
+        return matmul(shape, a, b, c)
+    rows, columns = map(int, shape.split("x"))
+    if kind == "softmax":
+        return softmax(rows, columns, found[0])
+    return normalization("layer", (rows, columns), (1,), found[0])
+
+
+def chosen(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """For each word the cases whose names contain it, or the case that it names."""
+    cases = [*products(), *others()]
+    for word in words or [""]:
+        found = [(name, case) for name, case in cases if word in name]
+        yield from found or [(word, named(word))]
+
+
+def choose(dnn: Dnn, name: str) -> None:
+    """Create the primitive of a product of two matrices."""
+    _, shape, *types = name.split()
+    m, n, k = map(int, shape.split("x"))
+    a, b, c = [TYPES[each] for each in types]
+    dnn.primitive("matmul", dnn.description((m, k), a), dnn.description((k, n), b), None,
+                  dnn.description((m, n), c))
+
+
 def main(words: Sequence[str]) -> int:
     dnn, failed = Dnn(), 0
-    for name, case in (*products(), *others()):
-        if words and not any(word in name for word in words):
-            continue
+    if words[:1] == ["--choose"]:
+        for name in words[1:]:
+            print(json.dumps({"case": name}), flush=True)
+            choose(dnn, name)
+        return 0
+    for name, case in chosen(words):
         start = time.perf_counter()
         try:
             got, want, kind = case(dnn, Inputs())
@@ -372,7 +412,7 @@ def main(words: Sequence[str]) -> int:
             result: dict[str, Any] = {"right": False, "why": str(error)}
         else:
             off = float(np.max(np.abs(got - want)) / max(np.max(np.abs(want)), 1e-30))
-            result = {"right": off <= kind.bound, "off": off}
+            result = {"right": off <= kind.bound, "off": off, "began": dnn.began}
         failed += not result["right"]
         seconds = round(time.perf_counter() - start, 2)
         print(json.dumps({"case": name, **result, "seconds": seconds}), flush=True)
