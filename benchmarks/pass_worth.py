@@ -1,4 +1,4 @@
-"""Leave out each pass of the compiler, and measure what the kernels of the ledger lose.
+"""Leave out each pass or rule of the compiler, and measure what the kernels of the ledger lose.
 
     python -m benchmarks.pass_worth [--devices bmg] [--passes NAME ...] [--native] [ROW ...]
 
@@ -35,7 +35,8 @@ from triton_xe.lowering import pipeline
 from triton_xe.lowering.module_facts import CompileOptions
 from triton_xe.tools.canonical import canonical_llvm
 
-PASSES = tuple(pipeline.PASSES)
+PASSES = tuple(name for stage, _ in pipeline.PIPELINE for name, _ in pipeline.steps_of(stage))
+"""The passes, and the rules of families, in order."""
 _INSTRUCTION = re.compile(r"^  (?:%\S+ = )?[a-z]", re.MULTILINE)
 
 
@@ -67,7 +68,7 @@ class Worth:
 
 @dataclass
 class Run:
-    """Runs the passes of a stage but one, and records those that change the module."""
+    """Runs the passes and rules of a stage but one, and records those that change the module."""
 
     left_out: str = ""
     active: set[str] = field(default_factory=set)
@@ -76,12 +77,12 @@ class Run:
         self, stage: str, module: ModuleOp, options: CompileOptions | None = None
     ) -> None:
         before = _state(module)
-        for made in pipeline.passes_of(stage, options):
-            if made.name == self.left_out:
+        for name, made in pipeline.steps_of(stage, options):
+            if name == self.left_out:
                 continue
             made.apply(Context(), module)
             if not self.left_out and before != (before := _state(module)):
-                self.active.add(made.name)
+                self.active.add(name)
 
 
 def _state(module: ModuleOp) -> Any:
@@ -136,7 +137,8 @@ def table(found: dict[str, Worth]) -> str:
     """The passes as a table in Markdown."""
     lines = [f"| `{name}` | {w.rows or ''} | {w.refused or ''} | {_extremes(w.times)} | "
              f"{_extremes(w.codes)} | {w.spills or ''} |" for name, w in found.items()]
-    head = ["| pass | changed | refused | time | code | spills |", "|---|---|---|---|---|---|"]
+    head = ["| pass or rule | changed | refused | time | code | spills |",
+            "|---|---|---|---|---|---|"]
     return re.sub(r"\|  (?=\|)", "| ", "\n".join(head + lines))
 
 

@@ -1,4 +1,4 @@
-"""Pass copy-at-once: make asynchronous copies to shared local memory synchronous at their start.
+"""Rule copy-at-once: make asynchronous copies to shared local memory synchronous at their start.
 
     %t = ttg.async_copy_global_to_local %p, %b mask %m  ->  %x = tt.load %p, %m
                                                             ttg.local_store %x, %b
@@ -10,14 +10,8 @@ there is a point between store and read for the barrier that other warps need.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import splat_attr
@@ -30,23 +24,22 @@ from triton_xe.dialects.ttg import (
     LocalLoadOp,
     LocalStoreOp,
 )
-from triton_xe.lowering.rewriting import all_of, locate
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import locate
 
 
-@dataclass(frozen=True)
-class CopyAtOncePass(ModulePass):
+def copy_at_once(op: Operation, scope: Scope) -> bool:
     """Asynchronous copies to shared local memory -> synchronous copies at their start."""
+    if isinstance(op, LocalLoadOp):
+        op.operands = [op.src]  # not the token
+        return False
+    if isinstance(op, AsyncCopyGlobalToLocalOp):
+        _copy(op)
+    Rewriter.erase_op(op, safe_erase=False)
+    return False
 
-    name: ClassVar = "copy-at-once"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for load in all_of(op, LocalLoadOp):
-            if load.token is not None:
-                load.operands = [load.src]
-        for made in reversed(all_of(op, AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp)):
-            if isinstance(made, AsyncCopyGlobalToLocalOp):
-                _copy(made)
-            Rewriter.erase_op(made, safe_erase=False)
+COPIES = (LocalLoadOp, AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp)
 
 
 def _copy(op: AsyncCopyGlobalToLocalOp) -> None:

@@ -1,4 +1,4 @@
-"""Pass expand-arithmetic: expand compound operations into simpler ones.
+"""Rule expand-arithmetic: expand compound operations into simpler ones.
 
     ceildivui a b       ->  a == 0 ? 0 : (a - 1) / b + 1                      unsigned
     ceildivsi a b       ->  q = a / b;  q b != a and signs equal ? q + 1 : q  toward zero
@@ -18,39 +18,27 @@ passes only handle the simpler operations, and the facts about their values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
-from xdsl.dialects.builtin import BoolAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import BoolAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from triton_xe.dialects import math_ext
 from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, SubUIExtendedOp
 from triton_xe.dialects.tt.ops import MulhiUIOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.lowering.expand_fpsan import IntegerWriter
-from triton_xe.lowering.rewriting import all_of, locate_since
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import replace_by
 
 Results = list[SSAValue]
 
 
-@dataclass(frozen=True)
-class ExpandArithmeticPass(ModulePass):
+def expand_arithmetic(op: Operation, scope: Scope) -> bool:
     """Expand quotients rounded up or down, and results of two parts, into simpler operations."""
-
-    name: ClassVar = "expand-arithmetic"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for found in all_of(op, *EXPANSIONS):
-            before = found.prev_op
-            results = EXPANSIONS[type(found)](IntegerWriter(found), found)
-            locate_since(before, found)
-            Rewriter.replace_op(found, [], results)
+    return replace_by(op, lambda: EXPANSIONS[type(op)](IntegerWriter(op), op))
 
 
 def _ceil_unsigned(w: IntegerWriter, op: Any) -> Results:

@@ -1,4 +1,4 @@
-"""Pass expand-fpsan: replace float arithmetic by the integer arithmetic of Triton's `fpsan`.
+"""Rule expand-fpsan: replace float arithmetic by the integer arithmetic of Triton's `fpsan`.
 
     %i = tti.experimental_fpsan_embed %x    ->  %b = tt.bitcast %x
                                                 %i = sign(%b) | (mix(%b * A) * B) mod 2^(w-1)
@@ -12,10 +12,10 @@ taken from the LLVM IR for its own targets.  Other versions must give the same b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -23,18 +23,17 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerAttr,
-    ModuleOp,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, splat_attr
 from triton_xe.dialects.text.assembly import element_type
 from triton_xe.dialects.tt.ops import BitcastOp
 from triton_xe.dialects.tti import FpsanEmbedOp, FpsanUnembedOp
-from triton_xe.lowering.rewriting import all_of, locate_since
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import replace_by
 
 A = 14940041
 
@@ -72,19 +71,9 @@ class Format:
         return positive, self.magnitude + 1 - positive
 
 
-@dataclass(frozen=True)
-class ExpandFpsanPass(ModulePass):
+def expand_fpsan(op: Operation, scope: Scope) -> bool:
     """Replace float arithmetic by the integer arithmetic of Triton's `fpsan`."""
-
-    name: ClassVar = "expand-fpsan"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for made in all_of(op, FpsanEmbedOp, FpsanUnembedOp):
-            before = made.prev_op
-            embeds = isinstance(made, FpsanEmbedOp)
-            result = (_embedded if embeds else _unembedded)(IntegerWriter(made), made)
-            locate_since(before, made)
-            Rewriter.replace_op(made, [], [result])
+    return replace_by(op, lambda: [FPSAN[type(op)](IntegerWriter(op), op)])
 
 
 def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
@@ -110,6 +99,11 @@ def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
         shift *= 2
     made = w.do(arith.MuliOp, mixed, form.inverse(A & form.magnitude))
     return w.bitcast(w.with_sign_of(value, made, form), op.results[0].type)
+
+
+FPSAN: dict[type[Operation], Callable[[IntegerWriter, Operation], SSAValue]] = {
+    FpsanEmbedOp: _embedded, FpsanUnembedOp: _unembedded,
+}
 
 
 def format_of(kind: Attribute) -> Format:

@@ -10,7 +10,7 @@ A stage hands on the module itself next to its text, so that nothing is parsed t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -22,42 +22,24 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
-from triton_xe.lowering.accesses.assume_in_bounds import AssumeInBoundsPass
-from triton_xe.lowering.accesses.fuse_range_checks import FuseRangeChecksPass
-from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
-from triton_xe.lowering.accesses.strength_reduce_offsets import StrengthReduceOffsetsPass
-from triton_xe.lowering.accesses.transpose_products import TransposeProductsPass
+from triton_xe.lowering.accesses.simplify_masks import SimplifyMasksPass
+from triton_xe.lowering.accesses.strength_reduce import StrengthReducePass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.convert_xegpu_to_llvm import (
     ConvertXeGPUToLLVMPass,
     LlvmStage,
     write_llvm,
 )
-from triton_xe.lowering.copy_at_once import CopyAtOncePass
-from triton_xe.lowering.expand_arithmetic import ExpandArithmeticPass
-from triton_xe.lowering.expand_fpsan import ExpandFpsanPass
+from triton_xe.lowering.expand_operations import ExpandOperationsPass
+from triton_xe.lowering.family import Family
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
-from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
-from triton_xe.lowering.layouts.decompose_scaled_dots import DecomposeScaledDotsPass
-from triton_xe.lowering.layouts.divide_by_rows import DivideByRowsPass
-from triton_xe.lowering.layouts.rematerialize_row_loads import RematerializeRowLoadsPass
-from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
-from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
-from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
-from triton_xe.lowering.layouts.swap_pairs import SwapPairsPass
+from triton_xe.lowering.layouts.assign_layouts import AssignLayoutsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
-from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
-from triton_xe.lowering.surfaces.assume_group_divisibility import AssumeGroupDivisibilityPass
-from triton_xe.lowering.surfaces.assume_no_wrap import AssumeNoWrapPass
-from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
-from triton_xe.lowering.surfaces.fuse_split_stores import FuseSplitStoresPass
-from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
-from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
-from triton_xe.lowering.surfaces.strength_reduce_divisions import StrengthReduceDivisionsPass
+from triton_xe.lowering.surfaces.assume_indices import AssumeIndicesPass
+from triton_xe.lowering.surfaces.find_surfaces import FindSurfacesPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -69,33 +51,14 @@ Metadata = MutableMapping[str, Any]
 
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
-        ExpandFpsanPass,
-        ExpandArithmeticPass,
-        RunPartitionsPass,
-        RaiseCallsPass,
-        ExpandDescriptorsPass,
-        CopyAtOncePass,
-        DecomposeScaledDotsPass,
-        AssumeNoWrapPass,
-        SwapPairsPass,
-        AssumeGroupDivisibilityPass,
-        TransposeProductsPass,
-        RaiseSurfacesPass,
-        FuseSplitStoresPass,
-        SplitInsidePass,
-        AssumeInBoundsPass,
-        FuseRangeChecksPass,
-        AssignDpasPass,
-        GatherOperandsPass,
-        SumAfterLoopsPass,
-        SpreadRowsPass,
-        DivideByRowsPass,
-        ScatterInPlacePass,
-        RematerializeRowLoadsPass,
-        StrengthReduceOffsetsPass,
+        ExpandOperationsPass,
+        AssumeIndicesPass,
+        FindSurfacesPass,
+        SimplifyMasksPass,
+        AssignLayoutsPass,
+        StrengthReducePass,
         AllocateBuffersPass,
         InsertBarriersPass,
-        StrengthReduceDivisionsPass,
         ConvertToXeTilePass,
         SplitBarriersPass,
     )),
@@ -106,13 +69,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("llir", (ConvertXeGPUToLLVMPass,)),
 )
 """The stages and their passes, in order."""
-CHOOSE_LAYOUTS = (
-    SwapPairsPass, AssumeGroupDivisibilityPass, TransposeProductsPass,
-    FuseSplitStoresPass, SplitInsidePass,
-    GatherOperandsPass, SumAfterLoopsPass, SpreadRowsPass, ScatterInPlacePass,
-    RematerializeRowLoadsPass,
-)
-"""Passes that are left out for programs that specify their layouts."""
 
 
 def _itself(made: type[ModulePass]) -> type[ModulePass]:
@@ -157,11 +113,22 @@ def run_passes(stage: str, module: ModuleOp, options: CompileOptions | None = No
 def passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, ...]:
     """The passes of a stage, with those options that they have a field for."""
     given = {} if options is None else asdict(options)
-    left_out = CHOOSE_LAYOUTS if given.get("keeps_layouts") else ()
     return tuple(
         made(**{f.name: given[f.name] for f in fields(made) if f.name in given})
-        for made in dict(PIPELINE)[stage] if made not in left_out
+        for made in dict(PIPELINE)[stage]
     )
+
+
+def steps_of(
+    stage: str, options: CompileOptions | None = None
+) -> Iterator[tuple[str, ModulePass]]:
+    """Names and passes of a stage, where a family is one pass for each of its rules."""
+    for made in passes_of(stage, options):
+        if isinstance(made, Family):
+            for rule in made.chosen():
+                yield rule.name, replace(made, rules=(rule.name,))
+        else:
+            yield made.name, made
 
 
 def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage:
@@ -203,14 +170,18 @@ def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
 
 
 def pass_table() -> str:
-    """The passes as the rows of a table in Markdown: stage, name, and what it does."""
+    """Rows of a table in Markdown: stage, pass, rule of a family, and what it does."""
+    rows: list[tuple[str, str, str, object]] = []
+    for stage, passes in PIPELINE:
+        for made in passes:
+            rows.append((f"`{stage}`" if made is passes[0] else "", f"`{made.name}`", "", made))
+            if issubclass(made, Family):
+                rows += [("", "", f"`{rule.name}`", rule.rewrite) for rule in made.table]
     return "\n".join(
-        f"| {f'`{stage}`' if made is passes[0] else ''} | `{made.name}` | {summary_of(made)} |"
-        .replace("|  |", "| |")
-        for stage, passes in PIPELINE for made in passes
-    )
+        "|" + "|".join(f" {cell} " if cell else " " for cell in (*names, summary_of(made))) + "|"
+        for *names, made in rows)
 
 
-def summary_of(made: type[ModulePass]) -> str:
-    """The first line of a pass's docstring."""
+def summary_of(made: object) -> str:
+    """The first line of a docstring."""
     return (made.__doc__ or "").partition("\n")[0].removesuffix(".")

@@ -1,4 +1,4 @@
-"""Pass raise-calls: replace calls of `triton_xe.gluon` by operations of these dialects.
+"""Rule raise-calls: replace calls of `triton_xe.gluon` by operations of these dialects.
 
 libtriton's builder creates operations of its own dialects only.  Therefore Gluon's Intel operations
 reach the compiler as `ttg.inline_asm "xe.<name> key=value; ..."`:
@@ -16,15 +16,12 @@ product uses, in the whole function: both are spellings of one layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
     IntegerAttr,
-    ModuleOp,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -34,26 +31,30 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.layouts import LayoutAttr, layout_attr
+from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescOp
 from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType, TensorDescType
 from triton_xe.dialects.ttg import InlineAsmOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
-from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding, to_linear_layout
-from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, to_linear_layout
+from triton_xe.layout.encodings import Encoding
 from triton_xe.layout.parse import parse_encoding
 from triton_xe.lowering.emit.tensors.view import without_copies
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.block_layouts import block_layout
 from triton_xe.lowering.layouts.dot_operands import Operands
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.layouts.rematerialize import converted
-from triton_xe.lowering.module_facts import module_warps
-from triton_xe.lowering.rewriting import all_of, below, functions, locate_since
+from triton_xe.lowering.layouts.rematerialize import (
+    converted,
+    exchange_layouts,
+    exchanged_in,
+)
+from triton_xe.lowering.rewriting import all_of, replace_by, values_below
 from triton_xe.lowering.surfaces.raise_surfaces import BLOCK
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 PREFIX = "xe."
 
@@ -77,28 +78,19 @@ class Call:
         return InsertPoint.before(self.op)
 
 
-@dataclass(frozen=True)
-class RaiseCallsPass(TargetedPass):
+def raise_calls(function: FuncOp, scope: Scope) -> bool:
     """Gluon's Intel operations -> loads and stores of blocks, products, barriers."""
-
-    name: ClassVar = "raise-calls"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        device = self.device(op)
-        for function in functions(op):
-            calls = [call for inner in all_of(function, InlineAsmOp)
-                     if (call := _call(inner, device, module_warps(op))) is not None]
-            named = _named_layouts(calls)
-            if named:
-                _rename(function, named)
-            for call in calls:
-                before = call.op.prev_op
-                made = CALLS[call.name](call)
-                locate_since(before, call.op)
-                Rewriter.replace_op(call.op, [], made)
+    calls = [call for op in all_of(function, InlineAsmOp)
+             if (call := _call(op, scope)) is not None]
+    named = _named_layouts(calls)
+    if named:
+        _rename(function, named)
+    for call in calls:
+        replace_by(call.op, partial(CALLS[call.name], call))
+    return bool(calls)
 
 
-def _call(op: InlineAsmOp, device: Target, num_warps: int) -> Call | None:
+def _call(op: InlineAsmOp, scope: Scope) -> Call | None:
     """Parse inline assembly that calls an operation of `xe`; None for other assembly."""
     if not op.asm_string.data.startswith(PREFIX):
         return None
@@ -106,23 +98,22 @@ def _call(op: InlineAsmOp, device: Target, num_warps: int) -> Call | None:
     if name not in CALLS:
         raise UnsupportedError(f"there is no operation xe.{name}")
     pairs = [part.partition("=") for part in rest.split("; ") if part]
-    return Call(op, name, {key: value for key, _, value in pairs}, device, num_warps)
+    return Call(op, name, {key: value for key, _, value in pairs}, scope.target, scope.warps)
 
 
 # -- layouts ---------------------------------------------------------------------------------------
 
 
-def _named_layouts(calls: list[Call]) -> dict[Attribute, Encoding]:
+def _named_layouts(calls: list[Call]) -> dict[Encoding, Encoding]:
     """The encodings of the linear layouts of products' operands and results."""
-    named: dict[Attribute, Encoding] = {}
+    named: dict[Encoding, Encoding] = {}
     for call in calls:
         if call.name != "dpas":
             continue
         parent = parse_encoding(call.options["layout"])
         assert isinstance(parent, DpasEncoding)
         for value, encoding in zip(call.arguments, _layouts_of(parent), strict=True):
-            assert isinstance(value.type, TensorType)
-            named.setdefault(value.type.encoding, encoding)
+            named.setdefault(encoding_of(value.type), encoding)
     return named
 
 
@@ -132,51 +123,25 @@ def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
     return a, b, parent
 
 
-def _rename(function: Operation, named: dict[Attribute, Encoding]) -> None:
+def _rename(function: FuncOp, named: dict[Encoding, Encoding]) -> None:
     """Restore the layouts' names in the types of a function's values."""
-    for op in below(function):
-        arguments = [a for region in op.regions for block in region.blocks for a in block.args]
-        for value in (*arguments, *op.results):
-            kind = _renamed(value.type, named)
-            if kind == value.type:
-                continue
-            if isinstance(value.owner, Block) and value.owner.parent_op() is function:
-                raise UnsupportedError("tensors with DPAS layouts as arguments of a function that "
-                                       "is not inlined; leave `noinline` out")
-            if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-                op.value = DenseIntOrFPElementsAttr(kind, op.value.data)  # type: ignore[arg-type]
-            Rewriter.replace_value_with_new_type(value, kind)
-
-
-def _renamed(kind: Attribute, named: dict[Attribute, Encoding]) -> Attribute:
-    """The tensor type with the layout's name; the layout stays the same."""
-    if not isinstance(kind, TensorType) or not isinstance(kind.encoding, LayoutAttr):
-        return kind
-    new = _in_place_of(kind.encoding.encoding, kind.encoding, named)
-    if new is None:
-        return kind
-    shape = tuple(kind.get_shape())
-    old = kind.encoding.encoding
-    if without_copies(to_linear_layout(new, shape)) != without_copies(to_linear_layout(old, shape)):
-        raise UnsupportedError(
-            f"a tensor of {'x'.join(map(str, shape))} elements in a DPAS layout that was made for "
-            f"another shape: {new}; make one for this shape"
-        )
-    return TensorType(kind.element_type, shape, layout_attr(new))
-
-
-def _in_place_of(
-    encoding: Encoding, attribute: Attribute, named: dict[Attribute, Encoding]
-) -> Encoding | None:
-    """The encoding with its innermost parent replaced by the named one; None if it is not named."""
-    if attribute in named:
-        return named[attribute]
-    if not isinstance(encoding, SliceEncoding):
-        return None
-    parent = _in_place_of(encoding.parent, layout_attr(encoding.parent), named)
-    if not isinstance(parent, DistributedEncoding):
-        return None
-    return replace(encoding, parent=parent)
+    for value in values_below(function):
+        kind = value.type
+        if not isinstance(kind, TensorType) or not isinstance(kind.encoding, LayoutAttr):
+            continue
+        old, shape = encoding_of(kind), tuple(kind.get_shape())
+        new = exchanged_in(old, named)
+        if new == old:
+            continue
+        if isinstance(value.owner, Block) and value.owner.parent_op() is function:
+            raise UnsupportedError("tensors with DPAS layouts as arguments of a function that "
+                                   "is not inlined; leave `noinline` out")
+        if without_copies(to_linear_layout(new, shape)) != without_copies(
+                to_linear_layout(old, shape)):
+            raise UnsupportedError(
+                f"a tensor of {'x'.join(map(str, shape))} elements in a DPAS layout that was made"
+                f" for another shape: {new}; make one for this shape")
+    exchange_layouts(function, named)
 
 
 # -- the operations --------------------------------------------------------------------------------

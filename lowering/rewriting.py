@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, TypeVar, cast
 
@@ -68,6 +68,15 @@ def locate_since(before: Operation | None, op: Operation) -> None:
     while made is not None and made is not before:
         locate(op, made)
         made = made.prev_op
+
+
+def replace_by(op: Operation, write: Callable[[], Sequence[SSAValue]]) -> bool:
+    """Replace an operation by the results that `write` writes before it, at its source location."""
+    before = op.prev_op
+    results = write()
+    locate_since(before, op)
+    Rewriter.replace_op(op, [], results)
+    return True
 
 
 _PROPERTIES: dict[tuple[Any, ...], dict[str, Attribute]] = {}

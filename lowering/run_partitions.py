@@ -1,4 +1,4 @@
-"""Pass run-partitions: run the partitions of a warp-specialized kernel in sequence.
+"""Rule run-partitions: run the partitions of a warp-specialized kernel in sequence.
 
     ttg.warp_specialize(%p) default { A; ttg.warp_yield %r } partition0(%q) num_warps(4) { B }
                                     ->  A; B, with %p for %q and %r for the result
@@ -8,33 +8,22 @@ The same warps run them all.  A device may choose that order too, if no partitio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp
 from triton_xe.dialects.ttg import WarpSpecializeOp
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.module_facts import module_warps
-from triton_xe.lowering.rewriting import all_of, detach, last_of
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import detach, last_of
 
 
-@dataclass(frozen=True)
-class RunPartitionsPass(TargetedPass):
+def run_partitions(op: WarpSpecializeOp, scope: Scope) -> bool:
     """Run the partitions of specialized warps in sequence, on all warps."""
-
-    name: ClassVar = "run-partitions"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for made in all_of(op, WarpSpecializeOp):
-            _check(made, module_warps(op))
-            _run_in_order(made)
+    _check(op, scope.warps)
+    _run_in_order(op)
+    return True
 
 
 def _check(op: WarpSpecializeOp, warps: int) -> None:

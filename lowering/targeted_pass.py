@@ -1,6 +1,6 @@
 """Base class of the compiler's passes.
 
-    xdsl-opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
+    xdsl-opt kernel.ttgir -p 'find-surfaces,assign-layouts,convert-to-xetile{num-stages=3}'
 
 A pass reads the device (`ttg.target = "xpu:bmg"`) and the subgroups from the module.  The option
 `target` gives the device of a module without one.

@@ -1,4 +1,4 @@
-"""Pass assume-in-bounds: drop masks that are true if a condition of the launch holds.
+"""Rule assume-in-bounds: drop masks that are true if a condition of the launch holds.
 
     scf.for ... { %m = cmpi slt, %k, splat %left ; tt.load %p, %m ; tt.dot }
 
@@ -17,15 +17,11 @@ the general version.  Two kinds of accesses gain from that:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.dialects import scf
 from xdsl.ir import Block
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import DotOp
@@ -33,16 +29,14 @@ from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.module_facts import module_warps, options_of, remark
-from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.rewriting import all_of
+from triton_xe.lowering.surfaces.launch_guards import assume_all
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
-from triton_xe.lowering.surfaces.split_inside import Masked, bounds_of
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.surfaces.split_inside import Masked, all_true, bounds_of
 
 FILLING = 128
 """Registers of loaded values live at a reduction, as words, from which masks are dropped.
@@ -53,28 +47,17 @@ bytes.  With 128 the softmax's gradient has 487 instructions with masks and 308 
 WORD_BYTES = 4
 
 
-@dataclass(frozen=True)
-class AssumeInBoundsPass(TargetedPass):
+def assume_in_bounds(function: FuncOp, scope: Scope) -> bool:
     """Drop masks that are true if a condition of the launch holds."""
-
-    name: ClassVar = "assume-in-bounds"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.device(op)
-        if options_of(op).guards == "kernel":
-            return
-        register = module_warps(op) * target.grf_bytes
-        for function in functions(op):
-            if not function.is_kernel:
-                continue
-            affine = Affine()
-            if self.native_device(op) and not target.has_block_2d:
-                for load in _operand_blocks(function, target, register):
-                    _drop_mask(load, bounds_of(load, affine), "if its blocks are inside")
-            for access in _accesses_of_rows(function, register):
-                guards = bounds_of(access, affine)
-                if guards and _are_of_arguments(guards, function):
-                    _drop_mask(access, guards, "if rows are as long as their block")
+    register = scope.warps * scope.target.grf_bytes
+    if scope.native and not scope.target.has_block_2d:
+        for load in _operand_blocks(function, scope.target, register):
+            _drop_mask(load, bounds_of(load, scope.affine), "if its blocks are inside")
+    for access in _accesses_of_rows(function, register):
+        guards = bounds_of(access, scope.affine)
+        if guards and _are_of_arguments(guards, function):
+            _drop_mask(access, guards, "if rows are as long as their block")
+    return False
 
 
 def _operand_blocks(function: FuncOp, target: Target, register: int) -> Iterator[LoadOp]:
@@ -123,13 +106,9 @@ def _are_of_arguments(guards: Iterable[Guard], function: FuncOp) -> bool:
 def _drop_mask(access: Masked, guards: list[Guard] | None, what: str) -> None:
     """Make an access's mask true for all of its users, under conditions of the launch."""
     mask = access.mask
-    if guards is None or mask is None or tested_in_kernel(guards, access):
+    if guards is None or mask is None:
         return
-    assume(guards, access)
-    remark(access, "without masks" + (f", {what}" if guards else ""))
-    assert isinstance(mask.type, TensorType)
-    true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1]))
-    owner = mask.owner
-    at = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
-    Rewriter.insert_op(true, at)
-    mask.replace_all_uses_with(true.result)
+    if assume_all(guards, access, "without masks" + (f", {what}" if guards else "")):
+        owner = mask.owner
+        at = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+        mask.replace_all_uses_with(all_true(mask, at))

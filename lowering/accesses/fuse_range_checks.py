@@ -1,4 +1,4 @@
-"""Pass fuse-range-checks: fuse the two comparisons of a range check into one.
+"""Rule fuse-range-checks: fuse the two comparisons of a range check into one.
 
     %a = cmpi sge, %i, %j ; %b = cmpi slt, (subi %i, %j), %window ; andi %a, %b
  -> cmpi ult, (subi %i, %j), %window                   or with the larger of %window and 0
@@ -10,12 +10,8 @@ number is above all windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,33 +20,22 @@ from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.values import Unknown, constant_of
-from triton_xe.lowering.rewriting import all_of, conjuncts, erase_dead, functions, locate
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import conjuncts, locate
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
 
 
-@dataclass(frozen=True)
-class FuseRangeChecksPass(TargetedPass):
+def fuse_range_checks(end: arith.AndIOp, scope: Scope) -> bool:
     """Fuse the two comparisons of a range check into one."""
-
-    name: ClassVar = "fuse-range-checks"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not self.device(op).has_block_2d:  # on eight lanes the loop became 3 % longer (dg2)
-            return
-        for function in functions(op):
-            affine, ends = Affine(), _conjunctions(function)
-            joined = [_join(end, affine) for end in ends]
-            if any(joined):
-                erase_dead(function)
+    return _ends_chain(end) and _join(end, scope.affine)
 
 
-def _conjunctions(function: Operation) -> list[arith.AndIOp]:
-    """List the last operation of each chain of `andi`."""
-    return [op for op in all_of(function, arith.AndIOp) if isinstance(op.result.type, TensorType)
-            and not all(type(use.operation) is arith.AndIOp for use in op.result.uses)]
+def _ends_chain(op: arith.AndIOp) -> bool:
+    """True for the last operation of a chain of `andi`."""
+    return isinstance(op.result.type, TensorType) and not all(
+        type(use.operation) is arith.AndIOp for use in op.result.uses)
 
 
 def _join(end: arith.AndIOp, affine: Affine) -> bool:

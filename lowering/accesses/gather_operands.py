@@ -1,4 +1,4 @@
-"""Pass gather-operands: load gathered rows of operand B in the layout of operand B.
+"""Rule gather-operands: load gathered rows of operand B in the layout of operand B.
 
     %b = tt.load %p : #blocked ; cvt %b -> #dot_op<1>
  -> %b' = tt.load %p' : #dot_op<1>
@@ -10,14 +10,8 @@ local memory, which would take two barriers in each iteration of the loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
     TensorType,
     UnitAttr,
 )
@@ -41,6 +35,7 @@ from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import pointee_bytes, shape_of
+from triton_xe.lowering.family import Scope, in_kernel
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -54,52 +49,33 @@ from triton_xe.lowering.layouts.rematerialize import (
 )
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
-    all_of,
     carry_more,
     conjuncts,
-    erase_dead,
-    functions,
     last_of,
 )
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.split_inside import mask_guards
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.surfaces.split_inside import all_true, mask_guards
 
 FEWEST_BYTES = 2
 """Smallest element, in bytes: SPIR-V has no vectors of 32 elements, as bytes would need."""
 _STEPS = (AddPtrOp, BroadcastOp, ConvertLayoutOp, ExpandDimsOp, SplatOp)
 
 
-@dataclass(frozen=True)
-class GatherOperandsPass(TargetedPass):
+def gather_operands(op: ConvertLayoutOp, scope: Scope) -> bool:
     """Load gathered rows in the layout of operand B."""
-
-    name: ClassVar = "gather-operands"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not self.device(op).has_block_2d:
-            return
-        for function in functions(op):
-            facts, affine, elsewhere = Facts(), Affine(), _Elsewhere()
-            for conversion in all_of(function, ConvertLayoutOp):
-                load = conversion.src.owner
-                if isinstance(load, LoadOp) and fits_operand(load, conversion.result.type, facts):
-                    if function.is_kernel:
-                        _assume_inside(load, affine)
-                    _gather(conversion, load, elsewhere)
-            if elsewhere.made:
-                erase_dead(function)
-
-
-def _gather(conversion: ConvertLayoutOp, load: LoadOp, elsewhere: _Elsewhere) -> None:
-    """Load again in the layout of the operand, in place of a conversion to it."""
-    encoding = layout_attr_of(conversion.result)
+    load = op.src.owner
+    if not isinstance(load, LoadOp) or not fits_operand(load, op.result.type, scope.facts):
+        return False
+    if in_kernel(scope):
+        _assume_inside(load, scope.affine)
+    encoding, elsewhere = layout_attr_of(op.result), _Elsewhere(scope.made)
     operands = [elsewhere.value(v, encoding) for v in load.operands]
     again = with_encoding(load, encoding, InsertPoint.after(load), operands)
     again.attributes[COLUMNS] = UnitAttr()
     if load.mask is not None and is_row_hidden(load.result, load.mask):
         again.attributes[HIDDEN] = UnitAttr()
-    conversion.result.replace_all_uses_with(again.results[0])
+    op.result.replace_all_uses_with(again.results[0])
+    return True
 
 
 def _assume_inside(load: LoadOp, affine: Affine) -> None:
@@ -137,10 +113,7 @@ def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
     at = InsertPoint.before(load)
     if not parts:
         assert load.mask is not None
-        assert isinstance(load.mask.type, TensorType)
-        true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(load.mask.type, [1]))
-        Rewriter.insert_op(true, at)
-        return true.result
+        return all_true(load.mask, at)
     made, *others = parts
     for other in others:
         both = arith.AndIOp(made, other)

@@ -1,4 +1,4 @@
-"""Pass strength-reduce-offsets: strength-reduce 64-bit offsets in versions with gathers.
+"""Rule strength-reduce-offsets: strength-reduce 64-bit offsets in versions with gathers.
 
     tt.addptr (splat %base), (broadcast (%rows * %stride)) + broadcast (splat %k + %columns)
  -> tt.addptr (broadcast (tt.addptr (splat (%base + %k)), %columns)), broadcast (%rows * %stride)
@@ -14,25 +14,24 @@ one comparison.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate, put
+from triton_xe.lowering.rewriting import all_of, locate, put
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 _LESS, _NOT_LESS, _BELOW = "slt", "sge", "ult"
 _SHAPES = (ExpandDimsOp, BroadcastOp, ReshapeOp)
@@ -40,26 +39,10 @@ SMALL, LARGE = 1 << 29, 1 << 61
 """Bounds of values that are compared in 32 bits, and of values that are subtracted in 64."""
 
 
-@dataclass(frozen=True)
-class StrengthReduceOffsetsPass(TargetedPass):
+def strength_reduce_offsets(function: FuncOp, scope: Scope) -> bool:
     """Strength-reduce 64-bit offsets in versions with gathers."""
-
-    name: ClassVar = "strength-reduce-offsets"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None or not target.has_block_2d:
-            return
-        for function in functions(op):
-            _shorten(function)
-
-
-def _shorten(function: Operation) -> None:
-    """Strength-reduce pointers and masks of a function's accesses in general versions."""
     found: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]
     accesses = [op for op in found if isinstance(op.ptr.type, TensorType) and in_slow_version(op)]
-    if not accesses:
-        return
     parts = _Splitter()
     pointers: dict[SSAValue, SSAValue] = {}
     for access in accesses:
@@ -68,7 +51,7 @@ def _shorten(function: Operation) -> None:
         access.operands[0] = pointers[access.ptr]
         if access.mask is not None:
             _shorten_mask(access.mask, parts)
-    erase_dead(function)
+    return bool(accesses)
 
 
 class Parts(NamedTuple):

@@ -1,4 +1,4 @@
-"""Pass transpose-products: transpose products whose rows of A are gathered.
+"""Rule transpose-products: transpose products whose rows of A are gathered.
 
     %d = tt.dot %a, %b, %c  ->  %d' = tt.dot (trans %b), (trans %a), (trans %c)
 
@@ -12,15 +12,13 @@ cloned for the transposed layout, down to rows, so that nothing moves between la
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
-    ModuleOp,
     TensorType,
     UnitAttr,
     i32,
@@ -38,14 +36,15 @@ from triton_xe.dialects.tt.ops import (
     SplatOp,
     TransOp,
 )
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES
-from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
 from triton_xe.lowering.accesses.gather_operands import FEWEST_BYTES
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.assign_dpas import SWAPPED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -54,53 +53,43 @@ from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     all_of,
     carry_more,
-    erase_dead,
-    functions,
     last_of,
     locate,
     put,
 )
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 _STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)
 
 
-@dataclass(frozen=True)
-class TransposeProductsPass(TargetedPass):
+def transpose_products(function: FuncOp, scope: Scope) -> bool:
     """Transpose products whose rows of A are gathered."""
-
-    name: ClassVar = "transpose-products"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None or not target.has_block_2d:
-            return
-        for function in functions(op):
-            facts, affine = Facts(), Affine()
-            dots = all_of(function, DotOp)
-            if dots and all(is_better_swapped(d, facts, affine, target) for d in dots):
-                swapped = _Transposed()
-                for dot in dots:
-                    swapped.product(dot)
-                for store in all_of(function, StoreOp):
-                    swapped.store(store)
-                swapped.finish()
-                erase_dead(function)
+    dots = all_of(function, DotOp)
+    if not dots or not all(is_better_swapped(dot, scope) for dot in dots):
+        return False
+    swapped = _Transposed()
+    for dot in dots:
+        swapped.product(dot)
+    for store in all_of(function, StoreOp):
+        swapped.store(store)
+    swapped.finish()
+    return True
 
 
-def is_better_swapped(dot: DotOp, facts: Facts, affine: Affine, target: Target) -> bool:
+def is_better_swapped(dot: DotOp, scope: Scope) -> bool:
     """True if rows of A are gathered, and B is loaded as blocks that are stored by columns."""
     if not isinstance(encoding_of(dot.d.type), BlockedEncoding) or len(shape_of(dot.d)) != 2:
         return False
-    if not isinstance(dot.parent_op(), scf.ForOp) or isinstance(instruction_of(dot, target), str):
+    if not isinstance(dot.parent_op(), scf.ForOp) or isinstance(
+            instruction_of(dot, scope.target), str):
         return False
     a, b = (before_conversions(side).owner for side in (dot.a, dot.b))
     if not isinstance(a, LoadOp) or not isinstance(b, LoadOp) or not all(map(_is_alone, (a, b))):
         return False
-    if shape_of(dot.d)[0] < target.dpas_execution_size or element_of(dot.a) != element_of(dot.b):
+    if shape_of(dot.d)[0] < scope.target.dpas_execution_size or (
+            element_of(dot.a) != element_of(dot.b)):
         return False
-    is_brought = _along(a, 1, facts) and _along(b, 0, facts)
-    return is_brought and _is_affine(b, affine) and not _is_affine(a, affine)
+    is_brought = _along(a, 1, scope.facts) and _along(b, 0, scope.facts)
+    return is_brought and _is_affine(b, scope.affine) and not _is_affine(a, scope.affine)
 
 
 def _is_alone(load: LoadOp) -> bool:

@@ -1,4 +1,4 @@
-"""Pass assign-dpas: assign a DPAS layout to every dot that the matrix unit supports.
+"""Rule assign-dpas: assign a DPAS layout to every dot that the matrix unit supports.
 
     tt.dot (cvt %a), (cvt %b), %c : #blocked
 
@@ -12,22 +12,22 @@ both are shared along the same dimension, so that it stays in its warp.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import ScaledDotOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.at_operand import (
     is_unpacked,
     load_rows_in_pairs,
@@ -48,13 +48,11 @@ from triton_xe.lowering.layouts.narrow_products import narrow_products
 from triton_xe.lowering.layouts.propagate_layouts import propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
 from triton_xe.lowering.layouts.share_conversions import share_conversions
-from triton_xe.lowering.module_facts import module_warps, remark
+from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     all_of,
-    functions,
     locate_since,
 )
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 SWAPPED = "xe.swapped"
 """Attribute of a dot whose columns are gathered rows."""
@@ -62,22 +60,13 @@ _CHAINED = ("arith", "math")
 _Dot = TypeVar("_Dot", bound=DotOp | ScaledDotOp)
 
 
-@dataclass(frozen=True)
-class AssignDpasPass(TargetedPass):
+def assign_dpas(function: FuncOp, scope: Scope) -> bool:
     """Assign DPAS layouts to dots."""
-
-    name: ClassVar = "assign-dpas"
-    keeps_layouts: bool = False
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None:
-            return
-        for function in functions(op):
-            if self.keeps_layouts:
-                legalize_block_layouts(function, target, module_warps(op))
-            else:
-                _assign_function(function, target, module_warps(op))
+    if scope.keeps_layouts:
+        legalize_block_layouts(function, scope.target, scope.warps)
+    else:
+        _assign_function(function, scope.target, scope.warps)
+    return False
 
 
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:

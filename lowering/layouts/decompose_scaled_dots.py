@@ -1,4 +1,4 @@
-"""Pass decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
+"""Rule decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
 
 The scaled DPAS takes e4m3, e5m2, bf16, f16 and, on some devices, pairs of e2m1, with a scale for 32
 elements along K.  Such dots become `xe.scaled_dot`, with factors of one width, which is exact: e2m1
@@ -14,10 +14,6 @@ A scale in i8 is an exponent, e8m0: 2^(scale - 127), and NaN for 255; other scal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -25,7 +21,6 @@ from xdsl.dialects.builtin import (
     Float8E4M3FNType,
     Float32Type,
     IntegerType,
-    ModuleOp,
     StringAttr,
     TensorType,
     bf16,
@@ -63,6 +58,7 @@ from triton_xe.layout import (
 )
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.at_operand import loaded_as
 from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES
 from triton_xe.lowering.layouts.rematerialize import (
@@ -71,8 +67,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     layout_of,
 )
 from triton_xe.lowering.module_facts import remark
-from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0
 """bf16 bits of 2^-127, which e8m0 encodes as 0, and of NaN."""
@@ -81,23 +75,17 @@ ONE = 127
 _WIDE = ("bf16", "fp16")
 
 
-@dataclass(frozen=True)
-class DecomposeScaledDotsPass(TargetedPass):
+def decompose_scaled_dots(dot: DotScaledOp, scope: Scope) -> bool:
     """`tt.dot_scaled` -> `xe.scaled_dot`, or `tt.dot` of scaled operands."""
-
-    name: ClassVar = "decompose-scaled-dots"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        for function in functions(op):
-            for dot in all_of(function, DotScaledOp):
-                reason = refusal(dot, target)
-                if reason is None and target is not None:
-                    _Decomposition(dot).keep(target)
-                    continue
-                if target is not None and target.has_scaled_dpas:
-                    remark(dot, f"scales are multiplied before the product: {reason}")
-                _Decomposition(dot).run()
+    target = scope.native
+    reason = refusal(dot, target)
+    if reason is None and target is not None:
+        _Decomposition(dot).keep(target)
+        return True
+    if target is not None and target.has_scaled_dpas:
+        remark(dot, f"scales are multiplied before the product: {reason}")
+    _Decomposition(dot).run()
+    return True
 
 
 def refusal(dot: DotScaledOp, target: Target | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Pass divide-by-rows: multiply by reciprocals of row values instead of dividing.
+"""Rule divide-by-rows: multiply by reciprocals of row values instead of dividing.
 
     %x / (cvt %l)[:, None]                                  lane i of %l has row i
  -> %x * (cvt (1 / (%l * %s)))[:, None] * (cvt %s)[:, None]
@@ -11,13 +11,11 @@ last place of the quotient, as quotients are on GPUs; `div_rn` is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, f32
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
@@ -27,28 +25,20 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.emit.maths.reciprocals import BY_LARGE, BY_SMALL, LARGE, SMALL
 from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import all_of, functions, locate
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.rewriting import locate
 
 FEWEST = 4
 """Rows in the lanes of a register from which on a reciprocal is cheaper."""
 
 
-@dataclass(frozen=True)
-class DivideByRowsPass(TargetedPass):
+def divide_by_rows(quotient: arith.DivfOp, scope: Scope) -> bool:
     """Divisions by a value per row -> products with its reciprocal."""
-
-    name: ClassVar = "divide-by-rows"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not self.device(op).has_block_2d:  # eight lanes: full registers have no room for factors
-            return
-        for function in functions(op):
-            for quotient in all_of(function, arith.DivfOp):
-                column = _column(quotient.rhs)
-                if column is not None:
-                    _multiply(quotient, column)
+    column = _column(quotient.rhs)
+    if column is not None:
+        _multiply(quotient, column)
+    return column is not None
 
 
 def _column(divisor: SSAValue) -> ExpandDimsOp | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -22,8 +23,9 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
+from triton_xe.layout.encodings import DistributedEncoding, Encoding
 from triton_xe.lowering.facts.values import shape_of
-from triton_xe.lowering.rewriting import locate, retyped
+from triton_xe.lowering.rewriting import locate, retype, retyped, values_below
 
 _CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, ConvertLayoutOp)
 DEPTH = 60
@@ -81,6 +83,28 @@ def replace_converted(op: Operation, copy: Operation) -> None:
         Rewriter.insert_op(back, InsertPoint.before(op))
         old.replace_all_uses_with(back.results[0])
     Rewriter.erase_op(op)
+
+
+def exchange_layouts(function: Operation, exchanged: Mapping[Encoding, Encoding]) -> None:
+    """Replace layouts, and the parents of slices, in the types of all values of a function."""
+    kinds: dict[Attribute, TensorType[Attribute]] = {}
+    for value in list(values_below(function)):
+        kind = value.type
+        if not isinstance(kind, TensorType) or not isinstance(kind.encoding, LayoutAttr):
+            continue
+        if kind not in kinds:
+            kinds[kind] = retyped(kind, layout_attr(exchanged_in(encoding_of(kind), exchanged)))
+        if kinds[kind] != kind:
+            retype(value, kinds[kind])
+
+
+def exchanged_in(encoding: Encoding, exchanged: Mapping[Encoding, Encoding]) -> Encoding:
+    """The encoding in place of another one, also as the parent of a slice."""
+    if encoding in exchanged or not isinstance(encoding, SliceEncoding):
+        return exchanged.get(encoding, encoding)
+    parent = exchanged_in(encoding.parent, exchanged)
+    assert isinstance(parent, DistributedEncoding)
+    return replace(encoding, parent=parent)
 
 
 def before_conversions(value: SSAValue) -> SSAValue:

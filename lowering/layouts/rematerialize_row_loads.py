@@ -1,4 +1,4 @@
-"""Pass rematerialize-row-loads: load a row of values in the layout of the matrix that uses it.
+"""Rule rematerialize-row-loads: load a row of values in the layout of the matrix that uses it.
 
     %w = tt.load %p : tensor<64xf16, #a> ; %m = expand_dims (cvt %w) ; broadcast (cvt %m)
  -> %w' = tt.load %p' : tensor<64xf16, #slice_of_m> ; broadcast (expand_dims %w')
@@ -12,16 +12,13 @@ loads are marked, and `insert_barriers` makes later stores wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
+from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.target import Target
@@ -30,6 +27,7 @@ from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import BEFORE_STORES, base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
@@ -40,8 +38,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     rematerialize,
     slice_of,
 )
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, retyped
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.rewriting import retyped
 from triton_xe.plan.conversion import is_through_shared
 
 MOST_MESSAGES = 4
@@ -49,36 +46,19 @@ MOST_MESSAGES = 4
 _THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
 
 
-@dataclass(frozen=True)
-class RematerializeRowLoadsPass(TargetedPass):
+def rematerialize_row_loads(op: ConvertLayoutOp, scope: Scope) -> bool:
     """Load a row of values in the layout of the matrix that uses it."""
-
-    name: ClassVar = "rematerialize-row-loads"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.device(op)
-        for function in functions(op):
-            made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-            for exchange in list(_exchanges(function, target)):
-                again = rematerialize(exchange.src, layout_attr_of(exchange.result), made)
-                exchange.result.replace_all_uses_with(again)
-            for value in made.values():
-                if isinstance(value.owner, LoadOp):
-                    value.owner.attributes[BEFORE_STORES] = UnitAttr()
-            erase_dead(function)
-
-
-def _exchanges(function: Operation, target: Target) -> Iterator[ConvertLayoutOp]:
-    """Conversions of rows that may be loaded again, and for which that pays."""
-    writes: list[Operation] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
-    written = {base_of(op.operands[0]) for op in writes}
-    facts = Facts()
-    for op in all_of(function, ConvertLayoutOp):
-        load = _row(op.src)
-        if load is None or not {base_of(load.ptr), None}.isdisjoint(written):
-            continue
-        if _is_shared(op, target) and _messages(load, op, facts) <= MOST_MESSAGES:
-            yield op
+    load = _row(op.src)
+    if load is None or not {base_of(load.ptr), None}.isdisjoint(scope.stored):
+        return False
+    if not _is_shared(op, scope.target) or _messages(load, op, scope.facts) > MOST_MESSAGES:
+        return False
+    again = rematerialize(op.src, layout_attr_of(op.result), scope.made)
+    op.result.replace_all_uses_with(again)
+    for value in scope.made.values():
+        if isinstance(value.owner, LoadOp):
+            value.owner.attributes[BEFORE_STORES] = UnitAttr()
+    return True
 
 
 def _row(value: SSAValue) -> LoadOp | None:

@@ -1,4 +1,4 @@
-"""Pass spread-rows: distribute values per row over lanes, instead of all of them in every lane.
+"""Rule spread-rows: distribute values per row over lanes, instead of all of them in every lane.
 
     %m = tt.reduce %x {axis = 1} : #xe.dpas -> slice<1>       every lane has all of its rows
 
@@ -15,22 +15,20 @@ costs nothing as an operand of an instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import cf, scf
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp
-from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import DpasEncoding, LinearEncoding
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
@@ -40,8 +38,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     layout_of,
     rematerialize,
 )
-from triton_xe.lowering.rewriting import all_of, below, functions, retyped, values_below
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.rewriting import all_of, below, retyped, values_below
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 
 FEWEST_ROWS = 4
@@ -51,16 +48,12 @@ _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
 """Operations that, besides elementwise ones, work in any layout that their tensors share."""
 
 
-@dataclass(frozen=True)
-class SpreadRowsPass(TargetedPass):
+def spread_rows(function: FuncOp, scope: Scope) -> bool:
     """Distribute values per row of a dot's result over lanes, one each."""
-
-    name: ClassVar = "spread-rows"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            for old, new in dict([*_loaded_rows(function), *_reduced_rows(function)]).items():
-                _retype_all(function, old, new)
+    spread = dict([*_loaded_rows(function), *_reduced_rows(function)])
+    for old, new in spread.items():
+        _retype_all(function, old, new)
+    return bool(spread)
 
 
 def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:

@@ -1,4 +1,4 @@
-"""Pass sum-after-loops: move lane reductions of accumulated row sums from a loop to after it.
+"""Rule sum-after-loops: move lane reductions of accumulated row sums from a loop to after it.
 
     for (%l) { %s = tt.reduce add %p {axis = 1} ; yield %l * %f + %s }
 
@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
-    ModuleOp,
     TensorType,
     f32,
     i1,
@@ -37,27 +35,21 @@ from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.layout import DpasEncoding, LinearEncoding, SliceEncoding, to_linear_layout
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.decompose_scaled_dots import minor_first
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of
-from triton_xe.lowering.rewriting import all_of, functions, last_of, locate
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.rewriting import last_of, locate, put
 
 MOST_REGISTERS = 150
 
 
-@dataclass(frozen=True)
-class SumAfterLoopsPass(TargetedPass):
+def sum_after_loops(loop: scf.ForOp, scope: Scope) -> bool:
     """Move lane reductions of accumulated row sums from a loop to after it."""
-
-    name: ClassVar = "sum-after-loops"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            for loop in all_of(function, scf.ForOp):
-                for index in range(len(loop.iter_args)):
-                    found = _running_sum(loop, index)
-                    if found is not None and found.fits():
-                        found.defer()
+    sums = [found for index in range(len(loop.iter_args))
+            if (found := _running_sum(loop, index)) is not None and found.fits()]
+    for found in sums:
+        found.defer()
+    return bool(sums)
 
 
 @dataclass(frozen=True)
@@ -104,15 +96,15 @@ class RunningSum:
     def _add_in_lanes(self, held: TensorType[Any], cube: TensorType[Any]) -> None:
         """Replace the addition in the loop by one of the elements of each lane."""
         at = InsertPoint.before(self.addition)
-        source = _insert(ReshapeOp(src=self.sums.srcs[0], result_type=cube), at)
+        source = put(ReshapeOp(src=self.sums.srcs[0], result_type=cube), at)
         part = _fold(self.sums, source, held, at)
         total: SSAValue = Rewriter.replace_value_with_new_type(
             self.loop.body.block.args[self.index + 1], held)
         if self.factor is not None:
             product = arith.MulfOp(total, _over_columns(self.factor, held, at))
-            total = _insert(product, at)
+            total = put(product, at)
         last = last_of(self.loop.body.block)
-        last.operands[self.index] = _insert(arith.AddfOp(total, part), at)
+        last.operands[self.index] = put(arith.AddfOp(total, part), at)
         users = [self.addition, self.addition.lhs.owner, self.addition.rhs.owner]
         for dead in dict.fromkeys(users):
             if isinstance(dead, Operation):
@@ -122,18 +114,18 @@ class RunningSum:
         """Start the sums with the initial value in the first lane, and zeros in the others."""
         at, lanes = InsertPoint.before(self.loop), held.get_shape()[1]
         row = _slice(held, 0)
-        numbers = _insert(MakeRangeOp(
+        numbers = put(MakeRangeOp(
             start=IntegerAttr(0, i32), end=IntegerAttr(lanes, i32),
             result_type=TensorType(i32, [lanes], row)), at)
-        zero = _insert(_constant(TensorType(i32, [lanes], row), 0), at)
-        first = _insert(CmpiOp(numbers, zero, "eq"), at)
+        zero = put(_constant(TensorType(i32, [lanes], row), 0), at)
+        first = put(CmpiOp(numbers, zero, "eq"), at)
         flat = TensorType(i1, (1, lanes), held.encoding)
-        first = _insert(ExpandDimsOp(src=first, axis=0, result_type=flat), at)
+        first = put(ExpandDimsOp(src=first, axis=0, result_type=flat), at)
         wide = TensorType(i1, held.get_shape(), held.encoding)
-        first = _insert(BroadcastOp(src=first, result_type=wide), at)
+        first = put(BroadcastOp(src=first, result_type=wide), at)
         start = _over_columns(self.loop.iter_args[self.index], held, at)
-        none = _insert(_constant(held, 0.0), at)
-        self.loop.operands[3 + self.index] = _insert(SelectOp(first, start, none), at)
+        none = put(_constant(held, 0.0), at)
+        self.loop.operands[3 + self.index] = put(SelectOp(first, start, none), at)
 
     def _finish(self, held: TensorType[Any], small: DpasEncoding) -> None:
         """Reduce the lanes after the loop."""
@@ -192,11 +184,6 @@ def _summed(value: SSAValue, loop: scf.ForOp) -> DpasEncoding | None:
     return parent if parent.threads_per_warp == parent.execution_size else None
 
 
-def _insert(op: Operation, at: InsertPoint) -> SSAValue:
-    Rewriter.insert_op(op, at)
-    return op.results[0]
-
-
 def _constant(kind: TensorType[Any], value: float) -> arith.ConstantOp:
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [value]))
 
@@ -212,8 +199,8 @@ def _over_columns(rows: SSAValue, held: TensorType[Any], at: InsertPoint) -> SSA
     """rows[:, None], broadcast to `held`."""
     rows = converted(rows, _slice(held, 1), at)
     flat = TensorType(f32, (held.get_shape()[0], 1), held.encoding)
-    column = _insert(ExpandDimsOp(src=rows, axis=1, result_type=flat), at)
-    return _insert(BroadcastOp(src=column, result_type=held), at)
+    column = put(ExpandDimsOp(src=rows, axis=1, result_type=flat), at)
+    return put(BroadcastOp(src=column, result_type=held), at)
 
 
 def _fold(like: ReduceOp, source: SSAValue, kind: TensorType[Any], at: InsertPoint) -> SSAValue:
@@ -222,4 +209,4 @@ def _fold(like: ReduceOp, source: SSAValue, kind: TensorType[Any], at: InsertPoi
         operands=[source], result_types=[kind], properties=dict(like.properties),
         attributes=dict(like.attributes), regions=[like.combine.clone()])
     locate(like, made)
-    return _insert(made, at)
+    return put(made, at)

@@ -1,4 +1,4 @@
-"""Pass swap-pairs: exchange neighbours in sorting networks, which are written as sums of pairs.
+"""Rule swap-pairs: exchange neighbours in sorting networks, which are written as sums of pairs.
 
     xor(%x, broadcast(reduce_xor %x))                 along a dim of 2
 
@@ -15,19 +15,16 @@ cross warps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i1, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, SelectOp, TruncIOp
-from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
+from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.ops import (
     BitcastOp,
     BroadcastOp,
@@ -40,40 +37,30 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import CallOp, FuncOp, ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import PositionBitOp, SwapOp
-from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
+from triton_xe.layout import BlockedEncoding, to_linear_layout
 from triton_xe.layout.defaults import blocked_for
-from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.layout.encodings import Encoding
 from triton_xe.lowering.facts.values import constant_of, shape_of
-from triton_xe.lowering.layouts.rematerialize import before_conversions
-from triton_xe.lowering.module_facts import module_lanes, module_warps
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.layouts.rematerialize import before_conversions, exchange_layouts
 from triton_xe.lowering.rewriting import (
     all_of,
     erase_dead,
-    functions,
     is_unused,
     locate,
-    retype,
-    retyped,
 )
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 _CASTS = (ExtSIOp, ExtUIOp, TruncIOp)
 _BY_ELEMENT = (*_CASTS, BitcastOp, arith.BitcastOp)
 
 
-@dataclass(frozen=True)
-class SwapPairsPass(TargetedPass):
+def swap_pairs(function: FuncOp, scope: Scope) -> bool:
     """Sums that select one of two neighbours -> exchanges between lanes."""
-
-    name: ClassVar = "swap-pairs"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lanes, warps = module_lanes(op, self.device(op)), module_warps(op)
-        for function in functions(op):
-            if not _Rewriting().of(function):
-                continue
-            _erase_folds(function)
-            _keep_in_warps(function, lanes, warps)
+    if not _Rewriting().of(function):
+        return False
+    _erase_folds(function)
+    _keep_in_warps(function, scope.lanes, scope.warps)
+    return False
 
 
 @dataclass(frozen=True)
@@ -258,7 +245,7 @@ def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
     swaps = all_of(function, SwapOp)
     if all_of(function, CallOp, DotOp, DotScaledOp) or not function.is_kernel:
         return
-    exchanged: dict[DistributedEncoding, DistributedEncoding] = {}
+    exchanged: dict[Encoding, Encoding] = {}
     for held in dict.fromkeys(encoding_of(op.result.type) for op in swaps):
         mine = [op for op in swaps if encoding_of(op.result.type) == held]
         shape = shape_of(mine[0].result)
@@ -269,7 +256,7 @@ def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
         if _crossings(other, shape, strides) < _crossings(held, shape, strides):
             exchanged[held] = other
     if exchanged:
-        _exchange(function, exchanged)
+        exchange_layouts(function, exchanged)
 
 
 def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> BlockedEncoding:
@@ -291,30 +278,3 @@ def _crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> in
     bases = to_linear_layout(held, shape).bases["warp"]
     moved = [sum(at * size for at, size in zip(base, sizes, strict=True)) for base in bases]
     return sum(stride in moved for stride in strides)
-
-
-def _exchange(
-    function: Operation, exchanged: Mapping[DistributedEncoding, DistributedEncoding]
-) -> None:
-    """Replace encodings in the types of all values."""
-    kinds: dict[Attribute, TensorType[Attribute]] = {}
-    for op in function.walk():
-        inner = (arg for region in op.regions for block in region.blocks for arg in block.args)
-        for value in (*op.results, *inner):
-            if isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr):
-                kind = kinds.get(value.type)
-                if kind is None:
-                    held = encoding_of(value.type)
-                    assert isinstance(held, DistributedEncoding)
-                    kind = retyped(value.type, layout_attr(_exchanged(held, exchanged)))
-                    kinds[value.type] = kind
-                if kind != value.type:
-                    retype(value, kind)
-
-
-def _exchanged(
-    held: DistributedEncoding, exchanged: Mapping[DistributedEncoding, DistributedEncoding]
-) -> DistributedEncoding:
-    if isinstance(held, SliceEncoding):
-        return SliceEncoding(held.dim, _exchanged(held.parent, exchanged))
-    return exchanged.get(held, held)

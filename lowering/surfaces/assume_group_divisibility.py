@@ -1,4 +1,4 @@
-"""Pass assume-group-divisibility: assume that a block of weights is in one group.
+"""Rule assume-group-divisibility: assume that a block of weights is in one group.
 
     %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
 
@@ -10,12 +10,9 @@ launches would fail it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i32
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from triton_xe.dialects.tt.ops import BroadcastOp, DotOp, ExpandDimsOp, SplatOp
@@ -25,37 +22,21 @@ from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import declared_multiple, shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.module_facts import remark
-from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.rewriting import all_of
+from triton_xe.lowering.surfaces.launch_guards import assume_all
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 Division = arith.DivSIOp | arith.DivUIOp
 LEAST = 16
 """Divisor of usual group sizes, which Triton states of arguments."""
 
 
-@dataclass(frozen=True)
-class AssumeGroupDivisibilityPass(TargetedPass):
+def assume_group_divisibility(function: FuncOp, scope: Scope) -> bool:
     """Assume that blocks of weights share one group's scales, checked by a launch guard."""
-
-    name: ClassVar = "assume-group-divisibility"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None:
-            return
-        for function in functions(op):
-            dots = [dot for dot in all_of(function, DotOp)
-                    if not isinstance(instruction_of(dot, target), str)]
-            if function.is_kernel:
-                _assume_whole(function, dots)
-
-
-def _assume_whole(function: FuncOp, dots: list[DotOp]) -> None:
-    """Add conditions for the group sizes of the operands' loads, and note what they imply."""
+    dots = [dot for dot in all_of(function, DotOp)
+            if not isinstance(instruction_of(dot, scope.target), str)]
     facts = Facts(trusting=False)
     wanted: dict[BlockArgument, tuple[int, Division]] = {}
     for division, size in _divisions(dots):
@@ -65,10 +46,10 @@ def _assume_whole(function: FuncOp, dots: list[DotOp]) -> None:
     for size, (rows, division) in wanted.items():
         what = f"groups are a multiple of {rows} long"
         guard = Guard(Poly.symbol(size), Relation.MULTIPLE_OF, rows, what)
-        if declared_multiple(size) >= LEAST and not tested_in_kernel([guard], division):
-            assume([guard], division)
-            remark(division, f"all rows of a block in one group, if {what}")
+        if declared_multiple(size) >= LEAST and assume_all(
+                [guard], division, f"all rows of a block in one group, if {what}"):
             _declare(function, size.index, rows)
+    return False
 
 
 def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:

@@ -1,4 +1,4 @@
-"""Pass assume-no-wrap: index arithmetic of 32 bits is assumed not to wrap, checked at launch.
+"""Rule assume-no-wrap: index arithmetic of 32 bits is assumed not to wrap, checked at launch.
 
     %at = arith.addi %start, %range          -> arith.addi %start, %range overflow<nsw>
     %q = arith.divsi %at, %size              -> arith.divui %at, %size
@@ -13,13 +13,10 @@ from which an access gains get a condition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -32,10 +29,10 @@ from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Fact
 from triton_xe.lowering.facts.rules import RULES
 from triton_xe.lowering.facts.values import Unknown, shape_of
-from triton_xe.lowering.module_facts import options_of, remark
-from triton_xe.lowering.rewriting import all_of, functions, locate
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.rewriting import all_of, locate
 from triton_xe.lowering.surfaces.launch_guards import assume, left_by
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _UNSIGNED: dict[type[Operation], type[Operation]] = {
@@ -43,34 +40,19 @@ _UNSIGNED: dict[type[Operation], type[Operation]] = {
 }
 
 
-@dataclass(frozen=True)
-class AssumeNoWrapPass(TargetedPass):
+def assume_no_wrap(function: FuncOp, scope: Scope) -> bool:
     """Assume that index arithmetic does not wrap if accesses gain from it, checked at launch."""
-
-    name: ClassVar = "assume-no-wrap"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self.device(op)
-        if options_of(op).guards == "kernel":
-            return
-        for function in functions(op):
-            if function.is_kernel:
-                _assume(function)
-
-
-def _assume(function: FuncOp) -> None:
-    """Assume that index arithmetic does not wrap, where facts gain and the host can test it."""
     proved, used = Facts(), list(_used(function))
     order = proved.solve(used)
     doubtful = [v for v in order if _is_doubtful(v, proved)]
     if not doubtful:
-        return
+        return False
     ideal = Facts(ideal=True)
     ideal.solve(used)
     gain = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
     needs = _decidable([value for value in order if value in gain], set(doubtful))
     if not needs:
-        return
+        return False
     first = next(iter(needs))
     assume(dict.fromkeys(guard for guards in needs.values() for guard in guards), first)
     remark(first, "index arithmetic is assumed not to wrap around, checked at launch")
@@ -79,6 +61,7 @@ def _assume(function: FuncOp) -> None:
             op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
         else:
             _make_unsigned(op)
+    return False
 
 
 def _used(function: FuncOp) -> Iterator[SSAValue]:

@@ -1,4 +1,4 @@
-"""Pass expand-descriptors: replace descriptors by pointers and masks.
+"""Rule expand-descriptors: replace descriptors by pointers and masks.
 
     d = tt.make_tensor_descriptor p, shape, strides ; tt.descriptor_load d[i, j]
     ->  tt.load p + (i + rows) * stride + ..., 0 <= i + rows < shape & ..., padding
@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, ModuleOp, TensorType, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -31,26 +28,20 @@ from triton_xe.dialects.tt.memory import (
     StoreOp,
 )
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, MakeRangeOp, SplatOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import TensorDescType
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import SliceEncoding
-from triton_xe.lowering.rewriting import below, erase_dead, functions
-from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import below
 
 
-@dataclass(frozen=True)
-class ExpandDescriptorsPass(TargetedPass):
+def expand_descriptors(function: FuncOp, scope: Scope) -> bool:
     """In kernels written as TTGIR: descriptors -> pointers and masks."""
-
-    name: ClassVar = "expand-descriptors"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            used = [inner for inner in below(function) if _takes_descriptor(inner)]
-            for inner in used:
-                _expand(inner)
-            if used:
-                erase_dead(function)
+    used = [op for op in below(function) if _takes_descriptor(op)]
+    for op in used:
+        _expand(op)
+    return bool(used)
 
 
 def _takes_descriptor(op: Operation) -> bool:
@@ -152,6 +143,3 @@ class _Writer:
     def put(self, op: IRDLOperation) -> SSAValue:
         Rewriter.insert_op(op, self.at)
         return op.results[0]
-
-
-__all__ = ["ExpandDescriptorsPass"]

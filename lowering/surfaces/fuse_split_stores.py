@@ -1,4 +1,4 @@
-"""Pass fuse-split-stores: store a tile as a whole that is split in two and stored half by half.
+"""Rule fuse-split-stores: store a tile as a whole that is split in two and stored half by half.
 
     %h = trans(reshape %x : MxN -> Mx2xN/2) : MxN/2x2
     %l, %r = tt.split %h
@@ -12,10 +12,8 @@ The stored values, and the order of other stores, stay the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -23,18 +21,15 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
-from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import Unknown, shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
-    all_of,
     detach,
-    erase_dead,
-    functions,
     is_pure,
 )
 from triton_xe.lowering.surfaces.raise_surfaces import (
@@ -44,7 +39,6 @@ from triton_xe.lowering.surfaces.raise_surfaces import (
     stores_dot,
 )
 from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 
 @dataclass(frozen=True)
@@ -61,35 +55,21 @@ class Halves:
         return shape_of(self.whole)[1] // 2
 
 
-@dataclass(frozen=True)
-class FuseSplitStoresPass(TargetedPass):
+def fuse_split_stores(split: SplitOp, scope: Scope) -> bool:
     """Store a tile by one block store if the program splits it and stores both parts."""
-
-    name: ClassVar = "fuse-split-stores"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None or not target.has_block_2d:
-            return
-        for function in functions(op):
-            for split in all_of(function, SplitOp):
-                _join(split, target)
-            erase_dead(function)
-
-
-def _join(split: SplitOp, target: Target) -> None:
-    """Store both halves by one block store if they are adjacent and the tile is a dot's result."""
     halves = _halves(split)
     if halves is None or in_slow_version(halves.stores[0]):
-        return
-    if not stores_dot(halves.whole, target):
-        return
+        return False
+    if not stores_dot(halves.whole, scope.target):
+        return False
     try:
         left, right = (surface_access(store, Affine(), None) for store in halves.stores)
     except Unknown:
-        return
-    if _adjacent(left, right, halves.columns):
+        return False
+    adjacent = _adjacent(left, right, halves.columns)
+    if adjacent:
         _store_whole(halves, left, [*left.guards, *right.guards])
+    return adjacent
 
 
 def _halves(split: SplitOp) -> Halves | None:
@@ -202,6 +182,3 @@ def _sink(choice: Operation, first: Operation | None) -> None:
             Rewriter.insert_op(op, InsertPoint.before(first))
             first = op
         op = before
-
-
-__all__ = ["FuseSplitStoresPass"]

@@ -6,7 +6,7 @@ module.  Guards on other values, such as loaded ones, stay in the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -41,6 +41,7 @@ from triton_xe.lowering.module_facts import (
     launch_conditions_of,
     module_of,
     options_of,
+    remark,
 )
 
 _BINARY: dict[type[Operation], str] = {
@@ -78,6 +79,15 @@ def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     if table.steps:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
     return left
+
+
+def assume_all(guards: Sequence[Guard], at: Operation, what: str) -> bool:
+    """Assume guards at launch, with a remark; False, and nothing, if a launch cannot test all."""
+    if tested_in_kernel(guards, at):
+        return False
+    assume(guards, at)
+    remark(at, what)
+    return True
 
 
 def value_of(value: SSAValue, table: Table) -> int:

@@ -1,4 +1,4 @@
-"""Pass raise-surfaces: loads for a dot, and stores of its result, become 2D surface accesses.
+"""Rule raise-surfaces: loads for a dot, and stores of its result, become 2D surface accesses.
 
     scf.for ... { tt.load %ptrs, %mask ; tt.dot }
  -> %ok = <guards: pitch, alignment, no wrap-around, at least one iteration>
@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -32,6 +31,7 @@ from triton_xe.dialects.arith_ext import (
 )
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
@@ -46,9 +46,10 @@ from triton_xe.lowering.facts.affine import (
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.at_operand import UNPACKED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
+from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     all_of,
@@ -56,7 +57,6 @@ from triton_xe.lowering.rewriting import (
     detach,
     erase_dead,
     extend_for,
-    functions,
     hoist,
     if_else,
     last_of,
@@ -71,7 +71,6 @@ from triton_xe.lowering.surfaces.surfaces import (
     surface_access,
 )
 from triton_xe.lowering.surfaces.weights_by_blocks import scales_by_blocks, weights_by_blocks
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 BLOCK = "xe.block"
 """Attribute of a load or store that the program wants as 2D messages."""
@@ -94,58 +93,58 @@ class Motion:
     step: Poly
 
 
-@dataclass(frozen=True)
-class RaiseSurfacesPass(TargetedPass):
+def raise_surfaces(function: FuncOp, scope: Scope) -> bool:
     """Loads and stores of matrices -> accesses to surfaces."""
+    refusal = _refusal(scope)
+    if not refusal:
+        _raise(function, scope)
+    elif function.is_kernel:
+        remark(scope.module, refusal)
+    for prefetched in all_of(function, xe.PrefetchedOp):
+        if not isinstance(prefetched.value.owner, xe.BlockLoadOp):
+            Rewriter.erase_op(prefetched)
+    return not refusal
 
-    name: ClassVar = "raise-surfaces"
-    keeps_layouts: bool = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self._raise(op)
-        for prefetched in all_of(op, xe.PrefetchedOp):
-            if not isinstance(prefetched.value.owner, xe.BlockLoadOp):
-                Rewriter.erase_op(prefetched)
+def _refusal(scope: Scope) -> str:
+    """Reason why no access can be a 2D message; empty if there is none."""
+    device = scope.target
+    if scope.native is None:
+        return (f"no DPAS and no 2D messages with {scope.lanes} lanes: both need "
+                f"{device.subgroup_size} on {device.name}")
+    return "" if device.has_block_2d else (
+        f"{device.name} has no 2D block messages: loads stay gathers")
 
-    def _raise(self, op: ModuleOp) -> None:
-        target = self.native_device(op)
-        if target is None:
-            device = self.device(op)
-            remark(op, f"no DPAS and no 2D messages with {module_lanes(op, device)} lanes: both "
-                       f"need {device.subgroup_size} on {device.name}")
-            return
-        if not target.has_block_2d:
-            remark(op, f"{target.name} has no 2D block messages: loads stay gathers")
-            return
-        for function in functions(op):
-            affine = Affine()
-            copies = Copies(target, module_warps(op), affine)
-            joined: list[LoadOp] = []
-            weights: list[LoadOp] = []
-            if self.keeps_layouts:
-                loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
-            else:
-                loads, joined = _dot_loads(function, target)
-                weights = [*weights_by_blocks(function, target, module_warps(op)),
-                           *scales_by_blocks(function, target, module_warps(op))]
-                loads = [*loads, *joined, *weights, *_copied(function, copies)]
-            for sites in _grouped_by_test(_sites(
-                    list(dict.fromkeys(loads)), affine, joined, weights)):
-                if _stays_inside(sites[0].anchor):
-                    _version(sites)
-                else:
-                    remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
-            erase_dead(function)
-            if all_of(function, scf.ForOp):
-                affine = Affine()  # a loop that was written anew is another loop
-            for store in all_of(function, StoreOp):
-                if in_slow_version(store):
-                    continue
-                if BLOCK in store.attributes or (not self.keeps_layouts and (
-                    stores_dot(store.value, target) or stores_blocks(store.value)
-                )):
-                    _raise_store(store, affine)
-            erase_dead(function)
+
+def _raise(function: FuncOp, scope: Scope) -> None:
+    """Raise the loads of a function, then its stores."""
+    target, affine = scope.target, Affine()
+    copies = Copies(target, scope.warps, affine)
+    joined: list[LoadOp] = []
+    weights: list[LoadOp] = []
+    if scope.keeps_layouts:
+        loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
+    else:
+        loads, joined = _dot_loads(function, target)
+        weights = [*weights_by_blocks(function, target, scope.warps),
+                   *scales_by_blocks(function, target, scope.warps)]
+        loads = [*loads, *joined, *weights, *_copied(function, copies)]
+    for sites in _grouped_by_test(_sites(
+            list(dict.fromkeys(loads)), affine, joined, weights)):
+        if _stays_inside(sites[0].anchor):
+            _version(sites)
+        else:
+            remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
+    erase_dead(function)
+    if all_of(function, scf.ForOp):
+        affine = Affine()  # a loop that was written anew is another loop
+    for store in all_of(function, StoreOp):
+        if in_slow_version(store):
+            continue
+        if BLOCK in store.attributes or (not scope.keeps_layouts and (
+            stores_dot(store.value, target) or stores_blocks(store.value)
+        )):
+            _raise_store(store, affine)
 
 
 def _is_on_dpas(op: Operation | Block, target: Target) -> bool:

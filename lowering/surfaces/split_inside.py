@@ -1,4 +1,4 @@
-"""Pass split-inside: programs whose block is inside all bounds work without masks.
+"""Rule split-inside: programs whose block is inside all bounds work without masks.
 
     %m = cmpi slt, %offsets, splat %n ; tt.load %p, %m ; ... ; tt.store %q, %x, %m
  -> %inside = <last offset is below %n>
@@ -11,28 +11,24 @@ all masks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import DotOp
-from triton_xe.dialects.tt.structure import CallOp
+from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import remark
-from triton_xe.lowering.rewriting import Scalars, below, functions, hoist
+from triton_xe.lowering.rewriting import Scalars, below, hoist, put
 from triton_xe.lowering.surfaces.launch_guards import assume
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_PER_ACCESS = 16
 """Kernels that compute more for each access gain little by a second version of all that code.
@@ -52,17 +48,11 @@ INSIDE = "inside"
 Masked = LoadOp | StoreOp
 
 
-@dataclass(frozen=True)
-class SplitInsidePass(TargetedPass):
+def split_inside(function: FuncOp, scope: Scope) -> bool:
     """Add a version without masks for programs whose block is inside all bounds."""
-
-    name: ClassVar = "split-inside"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self.device(op)
-        for function in functions(op):
-            if function.is_kernel and _streams(function):
-                _split(function.body.block)
+    if _streams(function):
+        _split(function.body.block, scope.affine)
+    return False
 
 
 def _streams(function: Operation) -> bool:
@@ -86,9 +76,9 @@ def _count(op: Operation) -> int:
     return SERIES if is_series else len(op.results)
 
 
-def _split(block: Block) -> None:
+def _split(block: Block, affine: Affine) -> None:
     """Split a block's accesses into versions with and without masks."""
-    bounds = _bounds(block)
+    bounds = _bounds(block, affine)
     if not bounds:
         return
     guards = list(dict.fromkeys(guard for found in bounds.values() for guard in found))
@@ -108,9 +98,9 @@ def _split(block: Block) -> None:
         unmask(copy)
 
 
-def _bounds(block: Block) -> dict[Masked, list[Guard]]:
+def _bounds(block: Block, affine: Affine) -> dict[Masked, list[Guard]]:
     """Accesses whose masks consist of bounds only, and the guards under which all lanes are on."""
-    affine, found = Affine(), dict[Masked, list[Guard]]()
+    found: dict[Masked, list[Guard]] = {}
     for op in block.ops:
         if type(op) not in (LoadOp, StoreOp):
             continue
@@ -148,17 +138,21 @@ def unmask(op: Masked) -> None:
     assert mask is not None
     if constant_of(mask) is not None:
         return
-    assert isinstance(mask.type, TensorType)
-    true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1]))
-    Rewriter.insert_op(true, InsertPoint.before(op))
+    true = all_true(mask, InsertPoint.before(op))
     block = op.parent
     for use in list(mask.uses):
-        if use.operation.parent is block and _follows(true, use.operation):
-            use.operation.operands[use.index] = true.result
+        if use.operation.parent is block and _follows(true.owner, use.operation):
+            use.operation.operands[use.index] = true
 
 
-def _follows(first: Operation, second: Operation) -> bool:
-    following: Operation | None = first
+def all_true(mask: SSAValue, at: InsertPoint) -> SSAValue:
+    """A mask that is true for all elements."""
+    assert isinstance(mask.type, TensorType)
+    return put(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1])), at)
+
+
+def _follows(first: Operation | Block, second: Operation) -> bool:
+    following = first if isinstance(first, Operation) else None
     while following is not None and following is not second:
         following = following.next_op
     return following is second

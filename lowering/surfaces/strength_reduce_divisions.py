@@ -1,4 +1,4 @@
-"""Pass strength-reduce-divisions: fewer instructions for divisions with bounded operands.
+"""Rule strength-reduce-divisions: fewer instructions for divisions with bounded operands.
 
     %group = arith.divsi %program, %size          xe.quick = "small"
     %tiles = arith.divsi %length, 256             xe.quick = "unsigned"
@@ -14,12 +14,9 @@ in 32 bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr, i32, i64
+from xdsl.dialects.builtin import StringAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -31,40 +28,29 @@ from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range
 from triton_xe.lowering.facts.values import Unknown, constant_of
+from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
-from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.surfaces.launch_guards import value_of
-from triton_xe.lowering.targeted_pass import TargetedPass
 
 DIVISIONS = ("divide", "remainder")
 _MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1
 
 
-@dataclass(frozen=True)
-class StrengthReduceDivisionsPass(TargetedPass):
+def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
     """Strength-reduce divisions whose operands are bounded by launch conditions."""
-
-    name: ClassVar = "strength-reduce-divisions"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        text = launch_conditions_of(op)
-        if not text:
-            return
-        table = Table.read(text)
-        for function in functions(op):
-            if function.is_kernel:
-                _reduce_all(function, table)
-        op.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
-
-
-def _reduce_all(function: FuncOp, table: Table) -> None:
-    """Mark 32-bit divisions that may be quick, and do 64-bit ones in 32 bits where operands fit."""
+    text = launch_conditions_of(scope.module)
+    if not text:
+        return False
+    table = Table.read(text)
     known = _Known(function, table)
     for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
         if division.result.type == i32 and (how := known.how(division)):
             division.attributes[QUICK] = StringAttr(how)
         elif division.result.type == i64 and known.fits_words(division):
             _divide_words(division)
+    scope.module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
+    return False
 
 
 def least_arguments(table: Table) -> dict[int, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from python.test.filecheck import file_check
+from triton_xe.lowering.family import Family
 from triton_xe.lowering.pipeline import pass_table
 from triton_xe.lowering.universe import UNIVERSE
 from triton_xe.tools.commands.opt import transformed
@@ -63,9 +64,22 @@ def test_the_architecture_page_has_the_table_of_the_passes():
     assert pass_table() in page.read_text()
 
 
-def test_every_pass_has_a_file_of_its_name():
-    passes = UNIVERSE.all_passes
-    assert {path.stem.replace("_", "-") for path in FOLDER.rglob("*.mlir")} == set(passes)
-    for name, made in passes.items():
-        assert made().__module__.endswith("." + name.replace("-", "_"))
-        assert made().__name__.lower() == name.replace("-", "") + "pass"
+def test_every_pass_and_rule_has_a_file_of_its_name():
+    """A family's inputs are those of its rules."""
+    passes = [load() for load in UNIVERSE.all_passes.values()]
+    rules = [rule for made in passes if issubclass(made, Family) for rule in made.table]
+    alone = [made for made in passes if not issubclass(made, Family)]
+    named = {path.stem.replace("_", "-") for path in FOLDER.rglob("*.mlir")}
+    assert named == {each.name for each in (*alone, *rules)}
+    for made in passes:
+        assert made.__module__.endswith("." + made.name.replace("-", "_"))
+        assert made.__name__.lower() == made.name.replace("-", "") + "pass"
+    for rule in rules:
+        name = rule.name.replace("-", "_")
+        assert rule.rewrite.__module__.endswith("." + name)
+        assert rule.rewrite.__name__ == name
+
+
+def test_a_family_refuses_rules_that_it_does_not_have():
+    with pytest.raises(ValueError, match="simplify-masks has no rule swap-pairs; it has split-in"):
+        transformed(wrapped("", ""), "simplify-masks{rules=split-inside,swap-pairs}")

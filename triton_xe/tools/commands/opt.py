@@ -13,7 +13,7 @@ EPILOG = """\
 examples:
   triton-xe opt gemm.mlir                       read, verify, print; the RFCs' notation is read too
   triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu' --target pvc
-  triton-xe opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
+  triton-xe opt kernel.ttgir -p 'find-surfaces,assign-layouts,convert-to-xetile{num-stages=3}'
   triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu,convert-xegpu-to-llvm'
 """
 

@@ -1,4 +1,4 @@
-// PASSES: copy-at-once
+// PASSES: expand-operations{rules=copy-at-once}
 #row = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 #flat = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
 #smem = #ttg.shared_memory

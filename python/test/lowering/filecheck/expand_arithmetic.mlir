@@ -1,4 +1,4 @@
-// PASSES: expand-arithmetic
+// PASSES: expand-operations{rules=expand-arithmetic}
 // ===
 // A quotient rounded up, of unsigned numbers: no sum passes the largest one.
 // CHECK-LABEL: tt.func public @rounded_up(

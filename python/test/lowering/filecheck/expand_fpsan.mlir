@@ -1,4 +1,4 @@
-// PASSES: expand-fpsan
+// PASSES: expand-operations{rules=expand-fpsan}
 // ===
 // Floats become integers that their sums and products can be computed with, and floats again.
 // CHECK-LABEL: tt.func public @through(

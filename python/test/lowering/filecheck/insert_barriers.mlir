@@ -1,4 +1,4 @@
-// PASSES: assign-dpas,insert-barriers
+// PASSES: assign-layouts{rules=assign-dpas},insert-barriers
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 #a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
 #b = #ttg.dot_op<{opIdx = 1, parent = #blocked}>

@@ -1,4 +1,4 @@
-// PASSES: raise-calls
+// PASSES: expand-operations{rules=raise-calls}
 #c = #ttg.linear<{register = [[1, 0], [2, 0], [4, 0]], lane = [[0, 1], [0, 2], [0, 4], [0, 8]], warp = [[0, 16], [8, 0]], block = []}>
 #a = #ttg.linear<{register = [[1, 0], [2, 0], [4, 0], [0, 16]], lane = [[0, 1], [0, 2], [0, 4], [0, 8]], warp = [[0, 0], [8, 0]], block = []}>
 #b = #ttg.linear<{register = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], lane = [[0, 1], [0, 2], [0, 4], [0, 8]], warp = [[0, 16], [0, 0]], block = []}>

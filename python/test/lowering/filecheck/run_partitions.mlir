@@ -1,4 +1,4 @@
-// PASSES: run-partitions
+// PASSES: expand-operations{rules=run-partitions}
 #row = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // The default partition's values are the results; others see the captures as arguments.

@@ -11,7 +11,7 @@ from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.module_facts import CompileOptions, launch_conditions_of, set_options
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.assume_no_wrap import AssumeNoWrapPass
+from triton_xe.lowering.surfaces.assume_indices import AssumeIndicesPass
 
 BODY = """
 %r = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32, #row>
@@ -35,7 +35,7 @@ def assumed(index, argument="%n: i32"):
     body = BODY.format(index=index).replace("#row", ROW)
     module = module_of(body, f"%p: !tt.ptr<f32>, {argument}")
     set_options(module, CompileOptions(guards="launch"))
-    AssumeNoWrapPass().apply(Context(), module)
+    AssumeIndicesPass(rules=("assume-no-wrap",)).apply(Context(), module)
     (store,) = all_of(module, StoreOp)
     return module, Facts().of(store.ptr), Table.read(launch_conditions_of(module))
 

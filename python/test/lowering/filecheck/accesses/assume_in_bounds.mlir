@@ -1,4 +1,4 @@
-// PASSES: assume-in-bounds
+// PASSES: simplify-masks{rules=assume-in-bounds}
 #blocked = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // Three rows fill 384 registers: a launch guard checks that it is as long as its block, also for selections

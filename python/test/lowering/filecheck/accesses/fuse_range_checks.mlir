@@ -1,4 +1,4 @@
-// PASSES: fuse-range-checks
+// PASSES: simplify-masks{rules=fuse-range-checks}
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // One comparison of numbers without a sign; another condition stays.

@@ -1,4 +1,4 @@
-// PASSES: gather-operands
+// PASSES: assign-layouts{rules=gather-operands}
 #blocked = #ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [2, 8], warpsPerCTA = [1, 1], order = [0, 1]}>
 #row = #ttg.slice<{dim = 0, parent = #blocked}>
 #column = #ttg.slice<{dim = 1, parent = #blocked}>

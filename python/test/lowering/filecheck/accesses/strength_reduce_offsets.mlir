@@ -1,4 +1,4 @@
-// PASSES: strength-reduce-offsets
+// PASSES: strength-reduce{rules=strength-reduce-offsets}
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [1, 1], order = [1, 0]}>
 #rows = #ttg.slice<{dim = 1, parent = #blocked}>
 #columns = #ttg.slice<{dim = 0, parent = #blocked}>

@@ -1,4 +1,4 @@
-// PASSES: transpose-products
+// PASSES: find-surfaces{rules=transpose-products}
 #blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 2], warpsPerCTA = [1, 1], order = [1, 0]}>
 #turned = #ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [2, 8], warpsPerCTA = [1, 1], order = [0, 1]}>
 #ra = #ttg.slice<{dim = 1, parent = #blocked}>

@@ -1,4 +1,4 @@
-// PASSES: decompose-scaled-dots
+// PASSES: expand-operations{rules=decompose-scaled-dots}
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 // ===
 // fp8 factors are widened; a scale is a power of 2, shared by 32 elements along K.

@@ -1,4 +1,4 @@
-// PASSES: divide-by-rows
+// PASSES: assign-layouts{rules=divide-by-rows}
 #dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [4, 1], repCluster = [2, 2]}>
 #rows = #ttg.slice<{dim = 1, parent = #dpas}>
 #spread = #ttg.linear<{register = [], lane = [[1], [2], [4], [8]], warp = [[16], [32]], block = []}>

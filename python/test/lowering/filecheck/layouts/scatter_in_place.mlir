@@ -1,4 +1,4 @@
-// PASSES: scatter-in-place
+// PASSES: assign-layouts{rules=scatter-in-place}
 #four = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 #one = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===

@@ -1,4 +1,4 @@
-// PASSES: sum-after-loops
+// PASSES: assign-layouts{rules=sum-after-loops}
 #dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [4, 1], repCluster = [2, 2]}>
 #rows = #ttg.slice<{dim = 1, parent = #dpas}>
 // ===

@@ -1,4 +1,4 @@
-// PASSES: swap-pairs
+// PASSES: expand-operations{rules=swap-pairs}
 #two = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 #flat = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [1, 4], order = [1, 0]}>
 #pairs = #ttg.blocked<{sizePerThread = [1, 1, 1], threadsPerWarp = [1, 1, 16], warpsPerCTA = [2, 2, 1], order = [2, 1, 0]}>

@@ -1,4 +1,4 @@
-// PASSES: assume-group-divisibility
+// PASSES: assume-indices{rules=assume-group-divisibility}
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [1, 4], order = [1, 0]}>
 #rows = #ttg.slice<{dim = 1, parent = #blocked}>
 #a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>

@@ -1,4 +1,4 @@
-// PASSES: assume-no-wrap
+// PASSES: assume-indices{rules=assume-no-wrap}
 #blocked = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [1], order = [0]}>
 // ===
 // A kernel that tests its guards itself assumes nothing; test_assume_no_wrap.py has launches.

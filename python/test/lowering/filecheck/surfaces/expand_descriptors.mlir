@@ -1,4 +1,4 @@
-// PASSES: expand-descriptors
+// PASSES: expand-operations{rules=expand-descriptors}
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 #line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===

@@ -1,4 +1,4 @@
-// PASSES: fuse-split-stores
+// PASSES: find-surfaces{rules=fuse-split-stores}
 #blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
 #cube = #ttg.blocked<{sizePerThread = [1, 1, 4], threadsPerWarp = [4, 1, 4], warpsPerCTA = [4, 1, 1], order = [2, 1, 0]}>
 #apart = #ttg.blocked<{sizePerThread = [1, 4, 2], threadsPerWarp = [4, 4, 1], warpsPerCTA = [4, 1, 1], order = [2, 1, 0]}>

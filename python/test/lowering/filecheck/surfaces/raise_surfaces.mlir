@@ -1,4 +1,4 @@
-// PASSES: raise-surfaces
+// PASSES: find-surfaces{rules=raise-surfaces}
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 #r = #ttg.slice<{dim = 1, parent = #blocked}>
 #c = #ttg.slice<{dim = 0, parent = #blocked}>

@@ -1,4 +1,4 @@
-// PASSES: split-inside
+// PASSES: simplify-masks{rules=split-inside}
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 // ===
 // One test of the last offset serves the load and the store.

@@ -1,4 +1,4 @@
-// PASSES: strength-reduce-divisions
+// PASSES: strength-reduce{rules=strength-reduce-divisions}
 // ===
 // Without conditions of the launch nothing is known; test_strength_reduce_divisions.py has the others.
 // CHECK-LABEL: tt.func public @plain(

@@ -1,4 +1,4 @@
-// PASSES: assign-dpas,convert-to-xetile{num-stages=1},convert-xetile-to-xegpu,sink-loads
+// PASSES: assign-layouts{rules=assign-dpas},convert-to-xetile{num-stages=1},convert-xetile-to-xegpu,sink-loads
 #dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [1, 1], repCluster = [1, 2]}>
 #wide = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [1, 1], repCluster = [1, 8]}>
 #a = #ttg.dot_op<{opIdx = 0, parent = #dpas, kWidth = 1}>

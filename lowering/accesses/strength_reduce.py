@@ -1,0 +1,22 @@
+"""Pass strength-reduce: cheaper arithmetic for offsets and quotients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.lowering.accesses.strength_reduce_offsets import strength_reduce_offsets
+from triton_xe.lowering.family import Family, Rule, in_kernel, with_blocks, with_native_lanes
+from triton_xe.lowering.surfaces.strength_reduce_divisions import strength_reduce_divisions
+
+
+@dataclass(frozen=True)
+class StrengthReducePass(Family):
+    """Replace arithmetic of offsets and quotients by cheaper operations."""
+
+    name: ClassVar = "strength-reduce"
+    table: ClassVar = (
+        Rule("strength-reduce-offsets", strength_reduce_offsets,
+             when=(with_native_lanes, with_blocks)),
+        Rule("strength-reduce-divisions", strength_reduce_divisions, when=(in_kernel,)),
+    )

@@ -1,0 +1,35 @@
+"""Pass expand-operations: replace operations that later passes do not know by simpler ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.dialects.tt.ops import DotScaledOp
+from triton_xe.dialects.ttg import WarpSpecializeOp
+from triton_xe.lowering.copy_at_once import COPIES, copy_at_once
+from triton_xe.lowering.expand_arithmetic import EXPANSIONS, expand_arithmetic
+from triton_xe.lowering.expand_fpsan import FPSAN, expand_fpsan
+from triton_xe.lowering.family import Family, Rule
+from triton_xe.lowering.layouts.decompose_scaled_dots import decompose_scaled_dots
+from triton_xe.lowering.layouts.swap_pairs import swap_pairs
+from triton_xe.lowering.raise_calls import raise_calls
+from triton_xe.lowering.run_partitions import run_partitions
+from triton_xe.lowering.surfaces.expand_descriptors import expand_descriptors
+
+
+@dataclass(frozen=True)
+class ExpandOperationsPass(Family):
+    """Replace operations that later passes do not know by simpler ones."""
+
+    name: ClassVar = "expand-operations"
+    table: ClassVar = (
+        Rule("expand-fpsan", expand_fpsan, tuple(FPSAN)),
+        Rule("expand-arithmetic", expand_arithmetic, tuple(EXPANSIONS)),
+        Rule("run-partitions", run_partitions, (WarpSpecializeOp,)),
+        Rule("raise-calls", raise_calls),
+        Rule("expand-descriptors", expand_descriptors),
+        Rule("copy-at-once", copy_at_once, COPIES),
+        Rule("decompose-scaled-dots", decompose_scaled_dots, (DotScaledOp,)),
+        Rule("swap-pairs", swap_pairs, chooses_layouts=True),
+    )

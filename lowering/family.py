@@ -1,0 +1,141 @@
+"""Base class of a family: one pass, a table of rules, and the driver that applies them.
+
+    xdsl-opt kernel.ttgir -p 'choose-layouts{rules=spread-rows,divide-by-rows}'
+
+A rule rewrites the operations of some classes, one by one, in functions that meet its conditions.
+The driver applies the rules in the order of the table, and erases what a rule left unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.insert_barriers import base_of
+from triton_xe.lowering.module_facts import module_lanes, module_warps, options_of
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The function that a rule rewrites, and facts about it, which are computed when first used."""
+
+    module: ModuleOp
+    function: FuncOp
+    target: Target
+    keeps_layouts: bool = False
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
+    """Values that the rule recomputed in other layouts."""
+
+    @cached_property
+    def warps(self) -> int:
+        return module_warps(self.module)
+
+    @cached_property
+    def lanes(self) -> int:
+        return module_lanes(self.module, self.target)
+
+    @property
+    def native(self) -> Target | None:
+        """The device, if subgroups have the lanes that its matrix unit and 2D messages need."""
+        return self.target if self.lanes == self.target.subgroup_size else None
+
+    @cached_property
+    def loaded(self) -> set[SSAValue | None]:
+        """Arguments and buffers that the function loads from; None for unknown ones."""
+        return {base_of(op.ptr) for op in all_of(self.function, LoadOp)}
+
+    @cached_property
+    def stored(self) -> set[SSAValue | None]:
+        """Arguments and buffers that the function stores to; None for unknown ones."""
+        writes: list[Operation] = all_of(self.function, StoreOp, AtomicRMWOp, AtomicCASOp)
+        return {base_of(op.operands[0]) for op in writes}
+
+    @cached_property
+    def facts(self) -> Facts:
+        return Facts()
+
+    @cached_property
+    def affine(self) -> Affine:
+        return Affine()
+
+
+def in_kernel(scope: Scope) -> bool:
+    """True for a function that is launched, not called."""
+    return scope.function.is_kernel
+
+
+def with_blocks(scope: Scope) -> bool:
+    """True if the device has 2D messages."""
+    return scope.target.has_block_2d
+
+
+def with_native_lanes(scope: Scope) -> bool:
+    """True if subgroups have the lanes that the matrix unit and 2D messages need."""
+    return scope.native is not None
+
+
+def tested_at_launch(scope: Scope) -> bool:
+    """True if guards are tested before the launch, not in the kernel."""
+    return options_of(scope.module).guards != "kernel"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite of operations of some classes, or of a whole function if no class is given.
+
+    `rewrite` returns a true value if it changed something.
+    """
+
+    name: str
+    rewrite: Callable[[Any, Scope], object]
+    of: tuple[type[Operation], ...] = ()
+    when: tuple[Callable[[Scope], bool], ...] = ()
+    chooses_layouts: bool = False
+    """True if the rule is left out for programs that specify their layouts."""
+
+    def apply(self, scope: Scope) -> None:
+        """Rewrite a function."""
+        if not all(holds(scope) for holds in self.when):
+            return
+        found = all_of(scope.function, *self.of) if self.of else [scope.function]
+        if any([self.rewrite(op, scope) for op in found if op.parent is not None]):
+            erase_dead(scope.function)
+
+
+@dataclass(frozen=True)
+class Family(TargetedPass):
+    """A pass that applies the rules of a table; `rules` selects some of them by name."""
+
+    table: ClassVar[tuple[Rule, ...]]
+    rules: tuple[str, ...] = ()
+    keeps_layouts: bool = False
+
+    def __post_init__(self) -> None:
+        names = [rule.name for rule in self.table]
+        unknown = next((name for name in self.rules if name not in names), None)
+        if unknown is not None:
+            raise ValueError(f"{self.name} has no rule {unknown}; it has {', '.join(names)}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        for rule in self.chosen():
+            for function in functions(op):
+                rule.apply(Scope(op, function, target, self.keeps_layouts))
+
+    def chosen(self) -> list[Rule]:
+        """The rules to apply, in the order of the table."""
+        return [rule for rule in self.table if not (self.rules and rule.name not in self.rules)
+                and not (self.keeps_layouts and rule.chooses_layouts)]

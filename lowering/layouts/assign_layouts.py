@@ -1,0 +1,40 @@
+"""Pass assign-layouts: layouts in which little moves between lanes and warps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.arith import DivfOp
+from xdsl.dialects.scf import ForOp
+
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.accesses.gather_operands import gather_operands
+from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
+from triton_xe.lowering.layouts.assign_dpas import assign_dpas
+from triton_xe.lowering.layouts.divide_by_rows import divide_by_rows
+from triton_xe.lowering.layouts.rematerialize_row_loads import rematerialize_row_loads
+from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
+from triton_xe.lowering.layouts.spread_rows import spread_rows
+from triton_xe.lowering.layouts.sum_after_loops import sum_after_loops
+
+
+@dataclass(frozen=True)
+class AssignLayoutsPass(Family):
+    """Assign layouts in which little moves between lanes and warps."""
+
+    name: ClassVar = "assign-layouts"
+    table: ClassVar = (
+        Rule("assign-dpas", assign_dpas, when=(with_native_lanes,)),
+        Rule("gather-operands", gather_operands, (ConvertLayoutOp,), when=(with_blocks,),
+             chooses_layouts=True),
+        Rule("sum-after-loops", sum_after_loops, (ForOp,), chooses_layouts=True),
+        Rule("spread-rows", spread_rows, chooses_layouts=True),
+        # on eight lanes, full registers have no room for factors
+        Rule("divide-by-rows", divide_by_rows, (DivfOp,), when=(with_blocks,)),
+        Rule("scatter-in-place", scatter_in_place, (StoreOp, AtomicRMWOp, AtomicCASOp),
+             chooses_layouts=True),
+        Rule("rematerialize-row-loads", rematerialize_row_loads, (ConvertLayoutOp,),
+             chooses_layouts=True),
+    )

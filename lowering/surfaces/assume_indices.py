@@ -1,0 +1,28 @@
+"""Pass assume-indices: assume at launch what index arithmetic nearly always is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.lowering.family import (
+    Family,
+    Rule,
+    in_kernel,
+    tested_at_launch,
+    with_native_lanes,
+)
+from triton_xe.lowering.surfaces.assume_group_divisibility import assume_group_divisibility
+from triton_xe.lowering.surfaces.assume_no_wrap import assume_no_wrap
+
+
+@dataclass(frozen=True)
+class AssumeIndicesPass(Family):
+    """Assume facts about index arithmetic, checked by guards of the launch."""
+
+    name: ClassVar = "assume-indices"
+    table: ClassVar = (
+        Rule("assume-no-wrap", assume_no_wrap, when=(in_kernel, tested_at_launch)),
+        Rule("assume-group-divisibility", assume_group_divisibility,
+             when=(in_kernel, with_native_lanes), chooses_layouts=True),
+    )

@@ -1,0 +1,27 @@
+"""Pass find-surfaces: accesses to matrices become accesses to surfaces, for 2D messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.dialects.tt.ops import SplitOp
+from triton_xe.lowering.accesses.transpose_products import transpose_products
+from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
+from triton_xe.lowering.surfaces.fuse_split_stores import fuse_split_stores
+from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
+
+
+@dataclass(frozen=True)
+class FindSurfacesPass(Family):
+    """Find accesses to matrices that 2D messages can do."""
+
+    name: ClassVar = "find-surfaces"
+    table: ClassVar = (
+        Rule("transpose-products", transpose_products, when=(with_native_lanes, with_blocks),
+             chooses_layouts=True),
+        Rule("raise-surfaces", raise_surfaces),
+        Rule("fuse-split-stores", fuse_split_stores, (SplitOp,),
+             when=(with_native_lanes, with_blocks),
+             chooses_layouts=True),
+    )
