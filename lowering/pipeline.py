@@ -22,23 +22,23 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
-from triton_xe.lowering.accesses.simplify_masks import SimplifyMasksPass
-from triton_xe.lowering.accesses.strength_reduce import StrengthReducePass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.convert_xegpu_to_llvm import (
     ConvertXeGPUToLLVMPass,
     LlvmStage,
     write_llvm,
 )
-from triton_xe.lowering.expand_operations import ExpandOperationsPass
 from triton_xe.lowering.family import Family
+from triton_xe.lowering.front.expand_operations import ExpandOperationsPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_layouts import AssignLayoutsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.rewriting import all_of
+from triton_xe.lowering.specialize.assume_indices import AssumeIndicesPass
+from triton_xe.lowering.specialize.simplify_masks import SimplifyMasksPass
+from triton_xe.lowering.specialize.strength_reduce import StrengthReducePass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
-from triton_xe.lowering.surfaces.assume_indices import AssumeIndicesPass
 from triton_xe.lowering.surfaces.find_surfaces import FindSurfacesPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass

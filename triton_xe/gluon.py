@@ -13,8 +13,8 @@
         total = intel.dpas(left, right, total)
 
 The rules of surfaces apply as for every other kernel: conditions that the program does not prove
-are tested before a launch, and if they do not hold, a general version runs. `lowering.raise_calls`
-reads the calls that these operations create.
+are tested before a launch, and if they do not hold, a general version runs.
+`lowering.front.raise_calls` reads the calls that these operations create.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from xdsl.dialects.scf import ForOp
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.accesses.gather_operands import gather_operands
 from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
 from triton_xe.lowering.layouts.assign_dpas import assign_dpas
 from triton_xe.lowering.layouts.divide_by_rows import divide_by_rows
+from triton_xe.lowering.layouts.gather_operands import gather_operands
 from triton_xe.lowering.layouts.rematerialize_row_loads import rematerialize_row_loads
 from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
 from triton_xe.lowering.layouts.spread_rows import spread_rows

@@ -36,7 +36,7 @@ from triton_xe.layout import DpasEncoding, LinearEncoding, SliceEncoding, to_lin
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.decompose_scaled_dots import minor_first
+from triton_xe.lowering.front.decompose_scaled_dots import minor_first
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import last_of, locate, put
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.dialects.tt.ops import SplitOp
-from triton_xe.lowering.accesses.transpose_products import transpose_products
 from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
 from triton_xe.lowering.surfaces.fuse_split_stores import fuse_split_stores
 from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
+from triton_xe.lowering.surfaces.transpose_products import transpose_products
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ from triton_xe.lowering.rewriting import (
     room,
     yield_more,
 )
+from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.surfaces import (
     Surface,
     surface_access,

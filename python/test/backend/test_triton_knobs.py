@@ -26,7 +26,7 @@ from triton.runtime.cache import FileCacheManager, RemoteCacheBackend, RemoteCac
 
 from python.test.filecheck import check_text
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.expand_fpsan import A, Format
+from triton_xe.lowering.front.expand_fpsan import A, Format
 
 BY_OTHERS = ("build", "redis", "nvidia", "amd", "proton")
 """Groups of other vendors, of Redis, of the profiler, and of compilers of C, which none needs."""

@@ -13,7 +13,7 @@ from triton_xe.dialects.advice import remedy_of
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering import universe  # noqa: F401  (registers all lowerings)
 from triton_xe.lowering.emit.emitter import LOWERINGS
-from triton_xe.lowering.expand_arithmetic import EXPANSIONS
+from triton_xe.lowering.front.expand_arithmetic import EXPANSIONS
 
 OPERATIONS = {
     "arith": "addf addi addui_extended andi bitcast ceildivsi ceildivui cmpf cmpi constant "

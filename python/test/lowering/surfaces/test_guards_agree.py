@@ -19,7 +19,7 @@ from triton_xe.lowering.module_facts import (
     set_options,
 )
 from triton_xe.lowering.rewriting import Scalars
-from triton_xe.lowering.surfaces.launch_guards import assume
+from triton_xe.lowering.specialize.launch_guards import assume
 
 ARGUMENTS = {"p": 64, "a": 32, "b": 32, "c": 64}
 BODY = "%k = arith.constant 0 : i32"

@@ -29,8 +29,8 @@ from triton_xe.dialects import math_ext
 from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, SubUIExtendedOp
 from triton_xe.dialects.tt.ops import MulhiUIOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
-from triton_xe.lowering.expand_fpsan import IntegerWriter
 from triton_xe.lowering.family import Scope
+from triton_xe.lowering.front.expand_fpsan import IntegerWriter
 from triton_xe.lowering.rewriting import replace_by
 
 Results = list[SSAValue]

@@ -12,8 +12,8 @@ from triton_xe.lowering.family import (
     tested_at_launch,
     with_native_lanes,
 )
-from triton_xe.lowering.surfaces.assume_group_divisibility import assume_group_divisibility
-from triton_xe.lowering.surfaces.assume_no_wrap import assume_no_wrap
+from triton_xe.lowering.specialize.assume_group_divisibility import assume_group_divisibility
+from triton_xe.lowering.specialize.assume_no_wrap import assume_no_wrap
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from triton_xe.lowering.facts.values import declared_multiple, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.launch_guards import assume_all
+from triton_xe.lowering.specialize.launch_guards import assume_all
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
 
 Division = arith.DivSIOp | arith.DivUIOp

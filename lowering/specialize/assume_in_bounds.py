@@ -34,9 +34,9 @@ from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.launch_guards import assume_all
+from triton_xe.lowering.specialize.launch_guards import assume_all
+from triton_xe.lowering.specialize.split_inside import Masked, all_true, bounds_of
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
-from triton_xe.lowering.surfaces.split_inside import Masked, all_true, bounds_of
 
 FILLING = 128
 """Registers of loaded values live at a reduction, as words, from which masks are dropped.

@@ -22,7 +22,7 @@ from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.rewriting import conjuncts, locate
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
 
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
 

@@ -40,7 +40,6 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
-from triton_xe.lowering.accesses.gather_operands import FEWEST_BYTES
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
@@ -48,6 +47,7 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.assign_dpas import SWAPPED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.gather_operands import FEWEST_BYTES
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted, is_volatile
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (

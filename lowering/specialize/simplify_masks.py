@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from xdsl.dialects.arith import AndIOp
 
-from triton_xe.lowering.accesses.assume_in_bounds import assume_in_bounds
-from triton_xe.lowering.accesses.fuse_range_checks import fuse_range_checks
 from triton_xe.lowering.family import Family, Rule, in_kernel, tested_at_launch, with_blocks
-from triton_xe.lowering.surfaces.split_inside import split_inside
+from triton_xe.lowering.specialize.assume_in_bounds import assume_in_bounds
+from triton_xe.lowering.specialize.fuse_range_checks import fuse_range_checks
+from triton_xe.lowering.specialize.split_inside import split_inside
 
 
 @dataclass(frozen=True)

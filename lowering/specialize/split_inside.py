@@ -27,7 +27,7 @@ from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import Scalars, below, hoist, put
-from triton_xe.lowering.surfaces.launch_guards import assume
+from triton_xe.lowering.specialize.launch_guards import assume
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
 
 MOST_PER_ACCESS = 16

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from triton_xe.dialects.tt.ops import DotScaledOp
 from triton_xe.dialects.ttg import WarpSpecializeOp
-from triton_xe.lowering.copy_at_once import COPIES, copy_at_once
-from triton_xe.lowering.expand_arithmetic import EXPANSIONS, expand_arithmetic
-from triton_xe.lowering.expand_fpsan import FPSAN, expand_fpsan
 from triton_xe.lowering.family import Family, Rule
-from triton_xe.lowering.layouts.decompose_scaled_dots import decompose_scaled_dots
-from triton_xe.lowering.layouts.swap_pairs import swap_pairs
-from triton_xe.lowering.raise_calls import raise_calls
-from triton_xe.lowering.run_partitions import run_partitions
-from triton_xe.lowering.surfaces.expand_descriptors import expand_descriptors
+from triton_xe.lowering.front.copy_at_once import COPIES, copy_at_once
+from triton_xe.lowering.front.decompose_scaled_dots import decompose_scaled_dots
+from triton_xe.lowering.front.expand_arithmetic import EXPANSIONS, expand_arithmetic
+from triton_xe.lowering.front.expand_descriptors import expand_descriptors
+from triton_xe.lowering.front.expand_fpsan import FPSAN, expand_fpsan
+from triton_xe.lowering.front.raise_calls import raise_calls
+from triton_xe.lowering.front.run_partitions import run_partitions
+from triton_xe.lowering.front.swap_pairs import swap_pairs
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.launch_guards import value_of
+from triton_xe.lowering.specialize.launch_guards import value_of
 
 DIVISIONS = ("divide", "remainder")
 _MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1

@@ -24,7 +24,6 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, Splat
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.accesses.hidden_rows import is_row_hidden
 from triton_xe.lowering.emit.tensors.memory import (
     COLUMNS,
     HIDDEN,
@@ -38,6 +37,7 @@ from triton_xe.lowering.facts.values import pointee_bytes, shape_of
 from triton_xe.lowering.family import Scope, in_kernel
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.hidden_rows import is_row_hidden
 from triton_xe.lowering.layouts.rematerialize import (
     Elsewhere,
     converted,
@@ -53,8 +53,8 @@ from triton_xe.lowering.rewriting import (
     conjuncts,
     last_of,
 )
-from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.split_inside import all_true, mask_guards
+from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.specialize.split_inside import all_true, mask_guards
 
 FEWEST_BYTES = 2
 """Smallest element, in bytes: SPIR-V has no vectors of 32 elements, as bytes would need."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triton_xe.lowering.accesses.strength_reduce_offsets import strength_reduce_offsets
 from triton_xe.lowering.family import Family, Rule, in_kernel, with_blocks, with_native_lanes
-from triton_xe.lowering.surfaces.strength_reduce_divisions import strength_reduce_divisions
+from triton_xe.lowering.specialize.strength_reduce_divisions import strength_reduce_divisions
+from triton_xe.lowering.specialize.strength_reduce_offsets import strength_reduce_offsets
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.module_facts import CompileOptions, launch_conditions_of, set_options
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.assume_indices import AssumeIndicesPass
+from triton_xe.lowering.specialize.assume_indices import AssumeIndicesPass
 
 BODY = """
 %r = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32, #row>

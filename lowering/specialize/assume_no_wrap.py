@@ -32,7 +32,7 @@ from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import all_of, locate
-from triton_xe.lowering.surfaces.launch_guards import assume, left_by
+from triton_xe.lowering.specialize.launch_guards import assume, left_by
 
 RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _UNSIGNED: dict[type[Operation], type[Operation]] = {

@@ -1,1 +1,0 @@
-"""Simplify addresses and masks of accesses before layouts are chosen."""

@@ -1,0 +1,1 @@
+"""Operations that later passes do not know, and their expansions."""

@@ -1,0 +1,1 @@
+"""Assumptions about a launch, and what they simplify."""
