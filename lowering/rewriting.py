@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf
@@ -53,6 +53,12 @@ def put(op: Operation, at: InsertPoint) -> SSAValue:
     """Insert a new operation and return its result."""
     Rewriter.insert_op(op, at)
     return op.results[0]
+
+
+def put_before(op: Operation, before: Operation) -> SSAValue:
+    """Insert a new operation before another one, at its source location, and return its result."""
+    locate(before, op)
+    return put(op, InsertPoint.before(before))
 
 
 def locate(source: Operation, *made: Operation) -> None:
@@ -442,6 +448,11 @@ def conjuncts(mask: SSAValue) -> Iterator[SSAValue]:
         yield from conjuncts(mask.owner.rhs)
     else:
         yield mask
+
+
+def conjunction(conditions: Sequence[SSAValue], before: Operation) -> SSAValue:
+    """The condition that is true if all are."""
+    return reduce(lambda one, other: put_before(arith.AndIOp(one, other), before), conditions)
 
 
 def functions(module: Operation) -> Iterator[FuncOp]:

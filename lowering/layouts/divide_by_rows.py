@@ -11,13 +11,14 @@ last place of the quotient, as quotients are on GPUs; `div_rn` is not changed.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f32
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.arith_ext import CmpfOp, SelectOp
@@ -27,7 +28,7 @@ from triton_xe.lowering.emit.maths.reciprocals import BY_LARGE, BY_SMALL, LARGE,
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import locate
+from triton_xe.lowering.rewriting import put_before
 
 FEWEST = 4
 """Rows in the lanes of a register from which on a reciprocal is cheaper."""
@@ -60,13 +61,7 @@ def _registers(value: SSAValue) -> int:
 
 def _multiply(quotient: arith.DivfOp, column: ExpandDimsOp) -> None:
     """Replace a quotient by products with the reciprocals of its rows and their scales."""
-    at = InsertPoint.before(quotient)
-
-    def insert(op: Operation) -> SSAValue:
-        locate(quotient, op)
-        Rewriter.insert_op(op, at)
-        return op.results[0]
-
+    insert = partial(put_before, before=quotient)
     assert isinstance(column.src.owner, ConvertLayoutOp)
     rows = column.src.owner.src
 

@@ -10,13 +10,13 @@ local memory, which would take two barriers in each iteration of the loop.
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import LoadOp
@@ -50,6 +50,7 @@ from triton_xe.lowering.layouts.rematerialize import (
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     carry_more,
+    conjunction,
     conjuncts,
     last_of,
 )
@@ -99,27 +100,14 @@ def _assume_inside(load: LoadOp, affine: Affine) -> None:
     if len(parts) == len(given):
         return
     remark(load, "without the part of its mask that bounds make, if its blocks are inside")
-    load.operands[1] = _all_of(parts, load)
+    load.operands[1] = conjunction(parts, load) if parts else (
+        all_true(load.mask, InsertPoint.before(load)))
 
 
 def _bounds_depth(part: SSAValue, affine: Affine) -> bool:
     """True if a part of a mask bounds only the first dimension, which is the depth."""
     bounds = affine.mask(part)
     return {*bounds.high, *bounds.low} <= {0}
-
-
-def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
-    """The conjunction of masks; true for all elements if there are none."""
-    at = InsertPoint.before(load)
-    if not parts:
-        assert load.mask is not None
-        return all_true(load.mask, at)
-    made, *others = parts
-    for other in others:
-        both = arith.AndIOp(made, other)
-        Rewriter.insert_op(both, at)
-        made = both.result
-    return made
 
 
 def fits_operand(load: LoadOp, kind: Attribute, facts: Facts) -> bool:

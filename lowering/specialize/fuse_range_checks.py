@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.tt.ops import SplatOp
@@ -21,7 +20,7 @@ from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.rewriting import conjuncts, locate
+from triton_xe.lowering.rewriting import conjunction, conjuncts, put_before
 from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
 
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
@@ -50,12 +49,7 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
     gone = {term for pair in windows for term in pair}
     kept = [term for term in terms if term not in gone]
     made = [_one_comparison(at.owner, end) for at, _ in windows]
-    whole, *others = [*made, *kept]
-    for other in others:
-        joined = arith.AndIOp(whole, other)
-        _insert(joined, end)
-        whole = joined.result
-    end.result.replace_all_uses_with(whole)
+    end.result.replace_all_uses_with(conjunction([*made, *kept], end))
     return True
 
 
@@ -106,17 +100,7 @@ def _one_comparison(test: object, end: arith.AndIOp) -> SSAValue:
     limit, bound = test.rhs, _bound(test.rhs)
     if isinstance(bound, SSAValue):
         assert isinstance(bound.type, IntegerType)
-        zero = arith.ConstantOp(IntegerAttr(0, bound.type))
-        larger = arith.MaxSIOp(bound, zero.result)
-        spread = SplatOp(operands=[larger.result], result_types=[limit.type])
-        for op in (zero, larger, spread):
-            _insert(op, end)
-        limit = spread.result
-    made = CmpiOp(test.lhs, limit, "ult")
-    _insert(made, end)
-    return made.result
-
-
-def _insert(op: Operation, end: arith.AndIOp) -> None:
-    locate(end, op)
-    Rewriter.insert_op(op, InsertPoint.before(end))
+        zero = put_before(arith.ConstantOp(IntegerAttr(0, bound.type)), end)
+        larger = put_before(arith.MaxSIOp(bound, zero), end)
+        limit = put_before(SplatOp(operands=[larger], result_types=[limit.type]), end)
+    return put_before(CmpiOp(test.lhs, limit, "ult"), end)

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
@@ -30,7 +29,7 @@ from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import all_of, locate, put
+from triton_xe.lowering.rewriting import all_of, put_before
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 
 _LESS, _NOT_LESS, _BELOW = "slt", "sge", "ult"
@@ -100,21 +99,16 @@ class _Splitter:
         (left, x), (right, y) = self.of(op.lhs), self.of(op.rhs)
         if x or y or left is None or right is None:
             return Parts(None, op.result)
-        return Parts(_put(arith.MuliOp(left, right), op), None)
-
-
-def _put(op: Operation, before: Operation) -> SSAValue:
-    locate(before, op)
-    return put(op, InsertPoint.before(before))
+        return Parts(put_before(arith.MuliOp(left, right), op), None)
 
 
 def number(value: int, before: Operation) -> SSAValue:
     """Create a constant of 64 bits."""
-    return _put(arith.ConstantOp(IntegerAttr(value, i64)), before)
+    return put_before(arith.ConstantOp(IntegerAttr(value, i64)), before)
 
 
 def _sum(left: SSAValue | None, right: SSAValue | None, op: Operation) -> SSAValue | None:
-    return _put(arith.AddiOp(left, right), op) if left and right else left or right
+    return put_before(arith.AddiOp(left, right), op) if left and right else left or right
 
 
 def reshaped(op: Operation, source: SSAValue) -> SSAValue:
@@ -123,7 +117,7 @@ def reshaped(op: Operation, source: SSAValue) -> SSAValue:
     assert isinstance(old, TensorType)
     assert isinstance(source.type, TensorType)
     kind = TensorType(source.type.element_type, old.get_shape(), old.encoding)
-    return _put(type(op).create(
+    return put_before(type(op).create(
         operands=[source], result_types=[kind], properties=dict(op.properties),
         attributes=dict(op.attributes)), op)
 
@@ -146,7 +140,7 @@ def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
         return pointer
     base: SSAValue = moved.ptr.owner.src
     if scalar is not None:
-        base = _put(AddPtrOp(operands=[base, scalar], result_types=[base.type]), moved)
+        base = put_before(AddPtrOp(operands=[base, scalar], result_types=[base.type]), moved)
     return _pointer(base, _addends(rest), moved)
 
 
@@ -170,17 +164,17 @@ def _pointer(base: SSAValue, addends: Iterable[SSAValue], moved: AddPtrOp) -> SS
         kind: Any = addend.type
         of_addend = TensorType(base.type, kind.get_shape(), kind.encoding)
         if made is None:
-            made = _put(SplatOp(operands=[base], result_types=[of_addend]), moved)
+            made = put_before(SplatOp(operands=[base], result_types=[of_addend]), moved)
         else:
             addend = _broadcast(addend, TensorType(i64, whole.get_shape(), whole.encoding), moved)
             made = _broadcast(made, whole, moved)
-        made = _put(AddPtrOp(operands=[made, addend], result_types=[made.type]), moved)
+        made = put_before(AddPtrOp(operands=[made, addend], result_types=[made.type]), moved)
     assert made is not None
     return made
 
 
 def _broadcast(value: SSAValue, kind: TensorType[Any], at: Operation) -> SSAValue:
-    return value if value.type == kind else _put(
+    return value if value.type == kind else put_before(
         BroadcastOp(operands=[value], result_types=[kind]), at)
 
 
@@ -197,9 +191,9 @@ class _Comparison(NamedTuple):
     def bounded(self) -> SSAValue:
         """Clamp the limit to 32 bits such that the comparison has the same result."""
         least, most = Facts(trusting=False).range(self.numbers)
-        limit = _put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
-        limit = _put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
-        return _put(TruncIOp(limit, i32), self.op)
+        limit = put_before(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
+        limit = put_before(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
+        return put_before(TruncIOp(limit, i32), self.op)
 
 
 def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
@@ -238,7 +232,7 @@ def _comparison(op: Operation | Any, parts: _Splitter) -> _Comparison | None:
     numbers = _narrow(rest)
     if numbers is None:
         return None
-    return _Comparison(op, numbers, y if x is None else _put(arith.SubiOp(y, x), op))
+    return _Comparison(op, numbers, y if x is None else put_before(arith.SubiOp(y, x), op))
 
 
 def _predicate(op: CmpiOp) -> str:
@@ -263,14 +257,14 @@ def _narrow(value: SSAValue) -> SSAValue | None:
 
 def _splat(scalar: SSAValue, like: SSAValue, at: Operation) -> SSAValue:
     kind: Any = like.type
-    return _put(SplatOp(operands=[scalar], result_types=[
+    return put_before(SplatOp(operands=[scalar], result_types=[
         TensorType(scalar.type, kind.get_shape(), kind.encoding)]), at)
 
 
 def _compared(found: _Comparison) -> SSAValue:
     op = found.op
-    return _put(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
-                      _predicate(op)), op)
+    return put_before(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
+                             _predicate(op)), op)
 
 
 def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
@@ -282,12 +276,12 @@ def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
     if found.keys() != {_LESS, _NOT_LESS}:
         return None
     first, end = found[_NOT_LESS].bounded(), found[_LESS].bounded()
-    size = _put(arith.MaxSIOp(_put(arith.SubiOp(end, first), op), _zero(op)), op)
+    size = put_before(arith.MaxSIOp(put_before(arith.SubiOp(end, first), op), _zero(op)), op)
     numbers = found[_LESS].numbers
-    below = _put(arith.SubiOp(_zero(op), first), op)
-    return _put(CmpiOp(_put(arith.AddiOp(_splat(below, numbers, op), numbers), op),
-                      _splat(size, numbers, op), _BELOW), op)
+    below = put_before(arith.SubiOp(_zero(op), first), op)
+    return put_before(CmpiOp(put_before(arith.AddiOp(_splat(below, numbers, op), numbers), op),
+                             _splat(size, numbers, op), _BELOW), op)
 
 
 def _zero(at: Operation) -> SSAValue:
-    return _put(arith.ConstantOp(IntegerAttr(0, i32)), at)
+    return put_before(arith.ConstantOp(IntegerAttr(0, i32)), at)
