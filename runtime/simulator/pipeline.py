@@ -21,6 +21,7 @@ from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.llvm.printer import print_module
 from triton_xe.llvm.records import Function, undefined_calls
+from triton_xe.llvm.solver import reached
 from triton_xe.llvm.types import I32, I64
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import part_of
@@ -168,12 +169,8 @@ def leave_out_fallbacks(kernel: Kernel) -> None:
 def drop_unreachable(kernel: Kernel) -> None:
     """Drop functions that the kernel does not call."""
     functions = kernel.functions
-    keep, todo = set(), [kernel.name]
-    while todo:
-        name = todo.pop()
-        if name not in keep:
-            keep.add(name)
-            todo += [i.callee for i in functions[name].instructions() if i.callee in functions]
+    keep = reached([kernel.name], lambda name: [
+        i.callee for i in functions[name].instructions() if i.callee in functions])
     kernel.module.functions = {name: f for name, f in functions.items() if name in keep}
 
 

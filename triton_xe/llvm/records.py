@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
+from triton_xe.llvm.solver import reached
 from triton_xe.llvm.types import I1, Type, pointer, vector
 
 _LOCATION = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
@@ -285,14 +286,7 @@ class Function:
     def reachable(self, labels: Iterable[str]) -> set[str]:
         """Those blocks, and all that may run after them."""
         following = {b.label: b.successors for b in self.blocks}
-        found: set[str] = set()
-        todo = list(labels)
-        while todo:
-            label = todo.pop()
-            if label not in found and label in following:
-                found.add(label)
-                todo += following[label]
-        return found
+        return following.keys() & reached(labels, lambda label: following.get(label, ()))
 
     def reverse_postorder(self) -> list[str]:
         """Labels of the blocks that can run, each before those that only it leads to."""
@@ -315,14 +309,10 @@ class Function:
         number = {label: k for k, label in enumerate(self.reverse_postorder())}
         found: dict[str, set[str]] = {}
         for head, first in number.items():
-            todo = [b for b in self.predecessors[head] if number.get(b, -1) >= first]
-            if todo:
-                found[head] = {head}
-                while todo:
-                    label = todo.pop()
-                    if label in number and label not in found[head]:
-                        found[head].add(label)
-                        todo += self.predecessors[label]
+            backs = [b for b in self.predecessors[head] if number.get(b, -1) >= first]
+            if backs:
+                before = {**self.predecessors, head: []}
+                found[head] = number.keys() & reached([head, *backs], before.__getitem__)
         return found
 
     @cached_property

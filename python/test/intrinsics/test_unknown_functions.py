@@ -6,6 +6,7 @@ import pytest
 
 from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.llvm import Function, Module
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.analysis.guards import part_of
@@ -87,8 +88,7 @@ def test_it_may_order_accesses(name: str, shared: bool) -> None:
         f"  %r = call <16 x i16> @{block}(i64 0, i32 63, i32 7, i32 63, i32 0, i32 0, {shape}, "
         "i1 false, i1 false, i32 0)\n  store <16 x i16> %r, ptr %p\n"
         "  %v = load <16 x i16>, ptr %p\n  br i1 %more, label %loop, label %end\nend:\n"))
-    uses = {n: [i for i in function.instructions() if n in i.locals()] for n in ("%r", "%p")}
-    tables = tile_tables(function, {"%p": ("%p", 0)}, {"%p": "a"}, uses, 16)
+    tables = tile_tables(Facts(function), {"%p": ("%p", 0)}, {"%p": "a"}, 16)
     assert bool(tables.of) == shared
 
 

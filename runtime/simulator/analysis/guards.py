@@ -18,6 +18,8 @@ from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.llvm import I1, VOID, Block, Function, Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.host_kernel import Part
 
@@ -98,7 +100,7 @@ _Slices = dict[tuple[str, str], list[Instruction]]
 
 def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
     """Backward slices of the conditions of guards that are the same for a work-group."""
-    made = {i.result: i for i in function.instructions() if i.result}
+    made = Facts(function).makers
     branches = {b.label: b.instructions[-1] for b in function.blocks}
     found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
     return {edge: instructions for edge, instructions in found if instructions is not None}
@@ -183,12 +185,7 @@ def _cold_edges(function: Function) -> set[tuple[str, str]]:
 
 def _nothing_written_before(function: Function, block: Block) -> bool:
     """True if no path to the end of a block writes memory."""
-    before, todo = set(), [block.label]
-    while todo:
-        x = todo.pop()
-        if x not in before:
-            before.add(x)
-            todo += function.predecessors[x]
+    before = reached([block.label], function.predecessors.__getitem__)
     return not any(
         _writes(i) for b in function.blocks if b.label in before for i in b.instructions
     )

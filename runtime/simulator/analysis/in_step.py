@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 from triton_xe.intrinsics import Effect, Family, find, opencl
 from triton_xe.llvm import Function, Instruction
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
+from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 
 MOST = 5000
@@ -59,7 +61,7 @@ def in_step(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> InStep | None:
     """How a kernel runs in step; None if it cannot, or if it has no barriers and gains nothing."""
-    own = _own_of_fit(function, functions, sub_groups)
+    own = _own_of_fit(Facts(function), functions, sub_groups)
     if own is None:
         return None
     instructions = list(function.instructions())
@@ -74,15 +76,15 @@ def in_step(
 
 
 def _own_of_fit(
-    function: Function, functions: Mapping[str, Function], sub_groups: int
+    facts: Facts, functions: Mapping[str, Function], sub_groups: int
 ) -> set[str] | None:
     """Values that may differ between subgroups, if a kernel can run in step; else None."""
-    instructions = list(function.instructions())
+    instructions = list(facts.function.instructions())
     if sub_groups < 2 or not any(map(is_barrier, instructions)):
         return None
     if not all(_is_fit(i, functions) for i in instructions):
         return None
-    own = _own(instructions)
+    own = _own(facts)
     conditions = (i.operands[0] for i in instructions if i.opcode == "br" and i.operands)
     return None if any(x.local in own for x in conditions) else own
 
@@ -105,17 +107,8 @@ def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
         known.effects & Effect.WRITES and known.family not in _STORES)
 
 
-def _own(instructions: list[Instruction]) -> set[str]:
+def _own(facts: Facts) -> set[str]:
     """Values that may differ between subgroups: those computed from subgroup ids."""
-    found: set[str] = set()
-    changed = True
-    while changed:
-        changed = False
-        for i in instructions:
-            if i.result is None or i.result in found:
-                continue
-            if not found.isdisjoint(i.locals()) or (
-                    i.opcode == "call" and find(i.callee) in _OWN_IDS):
-                found.add(i.result)
-                changed = True
-    return found
+    ids = (i.value.text for i in facts.function.instructions()
+           if i.opcode == "call" and find(i.callee) in _OWN_IDS)
+    return reached(ids, facts.results)

@@ -9,11 +9,12 @@ Over all lanes such values do not vary by constants (see `shapes`), but inside a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, gep_steps, normalise
 
@@ -29,9 +30,9 @@ class LaneGroups:
     """Steps of a function's values inside groups of lanes."""
 
     def __init__(
-        self, definitions: Mapping[str, Instruction], shape: Callable[[Operand], Shape], lanes: int
+        self, facts: Facts, shape: Callable[[Operand], Shape], lanes: int
     ) -> None:
-        self._definitions = definitions
+        self._facts = facts
         self._shape = shape
         self._lanes = lanes
         self._known: dict[tuple[str, int], Table | None] = {}
@@ -64,7 +65,7 @@ class LaneGroups:
         shape = self._shape(x)
         if not shape.wide:
             return self._of_shape(shape, x, size)
-        i, key = self._definitions.get(x.local or ""), (x.text, size)
+        i, key = self._facts.maker(x), (x.text, size)
         if i is None or depth > _DEEPEST or x.type.scalar.kind not in ("int", "ptr"):
             return None
         if key not in self._known:

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Effect, Family, find, genisa, opencl
-from triton_xe.llvm import I1, TRUE, Function, Instruction, Operand
+from triton_xe.llvm import I1, TRUE, Block, Function, Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import solve
 
 Words = NDArray[np.uint64]
 """One word for each subgroup."""
@@ -29,22 +31,23 @@ _MATTERS = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.VOLATILE
 
 def observers(function: Function, subgroups: int) -> dict[str, int]:
     """Bit mask of the subgroups whose value matters, by name of the value."""
-    masks = _Masks(function, subgroups)
-    reach = _reach(function, masks)
+    facts = Facts(function)
+    masks = _Masks(facts, subgroups)
+    reach = _reach(facts, masks)
     nothing = np.zeros(subgroups, bool)
     found: dict[str, Flags] = {}
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(function.blocks):
-            for i in reversed(block.instructions):
-                seen = reach[block.label] & ~masks.false(_mask(i))
-                if _only_computes(i):
-                    seen = seen & found.get(i.result or "", nothing)
-                for name in i.locals():
-                    old = found.get(name, nothing)
-                    if (seen & ~old).any():
-                        found[name], changed = old | seen, True
+
+    def seen_by(i: Instruction) -> Flags:
+        """The subgroups in which the operands of an instruction matter."""
+        seen = reach[facts.homes[i]] & ~masks.false(_mask(i))
+        return seen & found.get(i.result or "", nothing) if _only_computes(i) else seen
+
+    def seen(name: str) -> tuple[str, Flags] | None:
+        flags = np.logical_or.reduce([seen_by(i) for i in facts.users[name]])
+        return (name, flags) if flags.any() else None
+
+    operands = {name: list(i.locals()) for name, i in facts.makers.items()}
+    solve([*reversed(facts.users)], seen, operands, found, np.array_equal)
     bits = 1 << np.arange(subgroups, dtype=object)
     return {name: int((bits * flags).sum()) for name, flags in found.items()}
 
@@ -65,31 +68,38 @@ def _only_computes(i: Instruction) -> bool:
     return i.is_pure or (i.opcode == "call" and not find(i.callee).effects & _MATTERS)
 
 
-def _reach(function: Function, masks: _Masks) -> dict[str, Flags]:
+def _reach(facts: Facts, masks: _Masks) -> dict[str, Flags]:
     """The subgroups that may execute each block."""
+    function = facts.function
     found = {b.label: np.zeros(masks.count, bool) for b in function.blocks}
     found[function.blocks[0].label][:] = True
-    todo = [function.blocks[0]]
-    by_label = {b.label: b for b in function.blocks}
-    while todo:
-        block = todo.pop()
-        last = block.instructions[-1]
-        for k, label in enumerate(block.successors):
-            taken = found[block.label]
-            if last.opcode == "br" and last.operands:
-                taken = taken & ~(masks.true if k else masks.false)(last.operands[0])
-            if (taken & ~found[label]).any():
-                found[label] |= taken
-                todo.append(by_label[label])
+
+    def reach(label: str) -> tuple[str, Flags]:
+        edges = [found[x] & _takes(facts.blocks[x], label, masks)
+                 for x in function.predecessors[label]]
+        return label, np.logical_or.reduce([found[label], *edges])
+
+    successors = {b.label: b.successors for b in function.blocks}
+    solve([*found], reach, successors, found, np.array_equal)
     return found
+
+
+def _takes(block: Block, label: str, masks: _Masks) -> Flags:
+    """The subgroups that may branch from a block to that one."""
+    last = block.instructions[-1]
+    if last.opcode != "br" or not last.operands:
+        return np.ones(masks.count, bool)
+    sides = masks.false(last.operands[0]), masks.true(last.operands[0])
+    return np.logical_or.reduce([
+        ~never for never, x in zip(sides, last.labels, strict=True) if x == label])
 
 
 class _Masks:
     """Facts about conditions in each subgroup, from the bits that are known to be one."""
 
-    def __init__(self, function: Function, subgroups: int) -> None:
+    def __init__(self, facts: Facts, subgroups: int) -> None:
         self.count = subgroups
-        self._made = {i.result: i for i in function.instructions() if i.result is not None}
+        self._made = facts.makers
         self._ones: dict[str, Words] = {}
 
     def false(self, condition: Operand) -> Flags:

@@ -12,7 +12,9 @@ import numpy as np
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import memory
-from triton_xe.llvm import Function, Instruction, Operand
+from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import solve
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 
@@ -20,21 +22,21 @@ _MOVES = frozenset("extractelement insertelement extractvalue insertvalue".split
 
 
 def memory_orders(
-    function: Function, shape: Callable[[Operand], Shape], groups: LaneGroups
+    facts: Facts, shape: Callable[[Operand], Shape], groups: LaneGroups
 ) -> Mapping[str, int]:
     """Phi -> number of neighbouring elements of a lane that are stored together, if above 1."""
-    phis = [i for i in function.instructions() if i.opcode == "phi" and i.type.lanes > 1]
+    instructions = list(facts.function.instructions())
+    phis = [i for i in instructions if i.opcode == "phi" and i.type.lanes > 1]
     if not phis:
         return {}
     found: dict[str, int] = {}
-    changed = True
-    while changed:
-        changed = False
-        for i in function.instructions():
-            group = _group(i, shape, groups, found) if i.result not in found else 1
-            if group > 1 and i.result is not None and i.type.lanes % group == 0:
-                found[i.result] = group
-                changed = True
+
+    def order(i: Instruction) -> tuple[str, int] | None:
+        group = _group(i, shape, groups, found) if i.result not in found else 1
+        fits = group > 1 and i.result is not None and i.type.lanes % group == 0
+        return (i.value.text, group) if fits else None
+
+    solve(instructions, order, facts.users, found)
     return {phi.result: found[phi.result] for phi in phis if phi.result in found}
 
 

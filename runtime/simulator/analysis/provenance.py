@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from triton_xe.intrinsics import Effect, find
@@ -12,6 +11,8 @@ from triton_xe.intrinsics.genisa import (
     LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
 )
 from triton_xe.llvm import Function, Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import readers, solve
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
@@ -30,11 +31,10 @@ class Read(NamedTuple):
 
 
 def read_for(
-    operand: Operand, made_by: Mapping[str, Instruction], loads: frozenset[str],
-    element: int | None = None,
+    operand: Operand, facts: Facts, loads: frozenset[str], element: int | None = None
 ) -> Read | None:
     """The load, out of some, that a value comes from lane by lane; None if unknown."""
-    i = made_by.get(operand.local or "")
+    i = facts.maker(operand)
     if i is None or i.result in loads:
         return None if i is None else Read(i, element)
     sources: tuple[tuple[Operand, int | None], ...] = ()
@@ -48,7 +48,7 @@ def read_for(
         sources = tuple((o, element) for o in i.operands)
     elif i.opcode == "select":
         sources = tuple((o, element) for o in i.operands[1:])
-    found = (read_for(o, made_by, loads, at) for o, at in sources)
+    found = (read_for(o, facts, loads, at) for o, at in sources)
     return next((each for each in found if each is not None), None)
 
 
@@ -66,17 +66,16 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
     todo = [i for i in function.instructions() if i.result is not None and not _reads(i)]
     based = _given_bases(function)
     stored, loaded = _shared_words(function)
-    changed = True
-    while changed:
-        changed = False
-        shared = [found.get(name, NOWHERE) for name in stored]
-        held = NOWHERE.union(*shared) if all(shared) else NOWHERE
-        for i in todo + loaded:
-            roots = held if i.opcode == "load" else NOWHERE.union(
-                *(found.get(n, NOWHERE) for n in based.get(i.result or "", i.locals())))
-            if roots != found.get(i.result or "", NOWHERE):
-                found[i.result or ""] = roots
-                changed = True
+    sources = {i: based.get(i.value.text, list(i.locals())) for i in todo}
+    sources |= dict.fromkeys(loaded, stored)
+
+    def roots(i: Instruction) -> tuple[str, Roots] | None:
+        parts = [found.get(name, NOWHERE) for name in sources[i]]
+        found_all = i.opcode != "load" or all(parts)
+        merged = NOWHERE.union(*parts) if found_all else NOWHERE
+        return (i.value.text, merged) if merged else None
+
+    solve(todo + loaded, roots, readers(sources), found)
     return found
 
 

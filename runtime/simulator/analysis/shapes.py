@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Uniformity, find, opencl, spirv
 from triton_xe.llvm import Function, Instruction, Module, Operand, Type
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import solve
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 
 Table = NDArray[np.int64]
@@ -114,6 +116,7 @@ class ShapeAnalysis:
         self.lanes = lanes
         self.sub_group = sub_group
         self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
+        self.users = {name: Facts(f).users for name, f in module.functions.items()}
         self.arguments: dict[str, list[Shape | None]] = {
             name: [UNIFORM if f.is_kernel else None] * len(f.parameters)
             for name, f in module.functions.items()
@@ -141,43 +144,22 @@ class ShapeAnalysis:
                 for f in functions if not f.is_kernel]
 
     def _solve_function(self, function: Function) -> None:
-        """Visit every instruction once, then only those whose operands changed."""
-        values = self.values[function.name]
-        for (name, _), shape in zip(
-            function.parameters, self.arguments[function.name], strict=True
-        ):
-            if shape is not None:
-                values[name] = shape
-        instructions = list(function.instructions())
-        users: dict[str, list[int]] = {}
-        for position, instruction in enumerate(instructions):
-            for name in instruction.locals():
-                users.setdefault(name, []).append(position)
-        visits = 0
-        waiting = set(range(len(instructions)))
-        while waiting:
-            visits += 1
-            current, waiting = sorted(waiting), set()
-            done = -1
-            for position in current:
-                instruction = instructions[position]
-                new = self._instruction(function, instruction, values, visits)
-                if instruction.result is None or new is None:
-                    continue
-                old = values.get(instruction.result)
-                if old is None or not old.same(new):
-                    values[instruction.result] = new
-                    done = position
-                    waiting.update(
-                        u for u in users.get(instruction.result, ()) if visits > 1 or u <= done
-                    )
+        given = zip(function.parameters, self.arguments[function.name], strict=True)
+        values = {name: shape for (name, _), shape in given if shape is not None}
+        self.values[function.name] = values
+
+        def rule(i: Instruction) -> tuple[str, Shape] | None:
+            shape = self._instruction(function, i, values)
+            return None if shape is None or i.result is None else (i.result, shape)
+
+        solve(list(function.instructions()), rule, self.users[function.name], values, Shape.same)
 
     def _instruction(
-        self, function: Function, i: Instruction, values: dict[str, Shape], visits: int
+        self, function: Function, i: Instruction, values: dict[str, Shape]
     ) -> Shape | None:
         """Shape of a result; None if there is none, or an operand's is not known yet."""
         if i.opcode == "phi":
-            return self._phi(i, values, visits)
+            return self._phi(i, values)
         shapes = [self._operand(values, o) for o in i.operands]
         if i.opcode == "ret":
             self._note_return(function, shapes[0] if shapes else UNIFORM)
@@ -204,7 +186,7 @@ class ShapeAnalysis:
             return values.get(operand.local)
         return constant_shape(operand, self.lanes)
 
-    def _phi(self, i: Instruction, values: dict[str, Shape], visits: int) -> Shape | None:
+    def _phi(self, i: Instruction, values: dict[str, Shape]) -> Shape | None:
         """Join of the incoming shapes; widened if it changes in a later visit."""
         found: Shape | None = None
         for operand in i.operands:
@@ -218,7 +200,7 @@ class ShapeAnalysis:
         old = values.get(i.result or "")
         if old is not None and old.wide:
             return WIDE
-        if old is not None and visits > 1 and found.bits != old.bits:
+        if old is not None and found.bits != old.bits:
             bits = (found.bits | old.bits) & mask_of(i.type) if is_integral(i.type) else -1
             low = (bits & -bits) if bits else 0
             found = Shape(found.uniform, found.table, mask_of(i.type) & ~(low - 1) if low else 0,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from triton_xe.intrinsics import find, genisa
-from triton_xe.llvm import Function, Instruction, Operand
+from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import reached
 
 _LOADS = genisa.PREDICATED_LOAD, genisa.SIMD_BLOCK_READ
 _STORES = genisa.PREDICATED_STORE, genisa.SIMD_BLOCK_WRITE
@@ -19,19 +21,16 @@ _MOVES = frozenset("extractelement insertelement shufflevector freeze bitcast".s
 class Sources:
     """Kernel arguments that values were loaded from."""
 
-    def __init__(
-        self, function: Function, made_by: Mapping[str, Instruction],
-        read_by: Callable[[Instruction], int | None],
-    ) -> None:
+    def __init__(self, facts: Facts, read_by: Callable[[Instruction], int | None]) -> None:
         """`read_by`: the argument that a load of global memory accesses; None for others."""
-        self._made_by, self._read_by = made_by, read_by
+        self._facts, self._read_by = facts, read_by
         self._put: dict[str, Operand | None] = {}
         """Value loaded from shared memory -> the last value stored to the same buffer."""
         self.shared: dict[int, Operand] = {}
         """Instruction id -> the last value stored to shared memory."""
         last: dict[int, Operand] = {}
         recent: Operand | None = None
-        for i in function.instructions():
+        for i in facts.function.instructions():
             stored = _stored_to_shared(i)
             if stored is not None:
                 value, pointer = stored
@@ -46,7 +45,7 @@ class Sources:
         waiting = [] if value is None else [value]
         for operand in waiting:
             name = operand.local or ""
-            i = self._made_by.get(name)
+            i = self._facts.maker(operand)
             entry = None if i is None else self._read_by(i)
             if entry is not None:
                 return entry
@@ -57,12 +56,12 @@ class Sources:
 
     def _buffer(self, pointer: Operand) -> int:
         """Offset in shared memory of the buffer that a pointer points into; -1 if unknown."""
-        i = self._made_by.get(pointer.local or "")
+        i = self._facts.maker(pointer)
         if i is None:
             return 0
         if i.opcode != "getelementptr":
             return -1
-        if i.operands[0].local in self._made_by:
+        if self._facts.maker(i.operands[0]) is not None:
             return self._buffer(i.operands[0])
         at = i.operands[1].integer_value()
         return -1 if at is None else at
@@ -81,33 +80,17 @@ def _reads_shared(i: Instruction) -> bool:
     return known and i.operands[0].type.space == 3
 
 
-def users_of(function: Function) -> dict[str, list[Instruction]]:
-    """Value -> instructions that use it."""
-    found: dict[str, list[Instruction]] = {}
-    for i in function.instructions():
-        for name in i.locals():
-            found.setdefault(name, []).append(i)
-    return found
-
-
-def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
+def is_index(value: str, facts: Facts) -> bool:
     """True if an address in global memory is computed from a value by sums or products."""
-    names = [i.result or ""]
-    for name in names:
-        for user in users.get(name, ()):
-            if user.opcode in ("getelementptr", "inttoptr") and user.type.space == 1:
-                return True
-            if user.opcode in _INDEX_OPERATIONS and user.result not in names:
-                names.append(user.result or "")
-    return False
+    names = reached([value], lambda name: [
+        user.value.text for user in facts.users.get(name, ()) if user.opcode in _INDEX_OPERATIONS])
+    return any(user.opcode in ("getelementptr", "inttoptr") and user.type.space == 1
+               for name in names for user in facts.users.get(name, ()))
 
 
-def is_moved_from(
-    value: Operand, load: Instruction, made_by: Mapping[str, Instruction]
-) -> bool:
+def is_moved_from(value: Operand, load: Instruction, facts: Facts) -> bool:
     """True if a value is a loaded value, or elements of it."""
-    i = made_by.get(value.local or "")
+    i = facts.maker(value)
     while i is not None and i is not load and i.opcode in _MOVES:
-        moved = 1 if i.opcode == "insertelement" else 0
-        i = made_by.get(i.operands[moved].local or "")
+        i = facts.maker(i.operands[i.opcode == "insertelement"])
     return i is load

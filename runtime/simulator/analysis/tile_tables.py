@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions.block_2d import block_read
-from triton_xe.llvm import Block, Function, Instruction
+from triton_xe.llvm import Block, Instruction
+from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
 from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
@@ -69,10 +70,10 @@ NO_TABLES = TileTables({})
 
 
 def tile_tables(
-    function: Function, pointers: Pointers, direct: Mapping[str, str],
-    uses: Mapping[str, list[Instruction]], lanes: int,
+    facts: Facts, pointers: Pointers, direct: Mapping[str, str], lanes: int
 ) -> TileTables:
     """A table for each matrix and tile shape among the loads that may share tiles."""
+    function = facts.function
     if not direct or not function.is_kernel or any(map(_orders, function.instructions())):
         return NO_TABLES
     late = function.reachable([
@@ -83,7 +84,7 @@ def tile_tables(
         for position, i in enumerate(block.instructions):
             if find(i.callee).definition is not block_read or block.label in late:
                 continue
-            array = _filled_alone(function, block, position, pointers, uses)
+            array = _filled_alone(facts, block, position, pointers)
             if array in direct and block.label in function.reachable(block.successors):
                 readers.setdefault((direct[array], *_form(i)), []).append(i)
     return _placed(list(readers.values()), lanes)
@@ -118,17 +119,16 @@ def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:
 
 
 def _filled_alone(
-    function: Function, block: Block, position: int, pointers: Pointers,
-    uses: Mapping[str, list[Instruction]],
+    facts: Facts, block: Block, position: int, pointers: Pointers
 ) -> str:
     """The private array that only this load fills for later loads of its block, or ""."""
     name = block.instructions[position].result or ""
     array, offset = next((
-        pointers.get(u.operands[1].local or "", ("", None)) for u in uses.get(name, ())
+        pointers.get(u.operands[1].local or "", ("", None)) for u in facts.users.get(name, ())
         if u.opcode == "store"
     ), ("", None))
     following = {id(i) for i in block.instructions[position + 1 :]}
-    accesses = [i for i in function.instructions() if accessed(i, pointers) == array]
+    accesses = [i for i in facts.function.instructions() if accessed(i, pointers) == array]
     alone = offset == 0 and sum(i.opcode == "store" for i in accesses) == 1
     return array if alone and all(id(i) in following for i in accesses) else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,8 @@ from typing import Any
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.estimate.computing import Computed, computed, is_same
 from triton_xe.runtime.simulator.estimate.numbers import Known, constant
 from triton_xe.runtime.simulator.estimate.sites import ACCESSES, Site, is_message
@@ -42,16 +43,15 @@ class Program:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.blocks: dict[str, Block] = {b.label: b for b in function.blocks}
+        self.facts = Facts(function)
+        self.blocks, self.makers = self.facts.blocks, self.facts.makers
         self.order = function.reverse_postorder()
         self.loops = function.loops()
-        self.makers = {i.result: i for i in function.instructions()}
         self.initial: list[Known] = []
         """Initial value of each slot; constants are known."""
         self._slots: dict[tuple[int, str], int] = {}
         for name, _ in function.parameters:
             self.named(name)
-        self._uses = Counter(o.text for i in function.instructions() for o in i.operands)
 
     def slot(self, operand: Operand) -> int:
         """Slot of an operand's value."""
@@ -100,23 +100,21 @@ class Program:
         vectors = [name for group in self._bundles.values() for name in group[0][1:3] if name]
         return self._needed_for([*vectors, *(name for i in apart for name in self._deciding(i))])
 
-    def _needed_for(self, todo: list[str]) -> frozenset[str]:
-        """Values that are needed to compute these, also through shared memory."""
-        found: set[str] = set()
-        shared = [i.operands[0].local for i in self.function.instructions()
+    def _needed_for(self, names: list[str]) -> frozenset[str]:
+        """Results that are needed to compute these, also through shared memory."""
+        shared = [i.operands[0].text for i in self.function.instructions()
                   if i.opcode == "store" and self._is_shared(i)]
-        while todo:
-            name = todo.pop()
+
+        def sources(name: str) -> list[str]:
             made = self.makers.get(name)
-            if name not in found and made is not None:
-                found.add(name)
-                site = self.sites.get(id(made))
-                other = -1 if site is None else site.other
-                todo += [o.local for k, o in enumerate(made.operands)
-                         if o.local is not None and k != other]
-                if made.opcode == "load" and self._is_shared(made):
-                    todo += [one for one in shared if one is not None]
-        return frozenset(found)
+            if made is None:
+                return []
+            site = self.sites.get(id(made))
+            other = -1 if site is None else site.other
+            stored = shared if made.opcode == "load" and self._is_shared(made) else []
+            return stored + [o.text for k, o in enumerate(made.operands) if k != other]
+
+        return frozenset(self.makers.keys() & reached(names, sources))
 
     def _is_shared(self, i: Instruction) -> bool:
         site = self.sites.get(id(i))
@@ -148,20 +146,15 @@ class Program:
     @cached_property
     def unknown(self) -> frozenset[str]:
         """Needed results that are unknown, because they depend on loaded data."""
-        found: set[str] = set()
-        before = -1
-        while before < len(found):
-            before = len(found)
-            for label in self.order:
-                found.update(str(i.result) for i in self.blocks[label].instructions
-                             if i.result in self.needed and self._is_unknown(i, found))
-        return frozenset(found)
+        seeds = [name for name in self.needed if self._is_loaded(self.makers[name])]
+        return frozenset(reached(seeds, lambda name: [
+            i.value.text for i in self.facts.users.get(name, ())
+            if i.result in self.needed and self._depends(i, name)]))
 
-    def _is_unknown(self, i: Instruction, unknown: set[str]) -> bool:
-        operands = i.operands
-        if i.opcode == "shufflevector" and max(i.indices) < operands[0].type.count:
-            operands = operands[:1]
-        return self._is_loaded(i) or any(o.text in unknown for o in operands)
+    def _depends(self, i: Instruction, name: str) -> bool:
+        """True if the result of an instruction depends on that operand of it."""
+        only_first = i.opcode == "shufflevector" and max(i.indices) < i.operands[0].type.count
+        return not only_first or i.operands[0].text == name
 
     def _is_loaded(self, i: Instruction) -> bool:
         return id(i) in self.sites or i.opcode in ("load", "alloca")
@@ -219,13 +212,10 @@ class Program:
 
     def _extracted(self, operand: Operand) -> tuple[str, int]:
         """The vector that a value is extracted from, and the element; -1 if none."""
-        made = self.makers.get(operand.text)
-        while made is not None and is_same(made):
-            made = self.makers.get(made.operands[0].text)
-        if made is None or made.opcode != "extractelement" or made.operands[0].local is None:
-            return "", -1
-        index = made.operands[1].integer_value()
-        return made.operands[0].text, -1 if index is None else index
+        while (made := self.facts.maker(operand)) is not None and is_same(made):
+            operand = made.operands[0]
+        vector, index = self.facts.taken(operand) or (operand, -1)
+        return vector.text, index
 
     def _bundle(self, group: Sequence[tuple[Site, str, str, int]]) -> Step:
         """The step of merged messages, whose address and mask are vectors."""
@@ -267,9 +257,9 @@ class Program:
 
     def _owns(self, i: Instruction, block: Block) -> bool:
         """True if the vector that an element is inserted into has no other use."""
-        vector = self.makers.get(i.operands[0].local)
+        vector = self.facts.maker(i.operands[0])
         return vector is not None and vector.opcode == "insertelement" and (
-            self._uses[i.operands[0].text] == 1 and vector in block.instructions
+            len(self.facts.users[i.operands[0].text]) == 1 and vector in block.instructions
             and not vector.operands[0].is_undefined)
 
     def _act(self, i: Instruction) -> str:

@@ -294,19 +294,3 @@ def with_own_edges(blocks: Sequence[Block]) -> list[Block]:
         i if i.opcode != "phi" else replace(
             i, labels=[edges.get((x, b.label), x) for x in i.labels])
         for i in b.instructions]) for b in made]
-
-
-def in_order(blocks: Sequence[Block]) -> list[Block]:
-    """Order the blocks such that values are defined before use, except those of phis."""
-    own = {b.label: b for b in blocks}
-    done: set[str] = {blocks[0].label}
-    order: list[Block] = []
-    stack = [(blocks[0], iter(blocks[0].successors))]
-    while stack:
-        label = next((x for x in stack[-1][1] if x not in done), None)
-        if label is None:
-            order.append(stack.pop()[0])
-        else:
-            done.add(label)
-            stack.append((own[label], iter(own[label].successors)))
-    return order[::-1]

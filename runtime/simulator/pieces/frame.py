@@ -8,26 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from triton_xe.llvm.liveness import Path, live
 
 LINE = 64
-
-
-@dataclass(frozen=True)
-class Step:
-    """Values that one step in a block reads and writes."""
-
-    read: tuple[str, ...]
-    written: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Path:
-    """The steps of a block, and the labels of its successors."""
-
-    label: str
-    steps: Sequence[Step]
-    successors: Sequence[str]
 
 
 def frame_places(paths: Sequence[Path], sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
@@ -67,7 +51,7 @@ def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
         first.update({name: at for name in names if name not in first})
         last.update(dict.fromkeys(names, at))
 
-    incoming, outgoing = _needed(paths)
+    incoming, outgoing = live(paths)
     at = 0
     for path in paths:
         lengthen(incoming[path.label], at)
@@ -78,32 +62,3 @@ def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
         lengthen(outgoing[path.label], at)
         at += 1
     return {name: (at, last[name]) for name, at in first.items()}
-
-
-def _needed(paths: Sequence[Path]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Values that are live at the beginning and at the end of each block."""
-    uses: dict[str, set[str]] = {}
-    made: dict[str, set[str]] = {}
-    for path in paths:
-        own, read = set[str](), set[str]()
-        for step in path.steps:
-            read.update(x for x in step.read if x not in own)
-            own.update(step.written)
-        uses[path.label], made[path.label] = read, own
-    before: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        for label in path.successors:
-            before[label].append(path.label)
-    incoming = {label: set(read) for label, read in uses.items()}
-    outgoing: dict[str, set[str]] = {path.label: set() for path in paths}
-    todo = [(path.label, set(incoming[path.label])) for path in paths]
-    while todo:
-        label, new = todo.pop()
-        for other in before[label]:
-            added = new - outgoing[other]
-            outgoing[other] |= added
-            added = added - made[other] - incoming[other]
-            if added:
-                incoming[other] |= added
-                todo.append((other, added))
-    return incoming, outgoing

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from triton_xe.llvm.builder import Builder
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.liveness import Path, Step
 from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand, constant
 from triton_xe.llvm.types import I1, I8, I64, PTR, VOID, Type, array
 from triton_xe.runtime.simulator.library.symbols import piece_symbol
@@ -27,10 +29,9 @@ from triton_xe.runtime.simulator.pieces.cutter import (
     Item,
     Piece,
     Place,
-    in_order,
     with_own_edges,
 )
-from triton_xe.runtime.simulator.pieces.frame import LINE, Path, Step, frame_places
+from triton_xe.runtime.simulator.pieces.frame import LINE, frame_places
 
 LARGE = 12_000
 """Machine instructions from which on a function is split: half a second of LLVM's time."""
@@ -74,7 +75,8 @@ class _Shape:
 class _Separated:
     def __init__(self, function: Function, costs: HostCosts) -> None:
         self.function, self.costs = function, costs
-        self.blocks = in_order(with_own_edges(with_choices(function.blocks)))
+        blocks = with_own_edges(with_choices(function.blocks))
+        self.blocks = Facts(replace(function, blocks=blocks)).order
         self.cutter = Cutter(self.blocks, costs)
         self.constants: dict[str, Global] = {}
         self.shapes: dict[Key, _Shape] = {}

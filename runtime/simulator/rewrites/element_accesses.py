@@ -20,6 +20,7 @@ from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREDICATED_LOAD, PREDICATED_STORE
 from triton_xe.llvm import Block, Function, Instruction, Operand, Type
+from triton_xe.llvm.facts import Facts
 
 _Offsets = tuple[int, ...] | None
 
@@ -79,7 +80,7 @@ def is_joined(i: Instruction) -> bool:
 
 class _Joiner:
     def __init__(self, function: Function, most: int) -> None:
-        self.defined = {i.result: i for i in function.instructions() if i.result is not None}
+        self.facts = Facts(function)
         self.most = most
         self.known: dict[str, _Offsets] = {}
         self.count = 0
@@ -126,7 +127,7 @@ class _Joiner:
 
     def _start(self, pointer: Operand) -> tuple[str, int]:
         """The address as a pointer and a constant byte offset."""
-        made = self.defined.get(pointer.local or "")
+        made = self.facts.maker(pointer)
         if made is None or made.opcode != "getelementptr" or len(made.operands) != 2:
             return pointer.text, 0
         steps = made.operands[1].integer_value()
@@ -135,17 +136,14 @@ class _Joiner:
         return made.operands[0].text, steps * made.element.size
 
     def _cast(self, pointer: Operand) -> Operand:
-        made = self.defined.get(pointer.local or "")
+        made = self.facts.maker(pointer)
         is_cast = made is not None and made.opcode == "inttoptr"
         return made.operands[0] if made is not None and is_cast else pointer
 
     def _place(self, x: Operand) -> _Place | None:
         """The vector and index that an element is extracted from; None for other values."""
-        made = self.defined.get(x.local or "")
-        if made is None or made.opcode != "extractelement":
-            return None
-        index = made.operands[1].integer_value()
-        return None if index is None else _Place(made.operands[0], index)
+        taken = self.facts.taken(x)
+        return None if taken is None else _Place(*taken)
 
     def _follows(self, first: _Access, second: _Access) -> bool:
         """True if the second access is the same operation on the next element and mask."""
@@ -176,7 +174,7 @@ class _Joiner:
             return known * (x.type.lanes // len(values)) if len(known) == len(values) else None
         if x.local not in self.known:
             self.known[x.local] = None
-            self.known[x.local] = self._computed(self.defined.get(x.local))
+            self.known[x.local] = self._computed(self.facts.maker(x))
         return self.known[x.local]
 
     def _computed(self, i: Instruction | None) -> _Offsets:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from triton_xe.llvm import Block, Function, Instruction, Operand
 from triton_xe.llvm.builder import Builder
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import constant, integers
 from triton_xe.llvm.types import I1, VOID
 from triton_xe.runtime.simulator.analysis.shapes import normalise
@@ -59,8 +60,8 @@ def for_arguments(
     `known`: values of arguments, by the name of their loads.  The parameter `sg` is the number of
     the subgroup, if the function runs for several.
     """
-    made = {i.result: i for i in function.instructions() if i.result}
-    numbers = _Evaluation(made, sg, sub_groups)
+    facts = Facts(function)
+    numbers = _Evaluation(facts, sg, sub_groups)
     found = [c for i in function.instructions()
              if (c := _find_comparison(i, numbers, known)) is not None]
     if not found:
@@ -72,7 +73,7 @@ def for_arguments(
     special.blocks = [
         Block(b.label, [x for i in b.instructions for x in changed.get(id(i), (i,))])
         for b in function.blocks]
-    return [_dispatcher(function, general, special, made, found, known), general, special]
+    return [_dispatcher(facts, general, special, found, known), general, special]
 
 
 def _fold(c: _Comparison, value: int) -> tuple[Instruction, ...]:
@@ -100,7 +101,7 @@ def _find_comparison(
     if i.opcode != "icmp" or i.extra not in _SWAPPED or i.operands[0].type.kind != "vec":
         return None
     for side in range(2):
-        argument = _splat_scalar(i.operands[side], evaluation.made)
+        argument = _splat_scalar(i.operands[side], evaluation.facts)
         numbers = evaluation.of(i.operands[1 - side]) if argument in known else None
         if numbers is not None:
             predicate = i.extra if side else _SWAPPED[i.extra]
@@ -111,8 +112,8 @@ def _find_comparison(
 class _Evaluation:
     """Evaluation of numbers that are known except for the subgroup: a row for each subgroup."""
 
-    def __init__(self, made: Mapping[str, Instruction], sg: str, sub_groups: int) -> None:
-        self.made = made
+    def __init__(self, facts: Facts, sg: str, sub_groups: int) -> None:
+        self.facts = facts
         self.known: dict[str, Numbers | None] = {}
         if sg:
             self.known[sg] = np.arange(sub_groups, dtype=np.int64)[:, None]
@@ -121,7 +122,7 @@ class _Evaluation:
         if x.local is None:
             return _constants(x)
         if x.local not in self.known:
-            self.known[x.local] = self._of(self.made.get(x.local))
+            self.known[x.local] = self._of(self.facts.maker(x))
         return self.known[x.local]
 
     def _of(self, i: Instruction | None) -> Numbers | None:
@@ -172,23 +173,22 @@ _EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
 }
 
 
-def _splat_scalar(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
+def _splat_scalar(x: Operand | None, facts: Facts) -> str | None:
     """The scalar that all elements of `x` equal, or that it is itself."""
-    while x is not None and (i := made.get(x.local or "")) is not None:
+    while x is not None and (i := facts.maker(x)) is not None:
+        taken = facts.taken(x)
         if x.type.kind == "vec":
-            x = _scalar_of(x, made, range(x.type.count))
-        elif i.opcode == "extractelement" and (at := i.operands[1].integer_value()) is not None:
-            x = _scalar_of(i.operands[0], made, (at,))
+            x = _scalar_of(x, facts, range(x.type.count))
+        elif taken is not None:
+            x = _scalar_of(taken[0], facts, taken[1:])
         else:
             return i.result
     return None
 
 
-def _scalar_of(
-    x: Operand, made: Mapping[str, Instruction], elements: Iterable[int]
-) -> Operand | None:
+def _scalar_of(x: Operand, facts: Facts, elements: Iterable[int]) -> Operand | None:
     """The scalar that these elements of a vector equal, if they are known to be equal."""
-    i, elements = made.get(x.local or ""), set(elements)
+    i, elements = facts.maker(x), set(elements)
     if i is None:
         return None
     if i.opcode == "insertelement":
@@ -197,22 +197,22 @@ def _scalar_of(
         return None
     count = i.operands[0].type.count
     taken = {i.indices[k] for k in elements}
-    found = {_scalar_of(source, made, own) for source, own in (
+    found = {_scalar_of(source, facts, own) for source, own in (
         (i.operands[0], {k for k in taken if 0 <= k < count}),
         (i.operands[1], {k - count for k in taken if k >= count})) if own}
     return found.pop() if len(found) == 1 else None
 
 
 def _dispatcher(
-    function: Function, general: Function, special: Function, made: Mapping[str, Instruction],
-    found: list[_Comparison], known: Mapping[str, int],
+    facts: Facts, general: Function, special: Function, found: list[_Comparison],
+    known: Mapping[str, int],
 ) -> Function:
     """Function that calls one of the two versions, by the values of the arguments."""
-    chooser = replace(function, blocks=[Block("%entry")])
+    chooser = replace(facts.function, blocks=[Block("%entry")])
     b = Builder(chooser, "fits")
     tests = []
     for name in dict.fromkeys(c.argument for c in found):
-        x = _reload(b, made[name], made)
+        x = _reload(b, facts.makers[name], facts)
         own = [c for c in found if c.argument == name]
         if all(c.predicate in _RISING and c.is_always_true(known[name]) for c in own):
             least = max(int(c.numbers.max()) + (c.predicate == "slt") for c in own)
@@ -230,9 +230,9 @@ def _dispatcher(
     return chooser
 
 
-def _reload(b: Builder, load: Instruction, made: Mapping[str, Instruction]) -> Operand:
+def _reload(b: Builder, load: Instruction, facts: Facts) -> Operand:
     """Load the argument again."""
-    address = made.get(load.operands[0].local or "")
+    address = facts.maker(load.operands[0])
     if address is not None:
         b.append(address)
     return b.append(load).value

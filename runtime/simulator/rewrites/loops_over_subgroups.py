@@ -30,7 +30,9 @@ from triton_xe.llvm import (
     array,
     constant,
 )
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
+from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
 
 _LINE = 64
@@ -96,9 +98,10 @@ class _Loops:
         self.sg, self.stopped = sg, stopped
         self.entry = function.blocks[0]
         self.owner = _stretches(function, meetings, stopped)
-        self.made = {i.result: i for i in function.instructions() if i.result}
-        self.home = {i.result: b.label for b in function.blocks for i in b.instructions if i.result}
-        self.own = _varying_values(function, sg)
+        facts = Facts(function)
+        self.made = facts.makers
+        self.home = {name: facts.homes[i] for name, i in facts.makers.items()}
+        self.own = _varying_values(facts, sg)
         self.phis = {b.label: b.phis for b in function.blocks
                      if self.owner.get(b.label) == b.label}
         """Phis of the first blocks of stretches, by label."""
@@ -419,28 +422,17 @@ def _stretches(
         firsts |= joined
 
 
-def _varying_values(function: Function, sg: str) -> set[str]:
+def _varying_values(facts: Facts, sg: str) -> set[str]:
     """Values that differ between subgroups.
 
     They are computed from subgroup numbers, or stored in memory of the function itself.
     """
-    own, frame = {sg}, set[str]()
-    changed = True
-    while changed:
-        changed = False
-        for i in function.instructions():
-            name = i.result
-            if name is None:
-                continue
-            if name not in frame and (i.opcode == "alloca" or (
-                    i.opcode in _ELEMENTWISE and not frame.isdisjoint(i.locals()))):
-                frame.add(name)
-                changed = True
-            reads = i.opcode in ("load", "call") and not frame.isdisjoint(i.locals())
-            if name not in own and (reads or not own.isdisjoint(i.locals())):
-                own.add(name)
-                changed = True
-    return own
+    allocas = (i.value.text for i in facts.function.instructions() if i.opcode == "alloca")
+    frame = reached(allocas, lambda x: [
+        i.result for i in facts.users.get(x, ()) if i.result and i.opcode in _ELEMENTWISE])
+    reads = [i.result for x in frame for i in facts.users.get(x, ())
+             if i.result and i.opcode in ("load", "call")]
+    return reached([sg, *reads], facts.results)
 
 
 def _is_pure(i: Instruction) -> bool:

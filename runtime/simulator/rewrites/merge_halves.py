@@ -23,6 +23,7 @@ from dataclasses import replace
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import I16, Block, Function, Instruction, Operand, vector
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 
@@ -45,7 +46,7 @@ def merge_halves(function: Function) -> Function:
 
 class _Rewrite:
     def __init__(self, function: Function) -> None:
-        self.made = {i.result: i for i in function.instructions() if i.result}
+        self.made = Facts(function).makers
         self.same: dict[str, Operand] = {}
         """Values that equal another one."""
         self.count = 0
@@ -141,7 +142,7 @@ class _Rewrite:
     def _definition(self, x: Operand) -> Instruction | None:
         while x.text in self.same:
             x = self.same[x.text]
-        return self.made.get(x.local or "")
+        return self.made.get(x.text)
 
     def _plain(self, x: Operand) -> Operand:
         """A value without bitcasts."""

@@ -24,9 +24,9 @@ from dataclasses import replace
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand, vector
+from triton_xe.llvm.facts import Facts
 
 _PAIRED = frozenset("fadd fmul add mul and or xor".split())
-_Taken = tuple[Operand, int]
 
 
 def whole_vectors(function: Function) -> Function:
@@ -41,7 +41,8 @@ def whole_vectors(function: Function) -> Function:
 
 class _Rewrite:
     def __init__(self, function: Function) -> None:
-        self.defined = {i.result: i for i in function.instructions() if i.result}
+        self.facts = Facts(function)
+        self.defined = self.facts.makers
         self.is_needed = any(i.opcode == "extractelement" for i in function.instructions())
         self.count = 0
         self.same: dict[str, Operand] = {}
@@ -54,14 +55,6 @@ class _Rewrite:
         while len(found) != len(instructions):
             found, instructions = instructions, self._paired(instructions)
         return Block(block.label, instructions)
-
-    def _taken(self, x: Operand) -> _Taken | None:
-        """The vector and the index that an element is extracted from."""
-        made = self.defined.get(x.local or "")
-        if made is None or made.opcode != "extractelement" or made.operands[0].local is None:
-            return None
-        index = made.operands[1].integer_value()
-        return None if index is None else (made.operands[0], index)
 
     def _new(self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction,
              indices: Sequence[int] = ()) -> Instruction:
@@ -84,7 +77,7 @@ class _Rewrite:
                 pairs.setdefault(key[0], {}).setdefault(key[1], i)
         places: dict[Instruction, tuple[list[Instruction], int]] = {}
         for found in pairs.values():
-            vector_, _ = self._taken(found[min(found)].operands[0]) or (None, 0)
+            vector_, _ = self.facts.taken(found[min(found)].operands[0]) or (None, 0)
             if vector_ is not None and len(found) > 1 and 2 * len(found) == vector_.type.lanes:
                 made = self._halves(vector_, [found[k] for k in sorted(found)])
                 places.update((i, (made, k)) for k, i in found.items())
@@ -108,7 +101,7 @@ class _Rewrite:
         if len(i.operands) != 2 or i.type.lanes > 1 or not (
                 i.opcode in _PAIRED or is_elementwise(i)):
             return None
-        x, y = (self._taken(o) for o in i.operands)
+        x, y = (self.facts.taken(o) for o in i.operands)
         if x is None or y is None or x[0].text != y[0].text or x[1] % 2 or y[1] != x[1] + 1:
             return None
         return (x[0].text, i.opcode, i.callee, *i.flags), x[1] // 2
@@ -132,7 +125,7 @@ class _Rewrite:
         """Replace the last insertion of an element by a concatenation of vectors, if equal."""
         if i.opcode != "insertelement":
             return [i]
-        items = self._items(i)
+        items = self.facts.inserted(i.value)
         source = self._cut(items, i.type) if len(items) == i.type.lanes else None
         if source is not None:
             cast = replace(i, opcode="bitcast", operands=[source])
@@ -155,21 +148,9 @@ class _Rewrite:
         self.defined[i.result or ""] = made[-1]
         return made
 
-    def _items(self, i: Instruction) -> dict[int, Operand]:
-        """Values that were inserted into a vector last, by index; {} if an index is unknown."""
-        items: dict[int, Operand] = {}
-        step: Instruction | None = i
-        while step is not None and step.opcode == "insertelement":
-            index = step.operands[2].integer_value()
-            if index is None:
-                return {}
-            items.setdefault(index, step.operands[1])
-            step = self.defined.get(step.operands[0].local or "")
-        return items
-
     def _parts(self, items: dict[int, Operand], t: ir.Type) -> list[Operand] | None:
         """The whole vectors, a power of two of them, whose concatenation a vector is."""
-        n, found = t.lanes, [self._taken(items[k]) for k in range(t.lanes) if k in items]
+        n, found = t.lanes, [self.facts.taken(items[k]) for k in range(t.lanes) if k in items]
         taken = [x for x in found if x is not None]
         if len(taken) < n or n < 2:
             return None
@@ -194,14 +175,14 @@ class _Rewrite:
 
     def _piece(self, x: Operand, bits: int) -> tuple[Operand, int, int] | None:
         """The vector, element, and part of `bits` bits that a number is."""
-        made = self.defined.get(x.local or "")
+        made = self.facts.maker(x)
         if made is None or made.opcode != "trunc":
             return None
         word, shift = made.operands[0], 0
-        shifted = self.defined.get(word.local or "")
+        shifted = self.facts.maker(word)
         if shifted is not None and shifted.opcode == "lshr":
             word, shift = shifted.operands[0], shifted.operands[1].integer_value() or -1
-        taken = self._taken(word)
+        taken = self.facts.taken(word)
         if taken is None or shift % bits:
             return None
         return *taken, shift // bits

@@ -17,6 +17,7 @@ from dataclasses import replace
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand, substitute
+from triton_xe.llvm.facts import Facts
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
 _CASTS = frozenset("sext zext trunc".split())
@@ -41,7 +42,7 @@ def _is_candidate(i: Instruction) -> bool:
 class _Rewrite:
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.defined = {i.result: i for i in function.instructions() if i.result is not None}
+        self.facts = Facts(function)
         self.out: list[Instruction] = []
         self.known: dict[tuple[str, int], Operand] = {}
         self.renamed: dict[str, Operand] = {}
@@ -81,7 +82,7 @@ class _Rewrite:
 
     def _computed(self, source: Operand, index: int, at: Instruction) -> Operand:
         """Element `index` of a vector, computed as a scalar where that is possible."""
-        made = self.defined.get(source.local or "")
+        made = self.facts.maker(source)
         if made is not None and made.opcode == "shufflevector":
             return self._shuffled(made, index, at)
         if made is not None and made.opcode == "insertelement":

@@ -11,13 +11,13 @@ them in memory order.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from triton_xe import llvm as ir
 from triton_xe.llvm import Block, Function, Instruction, Operand
+from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 
 SUMS = frozenset("fadd fsub fmul".split())
@@ -46,7 +46,7 @@ def _computes(i: Instruction) -> bool:
 
 class _Rewrite:
     def __init__(self, function: Function) -> None:
-        self.defined = {i.result: i for i in function.instructions() if i.result}
+        self.facts = Facts(function)
         self.renamed: dict[str, Operand] = {}
         self.count = 0
         self.elements: dict[str, list[Operand]] = {}
@@ -55,17 +55,14 @@ class _Rewrite:
             if i.result and _computes(i) and all(self._of(o) for o in i.operands):
                 self.elements[i.result] = [Operand(i.type.scalar, f"{i.result}.e{k}")
                                            for k in range(i.type.lanes)]
-        self._keep_vectors_used_whole(function)
+        self._keep_vectors_used_whole()
 
-    def _keep_vectors_used_whole(self, function: Function) -> None:
+    def _keep_vectors_used_whole(self) -> None:
         """Keep vectors that some user needs as a vector, and those computed from them."""
-        users: dict[str, list[Instruction]] = defaultdict(list)
-        for i in function.instructions():
-            for name in i.locals():
-                users[name].append(i)
+        users, makers = self.facts.users, self.facts.makers
         while kept := [name for name in self.elements
-                       if not all(self._is_elementwise_use(i) for i in users[name])
-                       or not all(self._of(o) for o in self.defined[name].operands)]:
+                       if not all(self._is_elementwise_use(i) for i in users.get(name, ()))
+                       or not all(self._of(o) for o in makers[name].operands)]:
             for name in kept:
                 del self.elements[name]
 
@@ -78,29 +75,15 @@ class _Rewrite:
         """The elements of a vector, if they are known and not consecutive in their sources."""
         if x.elements or x.local in self.elements:
             return x.elements or self.elements[x.local or ""]
-        items: dict[int, Operand] = {}
-        made = self.defined.get(x.local or "")
-        while made is not None and made.opcode == "insertelement":
-            index = made.operands[2].integer_value()
-            if index is None:
-                return ()
-            items.setdefault(index, made.operands[1])
-            made = self.defined.get(made.operands[0].local or "")
+        items = self.facts.inserted(x)
         found = [items[k] for k in range(x.type.lanes) if k in items]
         return found if len(found) == x.type.lanes and not self._follow(found) else ()
 
     def _follow(self, elements: Sequence[Operand]) -> bool:
         """True if any two elements are neighbours in one vector."""
-        taken = [self._taken(x) for x in elements]
+        taken = [self.facts.taken(x) for x in elements]
         return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
                    for a, b in pairwise(taken))
-
-    def _taken(self, x: Operand) -> tuple[str, int] | None:
-        made = self.defined.get(x.local or "")
-        if made is None or made.opcode != "extractelement":
-            return None
-        index = made.operands[1].integer_value()
-        return None if index is None else (made.operands[0].text, index)
 
     def written(self, i: Instruction) -> list[Instruction]:
         """Instructions that replace an instruction."""

@@ -28,6 +28,8 @@ from triton_xe import llvm as ir
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
 from triton_xe.llvm import Block, Builder, Function, Instruction, Operand, Type
+from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.solver import readers, solve
 from triton_xe.llvm.values import Value, Values
 from triton_xe.runtime.simulator.analysis import sources
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
@@ -54,7 +56,14 @@ ORIGIN, USE, BLOCK, DPAS, SLM = (
                          own.SHADOW_SLM))
 _LOAD, _STORE = genisa.PREDICATED_LOAD, genisa.PREDICATED_STORE
 _FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
+SHARED = "*"
+"""Key of the origins of shared memory."""
 _OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
+
+
+def _is_load(i: Instruction) -> bool:
+    """True if a result is read from memory without a mask."""
+    return i.opcode == "load" or find(i.callee) is genisa.SIMD_BLOCK_READ
 
 
 def shadow_type(t: Type) -> Type:
@@ -89,13 +98,11 @@ class _Shadows(Values):
         self.helpers = helpers
         self.entry = entry
         self.pointers = private_pointers(function)
-        self.made_by = {i.result: i for i in function.instructions() if i.result}
-        self.loads = frozenset(name for name, i in self.made_by.items()
+        self.facts = Facts(function)
+        self.loads = frozenset(name for name, i in self.facts.makers.items()
                                if loads_global(i) and by_lanes(i))
-        self.users = sources.users_of(function)
         self.taint: dict[str, Origins] = {}
-        self.arrays: dict[str, Origins] = {}
-        self.slm: Origins = NONE
+        """Origins that reach each value, and each memory (see `_memory`)."""
         self.numbers: dict[int, int] = {}
         self.has_tags = False
         self.reads: dict[int, Read] = {}
@@ -105,7 +112,7 @@ class _Shadows(Values):
 
     def run(self) -> Function:
         """Find instructions that may leave bits undefined, spread their origins, and rewrite."""
-        known = sources.Sources(self.function, self.made_by, self._read_by)
+        known = sources.Sources(self.facts, self._read_by)
         for i in self.function.instructions():
             why = self.begins(i)
             if why is not None:
@@ -122,9 +129,9 @@ class _Shadows(Values):
                 self.plan.origins.append(Origin(i.line, why, entry, i.debug, source, indices))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
-        changed = True
-        while changed:
-            changed = any([self._spread(i) for i in self.function.instructions()])
+        instructions = list(self.function.instructions())
+        solve(instructions, self._spread, readers({i: self._read(i) for i in instructions}),
+              self.taint)
         self.has_tags = any(map(self._exchanges, self.function.instructions()))
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
 
@@ -136,13 +143,13 @@ class _Shadows(Values):
         if i.opcode != "trunc" or i.type.scalar.bits < 16:
             return False
         value, read = i.operands[0], self._read_for(i.operands[0])
-        if read is None or not sources.is_moved_from(value, read.load, self.made_by):
+        if read is None or not sources.is_moved_from(value, read.load, self.facts):
             return False
         size = self.plan.integers.get(self.entry(read.load.operands[0]), 0)
-        return value.type.scalar.size == size and sources.is_index(i, self.users)
+        return value.type.scalar.size == size and sources.is_index(i.value.text, self.facts)
 
     def _read_for(self, operand: Operand) -> Read | None:
-        return read_for(operand, self.made_by, self.loads)
+        return read_for(operand, self.facts, self.loads)
 
     def _exchanges(self, i: Instruction) -> bool:
         """True if it takes the exclusive or of values that one masked load may leave undefined."""
@@ -189,30 +196,26 @@ class _Shadows(Values):
         found = self.pointers.get(pointer or "")
         return found[0] if found else None
 
-    def _spread(self, i: Instruction) -> bool:
-        """Add the origins that reach the result or the stored value of `i`; true if any is new."""
+    def _memory(self, pointer: Operand) -> str | None:
+        """Key in `taint` of the memory that a pointer points into, if origins pass through it."""
+        array = self._array(pointer.local)
+        return f"*{array}" if array is not None else SHARED if pointer.type.space == 3 else None
+
+    def _read(self, i: Instruction) -> list[str]:
+        """Values and memory of which an instruction passes origins on."""
+        memory = self._memory(i.operands[0]) if _is_load(i) else None
+        return [*i.locals(), *(o.text for o in self._sources(i)), *([memory] if memory else [])]
+
+    def _spread(self, i: Instruction) -> tuple[str, Origins] | None:
+        """The value or memory that an instruction writes, and the origins that reach it."""
         if i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             value, pointer = i.operands if i.opcode == "store" else reversed(i.operands[:2])
-            return self._spread_store(self._of(value), pointer)
-        if i.result is None or i.type.kind == "struct":
-            return False
-        found = self._result(i)
-        if found <= self.taint.get(i.result, NONE):
-            return False
-        self.taint[i.result] = found | self.taint.get(i.result, NONE)
-        return True
-
-    def _spread_store(self, value: Origins, pointer: Operand) -> bool:
-        """Add the origins of a stored value to those of its memory; true if any is new."""
-        array = self._array(pointer.local)
-        if array is not None:
-            old = self.arrays.get(array, NONE)
-            self.arrays[array] = old | value
-            return not value <= old
-        if pointer.type.space != 3 or value <= self.slm:
-            return False
-        self.slm |= value
-        return True
+            target, found = self._memory(pointer), self._of(value)
+        else:
+            target, found = (i.result, self._result(i)) if i.type.kind != "struct" else (None, NONE)
+        if target is None or not found:
+            return None
+        return target, found | self.taint.get(target, NONE)
 
     def _result(self, i: Instruction) -> Origins:
         """Origins that may make the result of `i` undefined."""
@@ -225,11 +228,8 @@ class _Shadows(Values):
         if i.opcode == "alloca" or i.result in self.pointers:
             return NONE
         known = find(i.callee)
-        if i.opcode == "load" or known is genisa.SIMD_BLOCK_READ:
-            array = self._array(i.operands[0].local)
-            if array is not None:
-                return self.arrays.get(array, NONE)
-            return self.slm if i.operands[0].type.space == 3 else NONE
+        if _is_load(i):
+            return self.taint.get(self._memory(i.operands[0]) or "", NONE)
         if i.opcode in ir.ACCESSES:
             return NONE
         if known is _LOAD:
@@ -276,9 +276,9 @@ class _Shadows(Values):
     def _follow(self, i: Instruction) -> None:
         """Append the instructions that compute the shadow of a result, or store that of a value."""
         name = _shadow_name(i.result or "")
-        if i.opcode == "alloca" and i.result in self.arrays:
+        if i.opcode == "alloca" and f"*{i.result}" in self.taint:
             self.b.append(replace(i, result=name))
-        elif self._array(i.result) in self.arrays:
+        elif f"*{self._array(i.result)}" in self.taint:
             first = i.operands[0]
             moved = Operand(first.type, _shadow_name(first.text))
             self.b.append(replace(i, operands=[moved, *i.operands[1:]], result=name))
@@ -491,12 +491,11 @@ class _Shadows(Values):
         """Store the shadow of a value at the shadow of its address."""
         at = 1 if i.opcode == "store" else 0
         pointer, value = i.operands[at], i.operands[1 - at]
-        if self._array(pointer.local) in self.arrays:
-            moved = Operand(pointer.type, _shadow_name(pointer.text))
-        elif pointer.type.space == 3 and self.slm:
-            moved = self._slm_shadow(pointer)
-        else:
+        if self._memory(pointer) not in self.taint:
             return
+        is_shared = self._memory(pointer) == SHARED
+        moved = self._slm_shadow(pointer) if is_shared else Operand(
+            pointer.type, _shadow_name(pointer.text))
         shadow = self.shadow(value).operand
         operands = [shadow, moved] if at else [moved, shadow, *i.operands[2:]]
         self.b.append(Instruction(i.opcode, ir.VOID, operands, callee=i.callee, align=i.align))

@@ -71,21 +71,34 @@ def guarded(
         return i
     if i.shadow:
         return _moved(w, i, position, in_map(w, pointer, plan.entry(w.function, operand), t))
-    if operand.type.space == 3:
-        kind, entry = kind | Kind.SLM, SEARCHED
-    else:
-        if isinstance(pointer, Uniform) and kind == 0:
-            kind = Kind.SCALAR
-        entry = plan.entry(w.function, operand, **_does(kind))
-        if entry == SEARCHED:
-            plan.through[site(w, i)[2]] = _table_of(w, plan, operand)
-        else:
-            plan.through_argument[i.line] = entry
+    is_scalar = isinstance(pointer, Uniform) and kind == 0
+    kind |= Kind.SLM if operand.type.space == 3 else Kind.SCALAR if is_scalar else 0
+    entry = SEARCHED if kind & Kind.SLM else _argument(w, i, plan, operand, kind)
     if isinstance(pointer, Uniform) and kind & Kind.WRITE and mask is not None and (
             mask.type.lanes > 1):
         pointer = Wide(w.wide(pointer), pointer.type)
     w.note_location(i)
-    kind |= (align or t.scalar.size) << 8
+    return _access_checked(
+        w, i, position, pointer, entry, t, mask, kind | (align or t.scalar.size) << 8)
+
+
+def _argument(
+    w: Widener, i: Instruction, plan: Instrumentation, address: Operand, kind: int
+) -> int:
+    """The argument whose memory an access is to, noted for reports; `SEARCHED` if unknown."""
+    entry = plan.entry(w.function, address, **_does(kind))
+    if entry == SEARCHED:
+        plan.through[site(w, i)[2]] = _table_of(w, plan, address)
+    else:
+        plan.through_argument[i.line] = entry
+    return entry
+
+
+def _access_checked(
+    w: Widener, i: Instruction, position: int, pointer: Value, entry: int, t: Type,
+    mask: Value | None, kind: int,
+) -> Instruction:
+    """Write the checks of an access, alone or with others, and give it a safe address."""
     if i in w.context.at_once.grouped:
         _check_group(w, i, position, t, mask, kind)
     store = w.context.at_once.in_place.get(i)
@@ -106,7 +119,7 @@ def guarded(
 def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
     """The argument whose memory an address was loaded from; `SEARCHED` if unknown."""
     for _ in range(MOST_STEPS):
-        i = w.definitions.get(address.local or "")
+        i = w.facts.maker(address)
         if i is None or not i.operands:
             break
         address = i.operands[0]
@@ -265,7 +278,7 @@ def _check_scattered(
 def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
     """Addresses of lanes as a base plus constants; None for others."""
     further = 0
-    while (made := w.definitions.get(address.local or "")) is not None and (
+    while (made := w.facts.maker(address)) is not None and (
             made.opcode == "getelementptr"):
         total, scales = gep_steps(made)
         steps = [(made.operands[k].integer_value(), scale) for k, scale in scales]
@@ -340,9 +353,9 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
     name = f"%xe.safe{len(w.values)}"
     w.values[name] = address
     operands = list(i.operands)
-    made = w.definitions.get(operands[position].local or "")
+    made = w.facts.maker(operands[position])
     if made is not None:
-        w.definitions[name] = made
+        w.facts.makers[name] = made
     operands[position] = Operand(operands[position].type, name)
     return i.of(operands)
 

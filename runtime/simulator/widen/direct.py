@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions.block_2d import block_read
-from triton_xe.llvm import Block, Function, Instruction
+from triton_xe.llvm import Block, Instruction
+from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
 from triton_xe.runtime.simulator.library.names import Preparation
@@ -20,32 +21,24 @@ from triton_xe.runtime.simulator.library.names import Preparation
 _KINDS = ("f16", "bf16")
 
 
-Uses = Mapping[str, list[Instruction]]
-
-
 def direct_arrays(
-    function: Function, pointers: Pointers, roles: Mapping[str, set[Preparation]], uses: Uses,
-    lanes: int,
+    facts: Facts, pointers: Pointers, roles: Mapping[str, set[Preparation]], lanes: int
 ) -> dict[str, str]:
     """Array -> element kind (f16, bf16), for the arrays that need no image."""
-    return _Direct(function, pointers, roles, uses).arrays() if lanes == 16 else {}
+    return _Direct(facts, pointers, roles).arrays() if lanes == 16 else {}
 
 
 class _Direct:
     def __init__(
-        self, function: Function, pointers: Pointers, roles: Mapping[str, set[Preparation]],
-        uses: Uses,
+        self, facts: Facts, pointers: Pointers, roles: Mapping[str, set[Preparation]]
     ) -> None:
-        self.function, self.pointers, self.roles, self.uses = function, pointers, roles, uses
-        self.producers: dict[str | None, Instruction] = {
-            i.result: i for i in function.instructions() if i.opcode == "call" and i.result
-        }
+        self.facts, self.pointers, self.roles = facts, pointers, roles
 
     def arrays(self) -> dict[str, str]:
         """Private arrays that block reads may write in prepared form, with the form of each."""
         kinds: dict[str, str] = {}
         bad: set[str] = set()
-        for block in self.function.blocks:
+        for block in self.facts.function.blocks:
             for position, i in enumerate(block.instructions):
                 for name in i.locals():
                     if name in self.pointers and i.opcode not in ("load", "store", "getelementptr"):
@@ -66,7 +59,7 @@ class _Direct:
         i = block.instructions[position]
         name = i.result or ""
         array, offset = self.pointers[i.operands[0].local or ""]
-        found, uses = self.roles.get(name, set()), self.uses.get(name, ())
+        found, uses = self.roles.get(name, set()), self.facts.users.get(name, ())
         if len(found) != 1 or offset is None:
             return None
         role, size = next(iter(found)), i.type.scalar.size
@@ -82,7 +75,7 @@ class _Direct:
             if not waiting:
                 return role.element
             if self._fills(later, array) or (find(later.callee).definition is block_read and any(
-                    self._fills(u, array) for u in self.uses.get(later.result or "", ()))):
+                    self._fills(u, array) for u in self.facts.users.get(later.result or "", ()))):
                 return None
         return None
 
@@ -91,36 +84,36 @@ class _Direct:
 
     def _is_read(self, store: Instruction) -> bool:
         """True if a block read fills the array, with no access in between."""
-        value = store.operands[0].local
-        source = self.producers.get(value)
-        if source is None or len(self.uses.get(value or "", ())) != 1:
+        value = store.operands[0]
+        source = self.facts.maker(value)
+        if source is None or len(self.facts.users[value.text]) != 1:
             return False
         return (
             _tile(source) is not None
             and self.pointers[store.operands[1].local or ""][1] is not None
-            and stored_at_once(self.function, source, store, self.pointers)
+            and stored_at_once(self.facts, source, store, self.pointers)
         )
 
     def _one_form(self, array: str) -> bool:
         """True if plain reads are used for A only, and VNNI reads for B only."""
         forms: set[str] = set()
-        for i in self.function.instructions():
+        for i in self.facts.function.instructions():
             if accessed(i, self.pointers) != array:
                 continue
             if i.opcode == "load":
                 forms |= {role.operand for role in self.roles[i.result or ""]}
             else:
-                forms.add(_tile(self.producers[i.operands[0].local]) or "")
+                forms.add(_tile(self.facts.makers[i.operands[0].text]) or "")
         return len(forms) == 1
 
 
 def stored_at_once(
-    function: Function, read: Instruction, store: Instruction, pointers: Pointers
+    facts: Facts, read: Instruction, store: Instruction, pointers: Pointers
 ) -> bool:
     """True if `store` follows `read` in its block with no access to the array between."""
     array = pointers[store.operands[1].local or ""][0]
-    block = next(b for b in function.blocks if any(x is read for x in b.instructions))
-    position = next(k for k, x in enumerate(block.instructions) if x is read)
+    block = facts.blocks[facts.homes[read]]
+    position = block.instructions.index(read)
     for x in block.instructions[position + 1 :]:
         if x is store:
             return True

@@ -70,8 +70,7 @@ class FunctionWriter:
             self.w.shared = Shared(SharedImage(context.slm.nbytes))
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
-        self.by_label = {b.label: b for b in function.blocks}
-        self.order = [self.by_label[label] for label in function.reverse_postorder()]
+        self.order = self.w.facts.order
         self.number = {b.label: k for k, b in enumerate(self.order)}
         self.source = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
@@ -79,7 +78,7 @@ class FunctionWriter:
         self.stretches: dict[str, tuple[str, bool]] = {}
         """`Widener.source_label` and `resumed` at the end of each source block."""
         self.after_barriers = self._after_barriers()
-        self.groups = memory_orders(function, self.w.shape, self.w.lane_groups)
+        self.groups = memory_orders(self.w.facts, self.w.shape, self.w.lane_groups)
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
         """Phis of the host, by result in the source, and subgroup."""
         self.stops = False
@@ -90,10 +89,10 @@ class FunctionWriter:
         """Find the private arrays of the function, and those with a form of their own."""
         function, w = self.function, self.w
         pointers = private_pointers(function)
-        kinds = direct_arrays(function, pointers, w.matrices.roles, w.uses, w.lanes)
+        kinds = direct_arrays(w.facts, pointers, w.matrices.roles, w.lanes)
         tables = NO_TABLES
         if self.context.sanitizer is None and not self.takes_turns:
-            tables = tile_tables(function, pointers, kinds, w.uses, w.lanes)
+            tables = tile_tables(w.facts, pointers, kinds, w.lanes)
         return Arrays(pointers, find_granules(function, pointers), kinds, tables)
 
     def _after_barriers(self) -> set[str]:
@@ -271,7 +270,7 @@ class FunctionWriter:
         own = set(block.instructions)
         if not self.is_coroutine or not any(map(is_barrier, own)):
             return set()
-        uses = self.w.uses
+        uses = self.w.facts.users
         return {i.result for i in own if i.result
                 and all(u in own and u.opcode != "phi" for u in uses.get(i.result, []))}
 
@@ -444,7 +443,7 @@ class FunctionWriter:
         w.source_label, w.resumed = self.stretches[block.label]
         stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
-            for phi in self.by_label[label].phis:
+            for phi in self.w.facts.blocks[label].phis:
                 for operand, source in zip(phi.operands, phi.labels, strict=True):
                     if source != block.label:
                         continue

@@ -54,11 +54,10 @@ def operand_roles(function: Function, target: Target) -> dict[str, set[Preparati
 
 def assign_slots(w: Widener) -> None:
     """Allocate the accumulator slots of a function."""
-    numbers = accumulator_slots(w.function)
-    types = {i.result: i.type for i in w.function.instructions() if i.result in numbers}
+    numbers = accumulator_slots(w.facts)
     sizes: dict[int, int] = {}
     for name, number in numbers.items():
-        sizes[number] = max(sizes.get(number, 0), types[name].size * w.lanes)
+        sizes[number] = max(sizes.get(number, 0), w.facts.makers[name].type.size * w.lanes)
     pointers = {number: w.temporary(size) for number, size in sizes.items()}
     w.matrices.slots = {name: pointers[number] for name, number in numbers.items()}
 
@@ -200,7 +199,7 @@ def _tile(
 ) -> None:
     """Read into a direct array, unless a table has the tile already; `own` is the array."""
     table = w.arrays.tables.of[id(i)]
-    (store,) = w.uses[i.result or ""]
+    (store,) = w.facts.users[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
              _widening(arguments, w.arrays.direct_kinds[array]))
@@ -225,7 +224,7 @@ def _widening(arguments: BlockArguments, kind: str) -> str:
 
 def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
     """(private memory that a read is stored to, if no access is in between; prepared kind)."""
-    uses, a = w.uses.get(i.result or "", []), w.arrays
+    uses, a = w.facts.users.get(i.result or "", []), w.arrays
     if len(uses) != 1 or uses[0].opcode != "store" or uses[0].operands[0].local != i.result:
         return None, ""
     store = uses[0]
@@ -237,8 +236,7 @@ def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
         w.skipped.add(store)
         return w.at(a.direct[memory], 2 * offset * w.lanes), a.direct_kinds[array]
     if a.host_granules[memory] != i.type.scalar.size or not stored_at_once(
-        w.function, i, store, a.pointers
-    ):
+            w.facts, i, store, a.pointers):
         return None, ""
     w.skipped.add(store)
     return w.at(memory, offset * w.lanes), ""

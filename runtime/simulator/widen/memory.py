@@ -97,7 +97,7 @@ def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
 
 def _only_roles(w: Widener, name: str) -> bool:
     """True if a value is used only as a prepared matrix operand."""
-    return all(is_dpas(u) and u.operands[0].local != name for u in w.uses.get(name, []))
+    return all(is_dpas(u) and u.operands[0].local != name for u in w.facts.users.get(name, []))
 
 
 def store(w: Widener, i: Instruction) -> None:

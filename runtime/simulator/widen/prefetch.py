@@ -69,7 +69,7 @@ def _check_short(w: Widener, address: Operand) -> None:
     """Refuse an address with too many operands, with loop-carried ones, or with loaded ones."""
     todo, found = [address], set[str]()
     while todo:
-        i = w.definitions.get(todo.pop().local or "")
+        i = w.facts.maker(todo.pop())
         if i is None or str(i.result) in found or _is_id(i):
             continue
         found.add(str(i.result))
@@ -98,7 +98,7 @@ def _known_step(
     w: Widener, x: Operand, grows: Callable[[Instruction], int | None]
 ) -> int | None:
     """Constant that is added to a value as ids and counters grow; None if it is not constant."""
-    i = w.definitions.get(x.local or "")
+    i = w.facts.maker(x)
     if i is None:
         return 0
     if _is_id(i) or _is_counter(w, i):
@@ -140,7 +140,7 @@ def _constant_factor(x: Operand) -> int | None:
 
 def _increment(w: Widener, counter: Instruction) -> int | None:
     """Step of a counter."""
-    found = {value for o in counter.operands if (i := w.definitions.get(o.text)) is not None
+    found = {value for o in counter.operands if (i := w.facts.maker(o)) is not None
              for x in i.operands if (value := x.integer_value()) is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -148,7 +148,7 @@ def _increment(w: Widener, counter: Instruction) -> int | None:
 def _is_counter(w: Widener, i: Instruction) -> bool:
     """True for the counter of a loop that is equal in all programs and has constant steps."""
     return i.opcode == "phi" and i.type.kind == "int" and all(
-        o.is_constant or _is_increment(i, w.definitions.get(o.text)) for o in i.operands)
+        o.is_constant or _is_increment(i, w.facts.maker(o)) for o in i.operands)
 
 
 def _is_increment(counter: Instruction, i: Instruction | None) -> bool:
@@ -162,7 +162,7 @@ def _is_id(i: Instruction) -> bool:
 
 def step_of(w: Widener, x: Operand) -> Step:
     """Difference of a value between this program and the next one."""
-    i = w.definitions.get(x.local or "")
+    i = w.facts.maker(x)
     if i is None:
         return None
     key = w.source_label, x.text
@@ -198,7 +198,7 @@ def _step(w: Widener, i: Instruction) -> Step:
 
 def _axis(w: Widener) -> int:
     """Axis of the grid along which programs are consecutive: the first that addresses use."""
-    axes = [i.operands[0].integer_value() for i in w.definitions.values()
+    axes = [i.operands[0].integer_value() for i in w.facts.makers.values()
             if i.opcode == "call" and find(i.callee).definition is ids.get_group_id]
     return min(k for k in axes if k is not None)
 

@@ -17,6 +17,7 @@ import numpy as np
 from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
 from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.analysis.in_step import InStep
@@ -178,24 +179,18 @@ class Widener:
         """Block and name -> difference of a value from that of the next program; see `ahead`."""
         self.in_loop = False
         """True if the current block is part of a loop."""
-        self.definitions: dict[str, Instruction] = {}
-        self.uses: dict[str, list[Instruction]] = {}
+        self.facts = Facts(function)
         self.has_half = any(o.type.scalar.name == "half" for i in function.instructions()
                             for o in i.operands)
         """True if the function has fp16 values."""
-        for instruction in function.instructions():
-            if instruction.result is not None:
-                self.definitions[instruction.result] = instruction
-            for name in instruction.locals():
-                self.uses.setdefault(name, []).append(instruction)
-        self.lane_groups = LaneGroups(self.definitions, self.shape, self.lanes)
+        self.lane_groups = LaneGroups(self.facts, self.shape, self.lanes)
 
     def beside(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
         made.sg, made.values, made.steps, made.prechecked = constant(I32, number), {}, {}, {}
         made.shapes = self.context.shapes_of(number)
-        made.lane_groups = LaneGroups(made.definitions, made.shape, made.lanes)
+        made.lane_groups = LaneGroups(made.facts, made.shape, made.lanes)
         return made
 
     def fail(self, why: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triton_xe.llvm import PTR
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.parser import parse_module
 from triton_xe.llvm.records import Operand
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
@@ -32,8 +33,7 @@ declare i32 @_Z22get_sub_group_local_idv()"""
     module = parse_module(text)
     (kernel,) = module.kernels()
     shapes = ShapeAnalysis(module, 16)
-    definitions = {i.result: i for i in kernel.instructions() if i.result is not None}
-    groups = LaneGroups(definitions, lambda x: shapes.of(kernel, x), 16)
+    groups = LaneGroups(Facts(kernel), lambda x: shapes.of(kernel, x), 16)
     return groups.count(Operand(PTR, "%p"), nbytes)
 
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from triton_xe.runtime.simulator.pieces.frame import Path, Step, frame_places
+from triton_xe.llvm.liveness import Path, Step
+from triton_xe.runtime.simulator.pieces.frame import frame_places
 
 
 def program(seed: int) -> tuple[list[Path], dict[str, int]]:
