@@ -361,3 +361,30 @@ def test_operands_of_32_loaded_values_are_taken_apart_and_used_again():
     reused_kernel[(1,)](a.to("xpu"), b.to("xpu"), c.to("xpu"), o, p, 3, 1, num_warps=1)
     assert torch.equal(o.cpu(), (a & 7) @ (b & 7))
     assert torch.equal(p.cpu(), (b & 7).float() @ c)
+
+
+@triton.jit
+def delayed_kernel(a, b, c, K, N: tl.constexpr, STEP: tl.constexpr):
+    """The product, and the sum before the last step, which is a number of its own."""
+    i, s = tl.arange(0, N), tl.arange(0, STEP)
+    total, before = tl.zeros((N, N), tl.float32), tl.zeros((N, N), tl.float32)
+    for start in range(0, K, STEP):
+        before = total
+        x = tl.load(a + i[:, None] * K + (start + s)[None, :])
+        y = tl.load(b + (start + s)[:, None] * N + i[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + i[:, None] * N + i[None, :], before)
+    tl.store(c + N * N + i[:, None] * N + i[None, :], total)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_accumulator_before_the_last_step_keeps_its_value(steps):
+    n, step = 32, 32
+    a, b = random((n, steps * step), torch.float16), random((steps * step, n), torch.float16)
+    c = torch.empty(2, n, n, device="xpu")
+    delayed_kernel[(1,)](a.to("xpu"), b.to("xpu"), c, steps * step, n, step)
+    before, total = c.cpu()
+    first = (steps - 1) * step
+    torch.testing.assert_close(before, a[:, :first].float() @ b[:first].float(),
+                               atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(total, a.float() @ b.float(), atol=1e-4, rtol=1e-4)

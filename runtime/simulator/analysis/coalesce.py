@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from triton_xe.llvm import Block, Function
 from triton_xe.llvm.facts import Facts
-from triton_xe.llvm.liveness import Path, Step, clashes
+from triton_xe.llvm.liveness import Path, Step, clashes, live
 from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
 
@@ -21,6 +21,7 @@ def accumulator_slots(facts: Facts) -> dict[str, int]:
     function, candidates = facts.function, _candidates(facts)
     if not candidates:
         return {}
+    candidates -= _overwritten(facts, _paths(facts, candidates))
     apart = clashes(_paths(facts, candidates))
     slots = {name: {name} for name in candidates}
     for a, b in _pairs(function, candidates):
@@ -53,6 +54,14 @@ def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]
         for operand in sources:
             if operand.local in candidates and operand.local is not None:
                 yield i.result, operand.local
+
+
+def _overwritten(facts: Facts, paths: list[Path]) -> set[str]:
+    """Phis that a branch writes although another of its targets needs their old value."""
+    incoming, _ = live(paths)
+    return {i.value.text for b in facts.function.blocks for label in b.successors
+            for i in facts.blocks[label].phis
+            if any(i.result in incoming[x] for x in b.successors if x != label)}
 
 
 def _paths(facts: Facts, candidates: set[str]) -> list[Path]:
