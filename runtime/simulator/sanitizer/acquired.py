@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from triton_xe.llvm import I1, I64
-from triton_xe.llvm.values import Value, Variable
+from triton_xe.llvm.values import Value
 from triton_xe.runtime.simulator.sanitizer import clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.records import Checks
@@ -98,68 +98,88 @@ def hold(w: Checks, item: Value) -> None:
 
 def visit(w: Checks, ctx: Value, steps: Value) -> None:
     """Acquire up to `steps` of the records that follow from acquired ones."""
-    state, pool = w.state, w.pool
+    state = w.state
     most, first = w.group * MOST_STEPS, state[Word.STEPS]
     end = w.select(first + steps < most, first + steps, most)
     done = w.variable(first)
-    words = (Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST)
-    slots = entries, items, at, last = [w.variable(w.index(word)) for word in words]
-
-    def see(record: Value, fields: type[Published | Item], waiting: Variable) -> None:
-        """Put a record that was not seen yet at the front of the pending ones."""
-        with w.when((record != 0) & (pool[record, fields.SEEN] != w.stamp)):
-            pool[record, fields.SEEN] = w.stamp
-            pool[record, fields.LINK] = waiting.value
-            waiting.value = record
-
-    see_entry = partial(see, fields=Published, waiting=entries)
-    see_item = partial(see, fields=Item, waiting=items)
+    pending = _Pending(w)
     going = w.variable(1, I1)
     with w.loop(lambda: going.value):
         done.value += 1
-        inside = at.value < last.value
-        with w.when(entries.value != 0):
-            entry = entries.value
-            entries.value = pool[entry, Published.LINK]
-            _visit_entry(w, entry, see_entry, see_item)
-        with w.otherwise():
-            with w.when(inside):
-                entry = at.value
-                at.value = entry + 1
-                see_entry(pool[entry, Published.NEXT])
-            with w.otherwise(), w.when(items.value != 0):
-                item = items.value
-                items.value = pool[item, Item.LINK]
-                see_item(pool[item, Item.NEXT])
-                entry, stop = pool[item, Item.ENTRY], pool[item, Item.END]
-                at.value, last.value = entry, stop
-                with w.when(stop == 0):
-                    see_entry(entry)
+        pending.visit_one()
         with w.when(done.value >= most):
             state[Word.FLOOR] = w.group - 1
         with w.when(knows_all(w, state[Word.FLOOR])):
-            for slot in slots:
+            for slot in pending.slots:
                 slot.value = 0
-        more = (entries.value != 0) | (items.value != 0) | (at.value < last.value)
+        more = pending.is_left()
         state[Word.UNVISITED] = more
         going.value = more & (done.value < end)
-    for word, slot in zip(words, slots, strict=True):
+    for word, slot in zip(pending.WORDS, pending.slots, strict=True):
         state[word] = slot.value
     state[Word.STEPS] = done.value
     with w.when(state[Word.UNVISITED] == 0):
         _raise_floor(w)
 
 
-def _visit_entry(
-    w: Checks, entry: Value, see: Callable[[Value], None], see_item: Callable[[Value], None]
-) -> None:
-    """Acquire one entry, unless all releases of its work-group are known."""
-    node = w.pool[entry, Published.NODE]
-    with w.when(w.pool[node, Node.GROUP].to(I64) > w.state[Word.FLOOR]):
-        with w.when(w.pool[node, Node.SEEN] != w.stamp):
-            _acquire_node(w, node, see_item)
-        raise_to(w, w.pool[entry, Published.FLOOR])
-        see(w.pool[entry, Published.NEXT])
+class _Pending:
+    """Records to visit: a list of entries, a list of items, and a range of entries."""
+
+    WORDS = (Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST)
+
+    def __init__(self, w: Checks) -> None:
+        self.w = w
+        self.slots = [w.variable(w.index(word)) for word in self.WORDS]
+        self.entries, self.items, self.at, self.last = self.slots
+
+    def is_left(self) -> Value:
+        """True if any record is left."""
+        return (self.entries.value != 0) | (self.items.value != 0) | (
+            self.at.value < self.last.value)
+
+    def visit_one(self) -> None:
+        """Visit the first entry; if there is none, the next of the range; else the first item."""
+        w, pool = self.w, self.w.pool
+        inside = self.at.value < self.last.value
+        with w.when(self.entries.value != 0):
+            entry = self.entries.value
+            self.entries.value = pool[entry, Published.LINK]
+            self._visit_entry(entry)
+        with w.otherwise():
+            with w.when(inside):
+                entry = self.at.value
+                self.at.value = entry + 1
+                self.see(pool[entry, Published.NEXT], Published)
+            with w.otherwise(), w.when(self.items.value != 0):
+                self._visit_item(self.items.value)
+
+    def see(self, record: Value, fields: type[Published | Item]) -> None:
+        """Put a record that was not seen yet at the front of its list."""
+        w, waiting = self.w, self.entries if fields is Published else self.items
+        with w.when((record != 0) & (w.pool[record, fields.SEEN] != w.stamp)):
+            w.pool[record, fields.SEEN] = w.stamp
+            w.pool[record, fields.LINK] = waiting.value
+            waiting.value = record
+
+    def _visit_item(self, item: Value) -> None:
+        """Make the entries of an item the range, or see the one that it has."""
+        w, pool = self.w, self.w.pool
+        self.items.value = pool[item, Item.LINK]
+        self.see(pool[item, Item.NEXT], Item)
+        entry, stop = pool[item, Item.ENTRY], pool[item, Item.END]
+        self.at.value, self.last.value = entry, stop
+        with w.when(stop == 0):
+            self.see(entry, Published)
+
+    def _visit_entry(self, entry: Value) -> None:
+        """Acquire one entry, unless all releases of its work-group are known."""
+        w = self.w
+        node = w.pool[entry, Published.NODE]
+        with w.when(w.pool[node, Node.GROUP].to(I64) > w.state[Word.FLOOR]):
+            with w.when(w.pool[node, Node.SEEN] != w.stamp):
+                _acquire_node(w, node, partial(self.see, fields=Item))
+            raise_to(w, w.pool[entry, Published.FLOOR])
+            self.see(w.pool[entry, Published.NEXT], Published)
 
 
 def raise_to(w: Checks, floor: Value) -> None:

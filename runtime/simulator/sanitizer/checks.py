@@ -370,10 +370,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         w.call(s.TOUCH, ctx, block, chunk, s.BEGUN)
     no, yes = w.term(0, I1), w.term(1, I1)
     with w.range(first >> 2, end + 3 >> 2) as d:
-        low = d << 2
-        skip = w.select(first > low, first - low, 0)
-        over = w.select(end < low + 4, low + 4 - end, 0)
-        new = owner | w.term(15, I64) << skip & w.term(15, I64) >> over
+        new = owner | _bytes_of(w, d, first, end)
         old_write, old_read = last_writes[d], last_reads[d]
         after_write, writer = _conflicts(
             w, old_write, new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
@@ -405,6 +402,14 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             last_reads[d] = _merged_read(w, old_read, new, _is_other_read(w, old_read, new, slm))
             read_sites[d] = site
     return result.value
+
+
+def _bytes_of(w: Checks, dword: Value, first: Value, end: Value) -> Value:
+    """Bits of the bytes of a dword that are in a range."""
+    low = dword << 2
+    skip = w.select(first > low, first - low, 0)
+    over = w.select(end < low + 4, low + 4 - end, 0)
+    return w.term(15, I64) << skip & w.term(15, I64) >> over
 
 
 def _stores_the_same(

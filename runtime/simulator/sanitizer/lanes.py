@@ -233,9 +233,7 @@ def _record_groups(
     lined = per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM
     even = ((starts & (1 << CHUNK_BITS) - 1 == 0) | ~active).every()
     for side in (count, 2) if lined and count > 2 else (count,) if lined and count > 1 else ():
-        firsts = starts.shuffled(None, [k - k % side for k in range(count)])
-        steps = Value(w, integers(I64, [k % side << CHUNK_BITS for k in range(count)]))
-        with w.when((rest.value != 0) & even & ((starts == firsts + steps) & active).every()):
+        with w.when((rest.value != 0) & even & (_are_in_a_row(w, starts, side) & active).every()):
             fine = w.variable(1, I1)
             for k in range(0, count, side):
                 fine.value &= record_chunks(w, block, starts[k], side, owner, slm, good)
@@ -246,8 +244,7 @@ def _record_groups(
         window = starts + total - 1 - starts[0] < WINDOW << CHUNK_BITS
         near = (window | ~active).every() & ~(even & w.term(int(lined), I1))
         with w.when((rest.value != 0) & near):
-            rest.value = left_over(w, block, starts, active, total, owner, least=1,
-                                   crosses=_crosses(w, total)).to(I64)
+            rest.value = _left(w, block, starts, active, total, owner).to(I64)
     places, others = w.space(starts.type), w.variable(1, I1)
     w.store(starts, places)
     with w.chain(rest.value) as (left, slot):
@@ -261,14 +258,27 @@ def _record_groups(
             with w.when(~fine.value):
                 one = Value(w, w.b.broadcast(address.operand, 1))
                 every = w.term(1, vector(1, I1))
-                left_one = left_over(w, block, one, every, total, owner, least=1,
-                                     crosses=_crosses(w, total))
-                fine.value = left_one == 0
+                fine.value = _left(w, block, one, every, total, owner) == 0
         with w.when(~fine.value):
             cells = Run(w, address - (block[Entry.LOW] & -4) >> 2, total // 4)
             with w.when(~slm):
                 others.value = cells.begin(block, mine)
             _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
+
+
+def _are_in_a_row(w: Checks, starts: Value, side: int) -> Value:
+    """Flags of the starts that are consecutive chunks, in groups of `side`."""
+    count = starts.type.count
+    firsts = starts.shuffled(None, [k - k % side for k in range(count)])
+    steps = Value(w, integers(I64, [k % side << CHUNK_BITS for k in range(count)]))
+    return starts == firsts + steps
+
+
+def _left(
+    w: Checks, block: Memory, starts: Value, active: Value, nbytes: int, owner: Value
+) -> Value:
+    """Record accesses as whole ones; return those that cannot be."""
+    return left_over(w, block, starts, active, nbytes, owner, least=1, crosses=_crosses(w, nbytes))
 
 
 def _crosses(w: Checks, nbytes: int) -> bool:

@@ -340,41 +340,54 @@ def _lazy_parts(w: Widener, value: Value) -> list[Value]:
 
 
 def shufflevector(w: Widener, i: Instruction) -> None:
-    a, b = i.operands
-    s, n = w.lanes, a.type.lanes
     if not w.result_shape(i).wide:
-        made = w.b.shuffle(w.base(a), w.base(b), i.indices)
-        number, index = w.inserted.get(w.base(a).text, (None, None))
-        if number is not None and index is not None and set(i.indices) == {index}:
-            w.sums[made.text] = number, (0,) * len(i.indices)
-        define_base(w, i, made)
+        _shuffle_base(w, i)
         return
-    left, right = w.value(a), w.value(b)
+    left, right = (w.value(o) for o in i.operands)
     moved = _moved(w, i, left, right)
     if moved is not None:
         w.define(i, moved)
-        return
-    if isinstance(left, Pieces) or isinstance(right, Pieces):
+    elif isinstance(left, Pieces) or isinstance(right, Pieces):
         parts = _lazy_parts(w, left) + _lazy_parts(w, right)
         w.define_parts(i, [parts[max(0, k)] for k in i.indices])
-        return
-    is_free = isinstance(left, Lazy) and max(i.indices) < n
-    taken = _taken(w, left, i.indices) if is_free else None
-    if taken is not None:
-        w.define(i, taken)
-        return
-    first = i.indices[0]
-    if isinstance(left, Slot) and list(i.indices) == list(range(first, first + len(i.indices))):
-        if first + len(i.indices) <= n:
-            pointer = w.at(left.pointer, first * s * i.type.scalar.size)
-            w.define_wide(i, w.b.load(w.type_of(i.type), pointer, align=8))
-            return
+    else:
+        w.define(i, _taken_lazily(w, i, left) or _loaded(w, i, left) or _shuffled(w, i))
+
+
+def _shuffle_base(w: Widener, i: Instruction) -> None:
+    """Shuffle a vector that is uniform or tabled; note a number in all of its elements."""
+    a, b = (w.base(o) for o in i.operands)
+    made = w.b.shuffle(a, b, i.indices)
+    number, index = w.inserted.get(a.text, (None, None))
+    if number is not None and index is not None and set(i.indices) == {index}:
+        w.sums[made.text] = number, (0,) * len(i.indices)
+    define_base(w, i, made)
+
+
+def _taken_lazily(w: Widener, i: Instruction, value: Value) -> Value | None:
+    """Elements of one operation that is recomputed at its uses; None for other values."""
+    is_free = isinstance(value, Lazy) and max(i.indices) < value.type.lanes
+    return _taken(w, value, i.indices) if is_free else None
+
+
+def _loaded(w: Widener, i: Instruction, value: Value) -> Wide | None:
+    """Consecutive elements of a slot, as one load; None for other values."""
+    first, count = i.indices[0], len(i.indices)
+    if not isinstance(value, Slot) or first + count > value.type.lanes or (
+            list(i.indices) != list(range(first, first + count))):
+        return None
+    pointer = w.at(value.pointer, first * w.lanes * i.type.scalar.size)
+    return Wide(w.b.load(w.type_of(i.type), pointer, align=8), i.type)
+
+
+def _shuffled(w: Widener, i: Instruction) -> Wide:
+    """A shuffle of two flat vectors."""
+    s, n = w.lanes, i.operands[0].type.lanes
     group, own = shuffle_orders(i.indices, w.group(i), n)
-    whole = n * s
-    mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * whole + index_of(
+    mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * n * s + index_of(
                 i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
-    x = w.b.shuffle(w.ordered(left, group), w.ordered(right, group), mask)
-    w.define(i, Wide(x, i.type, own))
+    left, right = (w.ordered(w.value(o), group) for o in i.operands)
+    return Wide(w.b.shuffle(left, right, mask), i.type, own)
 
 
 def _moved(w: Widener, i: Instruction, left: Value, right: Value) -> Moved | None:
