@@ -109,7 +109,7 @@ def _access_checked(
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         values = _values(w, i, position, pointer, mask)
         kind |= Kind.KEPT if values is not None else 0
-    caller = _CheckCaller(w, w.prechecked.pop(i, None), values)
+    caller = _CheckCaller(w, w.checked.early.pop(i, None), values)
     fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), caller)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
@@ -199,7 +199,7 @@ def _both_checked(
     size = t.size // count
     access = *site(w, store), site(w, i)[2], entry
     caller = _CheckCaller(
-        w, w.prechecked.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
+        w, w.checked.early.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
     known = ir.TRUE if seen is None else seen
     steps = _known_steps(w, pointer, count, size, kind)
     if steps is None:
@@ -212,7 +212,7 @@ def _both_checked(
             w.lanes, count, size, kind, steps.strides, masked=mask is not None)
         valid = caller(check, *access, _base(w, pointer), known,
                        *([] if mask is None else [w.mask(mask, count)]))
-    w.prechecked[store] = b.icmp("ne", b.and_(valid, checks.STORED), 0)
+    w.checked.early[store] = b.icmp("ne", b.and_(valid, checks.STORED), 0)
     return b.icmp("ne", valid, 0)
 
 
@@ -252,7 +252,7 @@ def _check_group(
         seen = _seen(w, i, kind)
         fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
                           _base(w, at[0]), ir.TRUE if seen is None else seen, *masks)
-        w.prechecked |= dict.fromkeys(members, fine)
+        w.checked.early |= dict.fromkeys(members, fine)
 
 
 def _check_scattered(
@@ -272,7 +272,7 @@ def _check_scattered(
         check = checks.check_scattered(w.lanes * times, t.size, kind)
         fine = w.b.invoke(check, *site(w, some[0]), _entry(w, some[0], position, kind), addresses,
                           t.size, kind, masks)
-        w.prechecked |= dict.fromkeys(some, fine)
+        w.checked.early |= dict.fromkeys(some, fine)
 
 
 def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
@@ -345,7 +345,8 @@ def _note_store(
     value = w.value(i.operands[1 - at])
     if value.type.scalar.kind != "ptr" and not (
             isinstance(address, Uniform) and isinstance(value, Uniform)):
-        w.stored.append(Stored(i, address, fine, value, mask, _tabled_address(w, i.operands[at])))
+        place = _tabled_address(w, i.operands[at])
+        w.checked.stored.append(Stored(i, address, fine, value, mask, place))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -675,7 +676,7 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
 
 def _is_of_stored(w: Widener, i: Instruction) -> bool:
     """True if an instruction cannot change stored memory, or belongs to the same tensor's store."""
-    first = w.stored[0].instruction
+    first = w.checked.stored[0].instruction
     if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
         return first.first and not i.first and i.debug == first.debug
     return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
@@ -683,9 +684,9 @@ def _is_of_stored(w: Widener, i: Instruction) -> bool:
 
 def read_back(w: Widener, following: Instruction) -> None:
     """Compare stored values with memory, before the first instruction after a tensor's store."""
-    if not w.stored or _is_of_stored(w, following):
+    if not w.checked.stored or _is_of_stored(w, following):
         return
-    stored, w.stored = w.stored, []
+    stored, w.checked.stored = w.checked.stored, []
     t = stored[0].value.type
     if len(stored) == 1 and contiguous_start(stored[0].address, t.size) is not None:
         return

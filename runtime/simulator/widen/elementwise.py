@@ -86,11 +86,11 @@ def _delayed(w: Widener, i: Instruction) -> bool:
     size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
     small = i.opcode in _CHEAP and group == 1
     kinds = Uniform | Tabled | Lazy
-    if i.result in w.inner:
+    if i.result in w.here.inner:
         kinds |= Wide | Moved
     if (i.result in w.matrices.roles or i.opcode in _DIVISIONS or size > _DELAYED
             or i.type.scalar.kind == "ptr"
-            or not (small or i.result in w.inner)
+            or not (small or i.result in w.here.inner)
             or not all(isinstance(v, kinds) for v in values)):
         return False
     w.define(i, Lazy(i, values, i.type, size, group))
@@ -189,7 +189,7 @@ def cast(w: Widener, i: Instruction) -> None:
     if i.opcode == "bitcast" and source.scalar.bits != target.scalar.bits:
         w.define(i, rebit(w, value, target))
         return
-    if not (i.result in w.inner and _delayed(w, i)):
+    if not (i.result in w.here.inner and _delayed(w, i)):
         w.define_like(i, w.b.cast(i.opcode, w.host_operands(i)[0], w.type_of(target), i.flags))
 
 
@@ -233,7 +233,7 @@ def select(w: Widener, i: Instruction) -> None:
         return
     if isinstance(w.value(a), Private) or isinstance(w.value(b), Private):
         w.fail("a private array is chosen at run time")
-    if i.result in w.inner and _delayed(w, i):
+    if i.result in w.here.inner and _delayed(w, i):
         return
     group = w.group(i)
     if isinstance(chosen, Uniform) and condition.type.lanes == 1:

@@ -24,7 +24,7 @@ from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.widen.lane_helpers import host_name
 from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles, prepare_roles
-from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared
+from triton_xe.runtime.simulator.widen.parts import Arrays, Here, Matrices, Shared
 from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
 from triton_xe.runtime.simulator.widen.widener import (
     ARGS,
@@ -75,8 +75,8 @@ class FunctionWriter:
         self.source = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
         """Last host block of each source block, and its terminator."""
-        self.stretches: dict[str, tuple[str, bool]] = {}
-        """`Widener.source_label` and `resumed` at the end of each source block."""
+        self.stretches: dict[str, Here] = {}
+        """The state at the end of each source block."""
         self.after_barriers = self._after_barriers()
         self.groups = memory_orders(self.w.facts, self.w.shape, self.w.lane_groups)
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
@@ -238,16 +238,15 @@ class FunctionWriter:
         """Write a block, for each subgroup of the team."""
         w, b = self.w, self.w.b
         self.source = block
-        w.source_label, w.resumed = block.label, block.label in self.after_barriers
+        in_loop = block.label in self.function.reachable(block.successors)
+        here = Here(block.label, block.label in self.after_barriers, in_loop, self._inner(block))
+        for each in self.team:
+            each.here = here
         b.start(self._label(block.label))
-        w.inner = self._inner(block)
         if w.shared is not None:
             w.shared.image.forget()
         first = len(b.function.blocks) - 1
-        w.in_loop = block.label in self.function.reachable(block.successors)
-        w.matrices.in_loop = w.in_loop and any(map(is_dpas, block.instructions))
-        for other in self.team[1:]:
-            other.source_label, other.in_loop = w.source_label, w.in_loop
+        w.matrices.in_loop = in_loop and any(map(is_dpas, block.instructions))
         phis = block.phis
         waiting = [(each, i, self._phi(each, i)) for i in phis for each in self._concerned(i)]
         for each, i, value in waiting:
@@ -263,16 +262,16 @@ class FunctionWriter:
         w.current = None
         group_dpas(w, b.function.blocks[first:])
         self.ends[block.label] = last, terminator
-        self.stretches[block.label] = w.source_label, w.resumed
+        self.stretches[block.label] = here
 
-    def _inner(self, block: Block) -> set[str]:
+    def _inner(self, block: Block) -> frozenset[str]:
         """Values that only this block uses, if it is cut by barriers."""
         own = set(block.instructions)
         if not self.is_coroutine or not any(map(is_barrier, own)):
-            return set()
+            return frozenset()
         uses = self.w.facts.users
-        return {i.result for i in own if i.result
-                and all(u in own and u.opcode != "phi" for u in uses.get(i.result, []))}
+        return frozenset(i.result for i in own if i.result and all(
+            u in own and u.opcode != "phi" for u in uses.get(i.result, [])))
 
     def _stretches(self, instructions: list[Instruction]) -> Iterator[list[Instruction]]:
         """Split instructions at barriers, for kernels that run in step."""
@@ -288,7 +287,7 @@ class FunctionWriter:
         w.current = i
         if len(w.b.block.instructions) > LONG_BLOCK:
             self._stop_when_asked()
-        if w.stored:
+        if w.checked.stored:
             read_back(w, i)
         if i.opcode not in ir.TERMINATORS:
             self._instruction(w, i)
@@ -440,7 +439,7 @@ class FunctionWriter:
         """Add the incoming values of the successors' phis from a block."""
         last, _ = self.ends[block.label]
         w.b.block = last
-        w.source_label, w.resumed = self.stretches[block.label]
+        w.here = self.stretches[block.label]
         stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
             for phi in self.w.facts.blocks[label].phis:

@@ -233,12 +233,12 @@ def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
     if memory is None or offset is None:
         return None, ""
     if array in a.direct_kinds:
-        w.skipped.add(store)
+        w.arrays.filled.add(store)
         return w.at(a.direct[memory], 2 * offset * w.lanes), a.direct_kinds[array]
     if a.host_granules[memory] != i.type.scalar.size or not stored_at_once(
             w.facts, i, store, a.pointers):
         return None, ""
-    w.skipped.add(store)
+    w.arrays.filled.add(store)
     return w.at(memory, offset * w.lanes), ""
 
 

@@ -101,7 +101,7 @@ def _only_roles(w: Widener, name: str) -> bool:
 
 
 def store(w: Widener, i: Instruction) -> None:
-    if i in w.skipped:
+    if i in w.arrays.filled:
         return
     i = guarded(w, i, 1, i.operands[0].type, None, Kind.WRITE, i.align)
     item, address = i.operands

@@ -31,6 +31,8 @@ class Arrays:
     """Host memory -> element size."""
     direct: dict[Operand, Operand] = field(default_factory=dict)
     """Host memory -> memory of prepared operands."""
+    filled: set[Instruction] = field(default_factory=set)
+    """Stores of loaded tiles that the load has done already."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,20 @@ class BlockArguments:
         return "transpose" if self.transpose else "vnni" if self.vnni else "plain"
 
 
+@dataclass
+class Here:
+    """The block of the source that is being widened."""
+
+    label: str = ""
+    """Its label, with a mark for each barrier before this point."""
+    is_resumed: bool = False
+    """True if a barrier may precede this point: see `Widener._here`."""
+    in_loop: bool = False
+    """True if the block is part of a loop."""
+    inner: frozenset[str] = frozenset()
+    """Values that only the block uses, if barriers cut it."""
+
+
 @dataclass(frozen=True)
 class Stored:
     """A store that was written, with the address of its elements."""
@@ -116,3 +132,13 @@ class Stored:
     mask: Value | None
     place: Tabled | None
     """The address in the kernel, if it is known relative to a base."""
+
+
+@dataclass
+class Checked:
+    """State of the checks of stores."""
+
+    stored: list[Stored] = field(default_factory=list)
+    """Stores of the current tensor store so far."""
+    early: dict[Instruction, Operand] = field(default_factory=dict)
+    """Later stores -> flag that is true if they were checked, together with loads."""

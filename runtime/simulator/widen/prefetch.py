@@ -87,7 +87,7 @@ def _is_sequential(w: Widener, address: Operand) -> bool:
     If a loop's step is larger than the step between programs, as in sums of columns, the next
     program's data are too scattered.
     """
-    if not w.in_loop:
+    if not w.here.in_loop:
         return True
     each_pass = _known_step(w, address, lambda i: _increment(w, i) if _is_counter(w, i) else 0)
     program = _known_step(w, address, lambda i: int(_is_id(i)))
@@ -165,7 +165,7 @@ def step_of(w: Widener, x: Operand) -> Step:
     i = w.facts.maker(x)
     if i is None:
         return None
-    key = w.source_label, x.text
+    key = w.here.label, x.text
     if key not in w.steps:
         w.steps[key] = _step(w, i)
     return w.steps[key]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NoReturn, TypeGuard
 
 import numpy as np
@@ -28,7 +29,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared, Stored
+from triton_xe.runtime.simulator.widen.parts import Arrays, Checked, Here, Matrices, Shared
 from triton_xe.runtime.simulator.widen.values import (
     REGISTER_BYTES,
     Aggregate,
@@ -157,38 +158,28 @@ class Widener:
         self.shared: Shared | None = None
         """Known contents of shared local memory; None if they are not tracked."""
         self.current: Instruction | None = None
-        self.stored: list[Stored] = []
-        """Stores of the current tensor store so far, for the checks."""
-        self.prechecked: dict[Instruction, Operand] = {}
-        """Later stores -> flag that is true if they were checked, together with loads."""
-        self.skipped: set[Instruction] = set()
-        """The block that is being widened, and the number of its stretch between barriers."""
-        self.source_label = ""
-        """Label of the block that is being widened, with the number of its stretch between
-        barriers."""
-        self.resumed = False
-        """True if a barrier may precede this point: see `_here`."""
-        self.inner: set[str] = set()
-        """Values that only the current block uses, if barriers cut it."""
+        self.checked = Checked()
+        self.here = Here()
         self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
         """Uniform vectors that are one number plus constants, by name."""
         self.inserted: dict[str, tuple[Operand, int | None]] = {}
         """The number that was inserted last into a uniform vector, and its index."""
         self._cache: dict[tuple[str, str, object], Operand] = {}
         self.steps: dict[tuple[str, str], Operand | None] = {}
-        """Block and name -> difference of a value from that of the next program; see `ahead`."""
-        self.in_loop = False
-        """True if the current block is part of a loop."""
+        """Block and name -> difference of a value from that of the next program; see `prefetch`."""
         self.facts = Facts(function)
-        self.has_half = any(o.type.scalar.name == "half" for i in function.instructions()
-                            for o in i.operands)
-        """True if the function has fp16 values."""
         self.lane_groups = LaneGroups(self.facts, self.shape, self.lanes)
+
+    @cached_property
+    def has_half(self) -> bool:
+        """True if the function has fp16 values."""
+        return any(o.type.scalar.name == "half" for i in self.function.instructions()
+                   for o in i.operands)
 
     def beside(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
-        made.sg, made.values, made.steps, made.prechecked = constant(I32, number), {}, {}, {}
+        made.sg, made.values, made.steps, made.checked = constant(I32, number), {}, {}, Checked()
         made.shapes = self.context.shapes_of(number)
         made.lane_groups = LaneGroups(made.facts, made.shape, made.lanes)
         return made
@@ -463,7 +454,7 @@ class Widener:
 
     def _cached(self, kind: str, key: object, make: Callable[[], Operand]) -> Operand:
         """The operand for a key in this block; made at its first use."""
-        place = (self.source_label, kind, key)
+        place = (self.here.label, kind, key)
         found = self._cache.get(place)
         if found is None:
             found = self._cache[place] = make()
@@ -505,15 +496,15 @@ class Widener:
 
     def resume(self) -> None:
         """Continue after a suspension: values are reloaded or recomputed."""
-        self.source_label += "'"
-        self.resumed = True
+        self.here.label += "'"
+        self.here.is_resumed = True
 
     def meet(self) -> str:
         """Continue in a new block, in which values are recomputed; return its label."""
         label = self.b.label("met")
         self.b.br(label)
         self.b.start(label)
-        self.source_label += "'"
+        self.here.label += "'"
         return label
 
     def _here(self, x: Operand) -> Operand:
@@ -521,7 +512,9 @@ class Widener:
 
         Otherwise equal values from before a barrier could be used, and would be live across it.
         """
-        return self._cached("here", x.text, lambda: self.made_here(x)) if self.resumed else x
+        if not self.here.is_resumed:
+            return x
+        return self._cached("here", x.text, lambda: self.made_here(x))
 
     def made_here(self, x: Operand) -> Operand:
         """A scalar that LLVM computes at this point, neither later nor again."""
