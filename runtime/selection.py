@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -48,8 +47,7 @@ class Machine(NamedTuple):
     torch: TorchBuild = "missing"
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(NamedTuple):
     """The choice: `targets` names one simulated device each and is empty unless kind is "sim"."""
 
     kind: Kind
@@ -59,10 +57,6 @@ class Selection:
     """True if kernels are left to another vendor's backend until `TRITON_XE_DEVICE` is set."""
     is_emulated: bool = False
     """True if simulated devices execute native code."""
-
-    def __post_init__(self) -> None:
-        if (self.kind == "sim") != bool(self.targets):
-            raise ValueError(f"kind {self.kind!r} does not go with targets {self.targets}")
 
 
 def decide(request: str, machine: Machine) -> Selection:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target, nearest
 from triton_xe.runtime.level_zero import raw
@@ -39,8 +37,7 @@ def device_target(device: PhysicalDevice) -> Target:
             f"{device.name} offers subgroup sizes {sizes}, but kernels for {base.name} need "
             f"{base.subgroup_size}; update the driver"
         )
-    return replace(
-        base,
+    return base._replace(
         ip_version=device.ip_version,
         product=device.name,
         subgroup_sizes=sizes,

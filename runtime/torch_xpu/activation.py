@@ -5,7 +5,7 @@ torch is imported inside functions only: importing torch runs `autoload`, which 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -133,8 +133,10 @@ def _rebind(xpu: Any, built: Any) -> None:
     `torch.xpu` itself is not executed again: that takes 4 ms, and drops seeds that it queued.
     """
     for name in ("streams", "graphs", "memory"):
-        if importlib.util.find_spec(f"torch.xpu.{name}"):  # graphs are there from torch 2.11 on
-            made = vars(importlib.reload(importlib.import_module(f"torch.xpu.{name}")))
+        module: Any = sys.modules.get(f"torch.xpu.{name}")
+        if module is not None:  # graphs are there from torch 2.11 on
+            module.__spec__.loader.exec_module(module)
+            made = vars(module)
             vars(xpu).update((each, made[each]) for each in made.get("__all__", made)
                              if hasattr(xpu, each) and each[:2] != "__")
     xpu._is_in_bad_fork = built._xpu_isInBadFork

@@ -14,18 +14,13 @@ when this was written: cores, clocks and memory of the example machines are assu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 from triton_xe.errors import UnsupportedError
 
 
-@dataclass(init=False, eq=False, repr=False, match_args=False)
-class Target:
+class Target(NamedTuple):
     """One device type.  Sizes in bytes, `threads_per_eu` by register file (registers per thread).
-
-    The methods are written by hand, also the one that refuses assignments, because `dataclass`
-    takes 4 ms at `import torch` for this many fields.
 
     >>> target("bmg").subgroup_size
     16
@@ -80,22 +75,6 @@ class Target:
     """PCI device id of the example machine."""
     stepping: int = 0
     """Last number of the IP version."""
-
-    def __init__(self, **given: Any) -> None:
-        """Set fields by name; raise `TypeError` for an unknown field, or a field without a
-        value.
-        """
-        names, defaults = self.__dataclass_fields__.keys(), vars(type(self))
-        wrong = (given.keys() ^ names) - (names & defaults.keys())
-        if wrong:
-            raise TypeError(f"a device is made of {', '.join(names)}: {', '.join(sorted(wrong))}?")
-        vars(self).update((name, given.get(name, defaults.get(name))) for name in names)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{self!r} cannot be changed: use dataclasses.replace")
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Target) and vars(self) == vars(other))
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -236,8 +215,8 @@ def target(name: str) -> Target:
         raise UnsupportedError(f"unknown Intel GPU {name!r}; {known_names(name)}")
     found = TARGETS[row_name(base)]
     for feature in lacking:
-        found = replace(found, **_FEATURES_OFF[feature])
-    return replace(found, name=_NO.join([found.name, *lacking]))
+        found = found._replace(**_FEATURES_OFF[feature])
+    return found._replace(name=_NO.join([found.name, *lacking]))
 
 
 def is_target(name: str) -> bool:

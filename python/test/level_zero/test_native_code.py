@@ -217,8 +217,7 @@ except Exception as error:
 def test_too_much_local_memory_is_a_configuration_to_skip(run: Run) -> None:
     out = run(
         """
-        from dataclasses import replace
-        device.target = replace(device.target, max_slm_bytes=16)
+        device.target = device.target._replace(max_slm_bytes=16)
         try:
             total()
         except Exception as error:

@@ -10,7 +10,7 @@ import pytest
 
 from python.test.counting import calls_of
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.selection import Machine, Selection, decide, look, select
+from triton_xe.runtime.selection import Machine, decide, look, select
 
 
 @pytest.mark.parametrize(("machine", "kind"), [
@@ -61,11 +61,6 @@ def test_bad_wish_is_refused(wish: str, message: str) -> None:
 def test_reason_names_what_to_do() -> None:
     assert "TRITON_XE_DEVICE=sim" in decide("", Machine(other_gpu="NVIDIA")).reason
     assert "XPU build" in decide("", Machine(intel_gpu=True, torch="other")).reason
-
-
-def test_selection_checks_itself() -> None:
-    with pytest.raises(ValueError, match="does not go with"):
-        Selection("sim", (), "")
 
 
 def machine_with(root: Path, files: dict[str, str]) -> Machine:

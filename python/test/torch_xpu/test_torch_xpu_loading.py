@@ -169,6 +169,34 @@ def test_autoload_is_quick_when_there_is_nothing_to_do(
     assert calls_of(torch_xpu.autoload) < 1000
 
 
+IMPORTED = set("""
+    collector errors hardware hardware.target knobs locks runtime runtime.checked_files
+    runtime.observers runtime.operator_traffic runtime.selection runtime.torch_xpu
+    runtime.torch_xpu.activation runtime.torch_xpu.adjustments runtime.torch_xpu.autograd_threads
+    runtime.torch_xpu.bindings runtime.torch_xpu.compilation runtime.torch_xpu.distributed
+    runtime.torch_xpu.fakes runtime.torch_xpu.graphs runtime.torch_xpu.library
+    runtime.torch_xpu.properties runtime.torch_xpu.tf32
+    """.split())
+"""Modules of this package that `import torch` may import: they decide its time."""
+
+
+def test_importing_torch_does_little(xpu: None) -> None:
+    """Count the functions that it calls instead of its time, and bound what it imports."""
+    imported, calls = output("""
+        import sys, torch
+        from python.test.counting import calls_of
+        from importlib.metadata import entry_points
+        [plugin] = entry_points(group="torch.backends", name="triton_xe")
+        before = set(sys.modules)
+        calls = calls_of(lambda: plugin.load()())
+        assert torch.xpu.is_available()
+        print(*sorted(set(sys.modules) - before), sep=",")
+        print(calls)
+        """, TORCH_DEVICE_BACKEND_AUTOLOAD="0", TRITON_XE_DEVICE="sim").splitlines()
+    assert set(imported.split(",")) <= {"triton_xe", *(f"triton_xe.{name}" for name in IMPORTED)}
+    assert int(calls) < 15000
+
+
 # building ----------------------------------------------------------------------------------------
 
 
