@@ -17,7 +17,6 @@ ADJUSTMENTS = {
     "torch._inductor.codecache": "graph_keys.adjust",
     "torch._inductor.runtime.benchmarking": "inductor.adjust_benchmarking",
     "torch._inductor.runtime.triton_heuristics": "inductor.adjust_sorts",
-    "torch._inductor.select_algorithm": "inductor.adjust_choices",
     "torch._inductor.config": "inductor.adjust_config",
     "torch._inductor.runtime.static_triton_launcher": "static_launcher.adjust",
     "torch._inductor.triton_bundler": "static_launcher.drop_outdated_kernels",

@@ -4,7 +4,6 @@
   the host's clock.  On the simulator one launch is timed, by the device's clock.
 - Product configurations that must spill are not tried when Inductor tunes one, and neither are
   those of sorts.
-- Configurations that the clock does not distinguish are timed once (see `choices`).
 - Torch 2.8 expects Triton 3.4.
 """
 
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.hardware.target import Target, target
-from triton_xe.runtime.torch_xpu import choices
 
 if TYPE_CHECKING:
     from triton_xe.runtime.device import Clock
@@ -124,10 +122,6 @@ def adjust_products(module: Any) -> None:
         return kept
 
     heuristic._scale_mm_configs = without_spilling
-
-
-def adjust_choices(module: Any) -> None:
-    choices.adjust(module, lambda: _device_clock() is not None)
 
 
 def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
