@@ -87,6 +87,11 @@ def with_native_lanes(scope: Scope) -> bool:
     return scope.native is not None
 
 
+def with_free_layouts(scope: Scope) -> bool:
+    """True if the compiler chooses layouts; some programs specify them."""
+    return not scope.keeps_layouts
+
+
 def tested_at_launch(scope: Scope) -> bool:
     """True if guards are tested before the launch, not in the kernel."""
     return options_of(scope.module).guards != "kernel"
@@ -99,12 +104,13 @@ class Rule:
     `rewrite` returns a true value if it changed something.
     """
 
-    name: str
     rewrite: Callable[[Any, Scope], object]
     of: tuple[type[Operation], ...] = ()
     when: tuple[Callable[[Scope], bool], ...] = ()
-    chooses_layouts: bool = False
-    """True if the rule is left out for programs that specify their layouts."""
+
+    @property
+    def name(self) -> str:
+        return self.rewrite.__name__.replace("_", "-")
 
     def apply(self, scope: Scope) -> None:
         """Rewrite a function."""
@@ -131,11 +137,7 @@ class Family(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
-        for rule in self.chosen():
-            for function in functions(op):
-                rule.apply(Scope(op, function, target, self.keeps_layouts))
-
-    def chosen(self) -> list[Rule]:
-        """The rules to apply, in the order of the table."""
-        return [rule for rule in self.table if not (self.rules and rule.name not in self.rules)
-                and not (self.keeps_layouts and rule.chooses_layouts)]
+        for rule in self.table:
+            if not self.rules or rule.name in self.rules:
+                for function in functions(op):
+                    rule.apply(Scope(op, function, target, self.keeps_layouts))

@@ -125,7 +125,7 @@ def steps_of(
     """Names and passes of a stage, where a family is one pass for each of its rules."""
     for made in passes_of(stage, options):
         if isinstance(made, Family):
-            for rule in made.chosen():
+            for rule in made.table:
                 yield rule.name, replace(made, rules=(rule.name,))
         else:
             yield made.name, made

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.module_facts import module_lanes, set_target
+from triton_xe.lowering.module_facts import set_target
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,3 @@ class TargetedPass(ModulePass):
     def device(self, module: ModuleOp) -> Target:
         """The module's device; noted in the module."""
         return set_target(module, self.target)
-
-    def native_device(self, module: ModuleOp) -> Target | None:
-        """The module's device, if subgroups have the lanes that its matrix unit needs."""
-        device = self.device(module)
-        return device if module_lanes(module, device) == device.subgroup_size else None

@@ -17,7 +17,6 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     Float8E4M3FNType,
     Float32Type,
     IntegerType,
@@ -29,14 +28,13 @@ from xdsl.dialects.builtin import (
     i16,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
-from triton_xe.dialects.arith_ext import CmpiOp, ExtUIOp, SelectOp
+from triton_xe.dialects.arith_ext import ExtUIOp, SelectOp
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.text.assembly import element_type, with_element_type
 from triton_xe.dialects.tt.ops import (
-    BitcastOp,
     BroadcastOp,
     DotOp,
     DotScaledOp,
@@ -59,6 +57,7 @@ from triton_xe.layout import (
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
+from triton_xe.lowering.front.writer import Writer
 from triton_xe.lowering.layouts.at_operand import loaded_as
 from triton_xe.lowering.layouts.dpas_choice import SCALED_BYTES
 from triton_xe.lowering.layouts.rematerialize import (
@@ -130,12 +129,12 @@ def _packs_k(dot: DotScaledOp, index: int) -> bool:
     return _format(dot, index) == "e2m1" and (packs_k is None or bool(packs_k.value.data))
 
 
-class _Decomposition:
+class _Decomposition(Writer):
     def __init__(self, op: DotScaledOp) -> None:
         self.op = op
         self.formats = [_format(op, index) for index in (0, 1)]
         self.kind: Attribute = f16 if "fp16" in self.formats else bf16
-        self.at = InsertPoint.before(op)
+        super().__init__(op)
         if {"bf16", "fp16"} <= set(self.formats):
             raise UnsupportedError("tt.dot_scaled of fp16 by bf16; convert one of them first")
         self.batches = len(shape_of(op.a)) - 2
@@ -193,17 +192,12 @@ class _Decomposition:
         self.kind = f16
         wide = self._unpacked(value, index)
         kind = with_element_type(wide.type, Float8E4M3FNType())
-        return self._insert(FpToFpOp(src=wide, rounding="rtne", result_type=kind))
+        return self.put(FpToFpOp(src=wide, rounding="rtne", result_type=kind))
 
     def _ones(self, index: int, groups: int) -> SSAValue:
         """Scales of 1 for an operand without scales."""
         kind = TensorType(i8, [shape_of(self.op.c)[index], groups], self.op.c.type.encoding)  # type: ignore[attr-defined]
-        return self._insert(
-            arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [ONE]), kind))
-
-    def _insert(self, op: Operation) -> SSAValue:
-        Rewriter.insert_op(op, self.at)
-        return op.results[0]
+        return self.constant(ONE, kind)
 
     def _widened(self, value: SSAValue, index: int) -> SSAValue:
         """Convert an operand to the type that is multiplied."""
@@ -215,7 +209,7 @@ class _Decomposition:
         wide = with_element_type(value.type, self.kind)
         if isinstance(held, IntegerType) or self.formats[index] in ("e2m3", "e3m2"):
             raise UnsupportedError(f"tt.dot_scaled of {self.formats[index]} values")
-        return self._insert(FpToFpOp(src=value, result_type=wide))
+        return self.put(FpToFpOp(src=value, result_type=wide))
 
     def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
         """Unpack pairs of 4-bit floats, neighbours along K unless packed along the other
@@ -224,7 +218,7 @@ class _Decomposition:
         axis = self.batches + (1 - index if _packs_k(self.op, index) else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
-        return self._insert(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
+        return self.put(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
 
     def _wants_pairs(self, value: SSAValue) -> bool:
         """True if an operand B, loaded for this dot alone, should be loaded in pairs along K."""
@@ -248,10 +242,10 @@ class _Decomposition:
         numbers = converted(numbers, layout_attr(SliceEncoding(axis, parent)), self.at)
         unit, full = (TensorType(self.kind, sizes, layout_attr(parent)) for sizes in (
             [1 if d == axis else s for d, s in enumerate(cube)], cube))
-        numbers = self._insert(ExpandDimsOp(src=numbers, axis=axis, result_type=unit))
-        numbers = self._insert(BroadcastOp(src=numbers, result_type=full))
-        numbers = self._insert(ReshapeOp(src=numbers, result_type=value.type))
-        return self._insert(arith.MulfOp(value, numbers))
+        numbers = self.put(ExpandDimsOp(src=numbers, axis=axis, result_type=unit))
+        numbers = self.put(BroadcastOp(src=numbers, result_type=full))
+        numbers = self.put(ReshapeOp(src=numbers, result_type=value.type))
+        return self.put(arith.MulfOp(value, numbers))
 
     def _transposed(self, value: SSAValue) -> SSAValue:
         *batch, rows, columns = shape_of(value)
@@ -262,37 +256,23 @@ class _Decomposition:
         encoding = layout_attr(LinearEncoding(swapped.transpose_outs(major_first)))
         kind = TensorType(element_type(value.type), (*batch, columns, rows), encoding)
         order = DenseArrayBase.from_list(i32, [*range(n), n + 1, n])
-        return self._insert(TransOp(src=value, order=order, result_type=kind))
+        return self.put(TransOp(src=value, order=order, result_type=kind))
 
     def _scale_values(self, scale: SSAValue) -> SSAValue:
         """Convert scales to the type of the dot: e8m0 exponents are shifted to those of bf16."""
         wide = with_element_type(scale.type, self.kind)
         if not isinstance(element_type(scale.type), IntegerType):
-            return self._insert(FpToFpOp(src=scale, result_type=wide))
+            return self.put(FpToFpOp(src=scale, result_type=wide))
         number = with_element_type(scale.type, i16)
-        assert isinstance(number, TensorType)
-
-        def constant(value: int) -> SSAValue:
-            return self._insert(
-                arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(number, [value]), number)
-            )
-
-        exponent = self._insert(ExtUIOp(scale, number))
-        bits = self._insert(arith.ShLIOp(exponent, constant(7)))
+        exponent = self.put(ExtUIOp(scale, number))
+        bits = self.do(arith.ShLIOp, exponent, 7)
         for special, held in ((0, SMALLEST), (255, NAN)):
-            bits = self._choose(exponent, constant(special), constant(held), bits)
-        powers = self._insert(
-            BitcastOp(src=bits, result_type=with_element_type(scale.type, bf16)))
+            equal = self.compare(exponent, special, "eq")
+            bits = self.put(SelectOp(equal, self.constant(held, number), bits))
+        powers = self.bitcast(bits, with_element_type(scale.type, bf16))
         if self.kind == bf16:
             return powers
-        return self._insert(FpToFpOp(src=powers, result_type=wide))
-
-    def _choose(
-        self, value: SSAValue, special: SSAValue, held: SSAValue, other: SSAValue
-    ) -> SSAValue:
-        """Write `held` where a value is `special`, else `other`."""
-        equal = self._insert(CmpiOp(value, special, "eq"))
-        return self._insert(SelectOp(equal, held, other))
+        return self.put(FpToFpOp(src=powers, result_type=wide))
 
 
 def minor_first(rank: int) -> list[str]:

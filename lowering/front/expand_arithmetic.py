@@ -26,11 +26,11 @@ from xdsl.dialects.builtin import BoolAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects import math_ext
-from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, SubUIExtendedOp
+from triton_xe.dialects.arith_ext import SelectOp, SubUIExtendedOp
 from triton_xe.dialects.tt.ops import MulhiUIOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.front.expand_fpsan import IntegerWriter
+from triton_xe.lowering.front.writer import Writer
 from triton_xe.lowering.rewriting import replace_by
 
 Results = list[SSAValue]
@@ -38,64 +38,64 @@ Results = list[SSAValue]
 
 def expand_arithmetic(op: Operation, scope: Scope) -> bool:
     """Expand quotients rounded up or down, and results of two parts, into simpler operations."""
-    return replace_by(op, lambda: EXPANSIONS[type(op)](IntegerWriter(op), op))
+    return replace_by(op, lambda: EXPANSIONS[type(op)](Writer(op), op))
 
 
-def _ceil_unsigned(w: IntegerWriter, op: Any) -> Results:
+def _ceil_unsigned(w: Writer, op: Any) -> Results:
     rounded = w.do(arith.AddiOp, w.do(arith.DivUIOp, w.do(arith.SubiOp, op.lhs, 1), op.rhs), 1)
     zero = w.constant(0, op.lhs.type)
-    return [w.put(SelectOp(_compared(w, op.lhs, zero, "eq"), zero, rounded))]
+    return [w.put(SelectOp(w.compare(op.lhs, zero, "eq"), zero, rounded))]
 
 
-def _rounded(signs: str, step: int) -> Callable[[IntegerWriter, Any], Results]:
+def _rounded(signs: str, step: int) -> Callable[[Writer, Any], Results]:
     """Quotient toward zero, plus `step` if it is inexact and the signs compare as `signs`."""
 
-    def expand(w: IntegerWriter, op: Any) -> Results:
+    def expand(w: Writer, op: Any) -> Results:
         zero = w.constant(0, op.lhs.type)
         quotient = w.do(arith.DivSIOp, op.lhs, op.rhs)
-        inexact = _compared(w, w.do(arith.MuliOp, quotient, op.rhs), op.lhs, "ne")
-        a, b = (_compared(w, x, zero, "slt") for x in (op.lhs, op.rhs))
-        moves = w.do(arith.AndIOp, inexact, _compared(w, a, b, signs))
+        inexact = w.compare(w.do(arith.MuliOp, quotient, op.rhs), op.lhs, "ne")
+        a, b = (w.compare(x, zero, "slt") for x in (op.lhs, op.rhs))
+        moves = w.do(arith.AndIOp, inexact, w.compare(a, b, signs))
         return [w.put(SelectOp(moves, w.do(arith.AddiOp, quotient, step), quotient))]
 
     return expand
 
 
-def _sum_and_carry(w: IntegerWriter, op: Any) -> Results:
+def _sum_and_carry(w: Writer, op: Any) -> Results:
     total = w.do(arith.AddiOp, op.lhs, op.rhs)
-    return [total, _compared(w, total, op.lhs, "ult")]
+    return [total, w.compare(total, op.lhs, "ult")]
 
 
-def _difference_and_borrow(w: IntegerWriter, op: Any) -> Results:
-    return [w.do(arith.SubiOp, op.lhs, op.rhs), _compared(w, op.lhs, op.rhs, "ult")]
+def _difference_and_borrow(w: Writer, op: Any) -> Results:
+    return [w.do(arith.SubiOp, op.lhs, op.rhs), w.compare(op.lhs, op.rhs, "ult")]
 
 
-def _unsigned_product(w: IntegerWriter, op: Any) -> Results:
+def _unsigned_product(w: Writer, op: Any) -> Results:
     high = MulhiUIOp(x=op.lhs, y=op.rhs, result_type=op.lhs.type)
     return [w.do(arith.MuliOp, op.lhs, op.rhs), w.put(high)]
 
 
-def _signed_product(w: IntegerWriter, op: Any) -> Results:
+def _signed_product(w: Writer, op: Any) -> Results:
     low, high = _unsigned_product(w, op)
     zero = w.constant(0, op.lhs.type)
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        less = w.put(SelectOp(_compared(w, value, zero, "slt"), other, zero))
+        less = w.put(SelectOp(w.compare(value, zero, "slt"), other, zero))
         high = w.do(arith.SubiOp, high, less)
     return [low, high]
 
 
-def _clamped(w: IntegerWriter, op: Any) -> Results:
+def _clamped(w: Writer, op: Any) -> Results:
     return [w.do(arith.MinimumfOp, w.do(arith.MaximumfOp, op.value, op.low), op.high)]
 
 
-def _sine_and_cosine(w: IntegerWriter, op: Any) -> Results:
+def _sine_and_cosine(w: Writer, op: Any) -> Results:
     return [w.put(maths.SinOp(op.operand)), w.put(maths.CosOp(op.operand))]
 
 
-def _called(function: str) -> Callable[[IntegerWriter, Any], Results]:
+def _called(function: str) -> Callable[[Writer, Any], Results]:
     """Call of a library function on the operands."""
 
-    def expand(w: IntegerWriter, op: Operation) -> Results:
+    def expand(w: Writer, op: Operation) -> Results:
         return [w.put(ExternElementwiseOp(
             srcs=list(op.operands), libname=StringAttr(""), libpath=StringAttr(""),
             symbol=StringAttr(f"__xe_{function}"), pure=BoolAttr.from_bool(True),
@@ -104,11 +104,7 @@ def _called(function: str) -> Callable[[IntegerWriter, Any], Results]:
     return expand
 
 
-def _compared(w: IntegerWriter, a: SSAValue, b: SSAValue, how: str) -> SSAValue:
-    return w.put(CmpiOp(a, b, how))
-
-
-EXPANSIONS: dict[type[Operation], Callable[[IntegerWriter, Any], Results]] = {
+EXPANSIONS: dict[type[Operation], Callable[[Writer, Any], Results]] = {
     arith.CeilDivUIOp: _ceil_unsigned, arith.CeilDivSIOp: _rounded("eq", 1),
     arith.FloorDivSIOp: _rounded("ne", -1),
     arith.AddUIExtendedOp: _sum_and_carry, SubUIExtendedOp: _difference_and_borrow,

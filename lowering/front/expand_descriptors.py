@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
-from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, splat_attr
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import (
     DescriptorLoadOp,
@@ -33,6 +32,7 @@ from triton_xe.dialects.tt.types import TensorDescType
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.family import Scope
+from triton_xe.lowering.front.writer import Writer
 from triton_xe.lowering.rewriting import below
 
 
@@ -74,17 +74,17 @@ def _expand(op: Operation) -> None:
     if made.pads_with_nan and not floats:
         raise UnsupportedError(f"{made.name}: {type_.element_type} has no NaN to fill up with")
     padding = math.nan if made.pads_with_nan else 0
-    other = write.constant(type_, padding)
+    other = write.constant(padding, type_)
     load = LoadOp(operands=[pointers, [mask], [other]], result_types=[type_])
     load.attributes |= op.attributes
     Rewriter.replace_op(op, load)
 
 
-class _Writer:
+class _Writer(Writer):
     """Writer of operations on tensors with the layout of one block, before an access to it."""
 
     def __init__(self, op: Operation, type_: TensorType[Attribute]) -> None:
-        self.at = InsertPoint.before(op)
+        super().__init__(op)
         self.shape: Sequence[int] = type_.get_shape()
         self.encoding = type_.encoding
 
@@ -100,7 +100,7 @@ class _Writer:
             moved = self.put(arith.MuliOp(coordinate, self.splat(descriptor.strides[dim])))
             pointers = self.put(AddPtrOp(operands=[pointers, moved], result_types=[pointers.type]))
             size = self.splat(self.put(ExtSIOp(descriptor.shape[dim], i64)))
-            for test in (CmpiOp(coordinate, self.constant(self.like(i64), 0), "sge"),
+            for test in (CmpiOp(coordinate, self.constant(0, self.like(i64)), "sge"),
                          CmpiOp(coordinate, size, "slt")):
                 found = self.put(test)
                 mask = found if mask is None else self.put(arith.AndIOp(mask, found))
@@ -135,11 +135,3 @@ class _Writer:
 
     def splat(self, value: SSAValue) -> SSAValue:
         return self.put(SplatOp(operands=[value], result_types=[self.like(value.type)]))
-
-    def constant(self, type_: TensorType[Attribute], value: float) -> SSAValue:
-        number = value if isinstance(type_.element_type, AnyFloat) else int(value)
-        return self.put(arith.ConstantOp(splat_attr(type_, number), type_))
-
-    def put(self, op: IRDLOperation) -> SSAValue:
-        Rewriter.insert_op(op, self.at)
-        return op.results[0]

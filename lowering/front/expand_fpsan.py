@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -22,17 +21,14 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    IntegerAttr,
-    TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.arith_ext import CmpiOp, SelectOp, splat_attr
+from triton_xe.dialects.arith_ext import SelectOp
 from triton_xe.dialects.text.assembly import element_type
-from triton_xe.dialects.tt.ops import BitcastOp
 from triton_xe.dialects.tti import FpsanEmbedOp, FpsanUnembedOp
 from triton_xe.lowering.family import Scope
+from triton_xe.lowering.front.writer import Writer
 from triton_xe.lowering.rewriting import replace_by
 
 A = 14940041
@@ -73,10 +69,10 @@ class Format:
 
 def expand_fpsan(op: Operation, scope: Scope) -> bool:
     """Replace float arithmetic by the integer arithmetic of Triton's `fpsan`."""
-    return replace_by(op, lambda: [FPSAN[type(op)](IntegerWriter(op), op)])
+    return replace_by(op, lambda: [FPSAN[type(op)](_Writer(op), op)])
 
 
-def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
+def _embedded(w: _Writer, op: Operation) -> SSAValue:
     """Write the integer that stands for a float, by the formula above."""
     form = format_of(element_type(op.operands[0].type))
     bits = w.bitcast(op.operands[0], op.results[0].type)
@@ -87,7 +83,7 @@ def _embedded(w: IntegerWriter, op: Operation) -> SSAValue:
     return w.with_sign_of(bits, made, form)
 
 
-def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
+def _unembedded(w: _Writer, op: Operation) -> SSAValue:
     """Write the float that an integer stands for: the inverse of `_embedded`."""
     form = format_of(element_type(op.results[0].type))
     value = op.operands[0]
@@ -101,7 +97,7 @@ def _unembedded(w: IntegerWriter, op: Operation) -> SSAValue:
     return w.bitcast(w.with_sign_of(value, made, form), op.results[0].type)
 
 
-FPSAN: dict[type[Operation], Callable[[IntegerWriter, Operation], SSAValue]] = {
+FPSAN: dict[type[Operation], Callable[[_Writer, Operation], SSAValue]] = {
     FpsanEmbedOp: _embedded, FpsanUnembedOp: _unembedded,
 }
 
@@ -115,31 +111,11 @@ def format_of(kind: Attribute) -> Format:
     return found or Format(8, 2 if "E5M2" in str(kind) else 3)
 
 
-class IntegerWriter:
-    """Writes arithmetic of integers, or of tensors of them, before an operation."""
-
-    def __init__(self, op: Operation) -> None:
-        self.at = InsertPoint.before(op)
-
-    def put(self, op: Operation) -> SSAValue:
-        Rewriter.insert_op(op, self.at)
-        return op.results[0]
-
-    def bitcast(self, value: SSAValue, kind: Attribute) -> SSAValue:
-        return self.put(BitcastOp(src=value, result_type=kind))
-
-    def constant(self, value: int, kind: Any) -> SSAValue:
-        number = (splat_attr(kind, value) if isinstance(kind, TensorType)
-                  else IntegerAttr(kind.get_normalized_value(value), kind))
-        return self.put(arith.ConstantOp(number))
-
-    def do(self, operation: Any, value: SSAValue, other: SSAValue | int) -> SSAValue:
-        if isinstance(other, int):
-            other = self.constant(other, value.type)
-        return self.put(operation(value, other))
+class _Writer(Writer):
+    """Writes what depends on the sign of an integer."""
 
     def by_sign(self, value: SSAValue, positive: int, negative: int) -> SSAValue:
-        is_negative = self.put(CmpiOp(value, self.constant(0, value.type), "slt"))
+        is_negative = self.compare(value, 0, "slt")
         return self.put(SelectOp(is_negative, self.constant(negative, value.type),
                                  self.constant(positive, value.type)))
 

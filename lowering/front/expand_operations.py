@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from triton_xe.dialects.tt.ops import DotScaledOp
 from triton_xe.dialects.ttg import WarpSpecializeOp
-from triton_xe.lowering.family import Family, Rule
+from triton_xe.lowering.family import Family, Rule, with_free_layouts
 from triton_xe.lowering.front.copy_at_once import COPIES, copy_at_once
 from triton_xe.lowering.front.decompose_scaled_dots import decompose_scaled_dots
 from triton_xe.lowering.front.expand_arithmetic import EXPANSIONS, expand_arithmetic
@@ -24,12 +24,12 @@ class ExpandOperationsPass(Family):
 
     name: ClassVar = "expand-operations"
     table: ClassVar = (
-        Rule("expand-fpsan", expand_fpsan, tuple(FPSAN)),
-        Rule("expand-arithmetic", expand_arithmetic, tuple(EXPANSIONS)),
-        Rule("run-partitions", run_partitions, (WarpSpecializeOp,)),
-        Rule("raise-calls", raise_calls),
-        Rule("expand-descriptors", expand_descriptors),
-        Rule("copy-at-once", copy_at_once, COPIES),
-        Rule("decompose-scaled-dots", decompose_scaled_dots, (DotScaledOp,)),
-        Rule("swap-pairs", swap_pairs, chooses_layouts=True),
+        Rule(expand_fpsan, tuple(FPSAN)),
+        Rule(expand_arithmetic, tuple(EXPANSIONS)),
+        Rule(run_partitions, (WarpSpecializeOp,)),
+        Rule(raise_calls),
+        Rule(expand_descriptors),
+        Rule(copy_at_once, COPIES),
+        Rule(decompose_scaled_dots, (DotScaledOp,)),
+        Rule(swap_pairs, when=(with_free_layouts,)),
     )

@@ -10,7 +10,13 @@ from xdsl.dialects.scf import ForOp
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
+from triton_xe.lowering.family import (
+    Family,
+    Rule,
+    with_blocks,
+    with_free_layouts,
+    with_native_lanes,
+)
 from triton_xe.lowering.layouts.assign_dpas import assign_dpas
 from triton_xe.lowering.layouts.divide_by_rows import divide_by_rows
 from triton_xe.lowering.layouts.gather_operands import gather_operands
@@ -26,15 +32,12 @@ class AssignLayoutsPass(Family):
 
     name: ClassVar = "assign-layouts"
     table: ClassVar = (
-        Rule("assign-dpas", assign_dpas, when=(with_native_lanes,)),
-        Rule("gather-operands", gather_operands, (ConvertLayoutOp,), when=(with_blocks,),
-             chooses_layouts=True),
-        Rule("sum-after-loops", sum_after_loops, (ForOp,), chooses_layouts=True),
-        Rule("spread-rows", spread_rows, chooses_layouts=True),
+        Rule(assign_dpas, when=(with_native_lanes,)),
+        Rule(gather_operands, (ConvertLayoutOp,), when=(with_blocks, with_free_layouts)),
+        Rule(sum_after_loops, (ForOp,), when=(with_free_layouts,)),
+        Rule(spread_rows, when=(with_free_layouts,)),
         # on eight lanes, full registers have no room for factors
-        Rule("divide-by-rows", divide_by_rows, (DivfOp,), when=(with_blocks,)),
-        Rule("scatter-in-place", scatter_in_place, (StoreOp, AtomicRMWOp, AtomicCASOp),
-             chooses_layouts=True),
-        Rule("rematerialize-row-loads", rematerialize_row_loads, (ConvertLayoutOp,),
-             chooses_layouts=True),
+        Rule(divide_by_rows, (DivfOp,), when=(with_blocks,)),
+        Rule(scatter_in_place, (StoreOp, AtomicRMWOp, AtomicCASOp), when=(with_free_layouts,)),
+        Rule(rematerialize_row_loads, (ConvertLayoutOp,), when=(with_free_layouts,)),
     )

@@ -10,6 +10,7 @@ from triton_xe.lowering.family import (
     Rule,
     in_kernel,
     tested_at_launch,
+    with_free_layouts,
     with_native_lanes,
 )
 from triton_xe.lowering.specialize.assume_group_divisibility import assume_group_divisibility
@@ -22,7 +23,6 @@ class AssumeIndicesPass(Family):
 
     name: ClassVar = "assume-indices"
     table: ClassVar = (
-        Rule("assume-no-wrap", assume_no_wrap, when=(in_kernel, tested_at_launch)),
-        Rule("assume-group-divisibility", assume_group_divisibility,
-             when=(in_kernel, with_native_lanes), chooses_layouts=True),
+        Rule(assume_no_wrap, when=(in_kernel, tested_at_launch)),
+        Rule(assume_group_divisibility, when=(in_kernel, with_native_lanes, with_free_layouts)),
     )

@@ -7,7 +7,14 @@ from typing import ClassVar
 
 from xdsl.dialects.arith import AndIOp
 
-from triton_xe.lowering.family import Family, Rule, in_kernel, tested_at_launch, with_blocks
+from triton_xe.lowering.family import (
+    Family,
+    Rule,
+    in_kernel,
+    tested_at_launch,
+    with_blocks,
+    with_free_layouts,
+)
 from triton_xe.lowering.specialize.assume_in_bounds import assume_in_bounds
 from triton_xe.lowering.specialize.fuse_range_checks import fuse_range_checks
 from triton_xe.lowering.specialize.split_inside import split_inside
@@ -19,8 +26,8 @@ class SimplifyMasksPass(Family):
 
     name: ClassVar = "simplify-masks"
     table: ClassVar = (
-        Rule("split-inside", split_inside, when=(in_kernel,), chooses_layouts=True),
-        Rule("assume-in-bounds", assume_in_bounds, when=(in_kernel, tested_at_launch)),
+        Rule(split_inside, when=(in_kernel, with_free_layouts)),
+        Rule(assume_in_bounds, when=(in_kernel, tested_at_launch)),
         # on eight lanes the loop became 3 % longer (dg2)
-        Rule("fuse-range-checks", fuse_range_checks, (AndIOp,), when=(with_blocks,)),
+        Rule(fuse_range_checks, (AndIOp,), when=(with_blocks,)),
     )

@@ -16,7 +16,6 @@ class StrengthReducePass(Family):
 
     name: ClassVar = "strength-reduce"
     table: ClassVar = (
-        Rule("strength-reduce-offsets", strength_reduce_offsets,
-             when=(with_native_lanes, with_blocks)),
-        Rule("strength-reduce-divisions", strength_reduce_divisions, when=(in_kernel,)),
+        Rule(strength_reduce_offsets, when=(with_native_lanes, with_blocks)),
+        Rule(strength_reduce_divisions, when=(in_kernel,)),
     )

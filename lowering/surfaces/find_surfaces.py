@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.dialects.tt.ops import SplitOp
-from triton_xe.lowering.family import Family, Rule, with_blocks, with_native_lanes
+from triton_xe.lowering.family import (
+    Family,
+    Rule,
+    with_blocks,
+    with_free_layouts,
+    with_native_lanes,
+)
 from triton_xe.lowering.surfaces.fuse_split_stores import fuse_split_stores
 from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
 from triton_xe.lowering.surfaces.transpose_products import transpose_products
@@ -18,10 +24,8 @@ class FindSurfacesPass(Family):
 
     name: ClassVar = "find-surfaces"
     table: ClassVar = (
-        Rule("transpose-products", transpose_products, when=(with_native_lanes, with_blocks),
-             chooses_layouts=True),
-        Rule("raise-surfaces", raise_surfaces),
-        Rule("fuse-split-stores", fuse_split_stores, (SplitOp,),
-             when=(with_native_lanes, with_blocks),
-             chooses_layouts=True),
+        Rule(transpose_products, when=(with_native_lanes, with_blocks, with_free_layouts)),
+        Rule(raise_surfaces),
+        Rule(fuse_split_stores, (SplitOp,),
+             when=(with_native_lanes, with_blocks, with_free_layouts)),
     )
