@@ -33,7 +33,7 @@ def native(name: str) -> Extension:
 
 setup(
     packages=find_packages(include=["triton_xe", "triton_xe.*"]),
-    package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json", "*.css", "*.js"]},
+    package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json", "*.css", "*.js", "*.txt"]},
     ext_modules=[native("launch"), native("threads"), native("emulated_gpu")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

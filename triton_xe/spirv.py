@@ -1,8 +1,8 @@
 """SPIR-V modules: written by LLVM, with texts for the runtime inside.
 
 Triton passes `load_binary` only the module, so the module carries all texts that the runtime needs,
-above all the LLVM IR, which the simulator executes.  They are compressed (zlib), encoded (base64)
-and split over `OpModuleProcessed` strings, a debug instruction that every consumer may ignore.
+above all the LLVM IR, which the simulator executes.  They are packed (`packed_text`) and split over
+`OpModuleProcessed` strings, a debug instruction that every consumer may ignore.
 
 Word layout: SPIR-V specification 1.6, sections 2.3 (header, instruction words) and 2.4 (logical
 layout: OpModuleProcessed follows the names and precedes the annotations).
@@ -10,13 +10,11 @@ layout: OpModuleProcessed follows the names and precedes the annotations).
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
-import zlib
 from collections.abc import Iterator
 
 from triton_xe.errors import DeviceError
+from triton_xe.packed_text import pack, unpack
 
 MAGIC = 0x07230203
 HEADER_WORDS = 5
@@ -61,9 +59,8 @@ FALLBACK_NODE = "xe.fallback"
 
 It says which label, 0 or 1, is the version that is always valid; the other one is faster.
 """
-CHUNK_BYTES = 200_000
-EFFORT = 6
-"""Level of zlib: 2 takes a third of the time, half a millisecond less, for texts a fifth longer."""
+CHUNK = 120_000
+"""Characters of an instruction, which has room for 262,128 bytes; a character takes at most two."""
 OP_MODULE_PROCESSED = 330
 # capability, extension, import, memory model, entry point, execution mode, strings, sources, names
 _EARLIER_OPCODES = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
@@ -190,8 +187,8 @@ def attach(binary: bytes, name: str, text: str) -> bytes:
         (start for opcode, start, _ in instructions(binary) if opcode not in _EARLIER_OPCODES),
         len(binary),
     )
-    packed = base64.b64encode(zlib.compress(text.encode(), EFFORT)).decode()
-    chunks = [packed[i : i + CHUNK_BYTES] for i in range(0, len(packed), CHUNK_BYTES)]
+    packed = pack(text)
+    chunks = [packed[i : i + CHUNK] for i in range(0, len(packed), CHUNK)]
     inserted = b"".join(_module_processed(f"{MARK}{name} {i} {c}") for i, c in enumerate(chunks))
     return binary[:at] + inserted + binary[at:]
 
@@ -200,20 +197,12 @@ def attached(binary: bytes, name: str) -> str:
     """The text attached under a name; empty if there is none."""
     mark = f"{MARK}{name} ".encode()
     found: list[str] = []
-    at = binary.find(mark)  # base64 has no spaces, and no time is spent on the instructions
+    at = binary.find(mark)  # no time is spent on the instructions
     while at >= 0:
         end = binary.index(b"\0", at)
         found.append(binary[at + len(mark) : end].decode().partition(" ")[2])
         at = binary.find(mark, end)
-    return zlib.decompress(_unpacked("".join(found))).decode() if found else ""
-
-
-def _unpacked(packed: str) -> bytes:
-    """Decode base64, or base85, which older modules have."""
-    try:
-        return base64.b64decode(packed, validate=True)
-    except binascii.Error:
-        return base64.b85decode(packed)
+    return unpack("".join(found)) if found else ""
 
 
 def attached_llvm_ir(binary: bytes) -> str:

@@ -15,7 +15,7 @@ LINKED = ("backend", "lowering", "runtime")
 # lowering and runtime stand side by side and do not know each other
 ROWS = (
     ("__init__", "collector", "conditions", "deep_calls", "errors", "knobs", "hardware", "locks",
-     "progress", "triton_versions"),
+     "packed_text", "progress", "triton_versions"),
     ("layout", "model"),
     ("plan",),
     ("dialects", "intrinsics", "llvm", "spirv"),

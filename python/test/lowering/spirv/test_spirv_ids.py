@@ -1,16 +1,13 @@
 """Modules in which LLVM gave two things one id are noticed, and their labels renamed."""
 
-import base64
 import os
 import struct
 import sys
 
 import pytest
 
-from triton_xe import spirv
 from triton_xe.lowering.spirv import emit_spirv, spirv_target
 from triton_xe.spirv import (
-    attached_llvm_ir,
     ids_are_sound,
     instructions,
     with_new_labels,
@@ -107,12 +104,6 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
         return with_label(with_label(binary, number), number, 1)
 
     assert ids_are_sound(emit_spirv.written(TEXT, write=write))
-
-
-def test_texts_in_base85_are_read(monkeypatch):
-    binary = emit_spirv.written(TEXT)
-    monkeypatch.setattr(spirv.base64, "b64encode", base64.b85encode)
-    assert attached_llvm_ir(spirv.attach(binary, spirv.LLVM_IR, TEXT)) == TEXT
 
 
 def test_a_module_is_written_again_before_a_new_process_writes_it():
