@@ -573,3 +573,45 @@ def grouped_gemm(
                     acc = tl.dot(a.load([row, k * BLOCK_K]), b.load([column, k * BLOCK_K]).T, acc)
                 c.store([row, column], acc.to(tl.float16))
                 tile += tl.num_programs(0)
+
+
+@triton.jit
+def gemv(a_ptr, x_ptr, y_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Product of some rows of a matrix and a vector, summed in each pass of the loop."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    acc = tl.zeros((ROWS,), tl.float32)
+    for k in range(0, N, BLOCK):
+        columns = k + tl.arange(0, BLOCK)
+        inside = columns < N
+        a = tl.load(a_ptr + rows[:, None] * N + columns[None, :],
+                    mask=(rows[:, None] < M) & inside[None, :], other=0.0)
+        x = tl.load(x_ptr + columns, mask=inside, other=0.0)
+        acc += tl.sum(a.to(tl.float32) * x.to(tl.float32)[None, :], 1)
+    tl.store(y_ptr + rows, acc.to(tl.float16), mask=rows < M)
+
+
+@triton.jit
+def softmax_of_rows(x_ptr, y_ptr, stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Softmax of several whole rows."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = rows[:, None] * stride + tl.arange(0, BLOCK)[None, :]
+    x = tl.load(x_ptr + at)
+    e = tl.exp(x - tl.max(x, 1)[:, None])
+    tl.store(y_ptr + at, e / tl.sum(e, 1)[:, None])
+
+
+@triton.jit
+def gemm_ieee(
+    a_ptr, b_ptr, c_ptr, K, stride_a, stride_b, stride_c,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """A product of fp32 that is rounded after each step, so without the matrix unit."""
+    rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    columns = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + rows * stride_a + (start + k)[None, :])
+        b = tl.load(b_ptr + (start + k)[:, None] * stride_b + columns)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + rows * stride_c + columns, acc)

@@ -153,7 +153,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                        f"may spill; {REMEDY}")
     needed = _registers_needed(state, most)
     crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
-    unsure = _is_straight(state) and may_fit_small(most(), device)
+    unsure = not state.dpas and may_fit_small(most(), device)
     registers = register_file(
         options.grf_mode, crowded, state.num_warps, device, unsure=unsure)
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded

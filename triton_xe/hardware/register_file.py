@@ -132,11 +132,12 @@ def most_straight(device: Target) -> int:
 
 
 def may_fit_small(needed: int, device: Target) -> bool:
-    """True if Intel's compiler may fit code without loops and products into the small file.
+    """True if Intel's compiler may fit code without DPAS into the small file.
 
     By its own order of instructions, 128 to 201 estimated registers fit (rotary embeddings, rows of
-    softmax).  With 260 (layer norm's gradient) its automatic choice spilled 448 bytes, and the
-    large file none.  On Xe-HPG it chose the small file with 5,408 bytes (SwiGLU's gradient).
+    softmax, loops over 16 rows of a matrix).  With 260 (layer norm's gradient) its automatic choice
+    spilled 448 bytes, and the large file none.  On Xe-HPG it chose the small file with 5,408 bytes
+    (SwiGLU's gradient).
     """
     return device.has_block_2d and needed <= MOST_FOR_LARGE[device.grf_bytes]
 

@@ -90,11 +90,13 @@ def norm(x, weight, o, M, N, xs0, xs1, os0, os1, BM: tl.constexpr, BN: tl.conste
 
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(
-    ("name", "registers"), [("rotary embedding", 128), ("softmax gradient", 256)])
-def test_intels_compiler_chooses_the_register_file_of_straight_code(
+    ("name", "registers"), [
+        ("rotary embedding", 128), ("softmax of rows", 128), ("gemv", 128),
+        ("softmax gradient", 256)])
+def test_intels_compiler_chooses_the_register_file_of_code_without_dpas(
     name: str, registers: int
 ) -> None:
-    """Both need more than 112 registers by the estimate."""
+    """All need more than 112 registers by the estimate."""
     facts = loops.native(name, "bmg").facts
     assert (facts.grf_count, facts.spill_size) == (registers, 0)
 

@@ -155,8 +155,8 @@ def test_rows_beside_sums_that_a_loop_carries_are_counted(warps, told):
         ASTSource(sums_of_rows, types, {"BLOCK": 8192},
                   {(i,): [["tt.divisibility", 16]] for i in (0, 1, 2, 3, 4, 5, 7)}),
         target=GPUTarget("xpu", "bmg", 16), options={"num_warps": warps})
-    (found,) = [r for r in made.metadata.remarks if "at once" in r]
-    assert ("it may spill; use smaller blocks or more warps" in found) == told
+    found = [r for r in made.metadata.remarks if "at once" in r and "more warps" in r]
+    assert bool(found) == told
 
 
 @pytest.mark.parametrize(("depth", "warps", "told"), [(64, 8, False), (32, 4, True)])
