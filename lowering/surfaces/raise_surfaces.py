@@ -49,7 +49,7 @@ from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.at_operand import UNPACKED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     all_of,
@@ -78,6 +78,8 @@ RUNS = "xe.runs"
 """Attribute of an scf.for that is known to run at least once."""
 VERSIONS = "xe.versions"
 """Attribute of an scf.if whose first side is the fast version of the second."""
+TESTED = "xe.tested"
+"""Attribute of a store whose guards hold, because they were tested with those of loads."""
 
 _PASS_THROUGH = (
     ConvertLayoutOp, TransOp, TruncFOp, ExtFOp, FpToFpOp, BitcastOp, SIToFPOp, UIToFPOp, ExtSIOp,
@@ -132,7 +134,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
     for sites in _grouped_by_test(_sites(
             list(dict.fromkeys(loads)), affine, joined, weights)):
         if _stays_inside(sites[0].anchor):
-            _version(sites)
+            _version(sites, _stores_after(sites[0].anchor, affine, scope))
         else:
             remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
     erase_dead(function)
@@ -145,6 +147,30 @@ def _raise(function: FuncOp, scope: Scope) -> None:
             stores_dot(store.value, target) or stores_blocks(store.value)
         )):
             _raise_store(store, affine)
+
+
+def _stores_after(
+    anchor: Operation, affine: Affine, scope: Scope
+) -> dict[StoreOp, tuple[Guard, ...]]:
+    """Stores of dots after an operation, with guards that the kernel can test before it.
+
+    A launch tests all of its guards at once, and so does the kernel those that are left.
+    """
+    if scope.keeps_layouts or options_of(scope.module).guards != "launch":
+        return {}
+    found = {}
+    for store in _rest(anchor):
+        if not isinstance(store, StoreOp) or not stores_dot(store.value, scope.target):
+            continue
+        try:
+            guards = surface_access(store, affine, None).guards
+            list(room(guards))
+        except Unknown:
+            continue
+        tested = tested_in_kernel(guards, anchor)
+        if tested and hoist(values_of_guards(tested), anchor):
+            found[store] = guards
+    return found
 
 
 def _is_on_dpas(op: Operation | Block, target: Target) -> bool:
@@ -203,11 +229,16 @@ class Site:
             polys += [surface.height, surface.width, surface.pitch]
             polys += [y.start, y.step, x.start, x.step]
         found: set[SSAValue] = {surface.base for surface, _, _ in self.accesses.values()}
-        tested = tested_in_kernel(self.guards, self.anchor)
-        amounts = [amount for guard in tested for amount in (guard.amount, guard.bound)]
         if self.loop is not None:
             found |= set(self.loop.operands[:3])
-        return found.union(*map(values_of, (*polys, *amounts)))
+        tested = tested_in_kernel(self.guards, self.anchor)
+        return found.union(values_of_guards(tested), *map(values_of, polys))
+
+
+def values_of_guards(guards: Iterable[Guard]) -> set[SSAValue]:
+    """The SSA values that a test of guards needs."""
+    amounts = [amount for guard in guards for amount in (guard.amount, guard.bound)]
+    return set[SSAValue]().union(*map(values_of, amounts))
 
 
 def values_of(amount: object) -> set[SSAValue]:
@@ -328,8 +359,11 @@ def _first(ops: Sequence[Operation]) -> Operation:
     return next(op for op in block.ops if op in ops)
 
 
-def _version(sites: list[Site]) -> None:
-    """Guard the code from the first site on: with surfaces if the guards hold, else as before."""
+def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> None:
+    """Guard the code from the first site on: with surfaces if the guards hold, else as before.
+
+    If the kernel tests guards of loads, it tests those of `stores` with them.
+    """
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
@@ -349,10 +383,14 @@ def _version(sites: list[Site]) -> None:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
     tested = assume(guards, anchor)
+    if not tested:
+        stores = {}
+    tested += assume([g for each in stores.values() for g in each if g not in guards], anchor)
     condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
     everything: list[Operation] = [
         op for site in sites for op in (site.loop, *site.accesses) if op is not None
     ]
+    everything += stores
     copies = dict(zip(everything, everything, strict=True))
     if condition is not None:
         copies = split_rest(anchor, condition, everything)
@@ -364,6 +402,8 @@ def _version(sites: list[Site]) -> None:
         accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
         first = loop if loop is not None else _first(list(accesses))
         _place_cursors(first, loop, accesses)
+    for store in stores:
+        copies[store].attributes[TESTED] = UnitAttr()
 
 
 def _surely_runs(loop: scf.ForOp, affine: Affine) -> bool:
@@ -380,12 +420,18 @@ def _stays_inside(anchor: Operation) -> bool:
     assert owner is not None
     if len(owner.regions[0].blocks) == 1:
         return True
-    rest = list(block.ops)
-    rest = rest[next(i for i, op in enumerate(rest) if op is anchor) :]
     return not any(
         block.find_ancestor_op_in_block(use.operation) is None
-        for op in rest for result in op.results for use in result.uses
+        for op in _rest(anchor) for result in op.results for use in result.uses
     )
+
+
+def _rest(anchor: Operation) -> list[Operation]:
+    """The operations of a block from one on."""
+    found: list[Operation] = [anchor]
+    while (following := found[-1].next_op) is not None:
+        found.append(following)
+    return found
 
 
 def split_rest(
@@ -397,8 +443,7 @@ def split_rest(
     last = block.last_op
     assert last is not None
     carried = list(last.operands) if last.name != "tt.return" or last.operands else []
-    rest = list(block.ops)
-    rest = rest[next(i for i, op in enumerate(rest) if op is anchor) : -1]
+    rest = _rest(anchor)[:-1]
     inside = {result for op in rest for result in op.results}
     escaping = [v for v in dict.fromkeys(carried) if v in inside]
     choice = two_versions(condition, InsertPoint.before(anchor), [v.type for v in escaping])
@@ -510,7 +555,8 @@ def _raise_store(store: StoreOp, affine: Affine) -> None:
     """Replace a store by a 2D block store, unless a remark says why not."""
     try:
         surface = surface_access(store, affine, None)
-        list(room(surface.guards))
+        guards = () if TESTED in store.attributes else surface.guards
+        list(room(guards))
     except Unknown as reason:
         remark(store, f"stays a scatter: {reason}")
         return
@@ -518,7 +564,7 @@ def _raise_store(store: StoreOp, affine: Affine) -> None:
         remark(store, "stays a scatter: 2D block stores do not transpose")
         return
     remark(store, "2D block store" + only_if(surface.guards))
-    store_block([store], store.value, surface, surface.guards)
+    store_block([store], store.value, surface, guards)
 
 
 def only_if(guards: Iterable[Guard]) -> str:

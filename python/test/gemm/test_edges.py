@@ -209,3 +209,31 @@ def test_rows_that_wrap_are_loaded_where_they_can_be_seen(how, needed):
     expected[:m] = full.reshape(-1, TILE)[:m]
     assert np.array_equal(c.cpu().numpy(), expected)
     assert is_hidden(made) == (not needed) == (how == "hidden")
+
+
+@triton.jit
+def product_at(pointers, m, n, k, sa, sb, sc, TILE: tl.constexpr):
+    """A product of matrices whose addresses are in memory: the kernel tests their alignment."""
+    rows, columns = (tl.arange(0, TILE)[:, None], tl.arange(0, TILE)[None, :])
+    a = tl.load(pointers).to(tl.pointer_type(tl.float16)) + rows * sa
+    b = tl.load(pointers + 1).to(tl.pointer_type(tl.float16)) + columns
+    c = tl.load(pointers + 2).to(tl.pointer_type(tl.float16)) + rows * sc + columns
+    total = tl.zeros((TILE, TILE), tl.float32)
+    for step in range(0, k, TILE):
+        left = k - step
+        total = tl.dot(tl.load(a + step + columns, (columns < left) & (rows < m), 0.0),
+                       tl.load(b + (step + rows) * sb, (rows < left) & (columns < n), 0.0), total)
+    tl.store(c, total.to(tl.float16), (rows < m) & (columns < n))
+
+
+@pytest.mark.parametrize("misaligned", [None, "a", "b", "c"])
+def test_products_at_loaded_addresses_are_right_whichever_matrix_is_misaligned(misaligned):
+    m, n, k = 27, 32, 64
+    a, b, c = (Matrix(rows, columns, 8, 1 if name == misaligned else 0, seed)
+               for seed, (name, rows, columns) in enumerate(
+                   [("a", m, k), ("b", k, n), ("c", m, n)]))
+    pointers = torch.tensor([x.view.data_ptr() for x in (a, b, c)], device="xpu")
+    product_at[(1,)](pointers, m, n, k, a.pitch, b.pitch, c.pitch, TILE)
+    expected = c.before.copy()
+    c.array(expected)[:] = a.array().astype(np.float32) @ b.array().astype(np.float32)
+    assert np.array_equal(c.memory.cpu().numpy(), expected)  # and nothing else was written

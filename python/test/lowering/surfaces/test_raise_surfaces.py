@@ -1,4 +1,4 @@
-"""How often an access of a matrix is looked into."""
+"""How often accesses of matrices are looked into, and how often they are written."""
 
 from __future__ import annotations
 
@@ -40,3 +40,28 @@ def test_each_access_of_a_copy_is_looked_into_once_without_loops(
     assert found.count("xetile.load_tile") == found.count("xetile.store_tile") == 1
     seen = sorted(call.arguments["op"].name for call in calls)
     assert seen == ["tt.load", "tt.store", *["tt.store"] * loop]
+
+
+@triton.jit
+def product_at(pointers, K, N, ROWS: tl.constexpr, DEPTH: tl.constexpr):
+    """A product of matrices whose addresses are in memory, as those of a group are."""
+    a = tl.make_tensor_descriptor(
+        tl.load(pointers).to(tl.pointer_type(tl.float16)), [ROWS, K], [K, 1], [ROWS, DEPTH])
+    b = tl.make_tensor_descriptor(
+        tl.load(pointers + 1).to(tl.pointer_type(tl.float16)), [K, N], [N, 1], [DEPTH, ROWS])
+    c = tl.make_tensor_descriptor(
+        tl.load(pointers + 2).to(tl.pointer_type(tl.float16)), [ROWS, N], [N, 1], [ROWS, ROWS])
+    acc = tl.zeros((ROWS, ROWS), tl.float32)
+    for k in range(0, K, DEPTH):
+        acc = tl.dot(a.load([0, k]), b.load([k, 0]), acc)
+    c.store([0, 0], acc.to(tl.float16))
+
+
+@pytest.mark.parametrize(("guards", "scatters"), [("launch", 1), ("kernel", 2)])
+def test_the_kernel_tests_stores_with_its_loads(guards: str, scatters: int) -> None:
+    """In a general version, which some launches take always, a fast loop needs no fast store."""
+    text = make_ttgir(product_at, {"pointers": "*i64", "K": "i32", "N": "i32"},
+                      {"ROWS": 64, "DEPTH": 32}, aligned=(0,))
+    found = operations(str(make_xetile(text, CompileOptions(guards=guards), "bmg")))
+    assert found.count("tt.store") == scatters
+    assert found.count("xetile.store_tile") == 1
