@@ -277,9 +277,8 @@ ELEMENTARY: dict[str, Callable[[Term], Term]] = {
 
 def function(name: str) -> Callable[..., Term]:
     """The function called `name` in OpenCL: its own formula in fp32, else the builtin."""
-    own = ELEMENTARY.get(name)
-
     def write(x: Term, *others: Term) -> Term:
+        own = ELEMENTARY.get(name)
         return x.builtin(name, *others) if own is None or x.is_double else own(x)
 
     return write
