@@ -12,7 +12,8 @@ was compiled from, so only kernels whose module changed are compiled again.
 `spills` is in bytes, `messages` counts those of the loop to memory or shared local memory, `code`
 is in bytes of native code, and `us` is the predicted time.  `ratio` is the compile time relative to
 Triton's own for PTX, `igc` that of Intel's compiler in ms.  Both depend on the machine, and are
-only shown.
+only shown.  So is `fork`, the loop that Intel's fork makes of the kernel
+(`published/intel_fork_loops.csv`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ from triton_xe.runtime import checked_files
 from triton_xe.runtime.level_zero.zebin import sections
 from triton_xe.runtime.simulator.interface import KernelSource, TimedKernel
 from triton_xe.runtime.versions import entry_name
+from triton_xe.spirv import without_texts
 from triton_xe.tools import intel
 
 FILE = Path(__file__).with_name("ledger.csv")
+FORK = Path(__file__).with_name("published") / "intel_fork_loops.csv"
 DEVICES = ("bmg", "pvc", "ptl", "lnl", "dg2")
 ALSO = {"cri": ("gemm", "gemm int8", "gemm add bf16", "gemm fp8e5", "gemm fp8e4nv", "scaled e4m3",
                 "scaled e2m1", "attention 128", "attention fp8e4nv"),
@@ -82,7 +85,8 @@ class Entry:
 
 
 STATIC = (*(f.name for f in fields(Native) if f.name != "igc"), "us")
-COLUMNS = ("kernel", "device", *STATIC, *SHOWN_ONLY, "refused")
+FIGURES = (*STATIC, *SHOWN_ONLY)
+COLUMNS = ("kernel", "device", *FIGURES, "fork", "refused")
 
 
 def devices_of(name: str) -> tuple[str, ...]:
@@ -104,7 +108,7 @@ def entry(place: tuple[str, str]) -> Entry:
 
 def native(module: bytes, device: str, flags: str) -> Native:
     """The figures of a module, from the cache if the compiler has compiled it before."""
-    key = hashlib.sha256(b"\0".join([module, device.encode(), flags.encode(),
+    key = hashlib.sha256(b"\0".join([without_texts(module), device.encode(), flags.encode(),
                                      compiler_version().encode()])).hexdigest()
     path = knobs.cache_dir() / "ledger" / f"{key}.json"
     known = checked_files.read(path)
@@ -173,8 +177,15 @@ def write(entries: list[Entry], path: Path = FILE) -> None:
         writer.writerow(COLUMNS)
         for e in entries:
             shown = {k: f"{v:g}" if v == v else "" for k, v in e.figures.items()}
-            writer.writerow([e.kernel, e.device, *(shown.get(c, "") for c in COLUMNS[2:-1]),
-                             e.refused])
+            writer.writerow([e.kernel, e.device, *(shown.get(c, "") for c in FIGURES),
+                             fork_loops().get((e.kernel, e.device), ""), e.refused])
+
+
+@cache
+def fork_loops() -> dict[tuple[str, str], str]:
+    """Issued instructions of the loops that Intel's fork makes, by kernel and device."""
+    with FORK.open(newline="") as file:
+        return {(f["kernel"], f["device"]): f["loop"] for f in csv.DictReader(file)}
 
 
 def read(path: Path = FILE) -> tuple[str, list[Entry]]:
@@ -182,7 +193,7 @@ def read(path: Path = FILE) -> tuple[str, list[Entry]]:
     first, *lines = path.read_text().splitlines()
     return first.removeprefix("# "), [
         Entry(f["kernel"], f["device"],
-              {c: float(f[c]) for c in COLUMNS[2:-1] if f[c]}, f["refused"])
+              {c: float(f[c]) for c in FIGURES if f[c]}, f["refused"])
         for f in csv.DictReader(lines)
     ]
 

@@ -174,8 +174,17 @@ def with_new_labels(binary: bytes) -> bytes:
 
 def without_names(binary: bytes) -> bytes:
     """The module without names of its ids, which are only for readers."""
+    return _without(binary, _NAME, _MEMBER_NAME)
+
+
+def without_texts(binary: bytes) -> bytes:
+    """The module without its attached texts, as Intel's compiler sees it."""
+    return _without(binary, OP_MODULE_PROCESSED)
+
+
+def _without(binary: bytes, *opcodes: int) -> bytes:
     kept = (binary[at : at + length] for opcode, at, length in instructions(binary)
-            if opcode not in (_NAME, _MEMBER_NAME))
+            if opcode not in opcodes)
     return binary[: HEADER_WORDS * 4] + b"".join(kept)
 
 
