@@ -42,6 +42,15 @@ class Facts:
         """Instruction -> the label of its block."""
         return {i: b.label for b in self.function.blocks for i in b.instructions}
 
+    @cached_property
+    def used_in(self) -> dict[str, list[str]]:
+        """Value -> labels of the blocks that use it; for a phi's operand, of the predecessor."""
+        found: dict[str, list[str]] = {}
+        for i, label in self.homes.items():
+            for k, x in enumerate(i.operands):
+                found.setdefault(x.text, []).append(i.labels[k] if i.opcode == "phi" else label)
+        return found
+
     def maker(self, x: Operand) -> Instruction | None:
         """The instruction that computes an operand; None for parameters and constants."""
         return self.makers.get(x.text)

@@ -8,6 +8,7 @@ from triton_xe.llvm import I32, I64, PTR, VOID, Function, Type, integer, vector
 from triton_xe.llvm.builder import Parameter, Routine
 from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
+from triton_xe.runtime.simulator.library.parts import joined
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
@@ -57,10 +58,7 @@ def load_parts(scalar: Type, width: int, count: int, *, spaced: bool = False) ->
     if width == 1:
         elements = [w.load(scalar, at, align=scalar.size) for at in addresses]
         return w.finish(w.pack(whole, elements))[0]
-    parts = [w.load(part, at, align=scalar.size) for at in addresses]
-    while len(parts) > 1:
-        parts = [_joined(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
-    return w.finish(parts[0])[0]
+    return w.finish(joined([w.load(part, at, align=scalar.size) for at in addresses]))[0]
 
 
 def _at_addresses(
@@ -72,10 +70,6 @@ def _at_addresses(
     name = symbol(family, scalar.mangled, width, count, *["spaced"] * spaced)
     w = Writer(Routine(name, result, (*at, *parameters)), _INLINED, internal=True)
     return w, [w["first"] + w["step"] * k if spaced else w["at"][k] for k in range(count)]
-
-
-def _joined(x: Value, y: Value) -> Value:
-    return x.shuffled(y, range(2 * x.type.count))
 
 
 @cache

@@ -6,7 +6,7 @@ barriers in a row, as in a sort, then grows with the square of their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from triton_xe.llvm import (
@@ -21,6 +21,7 @@ from triton_xe.llvm import (
     array,
     constant,
 )
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import is_flags
 
@@ -45,8 +46,8 @@ def store_across_barriers(function: Function) -> Function:
             if i.result and _is_worth_storing(i)}
     places: dict[str, int] = {}
     size = 0
-    for name, label in _uses(function):
-        if name in made and name not in places and label in after_barriers[made[name][1]]:
+    for name, labels in Facts(function).used_in.items():
+        if name in made and not after_barriers[made[name][1]].isdisjoint(labels):
             places[name] = size
             size += -(-made[name][0].type.size // _LINE) * _LINE
     if not places:
@@ -91,15 +92,6 @@ def _resume_labels(function: Function, block: Block) -> list[str]:
     return [label for b in function.blocks if b.label in following
             and any(i.callee == "llvm.coro.suspend" for i in b.instructions)
             for label in b.successors]
-
-
-def _uses(function: Function) -> Iterator[tuple[str, str]]:
-    """Values, and the blocks that use them; for a phi's operand that is the predecessor."""
-    for block in function.blocks:
-        for i in block.instructions:
-            for k, operand in enumerate(i.operands):
-                if operand.local is not None:
-                    yield operand.local, i.labels[k] if i.opcode == "phi" else block.label
 
 
 class _Reader:

@@ -14,12 +14,12 @@ A value of several registers is pinned in each of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
 from triton_xe import llvm as ir
 from triton_xe.llvm import Block, Function, Instruction, Operand, vector
+from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _ARITHMETIC = frozenset("fadd fsub fmul".split())
@@ -32,15 +32,11 @@ def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
             if len(b.successors) > 1 and not stops.isdisjoint(b.successors)}
     if not cuts:
         return function
-    users: dict[str, set[str]] = defaultdict(set)
-    for block in function.blocks:
-        for i in block.instructions:
-            for k, x in enumerate(i.operands):
-                users[x.text].add(i.labels[k] if i.opcode == "phi" else block.label)
+    used_in = Facts(function).used_in
     pinned: dict[str, tuple[str, list[Instruction]]] = {
         i.result: (block.label, _pin(i, host)) for block in function.blocks if block.label in cuts
         for i in block.instructions
-        if i.result and _fills_registers(i, host) and users[i.result] - {block.label}}
+        if i.result and _fills_registers(i, host) and {*used_in.get(i.result, ())} - {block.label}}
     return replace(function, blocks=[_written(b, pinned) for b in function.blocks])
 
 
