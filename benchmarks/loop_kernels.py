@@ -543,6 +543,46 @@ def inductor_reduction(
 
 
 @triton.jit
+def inductor_conv2d(
+    x_ptr, w_ptr, y_ptr, batch, in_h, in_w, in_c, out_c, out_h, out_w,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """Inductor's template `convolution2d` for 3x3 kernels, channels last, and dynamic shapes."""
+    nhw = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    idx_y_w = nhw % out_w
+    nh = nhw // out_w
+    idx_y_h = nh % out_h
+    idx_n = nh // out_h
+    idx_y_c = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    x_base = x_ptr + (idx_n * (in_h * in_w * in_c))[:, None]
+    w_base = w_ptr + (idx_y_c * (9 * in_c))[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    BLOCK_K_COUNT = (in_c + BLOCK_K - 1) // BLOCK_K
+    for ijk in range(9 * BLOCK_K_COUNT):
+        k = (ijk % BLOCK_K_COUNT) * BLOCK_K
+        ij = ijk // BLOCK_K_COUNT
+        i = ij // 3
+        j = ij % 3
+        idx_x_h = i - 1 + idx_y_h
+        idx_x_w = j - 1 + idx_y_w
+        idx_x_c = tl.arange(0, BLOCK_K) + k
+        x_ptrs = x_base + ((idx_x_h * (in_w * in_c))[:, None] + (idx_x_w * in_c)[:, None]
+                           + idx_x_c[None, :])
+        mask_x = ((idx_n < batch)[:, None] & (idx_x_h >= 0)[:, None] & (idx_x_h < in_h)[:, None]
+                  & (idx_x_w >= 0)[:, None] & (idx_x_w < in_w)[:, None]
+                  & (idx_x_c < in_c)[None, :])
+        matrix_x = tl.load(x_ptrs, mask=mask_x, other=0.0)
+        w_ptrs = w_base + (idx_x_c[:, None] + (i * (3 * in_c)) + (j * in_c))
+        mask_w = (idx_x_c[:, None] < in_c) & (idx_y_c[None, :] < out_c)
+        matrix_w = tl.load(w_ptrs, mask=mask_w, other=0.0)
+        acc += tl.dot(matrix_x, matrix_w)
+    mask = ((idx_n < batch)[:, None] & (idx_y_h < out_h)[:, None] & (idx_y_w < out_w)[:, None]
+            & (idx_y_c < out_c)[None, :])
+    at = ((idx_n * out_h + idx_y_h) * out_w + idx_y_w)[:, None] * out_c + idx_y_c[None, :]
+    tl.store(y_ptr + at, acc, mask)
+
+
+@triton.jit
 def grouped_gemm(
     a_ptr, b_ptr, c_ptr, size_ptr, groups,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -245,6 +245,10 @@ ROWS: dict[str, Row] = {
                               grid=(8192, 1, 1), sizes={"xnumel": 8192 * 512}),
     "inductor reduction": Row(kernels.inductor_reduction, {"XBLOCK": 1, "R0_BLOCK": 1024}, 4,
                               "fp32", sizes={"xnumel": SIZE, "r0_numel": 768}),
+    "inductor conv2d": Row(
+        kernels.inductor_conv2d, {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32}, 8,
+        grid=(98, 2, 1), sizes={"batch": 16, "in_h": 28, "in_w": 28, "in_c": 256, "out_c": 256,
+                                "out_h": 28, "out_w": 28}),
     "dropout": _rows(kernels.dropout, 1024, 4, "fp32", **LONG),
 }
 

@@ -26,6 +26,7 @@ from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp, ReduceOp
 from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xe import DivisorOp
 from triton_xe.dialects.xegpu.nd import PrefetchNdOp
 from triton_xe.dialects.xegpu.scattered import PrefetchOp
 from triton_xe.dialects.xetile.ops import PrefetchTileOp
@@ -299,7 +300,7 @@ def orders_memory(op: Operation) -> bool:
     """True if a read must not move across an operation."""
     if op.regions:
         return not _stays_in_warps(op)
-    return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
+    return not is_pure(op) and not isinstance(op, _UNORDERED) and not op.has_trait(IsTerminator)
 
 
 def _stays_in_warps(op: Operation) -> bool:
@@ -314,7 +315,7 @@ def _stays_in_warps(op: Operation) -> bool:
         is_pure(inner) or inner.has_trait(IsTerminator) for inner in op.combine.block.ops)
 
 
-_PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
+_UNORDERED = (PrefetchTileOp, PrefetchNdOp, PrefetchOp, DivisorOp)
 
 
 def is_unused(op: Operation) -> bool:

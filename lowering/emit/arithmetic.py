@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects import arith_ext
+from triton_xe.dialects import arith_ext, xe
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -70,9 +70,12 @@ from triton_xe.lowering.emit.types import (
     shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.spirv import RANGE_NODE
 
 Write = Callable[..., ir.Value]
+MOST_EARLY = 64
+"""Registers of quotients that may be live from their operation on, instead of from their use."""
 
 
 def elementwise(em: Emitter, op: Operation, write: Write) -> None:
@@ -209,17 +212,21 @@ def _spaced(numbers: Registers) -> Spaced | None:
 
 @lowers(*_DIVISIONS)
 def lower_division(em: Emitter, op: Operation) -> None:
-    name, known = _DIVISIONS[type(op)], em.divisors.get(op)
-    if known is not None:
-        divided = known.quotient if name.endswith("div") else known.remainder
-        natural = em.proven.range(op.operands[0])[0] >= 0
-        em.bind(op.results[0], divided(em, em.scalar(op.operands[0]), natural=natural))
+    """Write a division; those of tensors at once, because Intel's compiler hoists none."""
+    _divide(em, op)
+    made = em.get(op.results[0])
+    if (isinstance(made, Registers) and not isinstance(made, Splat) and made.count <= MOST_EARLY
+            and constant_of(op.operands[1]) is None):
+        made.all_chunks(em)
+
+
+def _divide(em: Emitter, op: Operation) -> None:
+    """Bind quotients or remainders."""
+    name, how = _DIVISIONS[type(op)], op.attributes.get(QUICK)
+    if _divides_by_scalar(em, op):
         return
-    how = op.attributes.get(QUICK)
     if how is not None and not isinstance(op.results[0].type, TensorType):
         em.bind(op.results[0], _divide_unsigned(em, op, name, how))
-        return
-    if _divides_by_scalar(em, op):
         return
     write, is_signed = getattr(em.b, name), name[0] == "s"
     if _fits_32_bits(em, op, is_signed):
@@ -228,6 +235,11 @@ def lower_division(em: Emitter, op: Operation) -> None:
         return
     elementwise(em, op, lambda a, b: through_i8(em, write, is_signed, a, b) if is_bit(a)
                 else write(a, b))
+
+
+@lowers(xe.DivisorOp)
+def lower_divisor(em: Emitter, op: xe.DivisorOp) -> None:
+    divisors.Divisor.of(em, em.scalar(op.value), op.signed is not None)
 
 
 def _fits_32_bits(em: Emitter, op: Operation, signed: bool) -> bool:
@@ -255,21 +267,23 @@ def _divide_in_32_bits(
 
 def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
     """Bind quotients by a scalar, if a shared divisor is cheaper; False, and no change, if not."""
-    name, kind = _DIVISIONS[type(op)], op.results[0].type
-    if not isinstance(kind, TensorType) or not divisors.fits(op, em.proven):
+    numbers, by = (em.get(v) for v in op.operands)
+    by = by.scalar if isinstance(by, Splat) else by
+    if (isinstance(numbers, Splat) or isinstance(op.results[0].type, VectorType)
+            or not isinstance(by, ir.Value) or isinstance(by, ir.Constant)
+            or not divisors.fits(op, em.proven)):
         return False
-    elements, by = (spread(em, v, kind) for v in op.operands)
-    if isinstance(elements, Splat) or not isinstance(by, Splat) or isinstance(
-            by.scalar, ir.Constant):
+    name = _DIVISIONS[type(op)]
+    is_signed, is_tensor = name[0] == "s", isinstance(numbers, Registers)
+    pays = is_tensor and (numbers.count >= divisors.FEWEST or numbers.kind != I32)
+    is_known = divisors.is_known(em, by, is_signed) and (is_tensor or numbers.type == I32)
+    if not pays and not is_known:
         return False
-    is_signed = name[0] == "s"
-    if (elements.count < divisors.FEWEST and elements.kind == I32
-            and not divisors.is_known(em, by.scalar, is_signed)):
-        return False
-    divisor = divisors.SharedDivisor.of(em, by.scalar, is_signed)
     natural = is_signed and em.proven.range(op.operands[0])[0] >= 0
+    divisor = divisors.Divisor.of(em, by, is_signed)
     em.bind(op.results[0], mapped(
-        em, elements.kind, [elements], divisor.divides(em, name, natural=natural)))
+        em, numbers.kind, [numbers], divisor.divides(em, name, natural=natural)
+    ) if is_tensor else divisor.divide(em, name, numbers, natural=natural))
     return True
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
-from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
-from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xegpu.dpas import DpasOp
@@ -24,19 +22,14 @@ from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.maths import wide
-from triton_xe.lowering.emit.maths.divisors import SIGNED, Divisor, SharedDivisor, fits, pays
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, concatenated
+from triton_xe.lowering.emit.tensors.registers import concatenated
 from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
-_DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
-_SPREADING = (SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, ttg.ConvertLayoutOp)
-MOST_EARLY = 64
-"""Registers of a tensor that may stay live across a loop to save its divisions."""
 FEWEST_BY_PRODUCTS = 4
 """Sums of eight registers from which on zeroing by products pays: setup is ten instructions."""
 
@@ -132,20 +125,16 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     runs = op.attributes.get(RUNS) is not None
     if runs:
         starts = _zeros_by_products(em, op, starts)
-    _write_quotients(em, op)
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
     if runs:
         em.b.branch(body)
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
-    divided = _divided_by_invariants(em, op)
-    outside = em.enter()  # values written at the entry are not visible after the loop
-    entry = _written_once(em, divided, body) if divided else before
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
-    counter.add_incoming(low, entry)
-    phis = _carried(em, op.body.block.args[1:], starts, entry)
+    counter.add_incoming(low, before)
+    phis = _carried(em, op.body.block.args[1:], starts, before)
     em.loop_depth += 1
     em.bind(op.body.block.args[0], counter)
     inside = em.enter()
@@ -153,7 +142,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.leave(inside)
     _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
-    em.leave(outside)
     latch = em.b.block
     found = _induction(phis, ends) if runs and not op.body.block.args[0].first_use else None
     if found is not None:
@@ -173,87 +161,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
     for result, value in zip(op.results, _merged(em, sides), strict=True):
         em.bind(result, value)
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent
-
-
-def _write_quotients(em: Emitter, op: scf.ForOp) -> None:
-    """Write tensors outside of a loop that it uses and that are computed by divisions.
-
-    Values are otherwise written at their first use, inside the loop, and Intel's compiler does not
-    hoist divisions.
-    """
-    used = dict.fromkeys(value for inner in op.walk() for value in inner.operands
-                         if isinstance(value.type, TensorType) and value not in op.iter_args)
-    divided: dict[SSAValue, bool] = {}
-    for value in used:
-        held = em.values.get(value)
-        if (isinstance(held, Registers) and not isinstance(held, Splat | Shifted)
-                and held.count <= MOST_EARLY and _is_divided(value, divided)):
-            held.all_chunks(em)
-
-
-def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """True if a tensor is computed by dividing a tensor by an unknown number."""
-    if value not in known:
-        op, known[value] = value.owner, False
-        known[value] = isinstance(op, Operation) and not op.regions and isinstance(
-            value.type, TensorType) and (
-                (isinstance(op, _DIVISIONS) and constant_of(op.rhs) is None)
-                or any(_is_divided(v, known) for v in op.operands))
-    return known[value]
-
-
-def _divided_by_invariants(em: Emitter, op: scf.ForOp) -> list[Operation]:
-    """The divisions in a loop by a scalar from outside of it."""
-    body = op.body.block
-
-    def is_invariant(divisor: SSAValue | None) -> bool:
-        return (divisor is not None and constant_of(divisor) is None
-                and _block_of(divisor) is not body)
-
-    return [inside for inside in body.ops
-            if isinstance(inside, _DIVISIONS) and is_invariant(_divisor_of(em, inside))]
-
-
-def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
-    """The scalar divisor of integers, if multiplications are cheaper."""
-    kind, value = op.results[0].type, op.operands[1]
-    if not isinstance(kind, TensorType):
-        return value if kind == i32 and pays(em.target) else None
-    if not fits(op, em.proven):
-        return None
-    while isinstance(value.owner, _SPREADING):
-        value = value.owner.operands[0]
-    return None if isinstance(value.type, TensorType) else value
-
-
-def _written_once(em: Emitter, divided: Sequence[Operation], body: ir.Block) -> ir.Block:
-    """Write the setup of divisions between the test before a loop and its body.
-
-    So it runs if and only if the loop does.
-    """
-    branch = em.b.block.terminator
-    entry = em.function.append_basic_block("entry")
-    branch.operands = [entry if target is body else target for target in branch.operands]
-    em.b.position_at_end(entry)
-    made: dict[tuple[SSAValue, bool], Divisor] = {}
-    for inside in divided:
-        divisor, is_signed = _divisor_of(em, inside), type(inside) in SIGNED
-        assert divisor is not None
-        outer = em.b.at(inside)
-        if isinstance(inside.results[0].type, TensorType):
-            SharedDivisor.of(em, em.scalar(divisor), is_signed)
-        else:
-            key = divisor, is_signed
-            if key not in made:
-                made[key] = Divisor.of(em, em.scalar(divisor), is_signed)
-            em.divisors[inside] = made[key]
-        em.b.back(outer)
-    em.b.branch(body)
-    return entry
 
 
 def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:

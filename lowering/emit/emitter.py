@@ -15,7 +15,6 @@ from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.allocate_slm import Region
-from triton_xe.lowering.emit.maths.divisors import Divisor
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
@@ -63,8 +62,6 @@ class Emitter(Writer):
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0
-        self.divisors: dict[Operation, Divisor] = {}
-        """Shared divisors of loop-invariant divisions."""
         self.has_arrived = False
         """True from `xe.barrier_arrive` to `xe.barrier_wait`; no other barrier is allowed there."""
         self.frames: list[Any] = []

@@ -171,6 +171,16 @@ class BarrierWaitOp(HalfBarrierOp):
 
 
 @irdl_op_definition
+class DivisorOp(FieldOp):
+    """Compute the values that later divisions by a scalar share, `signed` ones or others."""
+
+    name = "xe.divisor"
+    value = operand_def()
+    signed = opt_prop_def(UnitAttr)
+    assembly_format = "$value attr-dict `:` type($value)"
+
+
+@irdl_op_definition
 class ToTileOp(FieldOp):
     """The part of a tensor that the current subgroup owns, as a tile."""
 

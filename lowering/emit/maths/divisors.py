@@ -42,59 +42,14 @@ def pays(target: Target) -> bool:
     return target.has_block_2d  # before, addresses that depend on it are no longer moved
 
 
-@dataclass(frozen=True)
-class Divisor:
-    """A divisor without its sign, the sign in all bits (None for unsigned ones), and m."""
-
-    size: ir.Value
-    sign: ir.Value | None
-    factor: ir.Value
-
-    @classmethod
-    def of(cls, em: Writer, value: ir.Value, is_signed: bool) -> Divisor:
-        """Compute the values that divisions by `value` need."""
-        size, sign = _size(Term(em, value)) if is_signed else (Term(em, value), None)
-        return cls(size.value, None if sign is None else sign.value, _factor(em, size.value))
-
-    def quotient(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
-        """Divide a value, rounding toward zero; a `natural` value is not negative."""
-        _, sign, first, is_more = self._divided(em, value, natural)
-        found = first + is_more.resized(I32)
-        if self.sign is None:
-            return found.value
-        flips = Term(em, self.sign) if sign is None else sign ^ Term(em, self.sign)
-        return ((found ^ flips) - flips).value
-
-    def remainder(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
-        """Remainder of a division, with the sign of the value."""
-        rest, sign, _, is_more = self._divided(em, value, natural)
-        found = where(is_more, rest - Term(em, self.size), rest)
-        return found.value if sign is None else ((found ^ sign) - sign).value
-
-    def _divided(
-        self, em: Writer, value: ir.Value, natural: bool
-    ) -> tuple[Term, Term | None, Term, Term]:
-        """Remainder, sign, quotient or one less, and the condition that it is one less."""
-        x, size = Term(em, value), Term(em, self.size)
-        sign = None
-        if self.sign is not None and not natural:
-            x, sign = _size(x)
-        first = x.builtin("mul_hi", Term(em, self.factor), unsigned=True)
-        rest = x - first * size
-        return rest, sign, first, rest.unsigned(">=", size)
-
-
 def _size(x: Term) -> tuple[Term, Term]:
     """Absolute value of a signed integer, as an unsigned one, and its sign in all bits."""
     sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
     return (x ^ sign) - sign, sign
 
 
-# -- elements of tensors ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class SharedDivisor:
+class Divisor:
     """A scalar divisor of many elements, with the values that all of its divisions share.
 
     They are its absolute value, its sign in all bits, and m.  A 64-bit divisor beyond 32 bits is
@@ -107,14 +62,14 @@ class SharedDivisor:
     factor: ir.Value
 
     @classmethod
-    def of(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> SharedDivisor:
+    def of(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
         """Compute the values that divisions by a scalar need, once."""
-        made: SharedDivisor = em.remember(
+        made: Divisor = em.remember(
             _key(scalar, is_signed), lambda: cls._written(em, scalar, is_signed))
         return made
 
     @classmethod
-    def _written(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> SharedDivisor:
+    def _written(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
         size, sign = _size(Term(em, scalar)) if is_signed else (Term(em, scalar), None)
         if size.width > 32:
             size = where(size.unsigned("<", MOST), size, MOST).resized(I32)
@@ -122,11 +77,28 @@ class SharedDivisor:
         at_least_one = where(size.equals(0), 1, size)
         return cls(scalar, size.value, held, _factor(em, at_least_one.value))
 
+    def divide(self, em: Writer, name: str, value: ir.Value, *, natural: bool) -> ir.Value:
+        """Divide (`sdiv`, `srem`, `udiv`, `urem`) one number of 32 bits, by instructions.
+
+        A `natural` one is not negative.
+        """
+        x, size, sign = Term(em, value), Term(em, self.size), None
+        if name[0] == "s" and not natural:
+            x, sign = _size(x)
+        first = x.builtin("mul_hi", Term(em, self.factor), unsigned=True)
+        rest = x - first * size
+        is_more = rest.unsigned(">=", size)
+        if name.endswith("rem"):
+            found = where(is_more, rest - size, rest)
+        else:
+            found = first + is_more.resized(I32)
+            sign = Term(em, self.sign) if sign is None else sign ^ Term(em, self.sign)
+        return found.value if sign is None else ((found ^ sign) - sign).value
+
     def divides(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
-        """Return the division (`sdiv`, `srem`, `udiv`, `urem`) of elements by this scalar.
+        """Return the division of elements by this scalar.
 
         It is a call of a function that `triton_xe.lowering.spirv.quotients` replaces by products.
-        With `natural`, no element is negative.
         """
         def write(x: ir.Value) -> ir.Value:
             count = x.type.count if isinstance(x.type, ir.VectorType) else 1

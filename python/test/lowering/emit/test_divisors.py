@@ -125,7 +125,7 @@ def test_one_element_of_a_lane_is_divided_as_it_is():
 
 def test_the_factor_stands_before_the_loop():
     text = compiled(divide_in_loop, N=256)
-    before, loop = (instructions(text, label) for label in ("entry.1", "loop"))
+    before, loop = (instructions(text, label) for label in ("body", "loop"))
     assert before.count("xe.quotient.factor") == 1
     assert "xe.quotient.sdiv.4.natural" in loop
     assert "xe.quotient.factor" not in loop

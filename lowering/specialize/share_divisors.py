@@ -1,0 +1,59 @@
+"""Rule share-divisors: compute before a loop what its divisions by an invariant scalar share.
+
+    scf.for { %x / splat %d }  ->  xe.divisor %d ; scf.for { %x / splat %d }
+
+The values, and the products that divisions become, are those of
+`triton_xe.lowering.emit.maths.divisors`.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects import xe
+from triton_xe.dialects.tt import ops as tt
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.emit.maths.divisors import SIGNED, fits, pays
+from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.family import Scope
+from triton_xe.lowering.rewriting import all_of
+
+_DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
+_SPREADING = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLayoutOp)
+
+
+def share_divisors(function: FuncOp, scope: Scope) -> bool:
+    """Compute before a loop what its divisions by an invariant scalar share."""
+    facts = Facts(trusting=False)
+    for loop in all_of(function, scf.ForOp):
+        body = loop.body.block
+        divisors = dict.fromkeys(
+            (divisor, type(op) in SIGNED) for op in body.ops if isinstance(op, _DIVISIONS)
+            and (divisor := _scalar_divisor(op, facts, scope.target)) is not None
+            and constant_of(divisor) is None and _block_of(divisor) is not body)
+        for divisor, is_signed in divisors:
+            Rewriter.insert_op(xe.DivisorOp(value=divisor, signed=is_signed),
+                               InsertPoint.before(loop))
+    return False
+
+
+def _scalar_divisor(op: Operation, facts: Facts, target: Target) -> SSAValue | None:
+    """The scalar divisor of integers, if multiplications are cheaper."""
+    kind, value = op.results[0].type, op.operands[1]
+    if not isinstance(kind, TensorType):
+        return value if kind == i32 and pays(target) else None
+    if not fits(op, facts):
+        return None
+    while isinstance(value.owner, _SPREADING):
+        value = value.owner.operands[0]
+    return None if isinstance(value.type, TensorType) else value
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
