@@ -16,22 +16,13 @@ from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xegpu.dpas import DpasOp
-from triton_xe.hardware.block_2d import has_offsets
-from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
-from triton_xe.lowering.emit.maths import wide
-from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.tensors.registers import concatenated
-from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
+from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
-
-FEWEST_BY_PRODUCTS = 4
-"""Sums of eight registers from which on zeroing by products pays: setup is ten instructions."""
 
 
 class LoopId(ir.MDValue):
@@ -123,8 +114,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
     runs = op.attributes.get(RUNS) is not None
-    if runs:
-        starts = _zeros_by_products(em, op, starts)
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
     if runs:
@@ -161,50 +150,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
     for result, value in zip(op.results, _merged(em, sides), strict=True):
         em.bind(result, value)
-
-
-def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
-    """Initialise a loop's sums as products of zeros, if they are many.
-
-    A product writes eight registers in one instruction.  Its second factor is eight registers of
-    zeros, of which the first four are its first factor: copies would take four instructions more.
-    In loops that use products in other operations, Intel's compiler (2.40) would copy their
-    results; if messages have offsets, it does so in one of several versions too.
-    """
-    if not em.target.has_tf32_dpas or not _only_sums(op):
-        return starts
-    if has_offsets(em.target) and isinstance(op.parent_op(), scf.IfOp):
-        return starts
-    args = op.body.block.args[1:]
-    sums = [(n, place) for n, (parts, _) in enumerate(starts) for place, part in enumerate(parts)
-            if _is_zero_sum(part) and all(isinstance(u.operation, DpasOp) for u in args[n].uses)]
-    if len(sums) < FEWEST_BY_PRODUCTS:
-        return starts
-    made = [(list(parts), rebuild) for parts, rebuild in starts]
-    rows, others = (wide.constant(em, filled(vector_of(I32, wide.AT_ONCE), 0)) for _ in range(2))
-    columns = concatenated(em, [rows, others])
-    none = Dpas("tf32", "tf32", "f32")
-    for n, place in sums:
-        parts, count = made[n][0], em.state.dpas
-        product = args[n].first_use
-        outer = em.b.at(product.operation if product else op)
-        zeros = multiply(em, none, filled(vector_of(FLOAT, 8), 0.0), rows, columns)
-        em.b.back(outer)
-        parts[place], em.state.dpas = em.b.bitcast(zeros, parts[place].type), count
-    return made
-
-
-def _only_sums(op: scf.ForOp) -> bool:
-    """True if the products of a loop are only accumulated."""
-    return all(isinstance(use.operation, DpasOp | scf.YieldOp)
-               for inside in op.body.block.ops if isinstance(inside, DpasOp)
-               for use in inside.result.uses)
-
-
-def _is_zero_sum(part: ir.Value) -> bool:
-    """True if a constant is eight registers of zeros."""
-    kind = part.type
-    return wide.same_bits(part) == 0 and kind.count == 8 and bits_of(kind.element) == 32
 
 
 def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat]) -> None:

@@ -1,8 +1,6 @@
-"""Code before and after the K loop of a product."""
+"""Code after the K loop of a product."""
 
 from __future__ import annotations
-
-import pytest
 
 from benchmarks.loops import compiled
 from python.test.operations import name_of, parsed
@@ -11,24 +9,11 @@ from triton_xe.llvm import Instruction
 TILES = 16
 """Products of one subgroup: 32x64 elements, 8x16 each."""
 STORES = 8
-PRODUCT = "GenISA.sub.group.dpas"
 STORE = "GenISA.LSC2DBlockWriteAddrPayload"
 
 
 def part(name: str, device: str, block: str) -> list[Instruction]:
     return parsed(compiled(name, device).asm["llir"], block)
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("device", ["bmg", "pvc"])
-@pytest.mark.parametrize("name", ["gemm", "gemm tf32 16", "gemm W8A16"])
-def test_many_sums_begin_as_products_of_zeros(name, device):
-    before = [name_of(each) for each in part(name, device, "body")]
-    assert before.count(PRODUCT) == TILES
-    sums = [each for each in part(name, device, "loop")
-            if each.opcode == "phi" and str(each.type) == "<8 x float>"]
-    assert len(sums) == TILES
-    assert all(each.operands[0].local for each in sums)
 
 
 def test_stores_wait_for_all_values_where_messages_have_no_offsets():
