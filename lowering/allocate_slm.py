@@ -24,9 +24,23 @@ class Region:
     nbytes: int
     half: int
     """Half of the memory, 0 or 1, that the region uses if the halves fit."""
+    block: Any = None
+    first: int = 0
+    """Number of accesses and barriers before its first access."""
+    last: int = 0
+    """Number of accesses and barriers up to its last access."""
+    open_until: float = 0
+    """Number of accesses and barriers after which it is not read at uses in its block any more."""
     offset: int = 0
-    disjoint_from: list[Region] = field(default_factory=list, repr=False)
-    """Earlier regions that are still read when this one is written: they must not overlap."""
+
+    def is_live(self, other: Region) -> bool:
+        """True if this region may be read after a later one is written.
+
+        Uses in a block read its open regions.  These do not share memory, so that a loop needs no
+        barrier between the reads of one and the writes of another in the next iteration.
+        """
+        return self.last > other.first or (
+            self.block is other.block and self.open_until > other.first)
 
     def overlaps(self, other: Region) -> bool:
         ends = self.offset + self.nbytes, other.offset + other.nbytes
@@ -64,16 +78,20 @@ class SlmPlan:
     regions: list[Region] = field(default_factory=list)
     events: dict[Any, list[Event]] = field(default_factory=dict)
     """Block -> its accesses and barriers in order."""
+    count: int = 0
 
-    def region(self, nbytes: int) -> Region:
+    def region(self, nbytes: int, block: Any = None) -> Region:
         """Add a region of at least `nbytes`, in the half that the previous one does not use."""
-        region = Region(nbytes + -nbytes % 64, len(self.regions) & 1)
+        region = Region(nbytes + -nbytes % 64, len(self.regions) & 1, block, self.count)
         self.regions.append(region)
         return region
 
     def note(self, block: Any, event: Event) -> None:
         """Append an event; successive reads of one region count once."""
         events = self.events.setdefault(block, [])
+        self.count += 1
+        if isinstance(event, Touch):
+            event.region.last = self.count
         if isinstance(event, Touch) and event.reads and events:
             last = events[-1]
             if isinstance(last, Touch) and last.reads and last.region is event.region:
@@ -84,13 +102,15 @@ class SlmPlan:
         """Assign an offset to each region; return the bytes needed."""
         sizes = [max((r.nbytes for r in self.regions if r.half == h), default=0) for h in (0, 1)]
         first = sizes[0] if sum(sizes) <= HALVES_LIMIT else 0
+        live: list[Region] = []
         for region in self.regions:
-            region.offset = first * region.half
-            ends = sorted(other.offset + other.nbytes for other in region.disjoint_from)
-            for offset in (region.offset, 0, *ends):
+            live = [other for other in live if other.is_live(region)]
+            ends = sorted(other.offset + other.nbytes for other in live)
+            for offset in (first * region.half, 0, *ends):
                 region.offset = offset
-                if not any(region.overlaps(other) for other in region.disjoint_from):
+                if not any(map(region.overlaps, live)):
                     break
+            live.append(region)
         return max((r.offset + r.nbytes for r in self.regions), default=0)
 
     def removable_barriers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -14,7 +14,6 @@ from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
-from triton_xe.lowering.allocate_slm import Region
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
@@ -37,16 +36,6 @@ def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
     return enter
 
 
-class OpenRead(Protocol):
-    """Values that are read from shared local memory at their use, in the same LLVM block."""
-
-    @property
-    def region(self) -> Region: ...
-
-    def finish(self) -> None:
-        """Write the reads that are still pending."""
-
-
 class Emitter(Writer):
     """Writer of the operations of one function; SSA values are bound to registers or values."""
 
@@ -57,8 +46,6 @@ class Emitter(Writer):
         self.allocas = ir.IRBuilder(self.entry)
         self.source = source
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
-        self.b.before_leaving = self.finish_reads
-        self.open_reads: list[OpenRead] = []
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0
@@ -105,12 +92,6 @@ class Emitter(Writer):
             return lane if warp is None else warp
         return self.remember(("thread", view, dim), lambda: self.b.add(lane, warp)
                              if disjoint(view, dim) else self.b.xor(lane, warp))
-
-    def finish_reads(self) -> None:
-        """Write pending reads at this point."""
-        waiting, self.open_reads = self.open_reads, []
-        for read in waiting:
-            read.finish()
 
     def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
         """Allocate private memory in the entry block."""

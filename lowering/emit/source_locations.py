@@ -6,7 +6,7 @@ information would contain the same, but it also changes the code of Intel's comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,8 +37,6 @@ class LocatedBuilder(Builder):
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
         self._of_locations: dict[int, tuple[Attribute, ir.MDValue | None]] = {}
         self._begins_store = self._adds = False
-        self.before_leaving: Callable[[], None] = _nothing
-        """Called before the branch that ends a block is written."""
 
     def at(self, op: Operation) -> ir.MDValue | None:
         """Attribute the next instructions to `op`; return the former location, for `back`."""
@@ -100,10 +98,6 @@ class LocatedBuilder(Builder):
         parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
         return self.module.add_metadata(parts)
 
-    def _set_terminator(self, term: Any) -> Any:
-        self.before_leaving()
-        return super()._set_terminator(term)
-
     def _insert(self, instr: Any) -> None:
         """Insert an instruction with its source location and marks."""
         if self._location is not None and (
@@ -115,7 +109,3 @@ class LocatedBuilder(Builder):
             instr.set_metadata(FIRST_NODE, self.module.add_metadata([]))
             self._begins_store = False
         super()._insert(instr)
-
-
-def _nothing() -> None:
-    """Default action before a block ends: none."""

@@ -155,10 +155,14 @@ def _dims(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
 
 @irdl_op_definition
 class ConvertLayoutOp(ConversionOp):
-    """Convert a tensor to another layout."""
+    """Convert a tensor to another layout.
+
+    With `xe.shared`, it is left in shared memory, from where uses in the block read its elements.
+    """
 
     name = "ttg.convert_layout"
     force_warp_shuffle = opt_prop_def(UnitAttr)
+    shared = opt_prop_def(UnitAttr, prop_name="xe.shared")
 
     def verify_(self) -> None:
         source, result = self.src.type, self.result.type

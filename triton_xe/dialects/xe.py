@@ -171,6 +171,15 @@ class BarrierWaitOp(HalfBarrierOp):
 
 
 @irdl_op_definition
+class ReadSharedOp(FieldOp):
+    """Read all elements of a tensor in shared memory that no use has read."""
+
+    name = "xe.read_shared"
+    tensor = operand_def(TensorType)
+    assembly_format = "$tensor attr-dict `:` type($tensor)"
+
+
+@irdl_op_definition
 class DivisorOp(FieldOp):
     """Compute the values that later divisions by a scalar share, `signed` ones or others."""
 

@@ -3,6 +3,7 @@ selects, shuffles between lanes, or a trip through shared local memory."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from math import prod
@@ -12,7 +13,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import BlockArgument
 
-from triton_xe.dialects import ttg
+from triton_xe.dialects import ttg, xe
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
@@ -64,7 +65,15 @@ Scalars = list[ir.Value]
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     old, new = em.layout(op.src.type), em.layout(op.result.type)
-    em.bind(op.result, relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op)))
+    em.bind(op.result, relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op),
+                              stays=op.shared is not None))
+
+
+@lowers(xe.ReadSharedOp)
+def lower_read_shared(em: Emitter, op: xe.ReadSharedOp) -> None:
+    held = em.registers(op.tensor)
+    if isinstance(held, Messages | Blocks):
+        held.read()
 
 
 def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
@@ -84,6 +93,7 @@ def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
 def _is_stored(op: ttg.ConvertLayoutOp) -> bool:
     """True if all uses of the elements are stores."""
     users = [use.operation for use in op.result.uses]
+    users = [user for user in users if not isinstance(user, xe.ReadSharedOp)]
     return bool(users) and all(isinstance(user, StoreOp) for user in users)
 
 
@@ -97,9 +107,13 @@ def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
 
 
 def relaid(
-    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False,
+    stays: bool = False,
 ) -> Registers:
-    """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`."""
+    """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`.
+
+    If it `stays` in shared memory, uses read its elements.
+    """
     if isinstance(source, Splat):
         return Splat(len(view_of(new).registers), source.scalar)
     old, new = without_copies(old), without_copies(new)
@@ -109,9 +123,19 @@ def relaid(
     if plan.lanes is not None:
         return _inside_warp(em, source, plan.lanes)
     assert plan.shared is not None
-    trip, turns = plan.shared, plan.turns
-    if turns is not None:
-        return _in_turns(em, source, trip, turns)
+    if plan.turns is not None:
+        return _in_turns(em, source, plan.shared, plan.turns)
+    shared = _shared(em, source, old, new, plan.shared, pairs=pairs)
+    if not stays:
+        shared.read()
+    return shared
+
+
+def _shared(
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, trip: SharedTrip, *,
+    pairs: bool,
+) -> Messages | Blocks:
+    """Write a tensor to shared memory, to be read in another layout."""
     blocks = _by_blocks(em, source, old, new, trip, pairs=pairs)
     if blocks is not None:
         return blocks
@@ -245,7 +269,7 @@ def _needs_xor(access: Access) -> int:
 def _by_blocks(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip,
     *, pairs: bool,
-) -> Registers | None:
+) -> Blocks | None:
     """A trip that ends in block reads of eight registers, if that takes fewer messages."""
     lanes, count = em.state.lanes, 1 << len(new.bases["register"])
     width = _block_width(lanes)
@@ -256,13 +280,13 @@ def _by_blocks(
         rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
         if rows is not None:
             written = _written_by_blocks(em, source, rows, pairs=pairs)
-            return BlocksAtUse(em, written, rows, source.kind, pairs=pairs)
+            return Blocks(em, written, rows, source.kind, pairs=pairs)
     paired = plan_block_trip(old, new, 16, pairs=True) if pairs else None
     trip = plan_block_trip(old, new, 16) if paired is None and lanes == 16 else paired
     if trip is None or len(trip.store.groups) + count // width > len(usual.store.groups) + len(
             usual.load.groups):
         return None
-    return BlocksAtUse(em, _written(em, source, trip), trip, source.kind,
+    return Blocks(em, _written(em, source, trip), trip, source.kind,
                        pairs=paired is not None)
 
 
@@ -271,10 +295,10 @@ def _block_width(lanes: int) -> int:
     return CHUNK * 16 // lanes
 
 
-def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
+def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Messages:
     # eight lanes have half the registers, so exchanges do not overlap: a barrier follows at once
     written = _written(em, source, trip, alone=em.state.lanes == EIGHT_LANES)
-    return ReadAtUse(em, written, trip, source.kind)
+    return Messages(em, written, trip, source.kind)
 
 
 def _written(
@@ -341,6 +365,7 @@ def _in_turns(em: Emitter, source: Registers, trip: SharedTrip, turns: Turns) ->
     for turn in range(turns.count):
         order = [turns.register(turn, r) for r in range(source.count // turns.count)]
         read = _by_plan(em, permuted(em, source, order), trip)
+        read.read()
         found.append({r: read.register(em, r) for r in range(read.count)
                       if _may_hold(turns, turn, r)})
     return from_scalars(em, source.kind, [
@@ -374,28 +399,26 @@ def _is_run(group: tuple[int, ...]) -> bool:
     return group == tuple(range(group[0], group[0] + len(group)))
 
 
-class ReadAtUse(Registers):
-    """Registers that are read from shared local memory when they are first used.
-
-    Operands of a matmul then need not all be in registers at once.  Values without a use so far are
-    read before the block ends, and before the memory is reused.
-    """
+class Messages(Registers):
+    """Registers in shared local memory; a message is read for the first use of its registers."""
 
     def __init__(
         self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
     ) -> None:
         copies = dict(trip.load.copies)
         super().__init__(sum(map(len, trip.load.groups)) + len(copies), kind, self._pack)
-        self.region = exchange.region
         self._em, self._exchange, self._trip = em, exchange, trip
         self._addresses = _Addresses(em, exchange, trip.load, element_bytes(kind))
-        self._block = em.b.block
         self._message = {r: group for group in trip.load.groups for r in group}
         self._copies = copies
-        self._location = em.b.location
-        self._words: dict[tuple[int, ...], ir.Value] = {}
         self._by_words = element_bytes(kind) == 2 and trip.vector % 2 == 0
-        em.open_reads.append(self)
+        exchange.keep(is_open=True)
+
+    def read(self) -> None:
+        """Read all registers that were not read."""
+        for group in self._trip.load.groups:
+            self._message_read(group)
+        self._exchange.keep(is_open=False)
 
     def register(self, em: Writer, index: int) -> ir.Value:
         index = self._copies.get(index, index)
@@ -416,24 +439,12 @@ class ReadAtUse(Registers):
         groups = list(dict.fromkeys(self._message.get(r, ()) for r in wanted))
         return groups if self._by_words and sum(groups, ()) == tuple(wanted) else []
 
-    def finish(self) -> None:
-        """Read the pending registers."""
-        for group in self._trip.load.groups:
-            self._message_read(group)
-
     def _message_read(self, group: tuple[int, ...]) -> ir.Value:
         """The result of a message; two 16-bit elements are in a word."""
-        if group in self._words:
-            return self._words[group]
-        em, vector = self._em, self._trip.vector
-        assert em.b.block is self._block, "shared local memory is read in another block"
-        size = element_bytes(self.kind)
+        vector, size = self._trip.vector, element_bytes(self.kind)
         kind, count = (I32, vector // 2) if self._by_words else (self.kind, vector)
-        with em.b.from_location(self._location):
-            pointer = self._addresses.of(group)
-            value = self._exchange.read_at(pointer, kind, count, size * vector)
-        self._words[group] = value
-        return value
+        return self._em.remember((self, group), lambda: self._exchange.read_at(
+            self._addresses.of(group), kind, count, size * vector))
 
     def _split(self, em: Writer, index: int) -> ir.Value:
         """Extract the elements of a message for use in this scope; return one of them."""
@@ -454,8 +465,8 @@ class ReadAtUse(Registers):
         return self._em.pack(self.kind, scalars)
 
 
-class BlocksAtUse(Registers):
-    """Registers that a block read loads, eight at a time, at their first use."""
+class Blocks(Registers):
+    """Registers in shared local memory; a block read loads eight, at the first use or at each."""
 
     def __init__(
         self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool
@@ -463,41 +474,32 @@ class BlocksAtUse(Registers):
         count = 1 << len(trip.load.offsets.bases["register"])
         super().__init__(count, kind, self._read, _block_width(em.state.lanes))
         self._row = vector_of(I32, self.width // 2) if pairs else vector_of(I16, self.width)
-        self.region = exchange.region
         self._em, self._exchange, self._columns = em, exchange, columns_by_dim(trip.load.offsets)
-        self._block, self._location = em.b.block, em.b.location
-        self._held: dict[int, ir.Value] = {}
-        self._is_finished = False
-        em.open_reads.append(self)
+        self._turns = Counter[int]()
+        self._is_read = False
+        exchange.keep(is_open=True)
 
-    def chunk(self, em: Writer, index: int) -> ir.Value:
-        return self._read(index)
+    def write(self, em: Writer, index: int) -> ir.Value:
+        return em.remember((self, index, self._turns[index]), lambda: self._read(index))
 
     def read_again(self, first: int, count: int) -> None:
-        """Read registers at their next use, even if they were read before, while that is possible.
-        """
-        for index in range(first // self.width, (first + count) // self.width):
-            if not self._is_finished:
-                self._held.pop(index, None)
+        """Read whole chunks of these registers at their next use, unless all were read."""
+        if not self._is_read:
+            self._turns.update(range(first // self.width, (first + count) // self.width))
 
-    def finish(self) -> None:
-        """Read the pending registers."""
-        self._is_finished = True
-        for index in range(self.chunks):
-            self._read(index)
+    def read(self) -> None:
+        """Read all registers that were not read."""
+        self._is_read = True
+        self.all_chunks(self._em)
+        self._exchange.keep(is_open=False)
 
     def _read(self, index: int) -> ir.Value:
-        """Read a chunk from shared local memory, unless it is kept."""
-        if index in self._held:
-            return self._held[index]
+        """Read a chunk from shared local memory."""
         em, first = self._em, f2.apply(self._columns["register"], index * self.width)
-        assert em.b.block is self._block, "shared local memory is read in another block"
-        with em.b.from_location(self._location):
-            mine = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
-            at = I32(first) if mine is None else em.b.add(mine, I32(first))
-            read = self._exchange.read_block(at, self._row, element_bytes(self.kind))
-            self._held[index] = em.b.bitcast(read, vector_of(self.kind, self.width))
-        return self._held[index]
+        mine = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
+        at = I32(first) if mine is None else em.b.add(mine, I32(first))
+        read = self._exchange.read_block(at, self._row, element_bytes(self.kind))
+        return em.b.bitcast(read, vector_of(self.kind, self.width))
 
 
 def _itself(value: ir.Value) -> ir.Value:

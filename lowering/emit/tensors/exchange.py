@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.intrinsics import find, genisa, spirv
 from triton_xe.lowering.allocate_slm import Barrier, SlmPlan, Touch
-from triton_xe.lowering.emit.emitter import Emitter, OpenRead
+from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
 
 WORK_GROUP = 2
@@ -44,14 +45,6 @@ def element_bytes(kind: ir.Type) -> int:
     return max(bits_of(kind) // 8, 1)
 
 
-OPEN_BYTES = 64 * 1024
-"""Shared memory for values that are read at their use.
-
-If the device has less than twice as much, the limit is half of what it has, because separate
-regions leave gaps.
-"""
-
-
 class Exchange:
     """A region of SLM for one exchange: write, `meet`, read.
 
@@ -64,26 +57,15 @@ class Exchange:
         if nbytes > limit:
             out_of_resources(nbytes, limit, "shared memory")
         self.em = em
-        self._make_room(nbytes)
-        self.region = plan_of(em).region(nbytes)
-        self.region.disjoint_from += [read.region for read in em.open_reads]
+        self.region = plan_of(em).region(nbytes, em.b.block)
         free = _call_barrier(em, SLM_SEMANTICS)
         plan_of(em).note(em.b.block, Touch(self.region, free))
         self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
         em.state.slm_bases.append((self.base, self.region))
 
-    def _make_room(self, nbytes: int) -> None:
-        """Finish reads until the regions that are still to be read and the new one fit.
-
-        Small regions come first, because they fill the fewest registers.
-        """
-        waiting = self.em.open_reads
-        state = self.em.state
-        room = min(OPEN_BYTES, (state.target.max_slm_bytes - state.slm_kept) // 2)
-        while waiting and sum(map(_region_bytes, waiting)) + nbytes > room:
-            smallest = min(waiting, key=_region_bytes)
-            waiting.remove(smallest)
-            smallest.finish()
+    def keep(self, *, is_open: bool) -> None:
+        """Keep the region until it is not open any more."""
+        self.region.open_until = inf if is_open else plan_of(self.em).count
 
     def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:
         """The address of element `place` of those of `size` bytes that begin at byte `offset`."""
@@ -125,7 +107,6 @@ class Exchange:
         self._reads()
         return read_vector(self.em, pointer, kind, count, align)
 
-
     def read_block(self, place: ir.Value, kind: ir.VectorType, size: int) -> ir.Value:
         """Load a vector for each lane, a row per register, from an address that all lanes share.
 
@@ -139,10 +120,6 @@ class Exchange:
 def write_block(em: Emitter, pointer: ir.Value, value: ir.Value) -> None:
     """Store a vector of each lane, a row per register, from an address that they share."""
     em.call(genisa.SIMD_BLOCK_WRITE, [pointer, value])
-
-
-def _region_bytes(read: OpenRead) -> int:
-    return read.region.nbytes
 
 
 def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:

@@ -38,7 +38,7 @@ from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import wide
-from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
+from triton_xe.lowering.emit.tensors.convert import Blocks
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
@@ -541,7 +541,7 @@ def lower_to_fragment(em: Emitter, op: xe.ToFragmentOp) -> None:
     kind = op.fragment.type
     elements, parts = kind.get_shape()
     bits = parts * bits_of(source.kind)
-    if isinstance(source, BlocksAtUse):
+    if isinstance(source, Blocks):
         source.read_again(first, elements * parts)
     if parts > 1 and bits == 32 and used_here(op) and not _fills_registers(em, op.parent_op()):
         value = source.words(em, first, elements * parts)

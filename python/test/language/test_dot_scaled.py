@@ -8,7 +8,7 @@ import triton.language as tl
 from python.test.filecheck import check_text
 from python.test.operations import name_of, parsed
 from triton_xe.hardware.target import target
-from triton_xe.lowering.emit.tensors import exchange
+from triton_xe.lowering.tiles import keep_in_shared_memory
 
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
@@ -284,7 +284,7 @@ def test_products_scaled_by_blocks(m, n, k, warps, block_m, name, transposed, sh
 
 
 def test_operands_whose_place_is_needed_are_read_before(monkeypatch):
-    monkeypatch.setattr(exchange, "OPEN_BYTES", 16 << 10)
+    monkeypatch.setattr(keep_in_shared_memory, "OPEN_BYTES", 16 << 10)
     m, n, k = 128, 128, 128
     a, b = torch.randn(m, k).to(FP8["e5m2"]), torch.randn(k, n).to(FP8["e5m2"])
     c, one = torch.empty(m, n, device="xpu"), torch.ones(m, 2)

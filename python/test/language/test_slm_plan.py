@@ -1,6 +1,7 @@
 """Barriers of exchanges: one each where exchanges follow one another, more only where needed."""
 
 import random
+from math import inf
 
 import torch
 import triton
@@ -68,27 +69,40 @@ def test_what_is_still_to_be_read_is_not_overwritten():
     exchange(plan, "a", barriers, nbytes=40 * 1024)
     first, second = plan.regions
     assert plan.assign_offsets() == 48 * 1024
-    second.disjoint_from.append(first)
+    plan.note("a", Touch(first, reads=True))
     assert plan.assign_offsets() == 88 * 1024
     assert not second.overlaps(first)
-    plan.note("a", Touch(first, reads=True))
     assert plan.removable_barriers("a", {"a": []}) == barriers
 
 
 def test_regions_apart_take_less_than_twice_their_sum():
     draw, limit = random.Random(1), 64 * 1024
     for _ in range(200):
-        plan, waiting = SlmPlan(), []
+        plan, waiting, together = SlmPlan(), [], []
         for _ in range(12):
             nbytes = 64 * draw.randrange(1, limit // 64)
             while waiting and sum(r.nbytes for r in waiting) + nbytes > limit:
-                waiting.pop(draw.randrange(len(waiting)))
+                plan.note("a", Touch(waiting.pop(draw.randrange(len(waiting))), reads=True))
             region = plan.region(nbytes)
-            region.disjoint_from += waiting
+            plan.note("a", Touch(region))
+            together += [(region, other) for other in waiting]
             waiting.append(region)
+        for region in waiting:
+            plan.note("a", Touch(region, reads=True))
         assert plan.assign_offsets() < 2 * limit
-        for region in plan.regions:
-            assert not any(region.overlaps(other) for other in region.disjoint_from)
+        assert not any(region.overlaps(other) for region, other in together)
+
+
+def test_open_regions_of_a_block_do_not_share_memory():
+    plan = SlmPlan()
+    for _ in range(3):
+        region = plan.region(64, "loop")
+        plan.note("loop", Touch(region))
+        region.open_until = inf
+    last = plan.region(64, "after")
+    plan.assign_offsets()
+    assert [region.offset for region in plan.regions[:3]] == [0, 64, 128]
+    assert last.offset == 64
 
 
 def test_a_late_read_is_waited_for():
@@ -100,7 +114,6 @@ def test_a_late_read_is_waited_for():
     plan, barriers = SlmPlan(), []
     exchange(plan, "a", barriers)
     exchange(plan, "a", barriers)
-    plan.regions[1].disjoint_from.append(plan.regions[0])
     plan.note("a", Touch(plan.regions[0], reads=True))
     plan.note("a", Touch(plan.regions[0], reads=True))
     exchange(plan, "a", barriers)
