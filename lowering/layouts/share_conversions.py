@@ -23,15 +23,13 @@ from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.ops import DotOp, FpToFpOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of, with_encoding
 from triton_xe.lowering.rewriting import all_of, locate, retyped
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
-
-CROWDED = 192
-"""Registers of a product and of loop-carried sums above which operands do not fit."""
 
 
 def share_conversions(function: Operation, target: Target) -> None:
@@ -56,7 +54,7 @@ def _is_crowded(dot: DotOp, target: Target) -> bool:
         return False
     sums = [v for v in loop.iter_args if _is_result(v.type)]
     held = sum(map(_registers, [dot.d, *sums])) * target.subgroup_size * 4
-    return _is_result(dot.d.type) and bool(sums) and held > CROWDED * target.grf_bytes
+    return _is_result(dot.d.type) and bool(sums) and held > MOST_CARRIED * target.grf_bytes
 
 
 def _is_result(kind: Attribute) -> bool:

@@ -39,7 +39,14 @@ from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import has_offsets
-from triton_xe.hardware.register_file import LARGE, MOST_CARRIED
+from triton_xe.hardware.register_file import (
+    BUDGET,
+    HALF_FILE,
+    LARGE,
+    MOST_BESIDE_TILES,
+    MOST_CARRIED,
+    most_for_one_loop,
+)
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
@@ -59,38 +66,6 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import is_through_shared
 
-HELD = LARGE // 2
-"""Registers that the loads of one block may fill, half of the larger register file."""
-BUDGET = 184
-"""Registers that values which a loop carries, needs or combines may fill together.
-
-It is the limit for a loop with a wide product, if lanes also keep values for after the loop, and
-for several loops, as in causal attention.  With 193 attention to heads of 64 that stores the
-logarithms of its sums spilled up to 512 bytes (IGC 2.40).
-"""
-FULL = 232
-"""Limit like `BUDGET` for a single loop: above it a loop loads again what is loaded before it.
-
-With 184 the loops of attention, and of its gradient, took 12 and 24 % longer by the model.
-"""
-FULL_ON = {"ptl": 224}
-"""Limit like `FULL` on devices where Intel's compiler needs more registers for itself.
-
-With 232 attention's backward loop spilled 5.5 KB there, and nothing on other devices.
-"""
-FULL_BESIDE_TILES = 208
-"""Limit like `FULL` next to tiles whose products are computed message by message, or sum by sum.
-
-With 212 attention's backward loop to heads of 128 spilled up to 2 KB, with 202 nothing (IGC 2.40).
-"""
-MOST_BESIDE = 216
-"""Loop-carried registers and those of the largest product that leave room for operands.
-
-With 224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide
-heads nothing.
-"""
-WIDE = 64
-"""Registers of a product above which parts are converted while operands of the next one arrive."""
 FREE = (arith.ConstantOp, SplatOp)
 """Operations whose tensors take no registers of lanes."""
 
@@ -108,7 +83,7 @@ class SinkLoadsPass(TargetedPass):
                      for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = _register_limit(target) if len(products) == 1 else BUDGET
+            full = most_for_one_loop(target) if len(products) == 1 else BUDGET
             for body in products:
                 most = _reload_threshold(body, len(products) > 1, target)
                 if loops[body] + _forwarded_bytes(body, target) > most * target.grf_bytes:
@@ -117,11 +92,11 @@ class SinkLoadsPass(TargetedPass):
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
             for block in blocks:
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
-                if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
+                if sum(_bytes(o.results[0], target) for o in loads) > HALF_FILE * target.grf_bytes:
                     _sink_loads(block, target)
                     if block in loops:
                         tight = loops[block] > full * target.grf_bytes
-                        _group_by_message(block, target, HELD if tight else HELD + 1)
+                        _group_by_message(block, target, HALF_FILE + (not tight))
                 live = _carried_bytes(block, target) + sum(
                     _bytes(o.results[0], target) for o in loads)
                 if block in products and live > BUDGET * target.grf_bytes:
@@ -138,7 +113,7 @@ def _warn_of_spills(body: Block, target: Target) -> None:
         _carried_bytes(body, target), _peak_temporary_bytes(body, target)))
     loop = body.parent_op()
     assert loop is not None
-    if carried < MOST_CARRIED and carried + made >= MOST_BESIDE:
+    if carried < MOST_CARRIED and carried + made > MOST_BESIDE_TILES:
         remark(loop, f"keeps {carried} registers and makes {made} at once, of at most {LARGE}: "
                      "it may spill; use smaller blocks or more warps")
 
@@ -164,17 +139,11 @@ def _forwarded_bytes(body: Block, target: Target) -> int:
 
 def _reload_threshold(body: Block, several: bool, target: Target) -> int:
     """Registers that a loop's values may fill; with more, it reloads what is loaded before it."""
-    wide = _product_bytes(body, target) >= WIDE * target.grf_bytes
-    if several or (wide and _has_values_across(body)):
+    if several or _has_values_across(body):
         return BUDGET
-    if max(_bytes_of_tiles(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
-        return FULL_BESIDE_TILES
-    return _register_limit(target)
-
-
-def _register_limit(target: Target) -> int:
-    """`FULL`, or the limit of the device whose binaries a device runs."""
-    return FULL_ON.get(target.binaries_of or target.name, FULL)
+    if max(_bytes_of_tiles(body, target).values(), default=0) * 2 > HALF_FILE * target.grf_bytes:
+        return MOST_BESIDE_TILES
+    return most_for_one_loop(target)
 
 
 def _has_values_across(body: Block) -> bool:
@@ -322,7 +291,7 @@ def _sink_fragments(block: Block, target: Target) -> None:
     _sink_to_uses(block, made)
     if by_sum:
         one = max(_bytes(op.results[0], target) for op in sums)
-        room = FULL_BESIDE_TILES * target.grf_bytes - _carried_bytes(block, target) - one
+        room = MOST_BESIDE_TILES * target.grf_bytes - _carried_bytes(block, target) - one
         _reload_from_shared(block, target, room)
 
 
@@ -478,7 +447,7 @@ def _has_register_pressure(sums: Iterable[xegpu.DpasOp], block: Block, target: T
     """True if sums of products fill the registers, but their factors leave room."""
     factors = {value for op in block.ops if type(op) is xegpu.DpasOp for value in (op.a, op.b)}
     made = sum(_bytes(op.results[0], target) for op in sums)
-    room = HELD * target.grf_bytes
+    room = HALF_FILE * target.grf_bytes
     fits = made <= room or sum(_bytes(value, target) for value in factors) > room
     fits_again = made + _carried_bytes(block, target) <= BUDGET * target.grf_bytes
     return not (fits_again if fits != fits_again and _are_reloaded(factors, target) else fits)
