@@ -104,11 +104,11 @@ def generate_for(host: HostCpu) -> Iterator[None]:
 
 def host_cpu() -> HostCpu:
     """The CPU for which code is generated: this machine, except in `generate_for`."""
-    return _other or _this_machine()
+    return _other or this_machine()
 
 
 @cache
-def _this_machine() -> HostCpu:
+def this_machine() -> HostCpu:
     """This machine, limited to the level of x86-64 in `TRITON_XE_HOST_CPU`."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.simulator.run.host_cpu import host_cpu, limited_features
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu, limited_features, this_machine
 
 ZEN_3 = dict.fromkeys(
     "64bit avx avx2 bmi bmi2 clwb cmov crc32 cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf "
@@ -17,9 +17,9 @@ ZEN_3 = dict.fromkeys(
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    host_cpu.cache_clear()
+    this_machine.cache_clear()
     yield
-    host_cpu.cache_clear()
+    this_machine.cache_clear()
 
 
 def test_a_level_has_its_features_and_no_more() -> None:
