@@ -46,7 +46,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import BASE_ALIGNMENT, Guard
+from triton_xe.hardware.block_2d import ALIGNED, BASE_ALIGNMENT, Alignment, Guard
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range, full, signed
 from triton_xe.lowering.facts.poly import MAX_DEGREE, Poly, Symbol, at_least
@@ -213,8 +213,10 @@ def _remembered(
 class Affine:
     """Formulas of the values of one function; results are cached."""
 
-    def __init__(self, facts: Facts | None = None) -> None:
+    def __init__(self, facts: Facts | None = None, needed: Alignment = ALIGNED) -> None:
         self.facts = facts or Facts(trusting=False)
+        self.needed = needed
+        """Alignment of surfaces that the device needs."""
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
         """Surfaces that accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}

@@ -20,7 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard
+from triton_xe.hardware.block_2d import Guard, alignment
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import Unknown, shape_of
@@ -63,7 +63,8 @@ def fuse_split_stores(split: SplitOp, scope: Scope) -> bool:
     if not stores_dot(halves.whole, scope.target):
         return False
     try:
-        left, right = (surface_access(store, Affine(), None) for store in halves.stores)
+        left, right = (surface_access(store, Affine(needed=alignment(scope.target)), None)
+                       for store in halves.stores)
     except Unknown:
         return False
     adjacent = _adjacent(left, right, halves.columns)

@@ -33,7 +33,7 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.hardware.block_2d import Guard, Relation, alignment
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import (
     Affine,
@@ -120,7 +120,8 @@ def _refusal(scope: Scope) -> str:
 
 def _raise(function: FuncOp, scope: Scope) -> None:
     """Raise the loads of a function, then its stores."""
-    target, affine = scope.target, Affine()
+    target, needed = scope.target, alignment(scope.target)
+    affine = Affine(needed=needed)
     copies = Copies(target, scope.warps, affine)
     joined: list[LoadOp] = []
     weights: list[LoadOp] = []
@@ -139,7 +140,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
             remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
     erase_dead(function)
     if all_of(function, scf.ForOp):
-        affine = Affine()  # a loop that was written anew is another loop
+        affine = Affine(needed=needed)  # a loop that was written anew is another loop
     for store in all_of(function, StoreOp):
         if in_slow_version(store):
             continue

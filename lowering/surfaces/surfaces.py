@@ -200,7 +200,7 @@ def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> S
     if affine.multiple_of(moving * size) % word:
         raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
-        ("the pitch", s.pitch * size, block_2d.PITCH_MULTIPLE),
+        ("the pitch", s.pitch * size, affine.needed.pitch),
         ("the width", s.width * size, word),
         ("x", still * size, word),
     ):
@@ -210,12 +210,12 @@ def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> S
             raise Unknown(f"{need.what}: not so here ({known})")
         if affine.multiple_of(amount) % of:
             guards.append(need)
-    needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(s.base) else word
+    needed = affine.needed.base if _is_launch_argument(s.base) else word
     if alignment % needed:
         what = f"the base address is a multiple of {needed} bytes"
         guards.append(Guard(Poly.symbol(s.base), Relation.MULTIPLE_OF, needed, what))
         alignment = needed
-    if alignment % block_2d.BASE_ALIGNMENT:
+    if alignment % affine.needed.base:
         what = f"a row fits into the pitch, counted from {block_2d.BASE_ALIGNMENT}-byte alignment"
         room = (s.pitch - s.width) * size
         guards.append(at_least(room, Poly.symbol(Misalignment(s.base)), what))

@@ -59,6 +59,8 @@ class HostKernel:
     """True if no part was left out."""
     locations: Mapping[int, str]
     """Source locations of the instructions that may trap, by line of the LLVM module."""
+    aligned: tuple[int, int]
+    """Bytes that bases and pitches of surfaces are multiples of."""
     sanitizer: Instrumentation | None = None
     in_step: bool = False
     """All subgroups of a program run at once (see `analysis.in_step`)."""

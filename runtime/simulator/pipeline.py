@@ -18,6 +18,7 @@ from functools import cached_property, partial
 
 from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap
+from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
 from triton_xe.llvm.printer import print_module
 from triton_xe.llvm.records import Function, undefined_calls
@@ -344,7 +345,8 @@ def translate(
         slm_bytes=context.slm.nbytes if entry.needs_shared_memory else 0,
         has_barrier=context.has_barrier, takes_turns=bool(context.turns),
         most_eager=_most_eager(context.turns),
-        is_whole=kernel.is_whole, locations=context.locations, sanitizer=sanitizer,
+        is_whole=kernel.is_whole, locations=context.locations,
+        aligned=alignment(kernel.target), sanitizer=sanitizer,
         in_step=context.in_step is not None, tile_heads=entry.w.arrays.tables.head_bytes,
         tile_bytes=entry.w.arrays.tables.nbytes, in_pieces=bool(host.large))
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
@@ -38,8 +38,8 @@ values.
 """
 MIN_SURFACE_BYTES = 64
 """Minimum width and pitch."""
-PITCH_MULTIPLE = 16
 BASE_ALIGNMENT = 64
+"""Bases that are aligned less than their device needs are rounded down to a multiple of this."""
 OFFSET_BYTES = 4
 """Granularity of x and of the surface width in bytes."""
 
@@ -322,15 +322,42 @@ class Guard:
         return str(self).replace(" is ", " is not ", 1)
 
 
-def surface_rules(element_bits: int, x_unit: int, folded: bool = False) -> Iterator[Guard]:
+class Alignment(NamedTuple):
+    """Bytes that bases and pitches of surfaces are multiples of."""
+
+    base: int
+    pitch: int
+
+
+ALIGNED = Alignment(BASE_ALIGNMENT, 16)
+"""Alignment that suffices on every device."""
+_ALIGNMENTS: Mapping[tuple[int, ...], Alignment] = {_XE3P: Alignment(4, 4)}
+"""First IP version -> alignment that suffices since (oneDNN, `hw_utils.hpp`:
+`block2DBaseAlignment`, `block2DMinAlignment`)."""
+
+
+def alignment(target: Target) -> Alignment:
+    """The alignment that suffices on a device.
+
+    >>> from triton_xe.hardware.target import target
+    >>> alignment(target("cri"))
+    Alignment(base=4, pitch=4)
+    """
+    return next((each for since, each in _ALIGNMENTS.items() if target.ip_version >= since),
+                ALIGNED)
+
+
+def surface_rules(
+    element_bits: int, x_unit: int, folded: bool = False, needed: Alignment = ALIGNED
+) -> Iterator[Guard]:
     """All rules for a surface read in units of `element_bits`, with x a multiple of `x_unit`
     elements.
 
     With `folded`, the base is rounded down to an aligned address and the remainder is added to x.
     """
     unit = max(OFFSET_BYTES, element_bits // 8)
-    yield Guard("base", Relation.MULTIPLE_OF, unit if folded else BASE_ALIGNMENT)
-    yield Guard("pitch", Relation.MULTIPLE_OF, PITCH_MULTIPLE)
+    yield Guard("base", Relation.MULTIPLE_OF, unit if folded else needed.base)
+    yield Guard("pitch", Relation.MULTIPLE_OF, needed.pitch)
     yield Guard("pitch", Relation.AT_LEAST, MIN_SURFACE_BYTES)
     yield Guard("pitch", Relation.BELOW, MAX_SURFACE)
     yield Guard("pitch", Relation.AT_LEAST, "width")
@@ -358,6 +385,7 @@ def check_surface(
     base: int = 0,
     element_bits: int = 32,
     x: int = 0,
+    needed: Alignment = ALIGNED,
 ) -> str | None:
     """Why a surface (and an x offset in elements) cannot be addressed; None if it can.
 
@@ -365,7 +393,7 @@ def check_surface(
     'pitch of 130 bytes is not a multiple of 16'
     """
     amounts = {"base": base, "width": width_bytes, "pitch": pitch_bytes, "height": height, "x": x}
-    rules = surface_rules(element_bits, x_unit(element_bits, element_bits))
+    rules = surface_rules(element_bits, x_unit(element_bits, element_bits), needed=needed)
     broken = next((rule for rule in rules if not rule.holds(amounts)), None)
     if broken is None:
         return None

@@ -88,7 +88,8 @@ def plan_block(
     best = _best(tile, messages_for, fragment, objective)
     if best is None:
         return _no_candidate(tile, plan_type.operation, element_bits, target)
-    guards = open_guards(surface, best.shape.element_bits, element_bits)
+    needed = block_2d.alignment(target)
+    guards = open_guards(surface, best.shape.element_bits, element_bits, needed)
     if not isinstance(guards, tuple):
         return Refusal(
             f"the surface is not legal for 2D block messages: {guards.broken}",

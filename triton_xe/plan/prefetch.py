@@ -72,7 +72,8 @@ def plan_prefetch(
     reason = block_2d.check_prefetch(shape, target)
     if reason:
         return Refusal(reason)
-    guards = open_guards(surface or SurfaceFacts(), shape.element_bits, element_bits)
+    guards = open_guards(surface or SurfaceFacts(), shape.element_bits, element_bits,
+                         block_2d.alignment(target))
     if not isinstance(guards, tuple):
         return Refusal(f"the surface is not legal for 2D block messages: {guards.broken}")
     positions = list(_positions(shape, rows, columns))

@@ -12,7 +12,7 @@ from math import gcd
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware import block_2d
-from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.hardware.block_2d import ALIGNED, Alignment, Guard, Relation
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class SurfaceFacts:
     `height` in memory rows, `x_multiple` in elements; `None` or 1 means not known.  `in_bounds`
     means that no element of the tile is outside the surface.
 
-    `fold_base` allows a base that is not 64-byte aligned: the plan then counts from the aligned
-    address below, which widens the surface by `base % 64` bytes and moves x by as much.  The guards
+    `fold_base` allows a base without the alignment that a device needs: the plan then counts from
+    the 64-byte boundary below, which widens the surface and moves x by as much.  The guards
     apply to that surface, and x must not be negative, because the bytes to the left of it are other
     memory.
 
@@ -81,10 +81,9 @@ class SurfaceFacts:
             return True if self.known_multiple(guard.amount) % guard.bound == 0 else None
         return None
 
-    @property
-    def is_folded(self) -> bool:
+    def is_folded(self, needed: Alignment = ALIGNED) -> bool:
         """True if the low bits of the base have to be added to x and the width."""
-        return self.fold_base and self.base_alignment % block_2d.BASE_ALIGNMENT != 0
+        return self.fold_base and self.base_alignment % needed.base != 0
 
     def folded(self, unit: int) -> SurfaceFacts:
         """Facts about the surface that starts at the aligned address below the base."""
@@ -94,14 +93,15 @@ class SurfaceFacts:
 
 
 def open_guards(
-    facts: SurfaceFacts, element_bits: int, tensor_bits: int
+    facts: SurfaceFacts, element_bits: int, tensor_bits: int, needed: Alignment = ALIGNED
 ) -> tuple[Guard, ...] | Guard:
     """Return the guards that the facts leave open, or the first one that they disprove."""
     unit = max(block_2d.OFFSET_BYTES, element_bits // 8)
-    known = facts.folded(unit) if facts.is_folded else facts
+    is_folded = facts.is_folded(needed)
+    known = facts.folded(unit) if is_folded else facts
     x_unit = block_2d.x_unit(tensor_bits, element_bits)
     still_open = []
-    for guard in block_2d.surface_rules(element_bits, x_unit, facts.is_folded):
+    for guard in block_2d.surface_rules(element_bits, x_unit, is_folded, needed):
         verdict = known.proves(guard)
         if verdict is False:
             return guard

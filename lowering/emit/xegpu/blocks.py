@@ -22,6 +22,7 @@ from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, cache_code
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
+from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, store_each
@@ -51,7 +52,7 @@ SLM_BYTES = "xe.slm_bytes"
 class Block:
     """A block's base tensor and position, in elements and rows; `encoded` for messages.
 
-    `misalignment` is added to x for the alignment of the base to 64 bytes; None if it is aligned.
+    `misalignment` is added to x for a base that was rounded down; None if it is aligned.
     """
 
     base: ir.Value
@@ -96,7 +97,7 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     made = Block(base, height, width, pitch, y, x, transposed=op.gather_transposed is not None)
     if kind.memory_scope == "slm" or op.gather is not None or not em.target.has_block_2d:
         return made
-    return made if kind.rank > 2 or known_illegal(op) else encoded(em, op, made)
+    return made if kind.rank > 2 or known_illegal(op, em.target) else encoded(em, op, made)
 
 
 def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
@@ -117,7 +118,7 @@ def check_bytes(op: Operation, kind: TensorDescType, amounts: Iterable[SSAValue 
             " offsets, widths and strides are even")
 
 
-def known_illegal(op: CreateNdTdescOp) -> bool:
+def known_illegal(op: CreateNdTdescOp, target: Target) -> bool:
     """True if constants in the op already show that no 2D message can address the surface."""
     kind = op.desc_type
     bits = max(kind.element_bits, 8)
@@ -136,7 +137,7 @@ def known_illegal(op: CreateNdTdescOp) -> bool:
     width = width if isinstance(columns, int) else width // unit * unit
     reason = block_2d.check_surface(
         width_bytes=max(width, 64 if not isinstance(columns, int) else width), height=1,
-        pitch_bytes=pitch, element_bits=bits,
+        pitch_bytes=pitch, element_bits=bits, needed=block_2d.alignment(target),
     )
     return reason is not None
 
@@ -150,7 +151,7 @@ def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     assert block.height is not None
     width, pitch = (scaled(em, v, bits) for v in (block.width, block.pitch))
     base, low = block.base, None
-    if alignment % block_2d.BASE_ALIGNMENT:
+    if alignment % block_2d.alignment(em.target).base:
         here = block.base
         rest = em.remember(("low", here), lambda: em.b.and_(
             em.b.trunc(here, I32), I32(block_2d.BASE_ALIGNMENT - 1)))

@@ -62,7 +62,8 @@ class Stack:
 
     def slices(self, em: Emitter, kind: TensorDescType) -> Iterator[Block]:
         """The 2D blocks, the last outer dimension fastest."""
-        whole = self.op.gather is not None or not em.target.has_block_2d or known_illegal(self.op)
+        whole = self.op.gather is not None or not em.target.has_block_2d or known_illegal(
+            self.op, em.target)
         for position in product(*map(range, kind.get_shape()[:-2])):
             made = self._slice(em, position, kind)
             yield made if whole or kind.memory_scope == "slm" else encoded(em, self.op, made)

@@ -117,6 +117,18 @@ def test_surface(change: dict[str, int], reason: str | None) -> None:
     assert block_2d.check_surface(**surface) == reason  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"base": 4, "pitch_bytes": 132}, None),
+    ({"base": 2}, "base is not 4-byte aligned"),
+    ({"pitch_bytes": 130}, "pitch of 130 bytes is not a multiple of 4"),
+])
+@pytest.mark.parametrize("name", ["cri", "nvl-p"])
+def test_surfaces_of_xe3p(name: str, change: dict[str, int], reason: str | None) -> None:
+    surface = {"width_bytes": 128, "height": 8, "pitch_bytes": 256} | change
+    needed = block_2d.alignment(target(name))
+    assert block_2d.check_surface(**surface, needed=needed) == reason  # type: ignore[arg-type]
+
+
 def test_cache_codes() -> None:
     assert block_2d.cache_code("st.uc", target("pvc")) == 5
     assert block_2d.cache_code("ca.cc", target("bmg")) == 9

@@ -285,7 +285,7 @@ def test_folded_base() -> None:
     aligned = load(SurfaceFacts(**(vars(facts) | {"base_alignment": 64})))
     assert isinstance(aligned, BlockLoadPlan)
     assert aligned.guards == ()
-    assert not aligned.surface.is_folded
+    assert not aligned.surface.is_folded()
 
 
 def test_batches_over_warps(model) -> None:

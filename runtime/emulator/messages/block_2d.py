@@ -6,7 +6,7 @@ surfaces are those of `triton_xe.hardware.block_2d`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,6 +17,7 @@ from triton_xe.hardware.block_2d import (
     MIN_SURFACE_BYTES,
     OFFSET_BYTES,
     BlockShape,
+    alignment,
     check_load,
     check_prefetch,
     check_store,
@@ -33,12 +34,9 @@ from triton_xe.runtime.emulator.registers import (
 )
 
 Step = Callable[[Threads, Running], Any]
-_ByVersion = Mapping[tuple[int, ...], int]
-_BASE_ALIGNMENTS: _ByVersion = {(12,): 64, (35,): 4}
-"""First IP version -> bytes that bases are multiples of."""
-_PITCH_MULTIPLES: _ByVersion = {(12,): 8, (20,): 16, (35,): 4}
-"""First IP version -> bytes that pitches are multiples of.  oneDNN's kernels for Xe-HPC use
-multiples of 8 bytes; what Xe3P takes is from oneDNN, `block_2d_utils.hpp`."""
+_XE2 = (20,)
+_PITCH_MULTIPLE_XE_HPC = 8
+"""oneDNN's kernels for Xe-HPC use pitches of any multiple of 8 bytes."""
 _GLOBAL = Place()
 
 
@@ -87,8 +85,8 @@ def block_2d(message: Lsc) -> Step:
     """The function that executes a 2D block load, store or prefetch."""
     mask = execution_mask(message.instruction)
     move = _move(message)
-    alignment = _for_version(_BASE_ALIGNMENTS, message)
-    multiple = _for_version(_PITCH_MULTIPLES, message)
+    needed = alignment(message.device)
+    multiple = needed.pitch if message.device.ip_version >= _XE2 else _PITCH_MULTIPLE_XE_HPC
     multiple = _PREFETCH_PITCH_MULTIPLE if move is _prefetch else multiple
 
     def run(threads: Threads, running: Running) -> None:
@@ -98,7 +96,7 @@ def block_2d(message: Lsc) -> Step:
         for shape in np.unique(surface.shape[active]):
             rows = np.flatnonzero(active & (surface.shape == shape))
             part = surface.of(rows)
-            _check(part, alignment, multiple)
+            _check(part, needed.base, multiple)
             block = _block(message, int(shape))
             _check_registers(message, block)
             for sentence in _findings(message, part, block):
@@ -106,11 +104,6 @@ def block_2d(message: Lsc) -> Step:
             move(threads, rows, part, block)
 
     return run
-
-
-def _for_version(table: _ByVersion, message: Lsc) -> int:
-    """The entry of a device: the last one whose IP version is not above its own."""
-    return max(each for each in table.items() if message.device.ip_version >= each[0])[1]
 
 
 def _block(message: Lsc, shape: int) -> Block:

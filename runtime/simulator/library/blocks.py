@@ -38,12 +38,17 @@ ROWS_PER_PASS = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """A block of `blocks` x `height` rows of `width` elements of `element` bytes."""
+    """A block of `blocks` x `height` rows of `width` elements of `element` bytes.
+
+    Bases and pitches of its surface are multiples of `base` and `pitch` bytes.
+    """
 
     element: int
     width: int
     height: int
-    blocks: int = 1
+    blocks: int
+    base: int
+    pitch: int
 
     @property
     def row_bytes(self) -> int:
@@ -93,9 +98,9 @@ class Surface(Writer):
         """True if the surface breaks one of `block_2d.surface_rules`."""
         w1, h1, p1, unit = self["w1"], self["h1"], self["p1"], self.tile.element
         odd = (w1 + 1 & max(block_2d.OFFSET_BYTES, unit) - 1
-               | p1 + 1 & block_2d.PITCH_MULTIPLE - 1
+               | p1 + 1 & self.tile.pitch - 1
                | self["x"] * unit & block_2d.OFFSET_BYTES - 1
-               | (self["base"] & block_2d.BASE_ALIGNMENT - 1).to(I32))
+               | (self["base"] & self.tile.base - 1).to(I32))
         return ((odd != 0) | (w1 < block_2d.MIN_SURFACE_BYTES - 1) | (p1 < w1)
                 | (p1 > block_2d.MAX_SURFACE - 2) | (h1 > block_2d.MAX_SURFACE - 2))
 
@@ -124,15 +129,16 @@ class Surface(Writer):
 
 
 def block_read(
-    host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
+    host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
+    mode: str,
 ) -> list[Function]:
     """Read a tile into the register image; outside the surface is zero.
 
     Mode `rows_<kind>` writes fp32 rows, block after block, and `columns_<kind>` columns of pairs:
     prepared operands (see `direct`).
     """
-    tile = Tile(bits // 8, width, height, blocks)
-    name = symbol("block_read", bits, width, height, blocks, mode)
+    tile = Tile(bits // 8, width, height, blocks, base, pitch)
+    name = symbol("block_read", bits, width, height, blocks, base, pitch, mode)
     s = Surface(Routine(name, VOID, SURFACE), tile)
     s.enter()
     s.call(f"{name}.copy", s["image"], s.near, s.pitch)
@@ -141,13 +147,16 @@ def block_read(
     return [s.function, copy_function(f"{name}.copy", tile, mode)]
 
 
-def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Function]:
+def block_write(
+    host: HostCpu, bits: int, width: int, height: int, base: int, pitch: int
+) -> list[Function]:
     """Write the register image to a tile; elements outside the surface are dropped.
 
     The rows below are often written next, so that they are prefetched.
     """
-    tile = Tile(bits // 8, width, height)
-    s = Surface(Routine(symbol("block_write", bits, width, height), VOID, SURFACE), tile)
+    tile = Tile(bits // 8, width, height, 1, base, pitch)
+    name = symbol("block_write", bits, width, height, base, pitch)
+    s = Surface(Routine(name, VOID, SURFACE), tile)
     s.enter()
     row, below = vector(tile.row_bytes, I8), s.pitch * height
     for y in range(height):

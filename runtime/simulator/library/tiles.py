@@ -61,16 +61,17 @@ class _Table:
 
 
 def tile(
-    host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
+    host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
+    mode: str,
 ) -> list[Function]:
     """The prepared tile, from the table or loaded; elements outside the surface are zero.
 
     A tile for which the table has no slot is loaded to the image, and so is a tile that is partly
     outside.
     """
-    shape = Tile(bits // 8, width, height, blocks)
+    shape = Tile(bits // 8, width, height, blocks, base, pitch)
     nbytes = bits // 4 * width * height * blocks
-    name = symbol("tile", bits, width, height, blocks, mode)
+    name = symbol("tile", bits, width, height, blocks, base, pitch, mode)
     w = Surface(Routine(name, PTR, (*SURFACE, *_TABLE)), shape)
     w.enter(w["image"])
     t = _Table(w, nbytes)
@@ -91,15 +92,16 @@ def tile(
 
 
 def expected(
-    host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
+    host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
+    mode: str,
 ) -> list[Function]:
     """A load in a loop: `tile`, but first look at the same distance from the last tile.
 
     It is inlined into the kernel, so that loop-invariant tests are hoisted.
     """
-    shape = Tile(bits // 8, width, height, blocks)
+    shape = Tile(bits // 8, width, height, blocks, base, pitch)
     nbytes = bits // 4 * width * height * blocks
-    parameters = bits, width, height, blocks, mode
+    parameters = bits, width, height, blocks, base, pitch, mode
     w = Surface(Routine(symbol("expected", *parameters), PTR, (*SURFACE, *_TABLE, ("site", PTR))),
                 shape, "alwaysinline nounwind", internal=True)
     t, site = _Table(w, nbytes), Memory(w, w["site"])

@@ -92,7 +92,7 @@ def _written(host: HostKernel) -> bytes:
 def _read(data: bytes) -> HostKernel:
     head, _, text = data.decode().partition("\n")
     fields = json.loads(head) | {"text": text}
-    for name in ("argument_types", "helpers", "work_group"):
+    for name in ("argument_types", "helpers", "work_group", "aligned"):
         fields[name] = tuple(fields[name])
     fields["locations"] = {int(line): text for line, text in fields["locations"].items()}
     return HostKernel(**fields)

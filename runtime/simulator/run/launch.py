@@ -381,7 +381,7 @@ def _explain(launch: Launch, error: list[int]) -> str:
 
         reason = block_2d.check_surface(
             base=n[0], width_bytes=n[1] + 1, height=n[2] + 1, pitch_bytes=n[3] + 1, x=n[4],
-            element_bits=n[5],
+            element_bits=n[5], needed=block_2d.Alignment(*launch.host.aligned),
         )
         return f"{where}: illegal 2D block surface: {reason}"
     if code == Code.BARRIER:

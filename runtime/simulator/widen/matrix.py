@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from triton_xe.errors import LegalityError
+from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import block_2d
@@ -171,7 +172,7 @@ def _message(action: str) -> Rule:
         elif action == "Write":
             image = w.to_memory(w.value(argument(i, "value")))
             name = symbol("block_write", arguments.bits, arguments.tile_width,
-                          arguments.tile_height)
+                          arguments.tile_height, *alignment(w.context.target))
             w.b.call(name, VOID, [image, *arguments.surface, *tail])
 
     return rule
@@ -183,7 +184,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     target, kind = _redirect(w, i)
     mode = _widening(arguments, kind) if kind else arguments.mode
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
-                           arguments.blocks, mode)
+                  arguments.blocks, *alignment(w.context.target), mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
     predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
     if id(i) in w.arrays.tables.of:
@@ -202,7 +203,7 @@ def _tile(
     (store,) = w.facts.users[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
-             _widening(arguments, w.arrays.direct_kinds[array]))
+             *alignment(w.context.target), _widening(arguments, w.arrays.direct_kinds[array]))
     (function,) = tiles.expected(host_cpu(), *shape)
     w.context.definitions[function.name] = function
     site = w.temporary(8 * tiles.SITE_WORDS)

@@ -74,7 +74,7 @@ FRAME = [Instruction("alloca", PTR, [], x.text) for x in (SUM, LEFT, RIGHT, OTHE
 INTO_SUM, UNKNOWN, TILE = (Operand(PTR, f"%{n}") for n in ("into", "unknown", "tile"))
 BLOCK = Block("", [
     Instruction("getelementptr", PTR, [SUM], INTO_SUM.text),
-    Instruction("call", PTR, [LEFT, TABLES], TILE.text, callee="xe.tile.16.16.8.1.rows_f16"),
+    Instruction("call", PTR, [LEFT, TABLES], TILE.text, callee="xe.tile.16.16.8.1.64.16.rows_f16"),
 ])
 
 
@@ -97,9 +97,9 @@ def store(x: Operand) -> Instruction:
     (Instruction("call", VOID, [OTHER, LEFT], callee="xe.prepare_a.f16.8.16"), True),
     (Instruction("call", VOID, [RIGHT, OTHER], callee="xe.prepare_b.f16.16.16"), False),
     (Instruction("call", VOID, [OTHER, SUM], callee="xe.prepare_a.f16.8.16"), False),
-    (Instruction("call", VOID, [OTHER], callee="xe.block_read.16.16.8.1.plain"), True),
-    (Instruction("call", VOID, [LEFT], callee="xe.block_read.16.16.8.1.plain"), False),
-    (Instruction("call", VOID, [OTHER], callee="xe.block_write.16.16.8"), False),
+    (Instruction("call", VOID, [OTHER], callee="xe.block_read.16.16.8.1.64.16.plain"), True),
+    (Instruction("call", VOID, [LEFT], callee="xe.block_read.16.16.8.1.64.16.plain"), False),
+    (Instruction("call", VOID, [OTHER], callee="xe.block_write.16.16.8.64.16"), False),
     (Instruction("br", VOID, []), False),
 ])
 def test_instructions_may_pass_calls(instruction: Instruction, expected: bool) -> None:

@@ -148,7 +148,7 @@ def test_any_size_gives_the_same_bits(
     np.testing.assert_allclose(results[1], exact, rtol=0, atol=2e-5 * k)
 
 
-SHAPE = (16, 16, 8, 1, "rows_f16")
+SHAPE = (16, 16, 8, 1, 64, 16, "rows_f16")
 READ = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_int32] * 5, ctypes.c_void_p,
         ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4]
 
