@@ -24,6 +24,8 @@ HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
 
 That body is vISA, or LLVM IR for quotients.
 """
+PRODUCT = "bdpas_"
+"""Start of the names of functions, after `WIDE`, that multiply by assembly."""
 BF16_SUM = "__xe_lane_atomic_one_bf16"
 """Prefix of helpers that add to bf16 in memory: a loop in LLVM IR, one message in SPIR-V."""
 LLVM_IR = "llvm-ir"

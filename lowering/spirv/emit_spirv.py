@@ -22,6 +22,7 @@ from triton_xe.lowering.spirv import (
     spirv_target,
     wide_visa,
 )
+from triton_xe.lowering.spirv.assembly import with_assembly
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.lowering.spirv.spirv_target import verified
@@ -60,7 +61,8 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         parsed = verified(native)
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
-    return attach(without_names(written(native, parsed)), LLVM_IR, text)
+    module = with_assembly(written(native, parsed), wide_visa.product_of)
+    return attach(without_names(module), LLVM_IR, text)
 
 
 def use_visa(module: Any) -> bool:

@@ -6,7 +6,7 @@ Four elements are in four consecutive registers of 64 bytes; an instruction take
 from __future__ import annotations
 
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import WIDE
+from triton_xe.spirv import PRODUCT, WIDE
 
 _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
@@ -51,7 +51,8 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_WORDS_GIVEN = "low", "high", "bf16_low", "bf16_high", "rows", "scales", "row_scales"
+_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows", "scales", "row_scales",
+                "scale_pairs_2", "scale_pairs_4")
 _TYPES = dict.fromkeys(_WORDS_GIVEN, ("i32",)) | {
     "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
@@ -68,6 +69,24 @@ _OF_FOUR = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 _EIGHTS = ".decl Q v_type=G type=UQ num_elts=32 alias=<$0,0>\n"
 _EXCHANGED = "mov (M1_NM, 8) Q(2,{e})<2> Q(0,{other})<2;1,0>\n"
 FILL = "fill_"
+IMPORTED = "visa:"
+"""Start of the name of a function that is imported until `assembly` calls vISA instead."""
+_PRODUCT = """declare spir_func <8 x float> @"{imported}"(
+  <8 x float>, <8 x i16>, <8 x i32>, <16 x i8>, <16 x i8>)
+define spir_func <8 x float> @"{symbol}"(
+  <8 x float> %c, <8 x i16> %a, <8 x i32> %b, <16 x i8> %s, <16 x i8> %t) alwaysinline {{
+  %d = call spir_func <8 x float> @"{imported}"(
+    <8 x float> %c, <8 x i16> %a, <8 x i32> %b, <16 x i8> %s, <16 x i8> %t)
+  ret <8 x float> %d
+}}
+"""
+_PRODUCT_VISA = """{{
+.decl A v_type=G type=UD num_elts=64 alias=<$2,0>
+.decl B v_type=G type=UD num_elts=128 alias=<$3,0>
+.decl S v_type=G type=UB num_elts=256 alias=<$4,0>
+.decl T v_type=G type=UB num_elts=256 alias=<$5,0>
+bdpas.e2m1.e2m1.8.8 (M1_NM, 16) $0.0 $1.0 B.0 A.0 T({2},{3}) S({0},{1})
+}}"""
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": "<16 x i8>",
           "i64": "<2 x i64>"}
 
@@ -75,10 +94,23 @@ _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": 
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
+    if name.startswith(PRODUCT):
+        return _PRODUCT.format(symbol=symbol, imported=IMPORTED + symbol)
     if name in _BY_ONE:
         return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
     return function(symbol, _KINDS[kind], [_KINDS[k] for k in given], body_of(name))
+
+
+def product_of(name: str) -> str | None:
+    """The vISA of an imported function that multiplies e2m1; None for other functions.
+
+    Its scales are named by register and byte: those of A, then those of B.
+    """
+    if not name.startswith(f"{IMPORTED}{WIDE}{PRODUCT}"):
+        return None
+    places = name.removeprefix(f"{IMPORTED}{WIDE}{PRODUCT}").split(".")[0].split("_")
+    return _PRODUCT_VISA.format(*places)
 
 
 def body_of(name: str) -> str:
@@ -98,6 +130,10 @@ def body_of(name: str) -> str:
         return _OF_FOUR + "".join(
             f"{_BYTE.format(into=byte, start=16 * r, r=r, byte=byte)}\n"
             for byte in range(4) for r in (0, 2))
+    if name.startswith("scale_pairs_"):
+        return _OF_FOUR + "".join(
+            f"{_BYTE.format(into=byte // 2 * 2 + r // 2, start=byte % 2 * 32, r=r, byte=byte)}\n"
+            for byte in range(4) for r in range(0, int(name[-1]), 2))
     if name == "row_scales":
         return _OF_FOUR + _EIGHTS + "".join(
             f"{_BYTE.format(into=byte // 2, start=byte % 2 * 32, r=0, byte=byte)}\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 from llvmlite.ir.instructions import InsertElement
@@ -16,6 +17,7 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
+from triton_xe.hardware.dpas import PRECISION
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
@@ -33,7 +35,7 @@ from triton_xe.lowering.emit.types import (
     vector_of,
 )
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.spirv import WIDE
+from triton_xe.spirv import PRODUCT, WIDE
 
 AT_ONCE = 4
 """Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
@@ -239,6 +241,58 @@ def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
         return inner.shuffle(each, each, [4 * e + byte for byte in range(4) for e in range(4)])
 
     return _call(em, "scales", [four], small, body)
+
+
+def scale_pairs(em: Writer, words: Sequence[ir.Value]) -> ir.Value:
+    """The bytes of two or four words as products of e2m1 read them.
+
+    An instruction takes bytes 0 and 1 of the lanes, or bytes 2 and 3.  They are in one register, at
+    a distance of 32 bytes, and next to them those of the other word of a pair.
+    """
+    small, given = vector_of(I8, 16), undefined(I32, AT_ONCE)
+    for i, word in enumerate(words):
+        given = em.b.insert_element(given, word, I32(i))
+
+    def body(inner: Writer) -> ir.Value:
+        each = inner.b.bitcast(inner.function.args[0], small)
+        return inner.shuffle(each, each, [
+            4 * (2 * pair + e) + 2 * step + byte
+            for step in (0, 1) for pair in (0, 1) for byte in (0, 1) for e in (0, 1)])
+
+    return _call(em, f"scale_pairs_{len(words)}", [given], small, body)
+
+
+@dataclass(frozen=True)
+class ScalePair:
+    """Scales in `bytes`, the result of `scale_pairs`: a register, and the first byte there."""
+
+    bytes: ir.Value
+    register: int
+    first: int
+
+    def value(self, w: Writer, held: ir.Value) -> ir.Value:
+        """The scales of each lane, of `bytes` or a copy; from byte 8 on those of lane (own ^ 8)."""
+        start = 4 * self.register + self.first // 16
+        made = [w.b.extract_element(held, I32(start + half)) for half in (0, 2)]
+        if self.first % 16:
+            made = [w.b.trunc(w.call(genisa.SIMD_SHUFFLE_XOR, [w.b.zext(each, I32), I32(8)]), I8)
+                    for each in made]
+        return w.pack(I8, made)
+
+
+def product_of_e2m1(
+    em: Writer, factors: Sequence[ir.Value], left: ScalePair, right: ScalePair
+) -> ir.Value:
+    """A product of e2m1 with a sum; IGC copies scales for each instruction that is no assembly."""
+    places = "_".join(str(n) for each in (left, right) for n in (each.register, each.first))
+
+    def body(inner: Writer) -> ir.Value:
+        *given, a_scales, b_scales = inner.function.args
+        scales = left.value(inner, a_scales), right.value(inner, b_scales)
+        return inner.call(genisa.SCALED_DPAS, [*given, *scales, *[I32(PRECISION["e2m1"])] * 2])
+
+    return _call(em, f"{PRODUCT}{places}", [*factors, left.bytes, right.bytes], factors[0].type,
+                 body)
 
 
 def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:

@@ -38,6 +38,8 @@ from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import wide
+from triton_xe.lowering.emit.maths.halves import suits
+from triton_xe.lowering.emit.maths.wide import ScalePair
 from triton_xe.lowering.emit.tensors.convert import Blocks
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
@@ -73,6 +75,7 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     MAX_VECTOR,
     FragmentPieces,
     FragmentValue,
+    ScaleFragment,
     as_integers,
     composed,
     follow,
@@ -304,8 +307,8 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     if pieces := _pieces(em, op):
         em.bind(op.value, FragmentPieces(pieces))
         return
-    em.bind(op.value, FragmentValue(
-        _scales(em, op) if _are_scales(op.value) else _fragment(em, op)))
+    em.bind(op.value, _scales(em, op) if _are_scales(op.value) else FragmentValue(
+        _fragment(em, op)))
 
 
 _SCALE_A = 3
@@ -317,13 +320,34 @@ def _are_scales(value: SSAValue) -> bool:
     return all(isinstance(use.operation, DpasMxOp) and use.index > 2 for use in value.uses)
 
 
-def _scales(em: Emitter, op: xe.FragmentOp) -> ir.Value:
+def _scales(em: Emitter, op: xe.FragmentOp) -> FragmentValue:
     """Bytes of words; those of two words of rows, or of four of columns, are separated together."""
+    if (pair := _scale_pair(em, op)) is not None:
+        return ScaleFragment(em, pair)
     loads, is_swapped = [em.get(v) for v in op.loads], op.swapped is not None
     of_rows = any(use.index == _SCALE_A for use in op.value.uses)
-    return em.pack(I8, [
+    return FragmentValue(em.pack(I8, [
         _scale(em, loads[load], element, part, of_rows, is_swapped)
-        for load, element, part in triples(op)])
+        for load, element, part in triples(op)]))
+
+
+def _scale_pair(em: Emitter, op: xe.FragmentOp) -> ScalePair | None:
+    """Two bytes of one word, separated with those of the words beside it; None if it has none."""
+    (load, element, part), *other = triples(op)
+    if [tuple(each) for each in other] != [(load, element, part + 1)] or part % 2:
+        return None
+    words = as_integers(em, em.get(op.loads[load]).value)
+    count = getattr(words.type, "count", 1)
+    is_fixed = count % 2 or isinstance(words, ir.Constant) or bits_of(scalar_of(words.type)) != 32
+    if is_fixed or not suits(em.state):
+        return None
+    at_once = 2 if count % wide.AT_ONCE else wide.AT_ONCE
+    first = element // at_once * at_once
+    held = em.remember((words, first, at_once), lambda: wide.scale_pairs(
+        em, [em.b.extract_element(words, I32(first + i)) for i in range(at_once)]))
+    pair, side = divmod(element - first, 2)
+    upper = MAX_REPEAT_COUNT * (op.swapped is not None)
+    return ScalePair(held, part // 2 * 2 + pair, 16 * side + upper)
 
 
 def _scale(
@@ -614,6 +638,9 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
     factors = (op.a, op.b, op.scale_a, op.scale_b)
     if fragments := in_fragments(em):
         acc = em.get(op.acc).value
+        if (value := _by_assembly(em, op, acc)) is not None:
+            em.bind(op.result, FragmentValue(value))
+            return
         given = [as_integers(em, em.get(v).value) for v in factors]
     else:
         acc = em.registers(op.acc).slice(em, 0, made.repeat_count)
@@ -623,6 +650,16 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
     value = em.call(genisa.SCALED_DPAS, [acc, *given, *(I32(n) for n in made.precision)])
     em.bind(op.result, FragmentValue(value) if fragments else Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value))
+
+
+def _by_assembly(em: Emitter, op: DpasMxOp, acc: ir.Value) -> ir.Value | None:
+    """A product whose scales are in registers with others; None if they are not."""
+    left, right = em.get(op.scale_a), em.get(op.scale_b)
+    if not isinstance(left, ScaleFragment) or not isinstance(right, ScaleFragment):
+        return None
+    em.state.dpas += 1
+    factors = [as_integers(em, em.get(v).value) for v in (op.a, op.b)]
+    return wide.product_of_e2m1(em, [acc, *factors], left.pair, right.pair)
 
 
 def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:

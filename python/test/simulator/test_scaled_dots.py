@@ -20,7 +20,8 @@ FLOATS = FP8 | {"bf16": torch.bfloat16, "fp16": torch.float16}
 KINDS = {"e4m3": "fp8e4nv", "e5m2": "fp8e5", "e2m1": "u8", "bf16": "bf16", "fp16": "fp16"}
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 K = 256
-PRODUCT = "GenISA.sub.group.bdpas"
+PRODUCT, PRODUCED = "GenISA.sub.group.bdpas", "bdpas_"
+"""The instruction, and part of the names of functions that are one in assembly."""
 
 
 @triton.jit
@@ -62,7 +63,7 @@ def operand(kind: str, rows: int, columns: int, along: int, seed: int) -> tuple[
 
 def multiply(
     device: str, a: str, b: str, size: tuple[int, int, int], *, warps: int = 4, group: int = 32,
-    has_a: bool = True, scale: str = "u8", pitch: int = 0,
+    has_a: bool = True, scale: str = "u8", pitch: int = 0, on: str = "sim",
 ) -> Any:
     """Run the product; check it; return the compiled kernel.
 
@@ -83,7 +84,7 @@ def multiply(
                  for each in powers]
     if pitch:
         codes = [np.pad(each, ((0, 0), (0, pitch - K // group))) for each in codes]
-    opened = open_device(f"sim:{device}")
+    opened = open_device(f"{on}:{device}")
     buffers = [put(opened, each) for each in (
         x, codes[0], y, codes[1], np.zeros((m, n), np.float32))]
     built = opened.load(kernel.asm["spv"], kernel.name, build_flags=kernel.metadata.build_flags)
@@ -110,12 +111,14 @@ def test_scaled_products(
 ) -> None:
     """All products are `bdpas`; `code` is the type of A: bf8 7, hf8 8, bf16 11, f16 12, e2m1 13."""
     kernel = multiply(device, a, b, size, warps=warps)
-    products = [each for each in parsed(kernel.asm["llir"]) if name_of(each) == PRODUCT]
+    text = kernel.asm["llir"]
+    products = [each for each in instructions(text) if each == PRODUCT or PRODUCED in each]
     m, n, depth = size
     rows = max(m // 8 * n // 16, warps)
     assert kernel.metadata.n_dpas == len(products) == (
         rows * depth // {13: 64, 8: 32, 7: 32}.get(code, 16) // warps)
-    assert {product.operands[5].text for product in products} == {str(code)}  # of A
+    assert {each.operands[5].text for each in parsed(text, helpers=True)
+            if name_of(each) == PRODUCT} == {str(code)}  # of A
 
 
 @pytest.mark.sample(4)
@@ -132,6 +135,21 @@ def test_scales_of_long_rows_come_by_messages(
     loads = re.findall(r"= call .*2DBlockRead.*i32 32, i32 [12], i32 (?:16|32), i32 1, i1 true",
                        kernel.asm["llir"])
     assert len(loads) == messages
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(("a", "b", "size", "warps", "pitch"), [
+    ("e2m1", "e2m1", (64, 128, 128), 4, 64), ("e2m1", "e2m1", (128, 64, 256), 2, 64),
+    ("e2m1", "e2m1", (16, 128, 64), 8, 0), ("e4m3", "e5m2", (64, 64, 128), 4, 64),
+    ("bf16", "e4m3", (64, 64, 64), 4, 0),
+])
+def test_native_code_multiplies_so_too(
+    a: str, b: str, size: tuple[int, int, int], warps: int, pitch: int
+) -> None:
+    """Words of scales of e2m1 are separated for products by inline assembly."""
+    kernel = multiply("cri", a, b, size, warps=warps, pitch=pitch, on="emu")
+    assert PRODUCT in instructions(kernel.asm["llir"], helpers=True)
 
 
 def test_an_operand_without_scales() -> None:

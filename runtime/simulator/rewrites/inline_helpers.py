@@ -29,7 +29,8 @@ from triton_xe.spirv import has_visa
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
-_OF_WARPS = frozenset({Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID})
+_OF_WARPS = frozenset({
+    Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID, Family.DPAS})
 """Families that functions with a vISA form may call; all lanes run them at once."""
 Names = dict[str, Operand]
 
