@@ -162,7 +162,7 @@ def compared(
 def _depends_on_order(instruction: Instruction) -> bool:
     """True for an atomic message with a result, or one that adds floats."""
     target = instruction.destination
-    if instruction.op != "send" or instruction.subop not in ("ugm", "slm"):
+    if not instruction.op.startswith("send") or instruction.subop not in ("ugm", "slm"):
         return False
     descriptor = instruction.sources[3].value
     name = OPERATIONS.get(int(descriptor, 0) & 63, "") if descriptor else ""
