@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_xe.intrinsics import Family, Uniformity, find, genisa
+from triton_xe.intrinsics import Family, find, genisa
 from triton_xe.intrinsics.definitions import block_2d
-from triton_xe.llvm import Function, Instruction
+from triton_xe.llvm import Instruction
 
 
 def makes_numbers(i: Instruction) -> bool:
@@ -14,21 +14,6 @@ def makes_numbers(i: Instruction) -> bool:
     known = find(i.callee)
     return i.opcode in ("fadd", "fsub", "fmul", "fdiv", "frem") or (
         i.opcode == "call" and known.family is Family.MATHS)
-
-
-def uniform_values(function: Function) -> frozenset[str]:
-    """Values that are proved equal in all lanes: computed from arguments and the program id."""
-    found = {name for name, _ in function.parameters} if function.is_kernel else set()
-    for i in function.instructions():
-        known = find(i.callee)
-        if i.opcode == "call":
-            same = known.uniformity is Uniformity.SUBGROUP or (
-                known.family is Family.MATHS and all(n in found for n in i.locals()))
-        else:
-            same = i.is_pure and i.opcode != "phi" and all(n in found for n in i.locals())
-        if same and i.result is not None:
-            found.add(i.result)
-    return frozenset(found)
 
 
 def by_lanes(i: Instruction) -> bool:

@@ -20,7 +20,7 @@ from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREDICATED_LOAD, PREDICATED_STORE
 from triton_xe.llvm import Block, Function, Instruction, Operand, Type
-from triton_xe.llvm.facts import Facts
+from triton_xe.runtime.simulator.rewrites.rewriter import Rewriter
 
 _Offsets = tuple[int, ...] | None
 
@@ -78,12 +78,11 @@ def is_joined(i: Instruction) -> bool:
     return i.result is not None and i.result.startswith(_WHOLE)
 
 
-class _Joiner:
+class _Joiner(Rewriter):
     def __init__(self, function: Function, most: int) -> None:
-        self.facts = Facts(function)
+        super().__init__(function, "%xe.j")
         self.most = most
         self.known: dict[str, _Offsets] = {}
-        self.count = 0
 
     # --- what belongs together --------------------------------------------------------------
 
@@ -249,32 +248,18 @@ class _Joiner:
     ) -> tuple[Operand, list[Instruction]]:
         """These values as a vector, and the instructions that build it."""
         if values[0].type.kind == "vec":
-            return self._joined(list(values), at)
+            made = self.concatenated(values, at)
+            return made[-1].value, made
         found = [p for p in map(self._place, values) if p is not None]
         if len(found) == len(values) and all(
                 a.precedes(b) for a, b in pairwise(found)):
             return self._taken(found, at)
-        made: list[Instruction] = []
+        made = []
         x = Operand(ir.vector(len(values), values[0].type), "poison")
         for k, value in enumerate(values):
-            made.append(self._new("insertelement", x.type, [x, value, ir.constant(ir.I32, k)], at))
+            made.append(self.new("insertelement", x.type, [x, value, ir.constant(ir.I32, k)], at))
             x = made[-1].value
         return x, made
-
-    def _joined(
-        self, values: list[Operand], at: Instruction
-    ) -> tuple[Operand, list[Instruction]]:
-        """Concatenate vectors, a power of two of them."""
-        made: list[Instruction] = []
-        while len(values) > 1:
-            n = 2 * values[0].type.lanes
-            t, found = ir.vector(n, values[0].type.scalar), []
-            for x, y in zip(values[::2], values[1::2], strict=True):
-                made.append(self._new("shufflevector", t, [x, y], at))
-                made[-1].indices = tuple(range(n))
-                found.append(made[-1].value)
-            values = found
-        return values[0], made
 
     def _taken(
         self, found: Sequence[_Place], at: Instruction
@@ -284,13 +269,8 @@ class _Joiner:
         if (first, len(found)) == (0, source.type.lanes):
             return source, []
         t = ir.vector(len(found), source.type.scalar)
-        made = self._new("shufflevector", t, [source, source], at)
-        made.indices = tuple(range(first, first + len(found)))
+        made = self.new("shufflevector", t, [source, source], at, range(first, first + len(found)))
         return made.value, [made]
-
-    def _new(self, opcode: str, t: Type, operands: list[Operand], at: Instruction) -> Instruction:
-        self.count += 1
-        return Instruction(opcode, t, operands, f"%xe.j{self.count}", line=at.line, debug=at.debug)
 
 
 _MOST_BYTES = 64

@@ -23,8 +23,8 @@ from dataclasses import replace
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import I16, Block, Function, Instruction, Operand, vector
-from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
+from triton_xe.runtime.simulator.rewrites.rewriter import Rewriter
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 
 _HALF = 16
@@ -44,12 +44,12 @@ def merge_halves(function: Function) -> Function:
     return replace(function, blocks=without_unused(blocks))
 
 
-class _Rewrite:
+class _Rewrite(Rewriter):
     def __init__(self, function: Function) -> None:
-        self.made = Facts(function).makers
+        super().__init__(function, "%xe.h")
+        self.made = self.facts.makers
         self.same: dict[str, Operand] = {}
         """Values that equal another one."""
-        self.count = 0
 
     def written(self, i: Instruction) -> list[Instruction]:
         """Instructions in place of one; none if its result is a known vector."""
@@ -87,7 +87,7 @@ class _Rewrite:
         n, old = source.type.lanes, step.type.lanes
         rest = [x if (number := _number(x)) is None else ir.constant(
             vector(n, x.type.scalar), number) for x in step.operands[1:]]
-        made = self._new(step.opcode, vector(n, step.type.scalar), [source, *rest], at)
+        made = self.new(step.opcode, vector(n, step.type.scalar), [source, *rest], at)
         made.flags, made.callee = step.flags, step.callee.replace(f".v{old}", f".v{n}")
         return made
 
@@ -104,9 +104,9 @@ class _Rewrite:
                 or not _is_splat(low.operands[1], _HALF)
                 or not _is_splat(high.operands[1], _UPPER)):
             return []
-        halves = self._new("bitcast", vector(2 * n, I16), [words], i)
-        wide = self._new("zext", vector(2 * n, ir.I32), [halves.value], i)
-        placed = self._new("shl", wide.type, [
+        halves = self.new("bitcast", vector(2 * n, I16), [words], i)
+        wide = self.new("zext", vector(2 * n, ir.I32), [halves.value], i)
+        placed = self.new("shl", wide.type, [
             wide.value, ir.integers(ir.I32, [_HALF] * 2 * n)], i)
         return [halves, wide, placed, replace(
             i, opcode="bitcast", operands=[placed.value], indices=())]
@@ -157,14 +157,6 @@ class _Rewrite:
         made, other = self._definition(x), self._definition(y)
         return (made is not None and other is not None and made.opcode == other.opcode == "bitcast"
                 and made.type is other.type and made.operands[0].text == other.operands[0].text)
-
-    def _new(
-        self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction
-    ) -> Instruction:
-        self.count += 1
-        made = Instruction(opcode, t, operands, f"%xe.h{self.count}", line=at.line, debug=at.debug)
-        self.made[made.value.text] = made
-        return made
 
 
 def _convert_alike(step: Instruction, other: Instruction) -> bool:

@@ -18,13 +18,12 @@ the order in which they were loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand, vector
-from triton_xe.llvm.facts import Facts
+from triton_xe.runtime.simulator.rewrites.rewriter import Rewriter
 
 _PAIRED = frozenset("fadd fmul add mul and or xor".split())
 
@@ -39,12 +38,11 @@ def whole_vectors(function: Function) -> Function:
     return replace(function, blocks=blocks)
 
 
-class _Rewrite:
+class _Rewrite(Rewriter):
     def __init__(self, function: Function) -> None:
-        self.facts = Facts(function)
+        super().__init__(function, "%xe.n")
         self.defined = self.facts.makers
         self.is_needed = any(i.opcode == "extractelement" for i in function.instructions())
-        self.count = 0
         self.same: dict[str, Operand] = {}
         """Vectors of all elements of another one, in order."""
 
@@ -55,16 +53,6 @@ class _Rewrite:
         while len(found) != len(instructions):
             found, instructions = instructions, self._paired(instructions)
         return Block(block.label, instructions)
-
-    def _new(self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction,
-             indices: Sequence[int] = ()) -> Instruction:
-        """Create an instruction with a new name, at the source line of `at`."""
-        self.count += 1
-        made = Instruction(opcode, t, operands, f"%xe.n{self.count}", line=at.line, debug=at.debug)
-        made.indices = tuple(indices)
-        assert made.result is not None
-        self.defined[made.result] = made
-        return made
 
     # --- pairs ----------------------------------------------------------------------------------
 
@@ -110,9 +98,9 @@ class _Rewrite:
         """Even and odd elements as two vectors, and the operation of pairs on these."""
         first, n = pairs[0], source.type.lanes
         t = vector(n // 2, source.type.scalar)
-        halves = [self._new("shufflevector", t, [source, source], first, range(k, n, 2))
+        halves = [self.new("shufflevector", t, [source, source], first, range(k, n, 2))
                   for k in (0, 1)]
-        made = self._new(first.opcode, t, [h.value for h in halves], first)
+        made = self.new(first.opcode, t, [h.value for h in halves], first)
         made.flags = first.flags
         if first.opcode == "call":
             name, _, kind = first.callee.rpartition(".")
@@ -137,13 +125,7 @@ class _Rewrite:
         if len(parts) == 1:
             self.same[i.result or ""] = parts[0]
             return []
-        made: list[Instruction] = []
-        while len(parts) > 1:
-            pairs = list(zip(parts[::2], parts[1::2], strict=True))
-            joined = [self._new("shufflevector", vector(2 * a.type.lanes, a.type.scalar), [a, b],
-                                i, range(2 * a.type.lanes)) for a, b in pairs]
-            made += joined
-            parts = [x.value for x in joined]
+        made = self.concatenated(parts, i)
         made[-1].result = i.result
         self.defined[i.result or ""] = made[-1]
         return made
