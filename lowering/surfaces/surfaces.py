@@ -40,10 +40,11 @@ from triton_xe.lowering.facts.values import (
     shape_of,
 )
 from triton_xe.lowering.module_facts import module_of, options_of
-from triton_xe.lowering.surfaces.unobserved import unobserved_if
+from triton_xe.lowering.specialize.launch_guards import tested_in_kernel
+from triton_xe.lowering.surfaces.unobserved import repeats_unobserved_if, unobserved_if
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1
-_ZERO = Poly({})
+_ZERO, _ONE = Poly({}), Poly.constant(1)
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,18 @@ def _from_before(index: Index, affine: Affine, loop: Operation | None) -> Index:
 def _without_unobserved(
     op: LoadOp, index: Index, mask: Mask, affine: Affine
 ) -> tuple[Index, Mask]:
-    """Treat rows and columns that wrap, if no store observes them, as masked."""
+    """Treat rows and columns that wrap or repeat, if no store observes them, as masked."""
     for dim, wrap in index.wraps.items():
         needs = None if dim in mask.high else unobserved_if(op.result, dim, wrap, affine)
         if needs is not None:
             index = index.without_wrap(dim).under(needs)
             mask = replace(mask, high={**mask.high, dim: wrap.end - wrap.start})
+    for dim, size in enumerate(shape_of(op.ptr)):
+        if size == 1 or index.strides[dim] != _ZERO or dim in mask.high:
+            continue
+        needs = repeats_unobserved_if(op.result, dim, affine)
+        if needs is not None and not tested_in_kernel(needs, op):
+            index, mask = index.under(needs), replace(mask, high={**mask.high, dim: _ONE})
     return index, mask
 
 
@@ -149,10 +156,13 @@ def _surface(
     if unit is None:
         raise Unknown("no dimension is contiguous")
     other = 1 - unit
-    pitch = index.strides[other]
-    if not invariant_in(pitch, loop) or affine.nonnegative(-pitch):
+    pitch, x = index.strides[other], index.start
+    if pitch == _ZERO and mask.high.get(other) == _ONE and unit in mask.high:
+        y, pitch = _ZERO, x + mask.high[unit]  # a surface of one row
+    elif not invariant_in(pitch, loop) or affine.nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
-    y, x = index.start.divide(pitch)
+    else:
+        y, x = x.divide(pitch)
     width = x + mask.high[unit] if unit in mask.high else pitch
     height = y + mask.high[other] if other in mask.high else Poly.constant(MANY_ROWS)
     if not (invariant_in(width, loop) and invariant_in(height, loop)):

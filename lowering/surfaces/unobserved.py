@@ -33,6 +33,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import RoundTf32Op
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
+from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
 
@@ -75,6 +76,42 @@ class _Wrapped:
 
     def stays(self, loop: scf.ForOp) -> bool:
         return invariant_in(self.wrap.start, loop) and invariant_in(self.wrap.end, loop)
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """Positions after the first one of a dimension along which addresses do not move."""
+
+    affine: Affine
+    needs: dict[Guard, None] = field(default_factory=dict)
+    """The conditions of the masks that hide the positions."""
+
+    def hides(self, mask: SSAValue | None, dim: int) -> bool:
+        """True if a mask ends at a position of at most 1, as offsets are not negative."""
+        try:
+            bounds = self.affine.mask(mask)
+        except Unknown:
+            return False
+        if dim not in bounds.high:
+            return False
+        gap = Poly.constant(1) - bounds.high[dim]
+        if any(factor < 0 for factor in gap.terms.values()):
+            return False
+        first = at_least(gap, Poly.constant(0), "offsets are not negative")
+        self.needs.update(dict.fromkeys((*bounds.conditions, first)))
+        return True
+
+    def stays(self, loop: scf.ForOp) -> bool:
+        return True
+
+
+def repeats_unobserved_if(value: SSAValue, dim: int, affine: Affine) -> list[Guard] | None:
+    """The conditions under which no store depends on a tensor's positions after the first one.
+
+    None if a store may depend on them.
+    """
+    hidden = _Repeated(affine)
+    return list(hidden.needs) if is_hidden_along(value, dim, hidden) else None
 
 
 def unobserved_if(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> list[Guard] | None:
@@ -171,4 +208,5 @@ def keeps_positions(op: Operation) -> bool:
         and len(op.results) == 1 and not op.regions)
 
 
-__all__ = ["Hidden", "is_hidden", "is_hidden_along", "keeps_positions", "unobserved_if"]
+__all__ = ["Hidden", "is_hidden", "is_hidden_along", "keeps_positions", "repeats_unobserved_if",
+           "unobserved_if"]
