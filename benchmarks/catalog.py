@@ -47,7 +47,7 @@ def run(
         gpu.dispatcher.observe = observe
         variables = gpu.environment(intel.toolchain_root(), intel.LIBRARIES) | {
             "LD_LIBRARY_PATH": str(PREFIX / "lib"), "ONEAPI_DEVICE_SELECTOR": "level_zero:*",
-            "ONEDNN_VERBOSE": "debuginfo=255"}
+            "ONEDNN_VERBOSE": "debuginfo=255", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "0"}
         done = subprocess.run(
             ["/usr/bin/env", str(PREFIX / "bin/python"), onednn_programs.__file__, *words],
             env={**knobs.process_environment(), **variables}, capture_output=True, text=True,
@@ -113,13 +113,13 @@ def choices(device: str, names: Sequence[str]) -> dict[str, Choice | None]:
     return {part.partition('"')[0]: choice_of(part) for part in parts}
 
 
-def inductor_blocks(device: str) -> list[Choice]:
+def inductor_blocks(device: str, least_k: int) -> list[Choice]:
     """The configurations that torch tries for products on a device (see `adjust_products`)."""
     from torch._inductor.template_heuristics.triton import XPUConfigHeuristic
 
     from triton_xe.runtime.torch_xpu.inductor import sums_fit
 
-    found = {Choice(each.block_m, each.block_n, each.block_k, each.num_warps)
+    found = {Choice(each.block_m, each.block_n, max(each.block_k, least_k), each.num_warps)
              for each in XPUConfigHeuristic().mm_configs}
     return sorted((each for each in found if sums_fit(
         each.m * each.n, each.warps, target(device))), key=str)
@@ -168,7 +168,8 @@ def line(clock: Clock, device: int, name: str, theirs: Choice | None) -> str:
 
     factor = 2 if " s8 " in name else 1
     us, ours = clock.best(device, name, [Choice(m, n, k * factor, w) for m, n, k, w in BLOCKS])
-    torch_us, inductor = clock.best(device, name, inductor_blocks(clock.devices[device]))
+    torch_us, inductor = clock.best(
+        device, name, inductor_blocks(clock.devices[device], 16 * factor))
     its = clock.us(device, name, theirs) / us if theirs and theirs.is_plain else math.nan
     prefetches = ",".join(map(str, theirs.prefetches)) if theirs else ""
     barriers = theirs.barriers if theirs else 0

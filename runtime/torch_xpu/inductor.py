@@ -2,8 +2,8 @@
 
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock.  On the simulator one launch is timed, by the device's clock.
-- Product configurations that must spill are not tried when Inductor tunes one, and neither are
-  those of sorts.
+- Inductor tunes a product also with blocks of oneDNN.  Configurations of products that must spill
+  are not tried, and neither are those of sorts.
 - Torch 2.8 expects Triton 3.4.
 """
 
@@ -106,10 +106,22 @@ def torch_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+BLOCKS = ((256, 256, 32, 32), (128, 128, 64, 32), (64, 64, 64, 16))
+"""Blocks of M, N and K, and warps, which oneDNN chooses for fp16 on Arc B580, and torch omits.
+
+`python -m benchmarks.catalog` prints them.  For 64 x 64 torch allows 16 warps, oneDNN has 32.
+"""
+
+
 def adjust_products(module: Any) -> None:
-    """Skip configurations of products that spill because sums leave no registers for operands."""
+    """Try `BLOCKS` for products, and nothing whose sums leave no registers for operands."""
     heuristic = module.XPUConfigHeuristic
-    scaled = heuristic._scale_mm_configs
+    scaled, make = heuristic._scale_mm_configs, heuristic.__init__
+
+    def with_blocks(self: Any) -> None:
+        make(self)
+        self.mm_configs = [*self.mm_configs, *(
+            module.GemmConfig(*blocks, 3, warps) for *blocks, warps in BLOCKS)]
 
     def without_spilling(*arguments: Any, **named: Any) -> list[Any]:
         found: list[Any] = scaled(*arguments, **named)
@@ -121,7 +133,7 @@ def adjust_products(module: Any) -> None:
                   "product are not tried: their sums fill the registers", file=sys.stderr)
         return kept
 
-    heuristic._scale_mm_configs = without_spilling
+    heuristic._scale_mm_configs, heuristic.__init__ = without_spilling, with_blocks
 
 
 def sums_fit(elements: int, num_warps: int, device: Target) -> bool:

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.torch_xpu import compilation, cpp
-from triton_xe.runtime.torch_xpu.inductor import for_sort, sums_fit
+from triton_xe.runtime.torch_xpu.inductor import BLOCKS, for_sort, sums_fit
 
 
 def test_each_function_of_an_operator_is_declared_and_defined_once() -> None:
@@ -55,3 +55,11 @@ def test_products_whose_sums_fill_the_registers_are_known() -> None:
     assert sums_fit(128 * 128, 8, xe2)
     assert not sums_fit(128 * 128, 8, xe)
     assert not sums_fit(128 * 128, 4, xe2)
+
+
+def test_products_are_tuned_with_blocks_of_onednn() -> None:
+    heuristics = pytest.importorskip("torch._inductor.template_heuristics.triton")
+    tried = {(each.block_m, each.block_n, each.block_k, each.num_warps)
+             for each in heuristics.XPUMMTemplateConfigHeuristic().mm_configs}
+    assert set(BLOCKS) < tried
+    assert all(sums_fit(m * n, warps, target("bmg")) for m, n, _, warps in BLOCKS)
