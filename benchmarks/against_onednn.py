@@ -206,7 +206,7 @@ def comparison(ours: Ours, devices: Sequence[str], device: str, name: str) -> li
 def line(name: str, who: str, result: Result, base: int) -> str:
     """One line of the table."""
     numbers = "".join(f"{value:12,}" for value in astuple(result.figures))
-    return (f"{name:36}{who:8}{result.configuration:16}"
+    return (f"{name:40}{who:8}{result.configuration:16}"
             f"{result.figures.instructions / base:7.2f}{numbers}{result.error:9.1e}")
 
 
@@ -218,7 +218,7 @@ def main() -> None:
     devices = arguments.devices.split(",")
     ours = Ours(arguments.devices)
     columns = "".join(f"{f.name:>12}" for f in fields(Figures))
-    print(f"{'':36}{'':8}{'blocks, warps':16}{'ratio':>7}{columns}{'error':>9}")
+    print(f"{'':40}{'':8}{'blocks, warps':16}{'ratio':>7}{columns}{'error':>9}")
     for device in devices:
         for name in ROWS:
             if not arguments.names or any(each in name for each in arguments.names):
