@@ -39,7 +39,8 @@ QUICK := $(addprefix python/test/, dialects intrinsics layout model plan project
 
 # tests of what depends on the instructions of the host, without the one that takes a minute
 ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
-  rewrites/test_pinned_results.py widen/test_simulated_matmul.py library) \
+  rewrites/test_pinned_results.py widen/test_simulated_kernels.py \
+  widen/test_simulated_matmul.py library) \
   --deselect $(addprefix python/test/simulator/analysis/test_tile_tables.py::test_no_table_, \
   when_accesses_are_checked)
 

@@ -49,8 +49,9 @@ def device_name(arch: Any) -> str:
     """The name in `TARGETS` for an `arch`; `UnsupportedError` if it is none of ours.
 
     `arch` is a device name, or the capability mapping of `torch.xpu.get_device_capability`.  Its
-    `architecture` is the 32-bit IP version of the GPU shifted left by 8 (10 bits of architecture, 8
-    of release, 6 of revision: the GMDID register), or 0 or absent on some builds.
+    `architecture` is the 32-bit IP version of the GPU shifted left by 8.  The version has 10 bits
+    of architecture, 8 of release, 6 of revision (the GMDID register).  On some builds it is 0 or
+    absent.
 
     >>> device_name("bmg"), device_name({"architecture": 0x0500400000})
     ('bmg', 'bmg')

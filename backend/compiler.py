@@ -126,7 +126,7 @@ class XeBackend(BaseBackend):
         namer, pause, hook = KernelNamer(), Pause(), knobs.runtime.add_stages_inspection_hook
         made = self.stages(options, language, namer)
         for name, stage in made:
-            run, ends = _printed(name, namer.wrap(name, stage)), hook or name == made[-1][0]
+            run, ends = _wrap_printing(name, namer.wrap(name, stage)), hook or name == made[-1][0]
             stages[name] = partial(_run_paused, pause, run, bool(ends))
         if hook is not None:
             hook(self, stages, options, language, None)
@@ -205,7 +205,7 @@ def _run_paused(
     return made
 
 
-def _printed(name: str, stage: Stage) -> Stage:
+def _wrap_printing(name: str, stage: Stage) -> Stage:
     """Wrap the stage so that it prints what `TRITON_XE_DEBUG` requests."""
     if not xe_knobs.debug():
         return stage

@@ -191,7 +191,7 @@ def _wants_one_loop(module: Module, has: Counter[str]) -> bool:
     """True if nested loops are flattened to one: `flatten=True`, and no dot.
 
     Loops around a dot are not flattened, because tiles can only be prefetched in a loop over K.
-    libtriton shows attributes without a value to Python only as text.
+    Python can read attributes without a value only as text.
     """
     if has["scf.for"] < 2 or any(name.startswith("tt.dot") for name in has):
         return False

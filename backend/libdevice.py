@@ -16,7 +16,7 @@ Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as their nam
 in `ABSENT` exist too, because Triton looks up all names that a file imports, but calling them is
 refused.
 
-`VENDORS` are the same functions for kernels that name the module of CUDA or HIP instead; the name
+`VENDORS` are the same functions for kernels that name the module of CUDA or HIP instead.  The name
 of the vendor is their library, from which the lowering makes a remark.
 """
 

@@ -28,8 +28,8 @@ class XeOptions:
 
     - `arch` is a name of `TARGETS`.
     - `grf_mode` is the register file per thread: `default` lets this compiler choose, `auto` lets
-      Intel's compiler choose, a number such as `256` fixes it, `small` and `large` are the device's
-      least and most.
+      Intel's compiler choose, and a number such as `256` fixes it.  `small` and `large` are the
+      device's least and most.
     - `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.
     - `generate_native_code` requests `asm["zebin"]`, which is built on a machine with a GPU of
       `arch`, for the driver and device that `native_identity` names.  `cpp_wrapper` is the format

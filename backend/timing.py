@@ -53,9 +53,9 @@ def _once(kernel_call: Callable[[], Any], clock: Clock | None) -> float:
 class BenchInterface:
     """Replaces `torch.xpu`, or its substitute, during one run of `triton.testing.do_bench`.
 
-    That function runs its subject once, estimates its time over five more runs, and repeats it for
-    a tenth of a second according to the estimate.  Here the five runs, and all after them, are
-    noted by the device's clock.  The estimate is so large that one repetition is enough.
+    That function runs its subject once, and estimates its time over five more runs.  Then it
+    repeats it for a tenth of a second according to the estimate.  Here the five runs, and all after
+    them, are noted by the device's clock.  The estimate is so large that one repetition is enough.
     """
 
     def __init__(self, interface: Any, clock: Clock) -> None:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.against_onednn [--devices bmg,pvc] [NAME ...]
 
-Both run on emulated devices (docs/emulator.md), and both results are compared with numpy's.  oneDNN
-comes from the packages of the extra `onednn`, here or in the environment `ONEDNN_PREFIX`.  Some of
+Both run on emulated devices (docs/emulator.md), and both results are compared with numpy's.  The
+packages of the extra `onednn` have it, here or in the environment `ONEDNN_PREFIX`.  Some of
 its kernels need Intel's OpenCL driver (`triton-xe toolchain --opencl`).  This project's kernels are
 the examples.  `ours` has the configuration that `triton.autotune` chooses by predicted times, `its`
 oneDNN's blocks, in products of more than 16 rows.  A NAME is a part of a row's name.

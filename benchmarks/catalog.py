@@ -3,8 +3,8 @@
     python -m benchmarks.catalog [--devices bmg,pvc] [--types f16,s8] [MxNxK ...]
 
 oneDNN's catalog of kernels was tuned on hardware.  It prints its choice for a shape on the emulated
-GPU (docs/emulator.md), without running it; the packages are those of the extra `onednn`, here or in
-the environment `ONEDNN_PREFIX`.  `ours` and `Inductor` are the configurations of
+GPU (docs/emulator.md), without running it.  The packages are those of the extra `onednn`, here or
+in the environment `ONEDNN_PREFIX`.  `ours` and `Inductor` are the configurations of
 `against_onednn.BLOCKS` and of torch's heuristic for `xpu` with the least predicted time.  `its` is
 the predicted time of the example's kernel with oneDNN's blocks, relative to `ours`.
 

@@ -2,13 +2,13 @@
 
     python -m benchmarks.compile_time [--repeat 5] [--target bmg] [NAME ...]
 
-Both backends compile the same kernel in this process, in turns, from Python source to the last text
-or binary that the wheel itself creates: SPIR-V here, PTX for sm_90 there.  The first round is a
-warm-up and not counted; the result is the median processor time of the others.  A stage's time
-includes printing its text, as Triton's cache does.  Each compilation starts without the garbage of
-the previous one, and pays for its own (`garbage`).  `memory` is the peak memory of a new process
-with torch and one compilation, relative to the wheel's.  A NAME is a part of a kernel's name; its
-stages are printed too.
+Both backends compile the same kernel in this process, in turns.  They start from Python source, and
+end with the last text or binary that the wheel itself creates: SPIR-V here, PTX for sm_90 there.
+The first round is a warm-up and not counted; the result is the median processor time of the others.
+A stage's time includes printing its text, as Triton's cache does.  Each compilation starts without
+the garbage of the previous one, and pays for its own (`garbage`).  `memory` is the peak memory of a
+new process with torch and one compilation, relative to the wheel's.  A NAME is a part of a kernel's
+name; its stages are printed too.
 """
 
 from __future__ import annotations

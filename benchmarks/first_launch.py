@@ -6,8 +6,8 @@ Each kernel is compiled in a new process and launched, or made ready if it is on
 `benchmarks.loops`.  `Triton` is its front end and own passes,
 `rewriting` is from the device's LLVM IR to the host's, `other` is all else, such as imports.  The
 limit is 2.5 s and 0.25 ms for each instruction of the device's LLVM IR; with
-`TRITON_XE_SANITIZE=1` or `TRITON_XE_CLOCK=exact` it is twice that.  `--check` ends with 1 where a
-kernel is over its limit, and where a kernel of twice the size takes more than 2.2 times as long.
+`TRITON_XE_SANITIZE=1` or `TRITON_XE_CLOCK=exact` it is twice that.  `--check` ends with 1 if a
+kernel is over its limit, or if one of twice the size takes more than 2.2 times as long.
 `TRITON_XE_HOST_CPU` limits the features of the host's CPU.
 """
 

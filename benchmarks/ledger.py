@@ -9,7 +9,7 @@ an intended change updates the file in the same commit.  Native code is cached b
 was compiled from, so only kernels whose module changed are compiled again.
 
 `loop` and `outside` are issued instructions, and `share` is the fraction of DPAS in the loop.
-`spills` is in bytes, `messages` counts those of the loop to memory or shared local memory, `code`
+`spills` is in bytes.  `messages` counts those of the loop to memory or shared local memory.  `code`
 is in bytes of native code, and `us` is the predicted time.  `ratio` is the compile time relative to
 Triton's own for PTX, `igc` that of Intel's compiler in ms.  Both depend on the machine, and are
 only shown.  So is `fork`, the loop that Intel's fork makes of the kernel

@@ -3,7 +3,7 @@
 Run: python -m benchmarks.model_accuracy
 
 The constants of the model that no source gives (`traffic.SHARPNESS`, `traffic.DRIFT`,
-`time.OVERLAP`) were chosen on the rows of one study; the other rows are a test.
+`time.OVERLAP`) were chosen on the rows of one study.  The other rows are a test.
 """
 
 from __future__ import annotations

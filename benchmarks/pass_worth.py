@@ -8,7 +8,7 @@ counts rows that do not compile without the pass.  `time` is the predicted time 
 `code` the number of LLVM instructions or, with `--native`, of issued native instructions.  Both are
 relative to those with the pass, for the row that loses most and for the one that gains most.
 `spills` is the sum of bytes that the rows spill without the pass, less those that they spill with
-it; it needs `--native`, and therefore Intel's compiler.
+it.  It needs `--native`, and therefore Intel's compiler.
 """
 
 from __future__ import annotations

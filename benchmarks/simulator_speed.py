@@ -16,9 +16,9 @@ Rates on one core, in CPU time, as simulator (torch); GFLOP/s, or GB/s for vecto
 | the same, its hyperthreads busy | | 100 (117) | | 71 (87) | | | |
 
 The threads of a launch begin and end within a microsecond of each other, so only the work outside
-of them does not scale.  Of the 265 us of a vector add on two cores, 50 are spent in Python, whose
-code and data the kernel has evicted from the caches.  Triton takes 20 of them before our launch
-code, `triton.cdiv` 7, the result's memory 7, and our own code around the threads 5.
+of them does not scale.  Of the 265 us of a vector add on two cores, 50 are spent in Python.  The
+kernel has evicted Python's code and data from the caches.  Triton takes 20 of them before our
+launch code, `triton.cdiv` 7, the result's memory 7, and our own code around the threads 5.
 """
 
 from __future__ import annotations
@@ -249,35 +249,35 @@ def more_works(wide: torch.Tensor, row: torch.Tensor) -> list[Work]:
     functional = torch.nn.functional
     return [
         Work("RMS norm 1024 x 2048 fp32", "GB/s", 2 * wide.nbytes / 1e9,
-             lambda: into(torch.empty_like(x), lambda y: rms_norm_kernel[(m,)](
+             lambda: filled_by(torch.empty_like(x), lambda y: rms_norm_kernel[(m,)](
                  x, y, w, n, 1e-5, BLOCK=n, num_warps=8)),
              lambda: functional.rms_norm(wide, (n,), row, 1e-5)),
         Work("RMS norm 1024 x 2048 fp16", "GB/s", 2 * half.nbytes / 1e9,
-             lambda: into(torch.empty_like(x_half), lambda y: rms_norm_kernel[(m,)](
+             lambda: filled_by(torch.empty_like(x_half), lambda y: rms_norm_kernel[(m,)](
                  x_half, y, w_half, n, 1e-5, BLOCK=n, num_warps=8)),
              lambda: functional.rms_norm(half, (n,), row_half, 1e-5)),
         Work("layer norm 1000 x 1000 fp32", "GB/s", 2 * odd.nbytes / 1e9,
-             lambda: into(torch.empty_like(x_odd), lambda y: layer_norm_kernel[(1000,)](
+             lambda: filled_by(torch.empty_like(x_odd), lambda y: layer_norm_kernel[(1000,)](
                  x_odd, y, w_odd, w_odd, 1000, 1e-5, BLOCK=1024)),
              lambda: functional.layer_norm(odd, (1000,), odd_row, odd_row)),
         Work("GELU 2M fp32", "GB/s", 2 * wide.nbytes / 1e9,
-             lambda: into(torch.empty_like(x), lambda y: gelu_kernel[(m * n // 1024,)](
+             lambda: filled_by(torch.empty_like(x), lambda y: gelu_kernel[(m * n // 1024,)](
                  x, y, m * n, BLOCK=1024)), lambda: functional.gelu(wide)),
         Work("bias and ReLU 1024 x 2048 fp16", "GB/s", 2 * half.nbytes / 1e9,
-             lambda: into(torch.empty_like(x_half), lambda y: bias_kernel[(m // 32, n // 128)](
+             lambda: filled_by(torch.empty_like(x_half), lambda y: bias_kernel[(m // 32, n // 128)](
                  x_half, w_half, y, m, n, ROWS=32, COLUMNS=128)),
              lambda: torch.relu(half + row_half)),
         Work("fp32 to fp16 2M", "GB/s", 1.5 * wide.nbytes / 1e9,
-             lambda: into(torch.empty_like(x_half), lambda y: cast_kernel[(m * n // 1024,)](
+             lambda: filled_by(torch.empty_like(x_half), lambda y: cast_kernel[(m * n // 1024,)](
                  x, y, BLOCK=1024)), lambda: wide.half()),
         Work("fp16 to fp32 2M", "GB/s", 1.5 * wide.nbytes / 1e9,
-             lambda: into(torch.empty_like(x), lambda y: cast_kernel[(m * n // 1024,)](
+             lambda: filled_by(torch.empty_like(x), lambda y: cast_kernel[(m * n // 1024,)](
                  x_half, y, BLOCK=1024)), lambda: half.float()),
         Work("column sums 1024 x 2048 fp32", "GB/s", wide.nbytes / 1e9,
-             lambda: into(torch.empty_like(w), lambda y: column_sum_kernel[(n // 64,)](
+             lambda: filled_by(torch.empty_like(w), lambda y: column_sum_kernel[(n // 64,)](
                  x, y, m, n, ROWS=32, COLUMNS=64)), lambda: wide.sum(0)),
         Work("transposition 1024 x 2048 fp32", "GB/s", 2 * wide.nbytes / 1e9,
-             lambda: into(torch.empty((n, m), device="xpu"), lambda y: transpose_kernel[
+             lambda: filled_by(torch.empty((n, m), device="xpu"), lambda y: transpose_kernel[
                  (m // 64, n // 64)](x, y, m, n, BLOCK=64)), lambda: wide.t().contiguous()),
     ]
 
@@ -288,7 +288,7 @@ def row_norm(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
     dx, dw, db = (t.to("xpu") for t in (x, w, b))
     return Work(
         f"layer norm {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
-        lambda: into(torch.empty_like(dx), lambda y: half_norm_kernel[(m,)](
+        lambda: filled_by(torch.empty_like(dx), lambda y: half_norm_kernel[(m,)](
             dx, y, dw, db, n, 1e-5, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
         lambda: torch.nn.functional.layer_norm(x, (n,), w, b))
 
@@ -318,7 +318,7 @@ def of_rows(
     return Work(
         f"{name} {m} x {n} {NAMES[dtype]}", "GB/s",
         (x.nbytes + (out.nbytes if out.shape == x.shape else 0)) / 1e9,
-        lambda: into(torch.empty_like(out, device="xpu"), lambda y: kernel[(m,)](
+        lambda: filled_by(torch.empty_like(out, device="xpu"), lambda y: kernel[(m,)](
             dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
         lambda: expected(x))
 
@@ -329,7 +329,7 @@ def column_sum(m: int, n: int, rows: int, columns: int) -> Work:
     dx = x.to("xpu")
     return Work(
         f"column sums {m} x {n}, {rows} x {columns}", "GB/s", x.nbytes / 1e9,
-        lambda: into(torch.empty(n, device="xpu"), lambda y: column_sum_kernel[
+        lambda: filled_by(torch.empty(n, device="xpu"), lambda y: column_sum_kernel[
             (triton.cdiv(n, columns),)](dx, y, m, n, ROWS=rows, COLUMNS=columns)),
         lambda: x.sum(0))
 
@@ -348,7 +348,7 @@ ROWS: dict[Callable[..., Work], list[tuple[Any, ...]]] = {
 """More shapes of each kind: rows with their number of warps, columns with their blocks."""
 
 
-def into(result: torch.Tensor, launch: Callable[[torch.Tensor], object]) -> torch.Tensor:
+def filled_by(result: torch.Tensor, launch: Callable[[torch.Tensor], object]) -> torch.Tensor:
     """Run a launch that fills a tensor, and return the tensor."""
     launch(result)
     return result

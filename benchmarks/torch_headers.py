@@ -4,9 +4,9 @@
     python -m benchmarks.torch_headers 2.11.0 2.12.1    these
     python -m benchmarks.torch_headers --all --record   all of docs/install.md, which it writes
 
-The headers come from torch's wheel on the package index: of its 500 MB the 9 MB that hold them, by
-requests of ranges, kept in the cache folder.  A version that is not kept and cannot be fetched is
-skipped by name.  Each compiler of `COMPILERS` that is installed checks the syntax alone.
+The headers come from torch's wheel on the package index.  Requests of ranges fetch the 9 MB of its
+500 MB that hold them, and the cache folder keeps them.  A version that is not kept and cannot be
+fetched is skipped by name.  Each compiler of `COMPILERS` that is installed checks the syntax alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,11 @@ def address_of(version: str) -> str:
     return str(found["download_info"]["url"])
 
 
-def accepted(version: str, folder: Path, compilers: list[str]) -> Iterator[tuple[str, str]]:
-    """Each compiler's name and version, and its first error or nothing."""
+def accepted(
+    version: str, folder: Path, compilers: list[str],
+    units: Sequence[tuple[str, ...]] = compilation.DEVICE.units,
+) -> Iterator[tuple[str, str]]:
+    """Each compiler's name and version, and its first error in the units or nothing."""
     torch = compilation.Torch(folder, version, 1)
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
         def check(job: tuple[int, str, tuple[str, ...]]) -> str:
@@ -122,7 +125,6 @@ def accepted(version: str, folder: Path, compilers: list[str]) -> Iterator[tuple
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             return (errors or [f"status {done.returncode}"])[0] if done.returncode else ""
 
-        units = compilation.DEVICE.units
         jobs = [(k, compiler, names) for k, (compiler, names) in enumerate(
             (compiler, names) for compiler in compilers for names in units)]
         found = list(pool.map(check, jobs))

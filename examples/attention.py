@@ -1,8 +1,8 @@
 """softmax(Q·Kᵀ·scale)·V without the matrix of scores.  Run: python -m examples.attention
 
-Flash attention (Dao, arXiv 2307.08691): each program owns BLOCK_M rows of Q and walks over K and V
-in steps of BLOCK_N, with a running maximum and sum per row.  The probabilities of one step are the
-first operand of the second product, so they stay in the registers of their subgroup.
+Flash attention (Dao, arXiv 2307.08691): each program owns BLOCK_M rows of Q.  It walks over K and
+V in steps of BLOCK_N, with a running maximum and sum per row.  The probabilities of one step are
+the first operand of the second product, so they stay in the registers of their subgroup.
 """
 
 from __future__ import annotations

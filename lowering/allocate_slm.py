@@ -148,7 +148,7 @@ class SlmPlan:
         waiting = [entry]
         while waiting:
             block = waiting.pop()
-            leaving = self._through(block, incoming[block])
+            leaving = self._propagate(block, incoming[block])
             if leaving is None:
                 return False
             for following in successors[block]:
@@ -159,7 +159,7 @@ class SlmPlan:
                     waiting.append(following)
         return True
 
-    def _through(
+    def _propagate(
         self, block: Any, touched: frozenset[tuple[Region, bool]]
     ) -> frozenset[tuple[Region, bool]] | None:
         """Propagate the regions accessed since the last barrier through a block.

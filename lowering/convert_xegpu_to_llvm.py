@@ -54,7 +54,7 @@ EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 APART = "-igc_opts 'VectorizerAllowFPTRUNC=0'"
 """Keep IGC from converting two doubles of a lane to fp32 at once.
 
-IGC 2.40's vectorizer joins such conversions, also of separate scalars, and its emitter then takes
+IGC 2.40's vectorizer joins such conversions, also of separate scalars.  Its emitter then takes
 the second double from the register of a second float: `mov V(1,0) W(1,0)`, where doubles of 16
 lanes fill two registers.
 """

@@ -5,16 +5,16 @@
                                          ->  tt.load %p ; ttg.barrier ; tt.store %q
 
 In Triton, a program loads what it stored before, whichever warp stored it.  Warps differ because
-elements are loaded in another layout or at other coordinates, because warps share operands of a
-dot, and because one warp stores scalars and copies that all warps load.  So a barrier is inserted
-between
+elements are loaded in another layout or at other coordinates, and because warps share operands of a
+dot.  They also differ because one warp stores scalars and copies that all warps load.  So a barrier
+is inserted between
 
 - a store and the next load that may alias it,
 - a plain store and the next atomic that may alias it,
 - a load of copies and the next store that may alias it.
 
 That includes accesses around loops and calls; all control flow is uniform.  No barrier is needed if
-a load uses the same SSA value for its addresses as the store, because each lane then loads its own
+a load uses the same SSA value for its addresses as the store.  Each lane then loads its own
 elements.  This holds outside of loops, and in loops whose iterations access disjoint blocks.
 
 Buffers in shared local memory are identified by their allocations.  Between accesses of lanes to

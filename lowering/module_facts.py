@@ -40,7 +40,7 @@ class CompileOptions:
     - `contract`: products and sums may be fused.
     - `grf_mode`: the register file: "default", "auto" (Intel's compiler chooses) or a number.
     - `guards`: conditions of the fast version are tested in the "kernel", which then has a slower
-      version too, or as far as possible before the "launch".
+      version too.  With "launch" they are tested before it, as far as possible.
     - `keeps_layouts`: tensors have the layouts that the program specifies.
     - `tests_promises`: the kernel tests the program's promises, for the simulator's checks.
     - `split_barriers`: keep the subgroups of large work-groups together in K loops.

@@ -13,8 +13,8 @@ range becomes numbers:
     tt.dot %x, %y, %c : BxMxN       -> tt.dot %x0, %y0, %c0 : MxN, ...
 
 Only a product of matrices is computed from 2D block messages.  This happens before tensors have
-layouts.  A function keeps its batches if one of its operations on them is not known here, or if a
-matrix of several is too small for all warps.
+layouts.  A function keeps its batches if one of its operations on them is not known here.  It also
+keeps them if a matrix of several is too small for all warps.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def _reshaped(source: SSAValue, kind: Attribute) -> Operation:
     return ReshapeOp.build(operands=[source], result_types=[kind])
 
 
-def _replace(op: Operation, made: Operation) -> None:
-    locate(op, made)
-    Rewriter.replace_op(op, made)
+def _replace(op: Operation, new: Operation) -> None:
+    locate(op, new)
+    Rewriter.replace_op(op, new)
 
 
 # -- several batches -------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class _Parts:
             elif isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp):
                 op.operands = self._expanded(op.operands)
             elif self._is_split(op):
-                for result, parts in zip(op.results, self._of(op), strict=True):
+                for result, parts in zip(op.results, self._parts_of(op), strict=True):
                     self._parts[result] = parts
         for op in reversed(before):
             if self._is_split(op) and not any(r.uses.get_length() for r in op.results):
@@ -373,7 +373,7 @@ class _Parts:
             else:
                 result.replace_all_uses_with(next(results))
 
-    def _of(self, op: Operation) -> list[list[SSAValue]]:
+    def _parts_of(self, op: Operation) -> list[list[SSAValue]]:
         """The parts of each result of an operation, or of a store."""
         at = InsertPoint.before(op)
         count = self._count(op)
@@ -401,9 +401,9 @@ class _Parts:
         """Number of parts of an operation's results, or of what it stores."""
         return shape_of((op.results or op.operands)[0])[0]
 
-    def _put(self, op: Operation, made: Operation, at: InsertPoint) -> SSAValue:
-        locate(op, made)
-        return put(made, at)
+    def _put(self, op: Operation, new: Operation, at: InsertPoint) -> SSAValue:
+        locate(op, new)
+        return put(new, at)
 
     def _constant(self, op: arith.ConstantOp, at: InsertPoint) -> SSAValue:
         held, kind = op.value, _peeled(op.result.type)

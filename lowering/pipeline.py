@@ -2,7 +2,7 @@
 
     ttgir --make_xetile--> xetile --make_xegpu--> xegpu --make_llir--> llir --make_spirv--> spv
 
-`PIPELINE` is the one list of stages and passes: the compiler, `triton-xe opt` and `xdsl-opt` run
+`PIPELINE` is the one list of stages and passes.  The compiler, `triton-xe opt` and `xdsl-opt` run
 them, and docs/architecture.md shows `pass_table()`.  Programs written by hand enter at `xegpu`;
 their own passes are a plugin (`lowering/by_hand`).
 A stage hands on the module itself next to its text, so that nothing is parsed twice.
@@ -73,13 +73,13 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 """The stages and their passes, in order."""
 
 
-def _itself(made: type[ModulePass]) -> type[ModulePass]:
-    return made
+def _keep_class(pass_type: type[ModulePass]) -> type[ModulePass]:
+    return pass_type
 
 
 def by_name(passes: Iterable[type[ModulePass]]) -> dict[str, Callable[[], type[ModulePass]]]:
     """Passes by name, in the form that xDSL expects."""
-    return {made.name: partial(_itself, made) for made in passes}
+    return {made.name: partial(_keep_class, made) for made in passes}
 
 
 PASSES = by_name(made for _, passes in PIPELINE for made in passes)
@@ -184,6 +184,6 @@ def pass_table() -> str:
         for *names, made in rows)
 
 
-def summary_of(made: object) -> str:
+def summary_of(pass_type: object) -> str:
     """The first line of a docstring."""
-    return (made.__doc__ or "").partition("\n")[0].removesuffix(".")
+    return (pass_type.__doc__ or "").partition("\n")[0].removesuffix(".")

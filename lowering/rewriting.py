@@ -187,7 +187,7 @@ class Scalars:
         if isinstance(symbol, Remainder):
             return self.insert(arith.RemSIOp(self.poly(symbol.value), self.poly(symbol.modulus)))
         if isinstance(symbol, Misalignment):
-            return self._rest(self.address(symbol.base), block_2d.BASE_ALIGNMENT)
+            return self._remainder_of_power(self.address(symbol.base), block_2d.BASE_ALIGNMENT)
         assert isinstance(symbol, (Iteration, LastIteration))
         low, high, step = (self.wide(v) for v in symbol.loop.operands[:3])
         if isinstance(symbol, Iteration):
@@ -214,10 +214,10 @@ class Scalars:
                 amount, bound = amount - amount.constant_part, bound - amount.constant_part
             left, right = self.poly(amount), self.poly(bound)
             return self.insert(_binary(CmpiOp, left, right, "sge"))
-        rest = self._rest(self.poly(amount), bound)
+        rest = self._remainder_of_power(self.poly(amount), bound)
         return self.insert(_binary(CmpiOp, rest, self.constant(0), "eq"))
 
-    def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
+    def _remainder_of_power(self, value: SSAValue, power_of_2: int) -> SSAValue:
         return self.insert(_binary(arith.AndIOp, value, self.constant(power_of_2 - 1)))
 
     def address(self, base: SSAValue) -> SSAValue:

@@ -84,10 +84,10 @@ def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[
                 make: Callable[[], str], settled: float = SETTLED_SECONDS) -> str:
     """Cached result of `make`, which computes it from `files` and from those `beside` them.
 
-    It is cached with what the system reports about the files and their folders, including the time
-    of the last change, which cannot be set by a program.  If that differs, the files are listed
-    again.  Files that changed within `settled` seconds are not cached, because they may change
-    again at the same time of the system's clock.
+    It is cached with what the system reports about the files and their folders.  That includes the
+    time of the last change, which cannot be set by a program.  If that differs, the files are
+    listed again.  Files that changed within `settled` seconds are not cached, because they may
+    change again at the same time of the system's clock.
     """
     path = kept / hashlib.sha256(beside[0].encode()).hexdigest()[:16]
     head, *names = (read(path) or b"").decode(errors="replace").split("\n")

@@ -3,7 +3,7 @@
 The format of the buffer is described in `lowering/emit/debug.py`.  A launch that may report waits
 for its end, so that lines are printed in order and the launch that failed raises the error.  With
 `TRITON_XE_ASSERT=abort` the process ends with SIGABRT instead, as with SYCL's assert on Intel's own
-driver, for test suites that expect that and for core dumps.
+driver.  This is for test suites that expect that and for core dumps.
 """
 
 from __future__ import annotations

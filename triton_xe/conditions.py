@@ -4,8 +4,8 @@ The fast version may assume facts about its arguments and its grid: alignment, p
 assumptions are a table of steps that the runtime evaluates before each launch.  If they do not
 hold, it launches the general version of the kernel instead.
 
-A step is a signed integer of `bits` bits, as the kernel computes it: its exact value is that of the
-kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
+A step is a signed integer of `bits` bits, as the kernel computes it.  Its exact value is that of
+the kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
 value outside of `bits` bits, or a divisor that is not positive.  Unsigned operations are expressed
 by applying `rest` to their operands.
 
@@ -171,7 +171,7 @@ def range_of(
         return _exact(int(left.low >= ranges[b].high))
     if op == "multiple":
         return _exact(int(left.zeros >= b))
-    found = _rest(left, b) if op == "rest" else _computed(step, left, ranges[b])
+    found = _remainder_range(left, b) if op == "rest" else _computed(step, left, ranges[b])
     return _exact(found.low) if found.low == found.high else found
 
 
@@ -194,7 +194,7 @@ def _exact(value: int) -> Range:
     return Range(value, value, min(zeros, MANY_ZEROS) if value else MANY_ZEROS)
 
 
-def _rest(left: Range, power: int) -> Range:
+def _remainder_range(left: Range, power: int) -> Range:
     zeros, size = min(left.zeros, power), 1 << power
     if left.low >> power == left.high >> power:
         return Range(left.low % size, left.high % size, zeros)

@@ -13,7 +13,7 @@
         total = intel.dpas(left, right, total)
 
 The rules of surfaces apply as for every other kernel: conditions that the program does not prove
-are tested before a launch, and if they do not hold, a general version runs.
+are tested before a launch.  If they do not hold, a general version runs.
 `lowering.front.raise_calls` reads the calls that these operations create.
 """
 

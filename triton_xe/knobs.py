@@ -147,8 +147,9 @@ def plain_launches() -> bool:
 def launch_limits() -> tuple[dict[bytes, bytes], tuple[bytes, ...], int, float]:
     """Return what compiled launch code reads of the environment.
 
-    These are the process's variables, the names of those that matter (two limits first, then those
-    that enable checks), the number of threads (0: one per core), and the time limit in seconds.
+    These are the process's variables and the names of those that matter (two limits first, then
+    those that enable checks).  Then come the number of threads (0: one per core), and the time
+    limit in seconds.
     """
     names = b"TRITON_XE_THREADS", b"TRITON_XE_TIME_LIMIT", *_UNUSUAL
     return _RAW, names, int(_number("TRITON_XE_THREADS", 0, least=1)), time_limit()

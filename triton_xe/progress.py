@@ -41,8 +41,8 @@ _progress = _ThreadProgress()
 def progress(what: str, kernel: str = "", after: float = SECONDS) -> Iterator[None]:
     """Say once what is being done if it lasts `after` seconds, and standard error is a terminal.
 
-    Of steps in one another the outermost speaks, and of those for one kernel in a row, which are
-    timed as one, the first that is late.
+    Of nested steps only the outermost is announced.  Steps for one kernel in a row are timed as
+    one, and the first that is late is announced.
     """
     if _progress.is_active or not sys.stderr.isatty():
         yield

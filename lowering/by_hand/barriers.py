@@ -1,7 +1,7 @@
 """Lowering of XeGPU's named barriers and fences.
 
 A device without named barriers takes the barrier of the work-group, which is the same if every
-subgroup takes part: kernels' control flow is the same for all of them, so all reach it.
+subgroup takes part.  Control flow is the same for all of them, so all reach it.
 """
 
 from __future__ import annotations

@@ -86,10 +86,10 @@ class _Before:
         self.op = op
         self._at = InsertPoint.before(op)
 
-    def put(self, made: Operation) -> SSAValue:
-        made.location = self.op.location
-        Rewriter.insert_op(made, self._at)
-        return made.results[0] if made.results else self.op.operands[0]
+    def put(self, new: Operation) -> SSAValue:
+        new.location = self.op.location
+        Rewriter.insert_op(new, self._at)
+        return new.results[0] if new.results else self.op.operands[0]
 
     def constant(self, kind: VectorType[Any], values: Sequence[int]) -> SSAValue:
         return self.put(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, values)))

@@ -10,7 +10,8 @@
     ops of the dialect `vector`                     ->  see `decompose_vectors`
 
 The attribute `xe.subgroups` of a function is the number of subgroups of its work-group (1 unless
-it is given), `xe.slm_bytes` the shared local memory that addresses of memory_scope = slm count in.
+it is given).  `xe.slm_bytes` is the shared local memory that addresses of memory_scope = slm count
+in.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _accesses(
     limit = None
     if work_items < lanes:
         limit = em.b.icmp_unsigned("<", em.lane_id(), I32(work_items))
-    together = 1 if single else _together(chunk, bits)
+    together = 1 if single else _elements_per_access(chunk, bits)
     out = []
     for group in range(groups):
         condition = masks[group] if limit is None else em.b.and_(masks[group], limit)
@@ -123,7 +123,7 @@ def _accesses(
     return out
 
 
-def _together(chunk: int, bits: int) -> int:
+def _elements_per_access(chunk: int, bits: int) -> int:
     """Elements of a chunk that one access moves."""
     if chunk not in (2, 4, 8):
         return 1
@@ -133,8 +133,11 @@ def _together(chunk: int, bits: int) -> int:
 def _folded_accesses(
     em: Emitter, desc: TensorDescType, held: Scattered, mask: ir.Value
 ) -> list[LaneAccess]:
-    """Chunks of fewer work-items than lanes, transposed: lanes past the last one take the next
-    element of the chunk, at the offset that another lane knows."""
+    """Chunks of fewer work-items than lanes, transposed.
+
+    Lanes past the last one take the next element of the chunk.  Its offset is known to another
+    lane.
+    """
     (work_items, chunk), lanes = desc.get_shape(), em.state.lanes
     lane = em.lane_id()
     home = em.b.and_(lane, I32(work_items - 1))

@@ -607,14 +607,15 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
     elementwise(em, op, write)
 
 
-def _mark_range(em: Emitter, x: Term, made: Term, *, signed: bool) -> Term:
+def _mark_range(em: Emitter, x: Term, converted: Term, *, signed: bool) -> Term:
     """The converted integer; the checks see it as undefined if its type cannot represent it."""
-    if not em.state.tests_promises or made.width == 1:
-        return made
-    low, high = (-(1 << made.width - 1), 1 << made.width - 1) if signed else (0, 1 << made.width)
+    if not em.state.tests_promises or converted.width == 1:
+        return converted
+    bits = converted.width
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
     inside = (x > low - 1.0) & (x < float(high))
     em.b.mark_fitting(inside.value, RANGE_NODE)
-    return where(inside, made, made)
+    return where(inside, converted, converted)
 
 
 @lowers(arith.BitcastOp, tt.BitcastOp)

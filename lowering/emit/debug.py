@@ -44,8 +44,8 @@ def _site(em: Emitter, **site: Any) -> int:
     """Register a source location that reports, with the information for the host; return its
     number.
 
-    It is a JSON object: `what` ("print" or "assert"), `text`, `shape` (None for a scalar), `type`,
-    `signed`, `hex`, `operand` (None if it is the only one), `where`.
+    It is a JSON object with `what` ("print" or "assert"), `text`, `shape`, `type`, `signed`, `hex`,
+    `operand` and `where`.  `shape` is None for a scalar, and `operand` if it is the only one.
     """
     em.state.debug_sites.append(site)
     return len(em.state.debug_sites) - 1
@@ -97,7 +97,7 @@ def _bits(em: Emitter, value: ir.Value) -> ir.Value:
     return value if value.type == I64 else em.b.zext(value, I64)
 
 
-def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
+def _reported_elements(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
     """(row-major index, value, whether this lane reports it) of every element of a lane.
 
     A scalar has index -1; every lane reports it.
@@ -128,7 +128,7 @@ def lower_print(em: Emitter, op: PrintOp) -> None:
             shape=list(value.type.get_shape()) if isinstance(value.type, TensorType) else None,
             operand=number if len(op.arguments) > 1 else None,
         )
-        for index, held, active in _each(em, value):
+        for index, held, active in _reported_elements(em, value):
             record(em, site, index, _bits(em, held), active)
 
 
@@ -139,7 +139,7 @@ def lower_assert(em: Emitter, op: AssertOp) -> None:
     site = _site(em,
         what="assert", text=op.message.data, shape=shape, where=location_of(op)
     )
-    for index, held, active in _each(em, op.condition):
+    for index, held, active in _reported_elements(em, op.condition):
         if held.type != I1:
             held = em.b.icmp_unsigned("!=", held, ir.Constant(held.type, 0))
         record(em, site, index, I64(0), em.b.and_(active, em.b.not_(held)))

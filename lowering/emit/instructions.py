@@ -71,10 +71,10 @@ def compare_and_swap(
         b, scope, CompareAndSwap(b.block, pointer, expected, wanted, order, order, ""))
 
 
-def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
-    made.scope = scope
-    b._insert(made)
-    return made
+def _inserted(b: ir.IRBuilder, scope: str, instruction: Any) -> ir.Value:
+    instruction.scope = scope
+    b._insert(instruction)
+    return instruction
 
 
 class Builder(QuickBuilder):

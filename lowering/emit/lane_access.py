@@ -142,7 +142,7 @@ def hinted_load(
     """The value at a pointer, or zero if the condition does not hold."""
     shared, policy = _heeded(where, policy)
     align, zero = _alignment(kind), ir.Constant(kind, None)
-    if _never(condition):
+    if _is_false(condition):
         return zero
     if condition is None:
         return _read(em, pointer_at(em, where), kind, align, policy)
@@ -211,12 +211,12 @@ def store_each(
     """Write registers under conditions; `value_of` combines those of an access to one value."""
     cache_code(policy, em.target, write=True)
     for access in accesses:
-        if not _never(access.condition):
+        if not _is_false(access.condition):
             value = value_of(access.registers)
             hinted_store(em, access.where, value, access.condition, policy)
 
 
-def _never(condition: ir.Value | None) -> bool:
+def _is_false(condition: ir.Value | None) -> bool:
     return isinstance(condition, ir.Constant) and condition.constant == 0
 
 

@@ -45,12 +45,12 @@ def users_through(
                 waiting.append(user)
 
 
-def replace_with(old: Any, made: Sequence[Any], uses: Uses) -> None:
+def replace_with(old: Any, instructions: Sequence[Any], uses: Uses) -> None:
     """Put instructions in place of one; its users take the result of the last."""
     for user in uses[id(old)]:
-        user.replace_usage(old, made[-1])
+        user.replace_usage(old, instructions[-1])
     at = old.parent.instructions.index(old)
-    old.parent.instructions[at : at + 1] = made
+    old.parent.instructions[at : at + 1] = instructions
 
 
 def uses_of(function: ir.Function) -> Uses:

@@ -67,14 +67,14 @@ def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dic
     return first, last
 
 
-def _use(made: int | None, at: int, first: dict[int, int], last: dict[int, int]) -> None:
-    """Extend the life of instruction number `made` to position `at`; None is no instruction."""
-    if made is None:
+def _use(definition: int | None, at: int, first: dict[int, int], last: dict[int, int]) -> None:
+    """Extend the life of instruction number `definition` to position `at`, unless it is None."""
+    if definition is None:
         return
-    if made not in first:
-        first[made] = at
-    if last.get(made, -1) < at:
-        last[made] = at
+    if definition not in first:
+        first[definition] = at
+    if last.get(definition, -1) < at:
+        last[definition] = at
 
 
 def _loops(order: list[Any], place: dict[int, int]) -> Iterator[tuple[int, int]]:

@@ -477,7 +477,7 @@ class Affine:
             case Block():
                 raise Unknown("the mask is a block argument")
             case arith.AndIOp(lhs=left, rhs=right):
-                return _both(self.mask(left), self.mask(right))
+                return _conjunction(self.mask(left), self.mask(right))
             case CmpiOp() as op:
                 return self._bound(op)
             case ConvertLayoutOp(src=source):
@@ -595,7 +595,7 @@ def _reshape_mask(source: Mask, op: Reshape) -> Mask:
     return Mask(low, {place[d]: p for d, p in source.high.items()}, source.conditions)
 
 
-def _both(left: Mask, right: Mask) -> Mask:
+def _conjunction(left: Mask, right: Mask) -> Mask:
     """The conjunction of two masks; `Unknown` if they bound one dimension differently."""
     for name in ("low", "high"):
         mine, other = getattr(left, name), getattr(right, name)

@@ -144,7 +144,7 @@ class Poly:
         quotient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms.items():
-            left = _without(monomial, by)
+            left = _divide_monomial(monomial, by)
             if left is None or coefficient % factor:
                 rest[monomial] = coefficient
             else:
@@ -166,7 +166,7 @@ def at_least(left: Poly, right: Poly, what: str) -> Guard:
     return Guard(left, Relation.AT_LEAST, right, what)
 
 
-def _without(monomial: Monomial, by: Monomial) -> Monomial | None:
+def _divide_monomial(monomial: Monomial, by: Monomial) -> Monomial | None:
     """Divide a monomial by another; None if it is no multiple."""
     left = list(monomial)
     for symbol in by:

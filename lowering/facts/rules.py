@@ -1,8 +1,8 @@
 """One rule for each operation: the fact of its result, from the facts of its operands.
 
-A rule's docstring is the formula that it implements, for elements of `bits` bits: sums, differences
-and products are modulo 2^bits, quotients are rounded towards zero, `u` marks operations on unsigned
-numbers.  Rules take and return `Fact`s; `RULES` has them by the class of the operation.
+A rule's docstring is the formula that it implements, for elements of `bits` bits.  Sums,
+differences and products are modulo 2^bits, quotients are rounded towards zero, `u` marks operations
+on unsigned numbers.  Rules take and return `Fact`s; `RULES` has them by the class of the operation.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class Result:
 
 def rule(*ops: type[Operation]) -> Callable[[Rule], Rule]:
     """Register the rule of operations."""
-    def register(made: Rule) -> Rule:
-        RULES.update(dict.fromkeys(ops, made))
-        return made
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, rule))
+        return rule
 
     return register
 
@@ -432,8 +432,8 @@ def _selected(to: Result, given: Sequence[Fact]) -> Fact:
 def _compared(to: Result, given: Sequence[Fact]) -> Fact:
     """x < y and its kin
 
-    A number that counts up is below a bound in a whole run, or not at all, if the run begins at a
-    multiple of its length and so does the bound.
+    A number that counts up may be below a bound in a whole run, or not at all.  That holds if the
+    run begins at a multiple of its length, and so does the bound.
     """
     a, b = given
     predicate = to.op.comparison[1:]  # type: ignore[attr-defined]

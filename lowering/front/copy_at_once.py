@@ -4,8 +4,8 @@
                                                             ttg.local_store %x, %b
     ttg.async_commit_group, ttg.async_wait              ->  nothing
 
-Xe GPUs have no such copies.  A reader of the buffer waits for the copy in the source program, so
-there is a point between store and read for the barrier that other warps need.
+Xe GPUs have no such copies.  A reader of the buffer waits for the copy in the source program.
+Therefore there is a point between store and read for the barrier that other warps need.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _sine_and_cosine(w: Writer, op: Any) -> Results:
     return [w.put(maths.SinOp(op.operand)), w.put(maths.CosOp(op.operand))]
 
 
-def _called(function: str) -> Callable[[Writer, Any], Results]:
+def _library_call(function: str) -> Callable[[Writer, Any], Results]:
     """Call of a library function on the operands."""
 
     def expand(w: Writer, op: Operation) -> Results:
@@ -110,8 +110,8 @@ EXPANSIONS: dict[type[Operation], Callable[[Writer, Any], Results]] = {
     arith.AddUIExtendedOp: _sum_and_carry, SubUIExtendedOp: _difference_and_borrow,
     arith.MulUIExtendedOp: _unsigned_product, arith.MulSIExtendedOp: _signed_product,
     math_ext.ClampFOp: _clamped, math_ext.SincosOp: _sine_and_cosine,
-    math_ext.ErfcOp: _called("erfc"), maths.FPowIOp: _called("pown"),
-    math_ext.IsFiniteOp: _called("finitef"), math_ext.IsInfOp: _called("isinf"),
-    math_ext.IsNaNOp: _called("isnan"),
+    math_ext.ErfcOp: _library_call("erfc"), maths.FPowIOp: _library_call("pown"),
+    math_ext.IsFiniteOp: _library_call("finitef"), math_ext.IsInfOp: _library_call("isinf"),
+    math_ext.IsNaNOp: _library_call("isnan"),
 }
 """Operation -> function that writes its expansion and returns the results in order."""

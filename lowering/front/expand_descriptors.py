@@ -100,7 +100,7 @@ class _Writer(Writer):
             moved = self.put(arith.MuliOp(coordinate, self.splat(descriptor.strides[dim])))
             pointers = self.put(AddPtrOp(operands=[pointers, moved], result_types=[pointers.type]))
             size = self.splat(self.put(ExtSIOp(descriptor.shape[dim], i64)))
-            for test in (CmpiOp(coordinate, self.constant(0, self.like(i64)), "sge"),
+            for test in (CmpiOp(coordinate, self.constant(0, self.type_with_element(i64)), "sge"),
                          CmpiOp(coordinate, size, "slt")):
                 found = self.put(test)
                 mask = found if mask is None else self.put(arith.AndIOp(mask, found))
@@ -127,11 +127,12 @@ class _Writer(Writer):
                 result_types=[TensorType(i64, shape, layouts.pop())],
             ))
         if tuple(shape) != tuple(self.shape):
-            value = self.put(BroadcastOp(operands=[value], result_types=[self.like(i64)]))
+            kind = self.type_with_element(i64)
+            value = self.put(BroadcastOp(operands=[value], result_types=[kind]))
         return self.put(arith.AddiOp(value, self.splat(self.put(ExtSIOp(index, i64)))))
 
-    def like(self, element: Attribute) -> TensorType[Attribute]:
+    def type_with_element(self, element: Attribute) -> TensorType[Attribute]:
         return TensorType(element, self.shape, self.encoding)
 
     def splat(self, value: SSAValue) -> SSAValue:
-        return self.put(SplatOp(operands=[value], result_types=[self.like(value.type)]))
+        return self.put(SplatOp(operands=[value], result_types=[self.type_with_element(value.type)]))

@@ -119,6 +119,6 @@ class _Writer(Writer):
         return self.put(SelectOp(is_negative, self.constant(negative, value.type),
                                  self.constant(positive, value.type)))
 
-    def with_sign_of(self, value: SSAValue, made: SSAValue, form: Format) -> SSAValue:
+    def with_sign_of(self, value: SSAValue, result: SSAValue, form: Format) -> SSAValue:
         sign = self.do(arith.AndIOp, value, form.magnitude + 1)
-        return self.do(arith.OrIOp, self.do(arith.AndIOp, made, form.magnitude), sign)
+        return self.do(arith.OrIOp, self.do(arith.AndIOp, result, form.magnitude), sign)

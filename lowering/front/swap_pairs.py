@@ -8,9 +8,9 @@
 
  -> select(xe.position_bit, xe.swap %t, %t)           in the shape of %t
 
-The elements of a pair differ in one bit of their row-major position, so a swap does not depend on
-the shape, and reshapes are left out.  Then the tensors of a network get a layout in which few swaps
-cross warps.
+The elements of a pair differ in one bit of their row-major position.  Therefore a swap does not
+depend on the shape, and reshapes are left out.  Then the tensors of a network get a layout in which
+few swaps cross warps.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _BY_ELEMENT = (*_CASTS, BitcastOp, arith.BitcastOp)
 
 def swap_pairs(function: FuncOp, scope: Scope) -> bool:
     """Sums that select one of two neighbours -> exchanges between lanes."""
-    if not _Rewriting().of(function):
+    if not _Rewriting().rewrite(function):
         return False
     _erase_folds(function)
     _keep_in_warps(function, scope.lanes, scope.warps)
@@ -119,17 +119,17 @@ class _Rewriting:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], SSAValue] = {}
 
-    def of(self, function: Operation) -> bool:
+    def rewrite(self, function: Operation) -> bool:
         """Rewrite a function; return True if it changed."""
         some = False
         for op in all_of(function, arith.XOrIOp, BroadcastOp, ReshapeOp):
-            made = self._swapped(op) or self._picked(op) or self._indicator(op)
+            made = self._match_swap(op) or self._match_pick(op) or self._match_indicator(op)
             if made is not None:
                 some = True
                 Rewriter.replace_op(op, [], [made])
         return some
 
-    def _swapped(self, op: Operation) -> SSAValue | None:
+    def _match_swap(self, op: Operation) -> SSAValue | None:
         """Match x ^ (x ^ its neighbour)."""
         if not isinstance(op, arith.XOrIOp):
             return None
@@ -139,7 +139,7 @@ class _Rewriting:
                 return self._swap(op, one, fold.stride)
         return None
 
-    def _picked(self, op: Operation) -> SSAValue | None:
+    def _match_pick(self, op: Operation) -> SSAValue | None:
         """Match the sum of a pair of which one is multiplied by 0."""
         fold = _fold_of(op.results[0])
         if fold is None or fold.kind is not arith.AddiOp:
@@ -152,15 +152,16 @@ class _Rewriting:
             place = _indicator_of(factor)
             if place is None or place[0] != fold.dim:
                 continue
-            flat = self._flat(op, value)
+            flat = self._skip_reshapes(op, value)
             swapped = self._swap(op, flat, fold.stride)
             arms = (flat, swapped) if place[1] else (swapped, flat)
-            made = self._inserted(op, SelectOp(self._bit(op, flat, fold.stride), *arms))
-            made = self._again(op, widen, made) if isinstance(widen, ExtSIOp | ExtUIOp) else made
-            return self._in_shape_of(op, op.results[0], made)
+            made = self._insert_once(op, SelectOp(self._bit(op, flat, fold.stride), *arms))
+            if isinstance(widen, ExtSIOp | ExtUIOp):
+                made = self._repeat_cast(op, widen, made)
+            return self._reshape_like(op, op.results[0], made)
         return None
 
-    def _indicator(self, op: Operation) -> SSAValue | None:
+    def _match_indicator(self, op: Operation) -> SSAValue | None:
         """The position of an element in its pair, in another shape."""
         if not isinstance(op, ReshapeOp) or prod(shape_of(op.result)) == 2:
             return None
@@ -170,11 +171,11 @@ class _Rewriting:
         bit = self._bit(op, op.result, prod(shape_of(op.src)[place[0] + 1 :]))
         if op.result.type.element_type == i1:
             return bit
-        return self._inserted(op, ExtUIOp.create(operands=[bit], result_types=[op.result.type]))
+        return self._insert_once(op, ExtUIOp.create(operands=[bit], result_types=[op.result.type]))
 
     # -- writing -------------------------------------------------------------------------------
 
-    def _inserted(self, at: Operation, op: Operation) -> SSAValue:
+    def _insert_once(self, at: Operation, op: Operation) -> SSAValue:
         """The result of an operation before `at`, reused if it was already created there."""
         key = (at.parent, type(op), *op.operands, *op.properties.items(), *op.result_types)
         if key not in self._known:
@@ -184,43 +185,43 @@ class _Rewriting:
         return self._known[key]
 
     def _swap(self, at: Operation, value: SSAValue, stride: int) -> SSAValue:
-        return self._inserted(at, SwapOp.create(
+        return self._insert_once(at, SwapOp.create(
             operands=[value], result_types=[value.type],
             properties={"stride": IntegerAttr(stride, i64)}))
 
     def _bit(self, at: Operation, like: SSAValue, stride: int) -> SSAValue:
-        return self._inserted(at, PositionBitOp.create(
+        return self._insert_once(at, PositionBitOp.create(
             result_types=[TensorType(i1, shape_of(like), _tensor(like).encoding)],
             properties={"stride": IntegerAttr(stride, i64)}))
 
-    def _flat(self, at: Operation, value: SSAValue) -> SSAValue:
+    def _skip_reshapes(self, at: Operation, value: SSAValue) -> SSAValue:
         """Skip reshapes, which do not change the elements."""
         op = value.owner
         if isinstance(op, ReshapeOp) and op.allow_reorder is None:
             return op.src
         if not isinstance(op, _BY_ELEMENT):
             return value
-        flat = self._flat(at, op.operands[0])
+        flat = self._skip_reshapes(at, op.operands[0])
         if shape_of(flat) == shape_of(value):
             return value
-        return self._again(at, op, flat)
+        return self._repeat_cast(at, op, flat)
 
-    def _again(self, at: Operation, cast: Operation, value: SSAValue) -> SSAValue:
+    def _repeat_cast(self, at: Operation, cast: Operation, value: SSAValue) -> SSAValue:
         """Cast another tensor in the same way."""
         kind = TensorType(_tensor(cast.results[0]).element_type, shape_of(value),
                           _tensor(value).encoding)
-        return self._inserted(at, type(cast).create(
+        return self._insert_once(at, type(cast).create(
             operands=[value], result_types=[kind], properties=dict(cast.properties)))
 
-    def _in_shape_of(self, at: Operation, value: SSAValue, made: SSAValue) -> SSAValue:
+    def _reshape_like(self, at: Operation, value: SSAValue, new: SSAValue) -> SSAValue:
         """Reshape the new value; if `value` was reshaped back, use the new value directly."""
         for use in list(value.uses):
-            if isinstance(use.operation, ReshapeOp) and use.operation.result.type == made.type:
-                use.operation.result.replace_all_uses_with(made)
-        if made.type == value.type:
-            return made
-        moved = ConvertLayoutOp if shape_of(made) == shape_of(value) else ReshapeOp
-        return self._inserted(at, moved.create(operands=[made], result_types=[value.type]))
+            if isinstance(use.operation, ReshapeOp) and use.operation.result.type == new.type:
+                use.operation.result.replace_all_uses_with(new)
+        if new.type == value.type:
+            return new
+        moved = ConvertLayoutOp if shape_of(new) == shape_of(value) else ReshapeOp
+        return self._insert_once(at, moved.create(operands=[new], result_types=[value.type]))
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -245,21 +246,21 @@ def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
     swaps = all_of(function, SwapOp)
     if all_of(function, CallOp, DotOp, DotScaledOp) or not function.is_kernel:
         return
-    exchanged: dict[Encoding, Encoding] = {}
+    replacements: dict[Encoding, Encoding] = {}
     for held in dict.fromkeys(encoding_of(op.result.type) for op in swaps):
         mine = [op for op in swaps if encoding_of(op.result.type) == held]
         shape = shape_of(mine[0].result)
         if not isinstance(held, BlockedEncoding) or held.cga_layout:
             continue
         strides = [op.stride.value.data for op in mine if shape_of(op.result) == shape]
-        other = _in_warps(shape, 2 * max(strides), lanes, warps)
-        if _crossings(other, shape, strides) < _crossings(held, shape, strides):
-            exchanged[held] = other
-    if exchanged:
-        exchange_layouts(function, exchanged)
+        other = _layout_in_warps(shape, 2 * max(strides), lanes, warps)
+        if _count_crossings(other, shape, strides) < _count_crossings(held, shape, strides):
+            replacements[held] = other
+    if replacements:
+        exchange_layouts(function, replacements)
 
 
-def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> BlockedEncoding:
+def _layout_in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> BlockedEncoding:
     """Layout with as many as possible of `span` neighbours in the registers and lanes of one
     warp.
     """
@@ -272,7 +273,7 @@ def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> Bloc
     return blocked_for(shape, each, order, warps=warps, lanes=lanes)
 
 
-def _crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> int:
+def _count_crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> int:
     """Number of swaps that cross warps."""
     sizes = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
     bases = to_linear_layout(held, shape).bases["warp"]

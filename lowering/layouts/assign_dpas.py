@@ -165,8 +165,8 @@ def _assign(dot: DotOp, dpas: Dpas, parent: DpasEncoding) -> None:
     for index, (operand, name) in enumerate(((dot.a, dpas.a), (dot.b, dpas.b))):
         source = before_conversions(operand)
         encoding = layout_attr(operand_encoding(index, parent, dpas))
-        value = converted(source, encoding, _as_early(source, dot))
-        terms.append(operands.terms(value, name, _as_early(value, dot)))
+        value = converted(source, encoding, _earliest_point(source, dot))
+        terms.append(operands.terms(value, name, _earliest_point(value, dot)))
     at, before = InsertPoint.before(dot), dot.prev_op
     kind = layout_attr(parent)
     acc = converted(before_conversions(dot.c), kind, at)
@@ -190,7 +190,7 @@ def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
     for index, operand in enumerate((dot.a, dot.b)):
         source = before_conversions(operand)
         encoding = layout_attr(operand_encoding(index, parent, dpas))
-        given.append(converted(source, encoding, _as_early(source, dot)))
+        given.append(converted(source, encoding, _earliest_point(source, dot)))
     given.append(converted(before_conversions(dot.c), layout_attr(parent), at))
     for index, (operand, scale) in enumerate(((dot.a, dot.a_scale), (dot.b, dot.b_scale))):
         source = before_conversions(scale)
@@ -198,7 +198,7 @@ def _assign_scaled(dot: ScaledDotOp, dpas: Dpas, parent: DpasEncoding) -> None:
             index, parent, dpas, shape_of(operand), shape_of(scale)[1]))
         if source.has_one_use():
             source = loaded_as(source, encoding)
-        given.append(converted(source, encoding, _as_early(source, dot)))
+        given.append(converted(source, encoding, _earliest_point(source, dot)))
     made = ScaledDotOp.create(operands=given, result_types=[given[2].type],
                               attributes=dict(dot.attributes))
     Rewriter.insert_op(made, at)
@@ -221,7 +221,7 @@ def _multiplied(
     return copy.d
 
 
-def _as_early(value: SSAValue, dot: DotOp | ScaledDotOp) -> InsertPoint:
+def _earliest_point(value: SSAValue, dot: DotOp | ScaledDotOp) -> InsertPoint:
     """Earliest point for computing an operand of a dot: outside of loops that do not change it."""
     op = value.owner
     if isinstance(op, Operation):

@@ -32,7 +32,7 @@ from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
-    Elsewhere,
+    Rematerializer,
     converted,
     is_cheap,
     is_volatile,
@@ -76,8 +76,8 @@ _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     """Compute the value of a conversion to a dot's operand in its layout; None if not worth it.
 
-    It pays if something is loaded element by element (2D blocks come in any layout), and if few
-    warps do the same work, or no more than before.
+    It pays if something is loaded element by element (2D blocks come in any layout).  Also, few
+    warps must do the same work, or no more than before.
     """
     encoding = layout_attr_of(op.result)
     held = encoding.encoding
@@ -89,7 +89,7 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     steps = _steps(op.src)
     if steps is None or not any(map(_is_load, steps)):
         return None
-    return _Again().value(op.src, encoding)
+    return _OperandRematerializer().value(op.src, encoding)
 
 
 def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
@@ -97,7 +97,7 @@ def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
     load = value.owner
     if not isinstance(load, LoadOp) or not _has_addresses(load):
         return value
-    return _Again().value(value, encoding)
+    return _OperandRematerializer().value(value, encoding)
 
 
 def load_rows_in_pairs(function: Operation, target: Target) -> None:
@@ -143,7 +143,7 @@ def rebuild_pointers(function: Operation) -> None:
     for loop in all_of(function, scf.ForOp):
         loads = [load for pointer in loop.body.block.args[1:] for load in _only_loads(pointer)]
         if sum(_addresses(p, facts) for p in {load.ptr for load in loads}) >= MANY_POINTERS:
-            again = _Again()
+            again = _OperandRematerializer()
             for load in loads:
                 again.in_place(load)
 
@@ -290,7 +290,7 @@ def _has_base(pointers: SSAValue) -> bool:
 
 
 @dataclass
-class _Again(Elsewhere):
+class _OperandRematerializer(Rematerializer):
     """Recomputes values in the layout of an operand.
 
     `gone` has the progress of each carried value, `shrunk` the masks with one element a run.
@@ -306,7 +306,7 @@ class _Again(Elsewhere):
         load.result.replace_all_uses_with(made.results[0])
         Rewriter.erase_op(load)
 
-    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+    def recompute(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):
             return self._counted(value, encoding)
@@ -314,7 +314,7 @@ class _Again(Elsewhere):
             return summed(value, encoding, InsertPoint.after(op))
         at, few = InsertPoint.after(op), joined(value)
         if isinstance(op, ConvertLayoutOp):
-            return super().again(value, encoding)
+            return super().recompute(value, encoding)
         if few is not None:
             return self._times(value, few, encoding, at)
         if isinstance(op, BlockLoadOp):
@@ -325,7 +325,7 @@ class _Again(Elsewhere):
         if isinstance(op, LoadOp) and runs is not None:
             return self._repeated(op, encoding, runs)
         if not isinstance(op, LoadOp):
-            return super().again(value, encoding)
+            return super().recompute(value, encoding)
         operands = [self._pointers(op, encoding),
                     *(self.value(v, encoding) for v in op.operands[1:])]
         return with_encoding(op, encoding, at, operands).results[0]
@@ -338,7 +338,7 @@ class _Again(Elsewhere):
         loop, index, step = found
         first, body = self.value(loop.iter_args[index], encoding), loop.body.block
         if value not in self.gone:
-            self.gone[value] = _gone(loop, step, value.type.element_type)
+            self.gone[value] = _sum_of_steps(loop, step, value.type.element_type)
         assert body.first_op is not None
         at = InsertPoint.before(body.first_op)
         by = put(SplatOp(operands=[self.gone[value]], result_types=[first.type]), at)
@@ -391,10 +391,10 @@ class _Again(Elsewhere):
         if found is None:
             return self.value(few, encoding)
         if load.ptr not in self.gone:
-            self.gone[load.ptr] = _gone(found[0], found[2], i64)
-        return self._from(few, self.gone[load.ptr], encoding, InsertPoint.before(load))
+            self.gone[load.ptr] = _sum_of_steps(found[0], found[2], i64)
+        return self._make_pointers(few, self.gone[load.ptr], encoding, InsertPoint.before(load))
 
-    def _from(
+    def _make_pointers(
         self, value: SSAValue, gone: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
         """Recompute pointers in a layout, from a base that is advanced by `gone`."""
@@ -403,14 +403,14 @@ class _Again(Elsewhere):
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, ConvertLayoutOp):
-            return self._from(op.src, gone, encoding, at)
+            return self._make_pointers(op.src, gone, encoding, at)
         inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
-        first = self._from(op.operands[0], gone, inner, at)
+        first = self._make_pointers(op.operands[0], gone, inner, at)
         others = [self.value(v, inner) for v in op.operands[1:]]
         return with_encoding(op, encoding, at, [first, *others]).results[0]
 
 
-def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
+def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
     """Sum of the steps that a loop has made so far, of an integer type."""
     assert isinstance(kind, IntegerType)
     before, body = InsertPoint.before(loop), loop.body.block

@@ -96,7 +96,7 @@ def dpas_encoding(
 
     A warp's share is one rectangle.  The split follows Intel's backend (warpsPerTile): rows are
     halved while a share is at least twice as tall, in instructions, as it is wide.  With `first`,
-    "rows" or "columns" are halved as long as possible, which keeps the result of one dot in the
+    "rows" or "columns" are halved as long as possible.  That keeps the result of one dot in the
     warp that needs it as an operand of the next.  Columns are not halved if a share's accumulators
     and its rows of A, `k` elements each, would fill the register file.
     """
@@ -150,26 +150,26 @@ def batched_encoding(
     )
 
 
-def clusters_explained(made: DpasEncoding, dpas: Dpas, target: Target) -> str:
+def clusters_explained(encoding: DpasEncoding, dpas: Dpas, target: Target) -> str:
     """Explain why a warp's instructions are grouped differently from Intel's backend; empty if
     equal.
 
     Intel's backend groups as many as one 2D load of A (32 rows) and one of B (rows of 64 bytes)
-    feed, and repeats the group over the block.  Here a warp's share is one group.
+    feed.  It repeats the group over the block.  Here a warp's share is one group.
     """
     if not target.has_block_2d:
         return ""
-    *_, m, n = made.rep_cluster
+    *_, m, n = encoding.rep_cluster
     row = dpas.execution_size * dpas.bits_of("b") // 8
-    theirs = min(m, MAX_HEIGHT // made.repeat_count), min(n, MAX_ROW_BYTES // row)
+    theirs = min(m, MAX_HEIGHT // encoding.repeat_count), min(n, MAX_ROW_BYTES // row)
     if theirs == (m, n):
         return ""
-    *_, rows, columns = made.warps_per_cta
+    *_, rows, columns = encoding.warps_per_cta
     return (
         f"; {rows}x{columns} warps with repCluster = [{m}, {n}]: each has one rectangle of"
-        f" {m * made.repeat_count}x{n * made.execution_size}, so that its rows of C and of what it"
-        f" prefetches are adjacent; Intel's backend repeats [{theirs[0]}, {theirs[1]}], as much as"
-        " one load of A and one of B feed, with the shares of other warps between"
+        f" {m * encoding.repeat_count}x{n * encoding.execution_size}, so that its rows of C and of"
+        f" what it prefetches are adjacent; Intel's backend repeats [{theirs[0]}, {theirs[1]}], as"
+        " much as one load of A and one of B feed, with the shares of other warps between"
     )
 
 
@@ -184,7 +184,7 @@ def scales_encoding(
     """The layout of the scales of A (0) or B (1): lanes along the rows or columns that they scale.
 
     `operand` is the shape of the matrix; its scales are rows or columns x groups along K.  The
-    instruction takes the scales of A from the first eight lanes; the others have those of the next
+    instruction takes the scales of A from the first eight lanes.  The others have those of the next
     eight rows, or copies if the warp has no more rows.
     """
     held = to_linear_layout(operand_encoding(index, parent, dpas), operand)

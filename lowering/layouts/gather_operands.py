@@ -39,7 +39,7 @@ from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.hidden_rows import is_row_hidden
 from triton_xe.lowering.layouts.rematerialize import (
-    Elsewhere,
+    Rematerializer,
     converted,
     is_cheap,
     is_volatile,
@@ -69,7 +69,7 @@ def gather_operands(op: ConvertLayoutOp, scope: Scope) -> bool:
         return False
     if in_kernel(scope):
         _assume_inside(load, scope.affine)
-    encoding, elsewhere = layout_attr_of(op.result), _Elsewhere(scope.made)
+    encoding, elsewhere = layout_attr_of(op.result), _LoopRematerializer(scope.made)
     operands = [elsewhere.value(v, encoding) for v in load.operands]
     again = with_encoding(load, encoding, InsertPoint.after(load), operands)
     again.attributes[COLUMNS] = UnitAttr()
@@ -83,7 +83,7 @@ def _assume_inside(load: LoadOp, affine: Affine) -> None:
     """Assume that blocks are inside the depth of the product, and drop that part of the mask.
 
     A guard checks it at launch.  A load with a mask needs its registers filled beforehand.  Without
-    the parts that bound the depth, the mask is often the same in each iteration of a loop, and the
+    the parts that bound the depth, the mask is often the same in each iteration of a loop.  The
     elements that it excludes are never used.  Bounds of the columns stay in the mask, because
     blocks divide the number of columns less often than the depth.
     """
@@ -154,13 +154,13 @@ def _is_row(value: SSAValue) -> bool:
     return isinstance(value.owner, Operation) and sum(n > 1 for n in shape_of(value)) <= 1
 
 
-class _Elsewhere(Elsewhere):
+class _LoopRematerializer(Rematerializer):
     """Recomputes values in other layouts; copies of loop-carried ones are carried too."""
-    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+    def recompute(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):
             return self._carried(value, encoding)
-        return super().again(value, encoding) if _is_step(value) else (
+        return super().recompute(value, encoding) if _is_step(value) else (
             converted(value, encoding, InsertPoint.after(op)))
 
     def _carried(self, value: SSAValue, encoding: Attribute) -> SSAValue:

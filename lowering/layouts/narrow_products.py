@@ -3,7 +3,7 @@
     truncf (mulf (sitofp %q - 8.0), (extf %s)) : f16  ->  mulf (sitofp (%q - 8) : f16), %s
 
 The integers are exact in fp16, and their products with eleven bits in fp32, so that both forms
-round once; the rounded product is not fused into a sum.
+round once.  The rounded product is not fused into a sum.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
     op.result.replace_all_uses_with(product.result)
 
 
-def _like(value: SSAValue, element: Attribute) -> TensorType[Attribute]:
+def _type_with_element(value: SSAValue, element: Attribute) -> TensorType[Attribute]:
     kind = value.type
     assert isinstance(kind, TensorType)
     return TensorType(element, kind.get_shape(), kind.encoding)
@@ -132,12 +132,12 @@ def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
     if isinstance(op, ExtFOp):
         return op.input
     assert isinstance(op, _MOVES)
-    return _moved(op, _half(op.src, at), _like(value, f16), at)
+    return _moved(op, _half(op.src, at), _type_with_element(value, f16), at)
 
 
 def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     """The integers that an fp32 value is computed from."""
-    op, kind = value.owner, _like(value, IntegerType(32))
+    op, kind = value.owner, _type_with_element(value, IntegerType(32))
     if isinstance(op, SIToFPOp | UIToFPOp):
         return _of_32_bits(op, kind, at)
     if isinstance(op, _MOVES):

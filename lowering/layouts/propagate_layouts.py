@@ -1,8 +1,8 @@
 """Rules that eliminate layout conversions next to dots, or move them to where they cost nothing.
 
-A conversion from a DPAS layout (or from a slice of one) moves down, through elementwise operations,
-reductions, broadcasts and loop-carried values, until it reaches its inverse or a store.  A
-conversion to an operand's layout moves up, through casts, into block loads.
+A conversion from a DPAS layout (or from a slice of one) moves down until it reaches its inverse or
+a store.  It moves through elementwise operations, reductions, broadcasts and loop-carried values.
+A conversion to an operand's layout moves up, through casts, into block loads.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
 def through_cast(op: ConvertLayoutOp) -> bool:
     """cvt(cast x) -> cast(cvt x), towards a block load.
 
-    The rule does not apply to bytes that were extracted from wider elements, because lanes have two
-    of them in a row, which no block load of larger elements delivers.
+    The rule does not apply to bytes that were extracted from wider elements.  Lanes have two of
+    them in a row, which no block load of larger elements delivers.
     """
     inner = op.src.owner
     if not isinstance(inner, Operation) or type(inner) not in CASTS:
@@ -291,7 +291,7 @@ def _is_free(value: SSAValue, encoding: Attribute) -> bool:
         op.src.type, retyped(value.type, encoding))
 
 
-def _through(
+def _move_past_user(
     op: ConvertLayoutOp, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
 ) -> bool:
     """Let one user of a conversion work on the unconverted value x, which has a DPAS layout.
@@ -315,7 +315,7 @@ def through_elementwise(op: ConvertLayoutOp) -> bool:
     If y has another DPAS layout, the rule does not apply, because the same rule would move its
     conversion back.
     """
-    return _through(op, _elementwise)
+    return _move_past_user(op, _elementwise)
 
 
 def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
@@ -333,7 +333,7 @@ def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Oper
 
 def through_reduction(op: ConvertLayoutOp) -> bool:
     """reduce(cvt x) -> cvt(reduce x) if x has a DPAS layout."""
-    return _through(op, _reduction)
+    return _move_past_user(op, _reduction)
 
 
 def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
@@ -351,7 +351,7 @@ def under_shape(op: ConvertLayoutOp) -> bool:
 
     Between two DPAS layouts `through_shape` is the inverse rule, and converts fewer values.
     """
-    return not is_dpas(op.result.type) and _through(op, _shape_change)
+    return not is_dpas(op.result.type) and _move_past_user(op, _shape_change)
 
 
 def _shape_change(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
@@ -411,7 +411,7 @@ def into_scatter(op: ConvertLayoutOp) -> bool:
 
     It applies to atomics too, whose result is converted.
     """
-    return len(shape_of(op.src)) > 1 and _through(op, _scatter)
+    return len(shape_of(op.src)) > 1 and _move_past_user(op, _scatter)
 
 
 def _scatter(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:

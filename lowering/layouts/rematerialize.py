@@ -148,31 +148,31 @@ def adds_unit_dim(op: ReshapeOp) -> bool:
 
 
 def rematerialize(
-    value: SSAValue, encoding: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
+    value: SSAValue, encoding: Attribute, recomputed: dict[tuple[SSAValue, Attribute], SSAValue]
 ) -> SSAValue:
     """Recompute a cheap tensor, with every step in the layout that leads to `encoding`.
 
-    Each copy is inserted next to its original and cached in `made`.
+    Each copy is inserted next to its original and cached in `recomputed`.
     """
     kind = value.type
     if not isinstance(kind, TensorType) or kind.encoding == encoding:
         return value
-    known = made.get((value, encoding))
+    known = recomputed.get((value, encoding))
     if known is not None:
         return known
     op = value.owner
     assert isinstance(op, Operation)
     if isinstance(op, ConvertLayoutOp):
-        return rematerialize(op.src, encoding, made)
+        return rematerialize(op.src, encoding, recomputed)
     inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp | ReshapeOp) else encoding
-    operands = [rematerialize(v, inner, made) for v in op.operands]
+    operands = [rematerialize(v, inner, recomputed) for v in op.operands]
     copy = with_encoding(op, encoding, InsertPoint.after(op), operands)
-    made[value, encoding] = copy.results[0]
+    recomputed[value, encoding] = copy.results[0]
     return copy.results[0]
 
 
 @dataclass
-class Elsewhere:
+class Rematerializer:
     """Recomputes values in other layouts, each next to the original."""
 
     made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
@@ -185,10 +185,10 @@ class Elsewhere:
         if is_cheap(value):
             return rematerialize(value, encoding, self.made)
         if (value, encoding) not in self.made:
-            self.made[value, encoding] = self.again(value, encoding)
+            self.made[value, encoding] = self.recompute(value, encoding)
         return self.made[value, encoding]
 
-    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+    def recompute(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         """Recompute a tensor that is not cheap, by the same operation on recomputed operands."""
         op = value.owner
         assert isinstance(op, Operation)

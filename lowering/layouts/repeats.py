@@ -48,7 +48,7 @@ class Runs:
     axis: int
     times: int
 
-    def before(self, op: ExpandDimsOp) -> Runs:
+    def before_expansion(self, op: ExpandDimsOp) -> Runs:
         """These runs in the operand of an operation that inserts another dimension."""
         return replace(self, axis=self.axis - (op.axis.value.data < self.axis))
 
@@ -108,23 +108,23 @@ def can_shrink(value: SSAValue, runs: Runs) -> bool:
     if isinstance(op, MakeRangeOp | SplatOp):
         return True
     if isinstance(op, ExpandDimsOp):
-        return can_shrink(op.src, runs.before(op))
+        return can_shrink(op.src, runs.before_expansion(op))
     known = isinstance(op, BroadcastOp | AddPtrOp | ConvertLayoutOp) or is_elementwise(op)
     return known and all(can_shrink(v, runs) for v in op.operands)
 
 
-def shrunk(value: SSAValue, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
+def shrunk(value: SSAValue, runs: Runs, known: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
     """The first element of each run of a tensor, in the same encoding."""
     if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return value
-    if (value, runs) not in made:
+    if (value, runs) not in known:
         op = value.owner
         assert isinstance(op, Operation)
-        made[value, runs] = _shrunk(op, runs, made)
-    return made[value, runs]
+        known[value, runs] = _shrunk(op, runs, known)
+    return known[value, runs]
 
 
-def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
+def _shrunk(op: Operation, runs: Runs, known: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
     """Recompute an operation for one element of each run."""
     (result,), at = op.results, InsertPoint.after(op)
     kind: Any = shrunk_type(result.type, runs)
@@ -137,7 +137,7 @@ def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValu
         Rewriter.insert_op([numbers, by, scaled, first, last], at)
         return last.result
     if isinstance(op, arith.DivSIOp | arith.DivUIOp) and constant_of(op.rhs) == runs.times:
-        lhs, facts = shrunk(op.lhs, runs, made), Facts(trusting=False)
+        lhs, facts = shrunk(op.lhs, runs, known), Facts(trusting=False)
         natural = isinstance(op, arith.DivSIOp) or facts.range(lhs)[0] >= 0
         exact = _divided(lhs, runs.times, at, facts) if natural else None
         if exact is not None:
@@ -146,9 +146,9 @@ def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValu
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, DenseIntOrFPElementsAttr)
         properties["value"] = DenseIntOrFPElementsAttr.from_list(kind, [op.value.get_values()[0]])
-    inner = runs.before(op) if isinstance(op, ExpandDimsOp) else runs
+    inner = runs.before_expansion(op) if isinstance(op, ExpandDimsOp) else runs
     copy = type(op).create(
-        operands=[shrunk(v, inner, made) for v in op.operands], result_types=[kind],
+        operands=[shrunk(v, inner, known) for v in op.operands], result_types=[kind],
         properties=properties, attributes=dict(op.attributes))
     locate(op, copy)
     Rewriter.insert_op(copy, at)

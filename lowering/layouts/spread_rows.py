@@ -8,7 +8,7 @@
 
 Sixteen rows then take one register instead of sixteen, and one instruction computes on all of them.
 Examples are the running maximum and sum of flash attention.  A reduction across lanes ends in this
-layout without extra work (`plan_lane_reduction`), and the conversion back reads one lane, which
+layout without extra work (`plan_lane_reduction`).  The conversion back reads one lane, which
 costs nothing as an operand of an instruction.
 """
 

@@ -68,7 +68,7 @@ def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
     """The constants of a tensor, computed in a layout."""
     assert isinstance(value.type, TensorType)
     shape = tuple(value.type.get_shape())
-    parts = [_along(axis, runs, shape, encoding, at)
+    parts = [_addend_along(axis, runs, shape, encoding, at)
              for axis, runs in enumerate(sums_of_bits(value)) if runs]
     total = parts[0] if parts else put(_filled(TensorType(i32, shape, encoding), 0), at)
     for part in parts[1:]:
@@ -76,7 +76,7 @@ def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
     return total
 
 
-def _along(
+def _addend_along(
     axis: int, runs: Runs, shape: tuple[int, ...], encoding: Attribute, at: InsertPoint
 ) -> SSAValue:
     """Addend of the index along one dimension."""

@@ -127,9 +127,9 @@ class _Steps:
     def base(self, pointer: SSAValue) -> int:
         """Step with an address modulo `ALIGNMENT`.
 
-        The address may add an offset that the host does not know, times known factors: blocks that
-        are selected by a loaded index, such as experts.  Then a condition requires these factors to
-        be aligned, so that the offset does not change the remainder.
+        The address may add an offset that the host does not know, times known factors.  An example
+        is blocks that are selected by a loaded index, such as experts.  Then a condition requires
+        these factors to be aligned, so that the offset does not change the remainder.
         """
         if self.computes(self.value, pointer) or not isinstance(pointer.owner, AddPtrOp):
             return self.value(pointer)
@@ -178,15 +178,15 @@ class _Steps:
             case Remainder(value, modulus):
                 return self.table.step("remainder", self.poly(value), self.poly(modulus))
             case LastIteration(loop):
-                return self.last(loop)
+                return self.last_iteration(loop)
             case Misalignment(base):
                 return self.table.step("rest", self.base(base), _log2(block_2d.BASE_ALIGNMENT))
             case Iteration(loop):
-                after = self.table.step("add", self.last(loop), self.table.constant(1))
+                after = self.table.step("add", self.last_iteration(loop), self.table.constant(1))
                 return self.table.step("span", self.table.constant(0), after)
         raise Unknown(f"{symbol} is no symbol of the host")
 
-    def last(self, loop: Operation) -> int:
+    def last_iteration(self, loop: Operation) -> int:
         """Step that computes the number of a loop's last iteration."""
         low, high, step = (self.value(bound) for bound in loop.operands[:3])
         span = self.table.step("subtract", high, low)

@@ -5,7 +5,7 @@
 
 The conditions of a launch fail unless every divisor among their steps is positive.  So a division
 that is one of the steps has a positive divisor.  If its dividend is not negative, it is unsigned.
-If the dividend is below 2^20, the quotient is exact in a float: it becomes a product with the
+If the dividend is below 2^20, the quotient is exact in a float.  It becomes a product with the
 reciprocal and one correction (`triton_xe.lowering.spirv.quotients`), 12 instructions instead of 36.
 One more condition bounds the number of programs.  Then small multiples of a program id are divided
 in 32 bits.
@@ -45,7 +45,7 @@ def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
     table = Table.read(text)
     known = _Known(function, table)
     for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
-        if division.result.type == i32 and (how := known.how(division)):
+        if division.result.type == i32 and (how := known.form_of(division)):
             division.attributes[QUICK] = StringAttr(how)
         elif division.result.type == i64 and known.fits_words(division):
             _divide_words(division)
@@ -126,7 +126,7 @@ class _Known:
                 self.table.require("at_least", most, value_of(program, self.table),
                                    what="there are few enough programs")
 
-    def how(self, op: Operation) -> str:
+    def form_of(self, op: Operation) -> str:
         """Form of a division: "small", "unsigned", or "" for none."""
         left, right = op.operands
         if op not in self.tested:

@@ -70,10 +70,10 @@ class _Splitter:
 
     def of(self, value: SSAValue) -> Parts:
         if value not in self._known:
-            self._known[value] = self._of(value)
+            self._known[value] = self._split_sum(value)
         return self._known[value]
 
-    def _of(self, value: SSAValue) -> Parts:
+    def _split_sum(self, value: SSAValue) -> Parts:
         """Split a value into a scalar and a tensor, whose sum it is."""
         op, constant = value.owner, constant_of(value)
         if not isinstance(op, Operation):

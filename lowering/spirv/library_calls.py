@@ -125,7 +125,7 @@ def _functions(text: str) -> str:
         renamed[symbol] = name
         if count:
             renamed[symbol] = f"each.{native}.{suffix(kind)}"
-            added[symbol] = _each(convention, kind, renamed[symbol], name, number)
+            added[symbol] = _elementwise_function(convention, kind, renamed[symbol], name, number)
     if not renamed:
         return text
     text = _DECLARATION.sub(lambda found: "" if found[5] in renamed else found[0], text)
@@ -134,7 +134,7 @@ def _functions(text: str) -> str:
     return text + "".join(added.values())
 
 
-def _each(convention: str, kind: str, name: str, inner: str, number: int) -> str:
+def _elementwise_function(convention: str, kind: str, name: str, inner: str, number: int) -> str:
     """A function of vectors that calls `inner` for each element of its `number` arguments."""
     count, scalar = re.findall(r"\w+", kind.replace(" x ", " "))
     lines, whole = [], "undef"

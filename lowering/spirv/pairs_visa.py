@@ -46,7 +46,7 @@ def body_of(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _given(name: str, kind: str, count: int, number: int) -> str:
+def _alias(name: str, kind: str, count: int, number: int) -> str:
     return f".decl {name} v_type=G type={kind} num_elts={count} alias=<${number},0>"
 
 
@@ -59,7 +59,7 @@ def _arithmetic(kind: str, how: str) -> list[str]:
     one = how == "by_one"
     sign, opcode = ("(-)", "add") if kind == "sub" else ("", kind)
     return [
-        _HALVES, _given("A", "HF", 128, 1), _given("B", "HF", 32 if one else 128, 2),
+        _HALVES, _alias("A", "HF", 128, 1), _alias("B", "HF", 32 if one else 128, 2),
         *(f"{opcode} (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> {sign}B({0 if one else r},0)<1;1,0>"
           for r in range(4))]
 
@@ -70,14 +70,14 @@ def _fused(kind: str, second: str, third: str) -> list[str]:
     sizes = [32 if given == "one" else 128 for given in (second, third)]
     steps = [size // 128 for size in sizes]
     return [
-        _HALVES, _given("A", "HF", 128, 1),
-        *(_given(name, "HF", size, n) for name, size, n in zip("BC", sizes, (2, 3), strict=True)),
+        _HALVES, _alias("A", "HF", 128, 1),
+        *(_alias(name, "HF", size, n) for name, size, n in zip("BC", sizes, (2, 3), strict=True)),
         *(f"mad (M1_NM, 32) H({r},0)<1> {first}A({r},0)<1;1,0>"
           f" B({r * steps[0]},0)<1;1,0> {last}C({r * steps[1]},0)<1;1,0>" for r in range(4))]
 
 
 def _plus(kind: str, how: str) -> list[str]:
-    return [_HALVES, _given("A", "HF", 128, 1),
+    return [_HALVES, _alias("A", "HF", 128, 1),
             *(f"add (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> 0x{how}:hf" for r in range(4))]
 
 
@@ -93,7 +93,7 @@ def _bits(kind: str, how: str) -> list[str]:
     In `rows`, lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
     """
     given = [("A", 64), ("B", 64), ("S", 64)] if kind == "bits" else [("A", 16), ("S", 64)]
-    lines = [_WORDS, *(_given(name, "UD", count, i + 1) for i, (name, count) in enumerate(given)),
+    lines = [_WORDS, *(_alias(name, "UD", count, i + 1) for i, (name, count) in enumerate(given)),
              ".decl T v_type=G type=UD num_elts=128 align=GRF",
              ".decl V v_type=G type=UW num_elts=256 alias=<T,0>"]
     for r in range(4):
@@ -110,10 +110,10 @@ def _in_order(kind: str, how: str) -> list[str]:
     """Like `rows`, if lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper
     half.
 
-    The halves of two rows are combined, so that one move extracts both fields of a lane; the
+    The halves of two rows are combined, so that one move extracts both fields of a lane.  The
     distance is equal for the upper and the lower halves.
     """
-    lines = [_WORDS, _given("A", "UW", 32, 1), _given("S", "UD", 16, 2),
+    lines = [_WORDS, _alias("A", "UW", 32, 1), _alias("S", "UD", 16, 2),
              ".decl D v_type=G type=UW num_elts=32 align=GRF",
              ".decl E v_type=G type=UD num_elts=16 alias=<D,0>", *_MOVED]
     lines += [f"mov (M1_NM, 16) D(0,{p})<2> A(0,{4 * p})<8;4,1>" for p in (0, 1)]
@@ -128,7 +128,7 @@ def _in_turns(kind: str, how: str) -> list[str]:
     those of odd lanes.
     """
     lines = [_WORDS, ".decl R v_type=G type=UD num_elts=64 alias=<$0,0>",
-             _given("A", "UW", 32, 1), _given("S", "UD", 16, 2), _given("K", "UD", 16, 3),
+             _alias("A", "UW", 32, 1), _alias("S", "UD", 16, 2), _alias("K", "UD", 16, 3),
              ".decl D v_type=G type=UW num_elts=32 align=GRF",
              ".decl E v_type=G type=UD num_elts=16 alias=<D,0>",
              ".decl T v_type=G type=UD num_elts=64 align=GRF"]
@@ -142,7 +142,7 @@ def _in_turns(kind: str, how: str) -> list[str]:
 def _nibbles(kind: str, how: str) -> list[str]:
     """Unpack a byte b to the nibbles of two neighbours: b and b << 12, separated by the mask."""
     lines = [_WORDS, ".decl D v_type=G type=UD num_elts=64 alias=<$0,0>",
-             _given("B", "UB", 64, 1)]
+             _alias("B", "UB", 64, 1)]
     for r in range(4):
         lines += [f"mul (M1_NM, 16) D({r},0)<1> B(0,{r})<4;1,0> 0x1001:uw",
                   _masked(r, 4, f"U({r},0)")]

@@ -6,9 +6,9 @@ compiler takes 12 instructions for one, and 36 and a branch for a division.  Fun
 are exact.
 
 Small quotients: the reciprocal is exact to a unit in the last place.  Its product with the number
-and with the largest float below one is less than the quotient by less than 2^-20 of it, so by
-less than one.  Truncated, it is the quotient or one less.  The remainder, which a float represents
-exactly, decides which.
+and with the largest float below one is less than the quotient by less than 2^-20 of it.  That
+is less than one.  Truncated, it is the quotient or one less.  The remainder, which a float
+represents exactly, decides which.
 
 Factor of a divisor d, with n = 2^32 - 1: floor(n / d).
 

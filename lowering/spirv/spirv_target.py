@@ -1,7 +1,8 @@
 """LLVM's SPIR-V target, as far as llvmlite reaches it.
 
-This file imports nothing of its own package, so that a new process can run it by its name:
-LLVM IR from standard input, SPIR-V to standard output; the effort is the second argument.
+This file imports nothing of its own package, so that a new process can run it by its name.
+It reads LLVM IR from standard input, and writes SPIR-V to standard output.  The effort is the
+second argument.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def keeps_widths(module: Any) -> bool:
     """True if LLVM's strength reduction of loops makes only integers that the target has.
 
     LLVM 22 computes remainders and masked numbers before a loop in as few bits as they need, such
-    as 7, and this target takes 8 bits for them without a mask.
+    as 7.  This target takes 8 bits for them without a mask.
     """
     trial, machine = module.clone(), target_machine(2)
     trial.triple, trial.data_layout = "spirv64-unknown-unknown", str(machine.target_data)

@@ -282,7 +282,7 @@ def _sites(
             except Unknown as reason:
                 remark(load, f"stays a gather: {reason}")
         if found:
-            sites.append(Site(loop or _first(list(found)), loop, found))
+            sites.append(Site(loop or _first_in_block(list(found)), loop, found))
     return sites
 
 
@@ -353,7 +353,7 @@ def _motion(at: Poly, loop: Operation | None) -> Motion:
     return Motion(still, step)
 
 
-def _first(ops: Sequence[Operation]) -> Operation:
+def _first_in_block(ops: Sequence[Operation]) -> Operation:
     """The first of some operations in the order of their block."""
     block = ops[0].parent
     assert block is not None
@@ -401,7 +401,7 @@ def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> Non
         if loop is not None and site.loop in runs:
             loop.attributes[RUNS] = UnitAttr()
         accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
-        first = loop if loop is not None else _first(list(accesses))
+        first = loop if loop is not None else _first_in_block(list(accesses))
         _place_cursors(first, loop, accesses)
     for store in stores:
         copies[store].attributes[TESTED] = UnitAttr()

@@ -83,7 +83,7 @@ def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
-    index = _from_before(affine.index(op.ptr), affine, loop)
+    index = _base_before_loop(affine.index(op.ptr), affine, loop)
     mask = affine.mask(op.mask)
     if not all(invariant_in(z.amount, loop) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
@@ -93,7 +93,7 @@ def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
-def _from_before(index: Index, affine: Affine, loop: Operation | None) -> Index:
+def _base_before_loop(index: Index, affine: Affine, loop: Operation | None) -> Index:
     """An index with a base that is known before `loop`; the base's motion becomes part of it."""
     while loop is not None and is_computed_in(index.base, loop):
         moved = index.base.owner  # type: ignore[union-attr]

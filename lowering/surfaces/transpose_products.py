@@ -88,7 +88,7 @@ def is_better_swapped(dot: DotOp, scope: Scope) -> bool:
     if shape_of(dot.d)[0] < scope.target.dpas_execution_size or (
             element_of(dot.a) != element_of(dot.b)):
         return False
-    is_brought = _along(a, 1, scope.facts) and _along(b, 0, scope.facts)
+    is_brought = _is_contiguous_along(a, 1, scope.facts) and _is_contiguous_along(b, 0, scope.facts)
     return is_brought and _is_affine(b, scope.affine) and not _is_affine(a, scope.affine)
 
 
@@ -97,7 +97,7 @@ def _is_alone(load: LoadOp) -> bool:
         encoding_of(load.result.type), BlockedEncoding)
 
 
-def _along(load: LoadOp, dim: int, facts: Facts) -> bool:
+def _is_contiguous_along(load: LoadOp, dim: int, facts: Facts) -> bool:
     """True if a column of operand B is contiguous along a dimension, under a single mask."""
     if pointee_bytes(load.ptr) < FEWEST_BYTES:
         return False
@@ -207,10 +207,10 @@ class _Transposed:
             if place is not None:
                 return op.results[place]
         if value not in self.made:
-            self.made[value] = self._again(value)
+            self.made[value] = self._recompute_transposed(value)
         return self.made[value]
 
-    def _again(self, value: SSAValue) -> SSAValue:
+    def _recompute_transposed(self, value: SSAValue) -> SSAValue:
         """Compute the transposed value from the transposed operands of its operation."""
         op, kind = value.owner, transposed_type(value.type)
         if not isinstance(value.type, TensorType):
@@ -265,9 +265,9 @@ class _Transposed:
             last.operands[self.carried[body, index]] = self.value(last.operands[index])
 
 
-def _put(old: Operation, made: Operation) -> SSAValue:
-    locate(old, made)
-    return put(made, InsertPoint.after(old))
+def _put(old: Operation, new: Operation) -> SSAValue:
+    locate(old, new)
+    return put(new, InsertPoint.after(old))
 
 
 def _trans(value: SSAValue, kind: TensorType[Any]) -> SSAValue:

@@ -85,8 +85,8 @@ class _Weights:
 
 def weights_by_blocks(function: Operation, target: Target, num_warps: int) -> list[LoadOp]:
     """Loads of weights that may become messages; elements of runs are loaded once from here on."""
-    once = _Once()
-    return [once.load(found) for found in _found(function, target, num_warps)
+    once = _RunLoader()
+    return [once.load(found) for found in _find_loads(function, target, num_warps)
             if _may_be_a_block(found, once, target)]
 
 
@@ -105,7 +105,7 @@ def scales_by_blocks(function: Operation, target: Target, num_warps: int) -> lis
     return found
 
 
-def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Weights]:
+def _find_loads(function: Operation, target: Target, num_warps: int) -> Iterator[_Weights]:
     """Each load of weights for an operand of a product in the same block, once."""
     made = {dot: instruction_of(dot, target) for dot in all_of(function, DotOp)
             if len(shape_of(dot.c)) == 2}
@@ -147,7 +147,7 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
             work += [(v, runs, is_made or combines) for v in op.operands]
 
 
-def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
+def _may_be_a_block(found: _Weights, once: _RunLoader, target: Target) -> bool:
     """True if few enough messages load the layout of an operand."""
     kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
     is_integer = isinstance(found.kind.element_type, IntegerType)
@@ -171,7 +171,7 @@ def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
 
 
 @dataclass
-class _Once:
+class _RunLoader:
     """Rewriter that loads one element of each run."""
 
     made: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)

@@ -217,10 +217,10 @@ class _Conversion:
         return self._new_tile(cursor, at, xetile.tile_type(rows, columns, kind.element_type))
 
     def _new_tile(
-        self, cursor: xe.CursorOp, at: Sequence[SSAValue], made: xetile.TileType
+        self, cursor: xe.CursorOp, at: Sequence[SSAValue], tile_type: xetile.TileType
     ) -> SSAValue:
         op = xetile.InitTileOp(base=cursor.base, offsets=at, sizes=(cursor.height, cursor.width),
-                               stride=cursor.pitch, tile_type=made)
+                               stride=cursor.pitch, tile_type=tile_type)
         op.base_alignment = cursor.base_alignment
         Rewriter.insert_op(op, InsertPoint.before(cursor))
         return op.results[0]

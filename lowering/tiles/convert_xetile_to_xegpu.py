@@ -11,9 +11,9 @@ fragments.  A tile in memory becomes a descriptor for each shape of message that
 Descriptors keep the element type of the tile.  A transposing load of 16-bit elements moves pairs,
 as `transpose_bit_width` says.
 
-If no message fits (`xe.gather` on the tile, a device without them, a K that is no multiple of the
-instruction's), each operand is one descriptor with an sg_map, which gathers move.  `xe.valid` on
-its accesses is the number of its valid rows and columns.
+No message fits if the tile has `xe.gather`, the device has no messages, or K is no multiple of the
+instruction's.  Then each operand is one descriptor with an sg_map, which gathers move.  `xe.valid`
+on its accesses is the number of its valid rows and columns.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class _Conversion:
             for kind, desc in self.descs[op.tile].items()
         }
 
-    def _at(self, op: Operation, desc: SSAValue, x: int, y: int) -> SSAValue:
+    def _moved_desc(self, op: Operation, desc: SSAValue, x: int, y: int) -> SSAValue:
         """A descriptor that is moved by `x` and `y` elements."""
         if x == 0 and y == 0:
             return desc
@@ -287,13 +287,13 @@ class _Conversion:
         self.fragments[op.value] = [made[i] for i in range(tile.count)]
 
     def _load_rectangle(
-        self, op: xetile.LoadTileOp, rectangle: Rectangle, made: dict[int, SSAValue]
+        self, op: xetile.LoadTileOp, rectangle: Rectangle, fragments: dict[int, SSAValue]
     ) -> None:
-        """Load a rectangle of a tile by its plan's messages, and add its fragments to `made`."""
+        """Load a rectangle of a tile by its plan's messages, and add to `fragments`."""
         plan, kind = rectangle.plan, op.tile_type
         desc = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
         y, x = flipped(rectangle.start, is_transposed(op, kind))
-        loads = [self._load_message(op, self._at(op, desc, x + m.x, y + m.y), plan)
+        loads = [self._load_message(op, self._moved_desc(op, desc, x + m.x, y + m.y), plan)
                  for m in plan.messages]
         per = self.operands[op.value].fragment_at(rectangle.rows.first).registers
         for at, inside in self._blocks(op.value, rectangle):
@@ -301,7 +301,7 @@ class _Conversion:
             sources = plan.sources[inside * per : (inside + 1) * per]
             used = list(dict.fromkeys(s.message for s in sources))
             flat = [x for s in sources for x in (used.index(s.message), s.element, s.sub)]
-            made[at] = self._fragment(op, [loads[m] for m in used], flat, fragment)
+            fragments[at] = self._fragment(op, [loads[m] for m in used], flat, fragment)
 
     def _fragment(
         self, op: Operation, loads: list[SSAValue], sources: list[int], kind: VectorType[Any],
@@ -361,7 +361,7 @@ class _Conversion:
         kind, plan = op.tile_type, rectangle.plan
         base = self.descs[op.tile][descriptor_type(kind, plan), MessageKind.BLOCK]
         for value, message in zip(values, plan.messages, strict=True):
-            desc = self._at(op, base, rectangle.start[1] + message.x,
+            desc = self._moved_desc(op, base, rectangle.start[1] + message.x,
                             rectangle.start[0] + message.y)
             self._access(op, xegpu.StoreNdOp(value=value, desc=desc))
 
@@ -372,7 +372,7 @@ class _Conversion:
         height, width = wanted[0].get_shape()
         for y in range(0, rows, height):
             for x in range(0, columns, width):
-                desc = self._at(op, self.descs[op.tile][wanted], x, y)
+                desc = self._moved_desc(op, self.descs[op.tile][wanted], x, y)
                 self._access(op, xegpu.PrefetchNdOp(desc=desc))
 
     def _blocks(self, value: SSAValue, rectangle: Rectangle) -> Iterator[tuple[int, int]]:
@@ -390,14 +390,14 @@ class _Conversion:
         for r, rows in enumerate(tile.row_cuts):
             desc = self.descs[op.tile][gather_kind(tile, r, op.tile_type, transposed)]
             for c, columns in enumerate(tile.column_cuts):
-                yield (tile.index(r, c), self._at(op, desc, columns.start, rows.start), rows,
-                       columns)
+                moved = self._moved_desc(op, desc, columns.start, rows.start)
+                yield tile.index(r, c), moved, rows, columns
 
-    def _access(self, op: Operation, made: _Access) -> _Access:
+    def _access(self, op: Operation, access: _Access) -> _Access:
         """Insert an access with the cache hints of the tile's access."""
-        made.properties.update(cache_hints(op))
-        Rewriter.insert_op(made, InsertPoint.before(op))
-        return made
+        access.properties.update(cache_hints(op))
+        Rewriter.insert_op(access, InsertPoint.before(op))
+        return access
 
     # -- values ----------------------------------------------------------------------------------
 

@@ -78,9 +78,9 @@ def _part(
     return made
 
 
-def _replace(op: xetile.InitCoopTileOp, made: xetile.UpdateTileOffsetOp) -> None:
-    locate(op, made)
-    Rewriter.replace_op(op, made)
+def _replace(op: xetile.InitCoopTileOp, update: xetile.UpdateTileOffsetOp) -> None:
+    locate(op, update)
+    Rewriter.replace_op(op, update)
 
 
 def _is_outside(value: SSAValue, loop: Operation) -> bool:

@@ -5,10 +5,11 @@ attention, K and V of a step, do not fit.  A tensor that changes its layout is l
 it does.  Products that fill the registers are computed at their uses.
 
 If operands that are combined with a loop's product do not all fit next to it, they are loaded
-message by message, and each is used up before the next one.
+message by message.  Each is used up before the next one.
 
-If values that a loop needs and loads before it do not fit next to its loop-carried values and
-results, they are loaded again in the loop.  The products of such a loop are grouped by message.
+A loop may need values that are loaded before it.  If they do not fit next to its loop-carried
+values and results, they are loaded again in the loop.  The products of such a loop are grouped by
+message.
 """
 
 from __future__ import annotations
@@ -268,7 +269,7 @@ def _sink_loads(block: Block, target: Target) -> None:
 
 def _sink_fragments(block: Block, target: Target) -> None:
     """Make fragments of tensors, those that are stored, and what products are combined to, at
-    their uses; if the registers do not suffice, one sum of products after another, too.
+    their uses.  If the registers do not suffice, one sum of products after another, too.
 
         p = a * b; q = a * c; x = p + s; y = q + t  ->  p = a * b; x = p + s; q = a * c; y = q + t
 
@@ -381,8 +382,8 @@ def _multiplies(use: Use, block: Block) -> bool:
 def _sink_to_conversion(load: LoadOp, target: Target, ordering: set[int]) -> None:
     """Move a tensor's load to where it changes its layout, if that is its only use.
 
-    If the layout changes through shared local memory there is a barrier after the load, so stores
-    of other subgroups that came later still come later.
+    If the layout changes through shared local memory there is a barrier after the load.  Therefore
+    stores of other subgroups that came later still come later.
     """
     users = {use.operation for use in load.result.uses}
     if is_volatile(load) or not isinstance(load.result.type, TensorType):

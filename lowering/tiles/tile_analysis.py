@@ -68,9 +68,9 @@ class TileAnalysis:
             function, xetile.LoadTileOp, xetile.StoreTileOp, xetile.PrefetchTileOp)
         for op in accesses:
             if isinstance(op, xetile.PrefetchTileOp):
-                self._needs(op.tile).kinds[self.prefetch_kind(op.tile)] = None
+                self._needs_of(op.tile).kinds[self.prefetch_kind(op.tile)] = None
             else:
-                self._plan(op)
+                self._plan_access(op)
 
     # -- tiles of registers ----------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class TileAnalysis:
         """Find which operand of a product each tile is, directly or because layouts are equal."""
         for product in all_of(function, xetile.TileMmaOp):
             dpas = dpas_of(product, self.target)
-            for value, name in zip((*product.operands, product.result), _names(product),
+            for value, name in zip((*product.operands, product.result), _operand_names(product),
                                    strict=True):
                 self._note(value, operand_of(name, dpas, value.type))
         for scaled in all_of(function, xetile.TileMmaMxOp):
@@ -96,12 +96,12 @@ class TileAnalysis:
         if not self.operands and not given:
             return
         groups = [group for op in below(function) for group in same_layout_groups(op)]
-        self._spread(groups)
+        self._propagate_layouts(groups)
         for op in given:
             tile = _cast_tile(op) if isinstance(op, ShapeCastOp) else op.value
             if tile is not None and tile not in self.operands:
                 self.operands[tile] = plain_tile(tile.type, self.target)
-                self._spread(groups)
+                self._propagate_layouts(groups)
 
     def _note(self, value: SSAValue, operand: TileOperand) -> None:
         """Note which operand a tile is; refuse a tile that is two different ones."""
@@ -110,7 +110,7 @@ class TileAnalysis:
                 "one tile is used as two different operands of xetile.tile_mma; load it twice"
             )
 
-    def _spread(self, groups: list[list[SSAValue]]) -> None:
+    def _propagate_layouts(self, groups: list[list[SSAValue]]) -> None:
         """Give connected tiles one layout, until a fixed point."""
         changed = True
         while changed:
@@ -129,11 +129,11 @@ class TileAnalysis:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _plan(self, op: Access) -> None:
+    def _plan_access(self, op: Access) -> None:
         """Plan the messages of a load or store, and record the descriptors they need."""
         operand, kind = self.operands[op.value], op.tile.type
         assert isinstance(kind, xetile.TileType)
-        needs = self._needs(op.tile)
+        needs = self._needs_of(op.tile)
         transposed = is_transposed(op, kind)
         found = None if needs.gather or operand.is_ragged else (
             self._rectangles(op, operand, kind, transposed))
@@ -174,7 +174,7 @@ class TileAnalysis:
                             fragment=fragment_for(operand, rows.first, bits),
                             objective=objective, same_width=True, most=most)
                 if isinstance(plan, Refusal):
-                    self._refused(op, plan)
+                    self._report_refusal(op, plan)
                     return None
                 start = (operand.row_cuts[rows.first].start,
                          operand.column_cuts[columns.first].start)
@@ -214,7 +214,7 @@ class TileAnalysis:
                     work += op.results
         return found
 
-    def _refused(self, op: Operation, why: Refusal) -> None:
+    def _report_refusal(self, op: Operation, why: Refusal) -> None:
         """Refuse a tensor without a plan; a tile written by hand is gathered, and the summary says
         so.
         """
@@ -234,10 +234,10 @@ class TileAnalysis:
         if bits not in block_2d.ELEMENT_BITS or block_2d.check_prefetch(
                 block_2d.BlockShape(bits, width, height), self.target) is not None:
             width = min(columns, 8 * block_2d.MAX_ROW_BYTES // bits)
-        moved_by = MessageKind.GATHER if self._needs(tile).gather else MessageKind.BLOCK
+        moved_by = MessageKind.GATHER if self._needs_of(tile).gather else MessageKind.BLOCK
         return xegpu.tensor_desc((height, width), kind.element_type), moved_by
 
-    def _needs(self, tile: SSAValue) -> Needs:
+    def _needs_of(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that represent this tile."""
         if tile not in self.needs:
             assert isinstance(tile.type, xetile.TileType)
@@ -261,7 +261,7 @@ def _bytes(tile: SSAValue) -> int:
     return rows * columns * bit_width(tile.type.element_type) // 8  # type: ignore[attr-defined]
 
 
-def _names(op: xetile.TileMmaOp) -> str:
+def _operand_names(op: xetile.TileMmaOp) -> str:
     return "abc" if op.acc is None else "abcc"
 
 

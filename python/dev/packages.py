@@ -2,8 +2,9 @@
 
 The libraries are installed from the package index into a virtual environment of their own, on top
 of the one that runs this script.  Their archives there have no tests, so a sample of these comes
-from the sources of the same version: the tag of the repository, or a checkout FOLDER.  If neither
-can be had, the sample is skipped by name.  Tests of this project that use the libraries always run.
+from the sources of the same version.  These are the tag of the repository, or a checkout FOLDER.
+If neither can be had, the sample is skipped by name.  Tests of this project that use the libraries
+always run.
 """
 
 from __future__ import annotations

@@ -19,8 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
-LONGEST = 35
-"""Words of a sentence; 25 are aimed at."""
+LONGEST = 25
+"""Words of a sentence."""
+LONGEST_ERROR = 35
+"""Words of a sentence in an error, which is one sentence: what, where, why, and what to do."""
 OPENERS = re.compile(r"(Whether|What|Of|Where|As|The same)\b")
 NOUNS = re.compile(r"(A|An|The|All|Each|Every|One|Nothing)\b")
 """Words that no docstring of a function without result begins with."""
@@ -155,7 +157,7 @@ def judge(text: Text, *, opener: bool = True) -> Iterator[Finding]:
                       f'opens with "{noun[1]}", but returns None: begin with a verb')
     for sentence in sentences(text.text):
         count = len(sentence.split())
-        if count > LONGEST:
+        if count > (LONGEST_ERROR if text.name == "message" else LONGEST):
             start = " ".join(sentence.split()[:6])
             yield Finding(text.path, text.line, text.name, f'{count} words: "{start} ..."')
         for pattern, remedy in WORDS.items():

@@ -10,17 +10,17 @@ instruction runs for all threads of the launch at once.  All devices of the tabl
     launch.run()                                  # or run("reversed"), run("shuffled:1"), ...
     space.get(a, "float32", (1000,)), launch.executed(), launch.instructions
 
-`Launch(program, space, Dispatch(...))` starts the threads as a COMPUTE_WALKER says: work-groups,
-threads, the offset of the arguments in memory (r0.0), inline data, hardware's local ids, shared
-local memory, scratch and the mask of each group's last thread.  `Fault` (a `SimulatorTrap`) is
-raised for accesses out of bounds, misaligned ones that hardware refuses, and hangs;
-`UnsupportedError` for an instruction or message without definition.  Either names the kernel, the
-instruction and its address, and has it as `error.pc`.  `program.lines = source_lines(listing,
-program.instructions)` adds source lines, if the compiler was given them.
+`Launch(program, space, Dispatch(...))` starts the threads as a COMPUTE_WALKER says.  That has
+work-groups, threads, the offset of the arguments in memory (r0.0), inline data and hardware's local
+ids.  It also has shared local memory, scratch and the mask of each group's last thread.  `Fault` (a
+`SimulatorTrap`) is raised for accesses out of bounds, misaligned ones that hardware refuses, and
+hangs; `UnsupportedError` for an instruction or message without definition.  Either names the
+kernel, the instruction and its address, and has it as `error.pc`.  `program.lines =
+source_lines(listing, program.instructions)` adds source lines, if the compiler was given them.
 
 Order of the modules: `iga` (decoder), `instruction`, `registers` (state of the threads),
 `numbers` (rounding), `operands`, `channels` (masks and flags), `operations`, `macros`, `dpas`,
-`branches`, `messages/` (memory, gateway), `program`, `dispatch`, `scheduler`, `launch`.
+`branches`, `messages/`.  Then come `program`, `dispatch`, `scheduler`, `launch`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Control flow: each branch sends channels to program counters.
 
 The scheduler keeps, for each thread, where its channels are, and runs the lowest program counter
-of a thread first.  Channels therefore meet again where the compiler's join points are: Intel's
+of a thread first.  Channels therefore meet again where the compiler's join points are.  Intel's
 code is laid out structurally, and JIP and UIP of the branches realise the same order (Intel PRM,
 volume "3D and GPGPU Programs", "SIMD Flow Control").
 """

@@ -107,11 +107,11 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
     def execute(self, kernel: EmulatedKernel, work: Work) -> None:
         """Run a launch on the emulator, which has no checks, no traces and no partial launches."""
         if work.is_checked:
-            raise _only_simulated("the checks of TRITON_XE_SANITIZE")
+            raise _simulator_only("the checks of TRITON_XE_SANITIZE")
         if knobs.trace():
-            raise _only_simulated("traces")
+            raise _simulator_only("traces")
         if work.programs is not None:
-            raise _only_simulated("launches of some programs")
+            raise _simulator_only("launches of some programs")
         packed = kernel.pack(work.args)
         arguments = [int(x) if kind == "ptr" else packed[8 * k : 8 * k + 8]
                      for k, (kind, x) in enumerate(zip(
@@ -132,7 +132,7 @@ class EmulatedDevice(HostDevice[EmulatedKernel]):
         return space
 
 
-def _only_simulated(what: str) -> DeviceError:
+def _simulator_only(what: str) -> DeviceError:
     return DeviceError(f"{what} exist on simulated devices only, not on emulated ones: set "
                        "TRITON_XE_DEVICE=sim")
 

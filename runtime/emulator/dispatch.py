@@ -205,7 +205,7 @@ def _payload(
     payload = bytearray(max(end, info.inline_bytes))
     for argument in info.arguments:
         if argument.offset in values:
-            raw = _given(argument, values[argument.offset])
+            raw = _bytes_of(argument, values[argument.offset])
         elif argument.kind in counts:
             raw = counts[argument.kind]
         else:
@@ -216,7 +216,7 @@ def _payload(
     return bytes(payload)
 
 
-def _given(argument: Argument, value: Any) -> bytes:
+def _bytes_of(argument: Argument, value: Any) -> bytes:
     if argument.is_bindless:
         return struct.pack("<I", _surface_number(argument))
     return argument_bytes(value)[argument.source_offset :]

@@ -42,8 +42,8 @@ def resets_reads(instruction: Instruction, following: Instruction | None) -> boo
     """True for the dpas that IGC puts first in a chain of Xe-HPG: `dpas r null s s {Atomic}`.
 
     It only ends the suppression of repeated operand reads.  The instruction after it has the same
-    destination, and in an atomic chain reads its accumulator before the first result arrives, so
-    nothing observes the product.
+    destination, and in an atomic chain reads its accumulator before the first result arrives.
+    Therefore nothing observes the product.
     """
     return is_dummy(instruction) and following is not None and following.op == "dpas" and (
         following.destination == instruction.destination)
@@ -80,8 +80,8 @@ def shape_of(instruction: Instruction) -> tuple[int, int, int]:
 def dpas(instruction: Instruction, grf_bytes: int) -> Step:
     """The function that executes `dpas.DEPTHxREPEAT dst src0 src1 src2`, or `bdpas` with scales.
 
-    src1 is K x N: dword n of a register holds consecutive k of column n.  src2 is REPEAT x K,
-    rows one after another.  src3 and src4 are the scales of src1 and src2.
+    src1 is K x N: dword n of a register holds consecutive k of column n.  Source src2 is REPEAT
+    x K, rows one after another.  Sources src3 and src4 are the scales of src1 and src2.
     """
     initial, right, left, *scales = instruction.sources
     target = instruction.destination

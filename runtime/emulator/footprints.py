@@ -1,7 +1,7 @@
 """Which bytes of the registers an instruction reads and writes.
 
 Sets are integers with one bit for each byte of the general registers and accumulators.  Registers
-that an address register selects are not in them, nor what a move without destination reads: IGC
+that an address register selects are not in them, nor what a move without destination reads.  IGC
 writes such moves on pvc only to end the suppression of repeated reads.  Sizes of messages come from
 their descriptors, those of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp
 (`getDPASSrcDepUpBound`).

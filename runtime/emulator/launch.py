@@ -37,7 +37,7 @@ class Launch:
     """The threads of one launch; `run` executes them to their end, once.
 
     Registers, shared local memory and scratch memory begin with random bytes of the seed
-    `undefined`: hardware does not define them, and a result that depends on the seed is wrong.
+    `undefined`.  Hardware does not define them, and a result that depends on the seed is wrong.
     """
 
     def __init__(

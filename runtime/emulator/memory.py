@@ -212,7 +212,7 @@ class BankedMemory:
         """Load elements; misaligned ones byte by byte.
 
         IGC 2.40 loads `<16 x i8>` at an odd address as `load.slm.d32 (4|M0)` of 4 addresses with a
-        stride of 4 bytes: if the alignment is unknown, IGC avoids transposed messages only.
+        stride of 4 bytes.  If the alignment is unknown, IGC avoids transposed messages only.
         """
         size = np.dtype(dtype).itemsize
         places = self._places(addresses, owners, size, self._readable)

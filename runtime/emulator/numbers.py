@@ -1,7 +1,7 @@
 """Rounding, saturation and conversion of numbers as in the execution units.
 
 Exact sums and products are computed in fp64 with their error.  Results that fp64 cannot represent
-are rounded to odd first, after which one more rounding to a narrower format is correct (Boldo and
+are rounded to odd first.  Then one more rounding to a narrower format is correct (Boldo and
 Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Transactions on Computers 57(4),
 2008).  Rounding modes and denormals follow cr0.0 (Intel PRM, volume "3D and GPGPU Programs",
 "Control Register").

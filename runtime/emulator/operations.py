@@ -275,7 +275,7 @@ def _logic(function: Callable[..., Array]) -> Definition:
 
 
 def _boolean_function(operation: Operation) -> Compute:
-    """Bit i of the table is the result for a = i & 1, b = i >> 1 & 1, c = i >> 2."""
+    """Bit i of the table is the result for a, b, c = i & 1, i >> 1 & 1, i >> 2."""
     table = int(operation.instruction.subop, 0)
 
     def function(a: Array, b: Array, c: Array) -> Array:

@@ -1,6 +1,6 @@
 """Programs: the decoded instructions of a kernel, and the function that executes each.
 
-A program comes from a native binary, or from code at a GPU address, which is decoded until the
+A program comes from a native binary, or from code at a GPU address.  Such code is decoded until the
 thread ends and all branch targets are known.
 """
 

@@ -1,7 +1,7 @@
 """The threads of a launch: their registers as one array of bytes with a view per type.
 
 Threads are the leading axis, so that one numpy operation executes an instruction for all of them.
-General registers come first; architecture registers follow at fixed offsets of the same array,
+General registers come first.  Architecture registers follow at fixed offsets of the same array,
 therefore an instruction may read a flag or an accumulator as any type.
 """
 
@@ -59,10 +59,10 @@ _SINGLE_FLOW, _INTEGER_ROUNDING = 1 << 2, 12
 _KNOWN_CONTROL = (
     _SINGLE_FLOW | 0x30 | 1 << _INTEGER_ROUNDING | 1 << 30
     | sum(1 << bit for bit in _DENORMAL_BITS.values()))
-"""Bits of cr0.0 whose meaning is implemented: rounding mode [5:4], kept denormals, and [12] that
-conversions of fp32 to integers round (oneDNN sets it; else they truncate).  Single program flow
-says that channels do not diverge, which needs nothing.  Bit 30 is set by Intel's compiler in each
-kernel; its meaning is not published."""
+"""Bits of cr0.0 whose meaning is implemented: rounding mode [5:4], kept denormals, and [12].  With
+the last one, which oneDNN sets, conversions of fp32 to integers round; else they truncate.  Single
+program flow says that channels do not diverge, which needs nothing.  Bit 30 is set by Intel's
+compiler in each kernel; its meaning is not published."""
 
 
 class Threads:

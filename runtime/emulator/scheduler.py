@@ -3,7 +3,7 @@
 Channels are stored as groups: program counter -> channels of all threads.  A thread runs the lowest
 program counter of its channels, as hardware does for structured code.  In lockstep all threads at
 one program counter run at once, the lowest one first, so that they converge.  A thread that is many
-instructions late goes first, so that a thread that spins on memory does not starve the one that
+instructions late goes first.  Therefore a thread that spins on memory does not starve the one that
 will write it.
 """
 

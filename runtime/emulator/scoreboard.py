@@ -12,7 +12,8 @@ set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
 - A read waits for the write before it.  A write waits for writes and reads before it in other
   pipes; within a pipe these happen in order.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
-- Messages to one unit, and `math` of Xe-HPG, read their registers in order, so that a wait for one
+- Messages to one unit, and `math` of Xe-HPG, read their registers in order.  Therefore a wait for
+one
   is a wait for the reads of those before it.
 - dpas are complete in order.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.

@@ -5,7 +5,7 @@ predicated loads that a shuffle joins feed a DPAS.  The register may even contai
 for a while, left by another thread.  A read is reported if no path to it has written the bytes,
 whatever the predicates; so it does not depend on launches.
 
-Undefined values may be copied, and go through macros of division channel by channel: Intel's
+Undefined values may be copied, and go through macros of division channel by channel.  Intel's
 compiler divides numbers of a whole subgroup in one channel of 16.  A read is not reported if
 nothing uses the result: the compiler leaves some such arithmetic in the code.
 """

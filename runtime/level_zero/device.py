@@ -425,8 +425,8 @@ class LevelZeroDevice:
     ) -> None:
         """Launch on our list, after all earlier and before all later work of a queue.
 
-        Appending to the queue's own command list would not be enough, because the queue does not
-        know of such work, and may copy on another engine.
+        Appending to the queue's own command list would not be enough.  The queue does not know of
+        such work, and may copy on another engine.
         """
         refuse_after_fork()
         order = self._order(queue)

@@ -1,7 +1,7 @@
 """Launch functions of kernels: compiled code for common launches, Python for the others.
 
 `make_launcher` returns `launch(list, x, y, z, *values)`: `list` is a command list handle or 0 for
-the device's own; a pointer is an int, None (null), or any object with `data_ptr()`.
+the device's own.  A pointer is an int, None (null), or any object with `data_ptr()`.
 `native.arguments.make_direct_launcher` returns the same in the form in which Triton calls a
 launcher.
 
@@ -42,10 +42,10 @@ _lock = threading.Lock()
 class DeviceState:
     """State shared by launches on one device, as integers: `list` is 0 if the device is closed.
 
-    Launches on the queue `stream` are appended to the command list `stream_list`, unless the
-    function at `queue_state` says that the queue is recorded into a graph (0: there are no graphs).
-    Tensors on the device that DLPack calls `dlpack_type` and `dlpack_id` are in this device's
-    memory.
+    Launches on the queue `stream` are appended to the command list `stream_list`.  An exception
+    is a queue that is recorded into a graph, as the function at `queue_state` says (0: there are no
+    graphs).  Tensors on the device that DLPack calls `dlpack_type` and `dlpack_id` are in this
+    device's memory.
 
     Compiled code asks the driver about an allocation once, not at every launch.  How long an answer
     is valid depends on what can happen when memory is freed.  This runtime only sees that for its
@@ -56,7 +56,7 @@ class DeviceState:
       addresses, so an address there never becomes one that a kernel must not use.  Discrete GPUs
       have all device memory there.
     - All other memory (host and shared memory of others, an integrated GPU's device memory) is
-      queried at each launch, because after it is freed its address may be that of plain memory.
+      queried at each launch.  After it is freed, its address may be that of plain memory.
 
     Tensors of torch's XPU device need no query: torch keeps their memory as long as they live.
     """

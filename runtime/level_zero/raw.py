@@ -48,9 +48,9 @@ class Handle(c_void_p):
 class IntelFlags(ctypes.Structure):
     """Flags that Intel's driver returns through `pNext` of a query; 0 if it does not.
 
-    They are `ze_intel_device_module_dp_exp_properties_t` for modules (bit 1: DPAS) and
-    `ze_intel_device_block_array_exp_properties_t` for devices (bits 0 and 1: 2D block stores and
-    loads), of `ze_intel_gpu.h` in Intel's compute runtime.
+    For modules they are `ze_intel_device_module_dp_exp_properties_t` (bit 1: DPAS), and for devices
+    `ze_intel_device_block_array_exp_properties_t` (bits 0 and 1: 2D block stores and loads).  Both
+    are in `ze_intel_gpu.h` of Intel's compute runtime.
     """
 
     _fields_ = (("stype", c_uint32), ("pNext", c_void_p), ("flags", c_uint32))
@@ -297,7 +297,7 @@ class Api:
     """The functions of one Level Zero loader, each looked up on first use.
 
     Functions that append to a command list run with Python's global lock, because the specification
-    forbids two threads to append to one list, and compiled launch code has the lock too.
+    forbids two threads to append to one list.  Compiled launch code has the lock too.
     """
 
     def __init__(self, path: str) -> None:

@@ -119,8 +119,8 @@ class TorchStream:
 def sycl_queue(address: int) -> SyclQueue:
     """The queue at `address`; `DeviceError` if no SYCL runtime is loaded in this process.
 
-    The SYCL context and device objects are kept for the life of the process, because SYCL has no
-    way to release them without a compiler, and torch's own live as long.
+    The SYCL context and device objects are kept for the life of the process.  SYCL has no way to
+    release them without a compiler, and torch's own live as long.
     """
     kind = ctypes.c_int(0)
     pointer = ctypes.c_void_p

@@ -1,6 +1,6 @@
 """Native Intel GPU binaries ("zebin"): an ELF file whose `.ze_info` section describes its kernels.
 
-Format: ELF64 little endian, machine 205 (Intel GT); `.ze_info` is YAML written by Intel's graphics
+Format: ELF64 little endian, machine 205 (Intel GT).  `.ze_info` is YAML written by Intel's graphics
 compiler in a fixed block style, and only the keys of `KernelFacts` are read from it.
 """
 

@@ -4,9 +4,9 @@
 - `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
 - `emulated_gpu.c`, a library that `triton-xe emulate` preloads into programs; nothing replaces it.
 
-`launch`, `threads` and `emulated_gpu` are None where they are missing: no compiler when the package
-was built from source, a source that changed since, a Python without its global lock, or
-`TRITON_XE_NATIVE=0`.
+`launch`, `threads` and `emulated_gpu` are None where they are missing.  Reasons are no compiler
+when the package was built from source, a source that changed since, a Python without its global
+lock, or `TRITON_XE_NATIVE=0`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`TRITON_XE_RECORD=DIR`: write launches to folders, from which `triton-xe replay` repeats them.
 
-The environment variables are read when the launch function of a kernel is created, so a kernel is
-recorded from its first launch on, or never.  Other kernels are launched without any overhead. A
-recorded launch waits for the device before and after it.  If a launch cannot be recorded, it still
-runs, and a warning gives the reason.
+The environment variables are read when the launch function of a kernel is created.  Therefore a
+kernel is recorded from its first launch on, or never.  Other kernels are launched without any
+overhead. A recorded launch waits for the device before and after it.  If a launch cannot be
+recorded, it still runs, and a warning gives the reason.
 """
 
 from __future__ import annotations
@@ -365,43 +365,43 @@ def _check_limit(nbytes: int) -> None:
     used_bytes[knobs.record()] += nbytes
 
 
-def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _OpenRecording:
+def _write(into: Path, recording: Recording, launch: _Launch, source: str) -> _OpenRecording:
     """Write everything known before the launch, because the launch may end the process."""
-    _check_limit(made.nbytes)
-    folder = _new_folder(into, made.program.kernel)
+    _check_limit(recording.nbytes)
+    folder = _new_folder(into, recording.program.kernel)
     try:
-        general, made = _general(made, launch)
+        general, recording = _general(recording, launch)
         for name, data in {
-            made.program.module: launch.binary, folders.SOURCE: source.encode(), **general,
+            recording.program.module: launch.binary, folders.SOURCE: source.encode(), **general,
         }.items():
             (folder / name).write_bytes(data)
-        made = _store_before(folder, made, launch.device)
-        (folder / folders.LAUNCH).write_text(made.to_json())
+        recording = _store_before(folder, recording, launch.device)
+        (folder / folders.LAUNCH).write_text(recording.to_json())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    digests = ([memory.digest(launch.device, block) for block in made.blocks]
+    digests = ([memory.digest(launch.device, block) for block in recording.blocks]
                if knobs.record_after() else None)
-    return _OpenRecording(folder, made, launch.device, digests)
+    return _OpenRecording(folder, recording, launch.device, digests)
 
 
-def _store_before(folder: Path, made: Recording, device: Device) -> Recording:
+def _store_before(folder: Path, recording: Recording, device: Device) -> Recording:
     """Write the memory, and which of its bytes were never written, if known."""
     memory.store(folder / folders.BEFORE,
-                 ((n, memory.pieces(device, block)) for n, block in enumerate(made.blocks)))
-    maps = {n: device.unwritten(block) for n, block in enumerate(made.blocks)}
+                 ((n, memory.pieces(device, block)) for n, block in enumerate(recording.blocks)))
+    maps = {n: device.unwritten(block) for n, block in enumerate(recording.blocks)}
     known = {n: map_ for n, map_ in maps.items() if map_ is not None}
     if known:
         memory.store(folder / folders.UNWRITTEN, ((n, iter([map_])) for n, map_ in known.items()))
-    return replace(made, unwritten=tuple(known))
+    return replace(recording, unwritten=tuple(known))
 
 
-def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Recording]:
+def _general(recording: Recording, launch: _Launch) -> tuple[dict[str, bytes], Recording]:
     """The general version, if the launch uses it."""
-    if not made.failing:
-        return {}, made
+    if not recording.failing:
+        return {}, recording
     binary, flags = launch.kernel.versions.module()
-    return {folders.GENERAL: binary}, replace(made, general_flags=flags)
+    return {folders.GENERAL: binary}, replace(recording, general_flags=flags)
 
 
 def _new_folder(into: Path, kernel: str) -> Path:

@@ -18,7 +18,7 @@ from triton_xe.runtime import findings, native, observers, torch_memory
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.native.arguments import format_of
 from triton_xe.runtime.simulator.host_device import HostDevice, Work
-from triton_xe.runtime.simulator.host_kernel import Part, What
+from triton_xe.runtime.simulator.host_kernel import Part, Purpose
 from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, choose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.tensors import tensors_of
@@ -59,12 +59,12 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         return state
 
     def _end_rarely(
-        self, kernel: SimulatedKernel, made: launcher.Prepared, grid: Grid,
+        self, kernel: SimulatedKernel, prepared: launcher.Prepared, grid: Grid,
         args: tuple[int | float, ...], cold: bytearray | None, error: bytes | None,
     ) -> None:
         """Finish a launch by compiled code that trapped or reached code that was left out."""
         if error is not None:
-            made.trap(grid, list(struct.unpack("<16q", error)))
+            prepared.trap(grid, list(struct.unpack("<16q", error)))
         assert cold is not None
         self._run_cold(kernel, Work(grid, args), cold)
 
@@ -101,13 +101,13 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
             kernel.part, checks=work.is_checked, traces=bool(knobs.trace()),
             shuffles=bool(knobs.shuffle()), some=work.programs is not None,
             prefers_whole=kernel.prefers_whole)
-        if choice.what is What.CHECK:
+        if choice.what is Purpose.CHECK:
             self._check(kernel, choice, work)
             return
         for k in kernel.pointer_arguments if torch_memory.has_maps() else ():
             if k < len(work.args):
                 torch_memory.mark_block(int(work.args[k]))
-        if choice.what is What.TRACE:
+        if choice.what is Purpose.TRACE:
             self._trace(kernel, choice, work)
             return
         form = kernel.form(choice.part, shuffled=choice.is_shuffled)

@@ -19,7 +19,7 @@ ENTRY = "xe_kernel"
 """Symbol of a kernel in its host module."""
 
 
-class What(Enum):
+class Purpose(Enum):
     """Purpose of a launch: to run its programs, to check them, or to trace them."""
 
     RUN = "run"

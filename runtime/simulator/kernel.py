@@ -16,7 +16,7 @@ from triton_xe.runtime import native, observers
 from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
-from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, What
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.jit import CHECKED, IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
@@ -31,7 +31,7 @@ _NEVER = 1 << 62
 class Choice(NamedTuple):
     """How a launch runs: part of the kernel, in another order, with checks or a trace."""
 
-    what: What
+    what: Purpose
     part: Part
     is_shuffled: bool = False
 
@@ -49,13 +49,13 @@ def choose(
     >>> choose(Part.COMMON).part, choose(Part.COMMON, some=True).part
     (<Part.COMMON: 'common'>, <Part.WHOLE: 'whole'>)
     >>> choose(Part.COMMON, checks=True, traces=True, shuffles=True)
-    Choice(what=<What.CHECK: 'check'>, part=<Part.KNOWN: 'known'>, is_shuffled=True)
+    Choice(what=<Purpose.CHECK: 'check'>, part=<Part.KNOWN: 'known'>, is_shuffled=True)
     """
     if checks or traces:
         part = Part.WHOLE if some or own is Part.WHOLE else Part.KNOWN
-        return Choice(What.CHECK if checks else What.TRACE, part, checks and shuffles)
+        return Choice(Purpose.CHECK if checks else Purpose.TRACE, part, checks and shuffles)
     whole = shuffles or some or prefers_whole
-    return Choice(What.RUN, Part.WHOLE if whole else own, shuffles)
+    return Choice(Purpose.RUN, Part.WHOLE if whole else own, shuffles)
 
 
 @dataclass(eq=False)
@@ -142,7 +142,7 @@ class SimulatedKernel(ModuleKernel):
         """Refuse a kernel that does not fit the device; a translated one was checked before."""
         super().__post_init__()
         self._form = partial(CompiledForm, self.name, self.source, self.n_registers)
-        kept = self.source.kept(self.part.value)
+        kept = self.source.read_cached(self.part.value)
         if kept is None:
             self.source.check()
         self.own = self._form(self.part, translated=kept)
@@ -204,17 +204,18 @@ class SimulatedKernel(ModuleKernel):
         compiled = 0 if self.launch_state is None else self.launch_state.spent
         return int(1e6 * knobs.in_step_after()) - self.own.prepared.spent - compiled
 
-    def run_natively(self, made: launcher.Prepared, *, like: SimulatedKernel) -> None:
+    def run_natively(self, prepared: launcher.Prepared, *, like: SimulatedKernel) -> None:
         """Leave further launches of the kernel `like` to compiled code, if this version runs them.
 
-        They run the code of `made`, until a faster form may be compiled.
+        They run the code of `prepared`, until a faster form may be compiled.
         """
         if (self.launch_state is None or like.launch_state is None or self.prefers_whole
                 or self.is_closed or 0 < knobs.time_limit() < LEAST_LIMIT):
             return
-        if self.launch_state.code is not made:
-            patience = self._patience() if made is self.own.prepared else _NEVER
-            self.launch_state.prepare(made, *made.native(), self.launch_state.spent + patience)
+        if self.launch_state.code is not prepared:
+            patience = self._patience() if prepared is self.own.prepared else _NEVER
+            until = self.launch_state.spent + patience
+            self.launch_state.prepare(prepared, *prepared.native(), until)
         if self is not like and like.versions is not None:
             like.launch_state.general = self.launch_state
         observers.register_flags(native.launch)

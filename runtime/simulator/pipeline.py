@@ -4,9 +4,9 @@
 
 The modules of the passes begin with their rewrites, as `before -> after`.
 
-Signature of a host kernel: `(ptr args, ptr ctx, i32 sg)`; `args` has the kernel arguments in slots
+Signature of a host kernel: `(ptr args, ptr ctx, i32 sg)`.  `args` has the kernel arguments in slots
 of 8 bytes, `ctx` is the work-group (`Context`), `sg` the number of the subgroup.  A kernel with a
-barrier, or with interleaved programs, is a coroutine: it returns a handle that is resumed at each
+barrier, or with interleaved programs, is a coroutine.  It returns a handle that is resumed at each
 point where it yielded to others (see `turns`).
 """
 
@@ -39,7 +39,7 @@ from triton_xe.runtime.simulator.analysis.kernel_sizes import (
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
-from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, What
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
@@ -91,10 +91,10 @@ class Kernel:
     grouped: Groups = field(default_factory=dict)
 
     @property
-    def what(self) -> What:
+    def what(self) -> Purpose:
         if self.plan is None:
-            return What.RUN
-        return What.TRACE if self.plan.trace else What.CHECK
+            return Purpose.RUN
+        return Purpose.TRACE if self.plan.trace else Purpose.CHECK
 
     @property
     def functions(self) -> dict[str, Function]:
@@ -155,7 +155,7 @@ def poll_in_loops(kernel: Kernel) -> None:
 def find_interleaving(kernel: Kernel) -> None:
     """Find out if programs wait for others, or take items of a queue."""
     entry, functions = kernel.entry, kernel.functions
-    kernel.takes_items = kernel.what is What.CHECK and bool(takes(entry, functions))
+    kernel.takes_items = kernel.what is Purpose.CHECK and bool(takes(entry, functions))
     kernel.is_interleaved = (
         kernel.is_shuffled or kernel.takes_items or bool(waits(entry, functions)))
 
@@ -223,8 +223,8 @@ def group_accesses(kernel: Kernel) -> None:
         kernel.grouped |= groups
 
 
-ALL, RUN, CHECK = frozenset(What), frozenset({What.RUN}), frozenset({What.CHECK})
-KERNEL_PASSES: tuple[tuple[frozenset[What], Callable[[Kernel], None]], ...] = (
+ALL, RUN, CHECK = frozenset(Purpose), frozenset({Purpose.RUN}), frozenset({Purpose.CHECK})
+KERNEL_PASSES: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (RUN | CHECK, poll_in_loops),
     (ALL, find_interleaving),
     (ALL, leave_out_fallbacks),
@@ -298,7 +298,7 @@ def store_flags_as_bytes(host: HostModule) -> None:
         flags_in_memory(f) for f in (*host.context.definitions.values(), *host.functions)]
 
 
-HOST_PASSES: tuple[tuple[frozenset[What], Callable[[HostModule], None]], ...] = (
+HOST_PASSES: tuple[tuple[frozenset[Purpose], Callable[[HostModule], None]], ...] = (
     (ALL, keep_across_barriers),
     (RUN, specialize_arguments),
     (RUN, loop_over_subgroups),
@@ -369,7 +369,7 @@ def analysed(kernel: Kernel, *, runs_in_step: bool) -> ModuleContext:
         kernel.is_shuffled,
         waits(entry, functions) if kernel.is_interleaved and kernel.what in RUN | CHECK else {},
         takes(entry, functions) if kernel.takes_items and not kernel.is_shuffled else frozenset(),
-        after_waits(entry, functions) if (kernel.what is What.CHECK and kernel.is_interleaved
+        after_waits(entry, functions) if (kernel.what is Purpose.CHECK and kernel.is_interleaved
                                           and not kernel.is_shuffled) else frozenset())
     in_place = {} if turns or kernel.what not in CHECK else {
         load: store for f in functions.values() for load, store in stores_in_place(f).items()}
@@ -387,7 +387,7 @@ def widened(
 ) -> tuple[HostModule, FunctionWriter]:
     """The host functions of a kernel, and the writer of its entry."""
     writers = {name: FunctionWriter(context, f) for name, f in kernel.bodies.items()}
-    functions = [writers[name].written() if name in writers else _lane_helper(context, f)
+    functions = [writers[name].write() if name in writers else _lane_helper(context, f)
                  for name, f in kernel.functions.items()]
     entry = writers[kernel.name]
     values = _integers(kernel.entry, arguments, entry.w.values)

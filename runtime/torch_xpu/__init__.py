@@ -2,7 +2,7 @@
 
 torch runs `autoload` at the end of `import torch` (entry-point group `torch.backends`).  It depends
 on `triton_xe.runtime.selection`, and on whether the small C++ library that registers the device
-with torch has been built (once per torch version, into the cache folder):
+with torch has been built:
 
 - no simulator on this machine: nothing is done.
 - torch has XPU support of its own: cached graphs are keyed by this compiler too (`graph_keys`).

@@ -2,7 +2,7 @@
 
 torch runs the backward pass of a device in a thread of its own.  After that thread has woken the
 caller, it drops the graph, Python objects included.  If the interpreter ends first, the thread
-waits for the interpreter's lock, is ended inside C++ code, and aborts the process: "terminate
+waits for the interpreter's lock.  It is ended inside C++ code, and aborts the process: "terminate
 called without an active exception".  Any device has this problem; short scripts on a simulated one
 have it often.
 """

@@ -69,11 +69,11 @@ class Bindings:
         torch.xpu.default_generators = tuple(
             torch.ops.triton_xe._default_generator(index) for index in range(self.count))
         setattr(torch.xpu, "_get_device_properties", self._properties_of)  # noqa: B010
-        setattr(torch.xpu, "synchronize", _brief(torch.xpu.synchronize))  # noqa: B010
-        for name, answer in self._native().items():
+        setattr(torch.xpu, "synchronize", _return_if_current(torch.xpu.synchronize))  # noqa: B010
+        for name, answer in self._compiled_functions().items():
             setattr(torch._C, name, answer)
 
-    def _native(self) -> dict[str, Any]:
+    def _compiled_functions(self) -> dict[str, Any]:
         """Functions in C that are called around each launch.
 
         Python is slow there, because a launch's data evict its own from the caches.
@@ -91,7 +91,7 @@ class Bindings:
         return dict(zip(asked, answers, strict=True))
 
     def _properties_of(self, device: int) -> XpuDeviceProperties:
-        return self.properties[self._checked(device)]
+        return self.properties[self._check_device(device)]
 
     def isInBadFork(self) -> bool:
         return False
@@ -103,7 +103,7 @@ class Bindings:
         return int(self.functions.xe_get_device())
 
     def setDevice(self, device: int) -> None:
-        self.functions.xe_set_device(self._checked(device))
+        self.functions.xe_set_device(self._check_device(device))
 
     def exchangeDevice(self, device: int) -> int:
         if device < 0:
@@ -115,15 +115,15 @@ class Bindings:
     maybeExchangeDevice = exchangeDevice
 
     def synchronize(self, device: int) -> None:
-        self._checked(device)
+        self._check_device(device)
 
     def getArchFlags(self) -> str:
         return " ".join(sorted({each.target_name for each in self.properties}))
 
     def canDeviceAccessPeer(self, device: int, peer: int) -> bool:
-        return self._checked(device) == self._checked(peer)
+        return self._check_device(device) == self._check_device(peer)
 
-    def _checked(self, device: int) -> int:
+    def _check_device(self, device: int) -> int:
         if not 0 <= device < self.count:
             raise DeviceError(
                 f"xpu:{device} does not exist: the simulated devices are xpu:0 to "
@@ -143,11 +143,11 @@ class Bindings:
     # streams -------------------------------------------------------------------------------------
 
     def getCurrentStream(self, device: int) -> tuple[int, int, int]:
-        stream = self.functions.xe_get_stream(self._checked(device))
+        stream = self.functions.xe_get_stream(self._check_device(device))
         return stream, device, XPU_DEVICE_TYPE
 
     def getCurrentRawStream(self, device: int) -> int:
-        stream = self.functions.xe_get_stream(device if device == 0 else self._checked(device))
+        stream = self.functions.xe_get_stream(device if device == 0 else self._check_device(device))
         found = self._handles.get((device, stream))
         if found is None:
             found = int(self.functions.xe_stream_handle(device, stream))
@@ -155,11 +155,11 @@ class Bindings:
         return found
 
     def setStream(self, stream_id: int, device_index: int, device_type: int) -> None:
-        self.functions.xe_set_stream(self._checked(device_index), stream_id)
+        self.functions.xe_set_stream(self._check_device(device_index), stream_id)
         self.setDevice(device_index)
 
     def getStreamFromExternal(self, data_ptr: int, device: int) -> tuple[int, int, int]:
-        default = self.functions.xe_stream_handle(self._checked(device), 0)
+        default = self.functions.xe_stream_handle(self._check_device(device), 0)
         return 0 if data_ptr == default else data_ptr, device, XPU_DEVICE_TYPE
 
     # memory --------------------------------------------------------------------------------------
@@ -168,26 +168,26 @@ class Bindings:
         return None
 
     def memoryStats(self, device: int) -> dict[str, Any]:
-        return self.library.memory_stats(self._checked(device))
+        return self.library.memory_stats(self._check_device(device))
 
     def resetPeakMemoryStats(self, device: int) -> None:
-        self.functions.xe_reset_peak_stats(self._checked(device))
+        self.functions.xe_reset_peak_stats(self._check_device(device))
 
     def resetAccumulatedMemoryStats(self, device: int) -> None:
-        self.functions.xe_reset_accumulated_stats(self._checked(device))
+        self.functions.xe_reset_accumulated_stats(self._check_device(device))
 
     def getMemoryInfo(self, device: int) -> tuple[int, int]:
-        total = self.properties[self._checked(device)].total_memory
+        total = self.properties[self._check_device(device)].total_memory
         used = self.library.memory_stats(device)["allocated_bytes"]["all"]["current"]
         return max(0, total - used), total
 
     def getMemoryFraction(self, device: int) -> float:
-        return self.fractions[self._checked(device)]
+        return self.fractions[self._check_device(device)]
 
     def setMemoryFraction(self, fraction: float, device: int) -> None:
         if not 0.0 <= fraction <= 1.0:
             raise ValueError(f"a memory fraction is between 0 and 1, not at {fraction}")
-        self.fractions[self._checked(device)] = fraction
+        self.fractions[self._check_device(device)] = fraction
         total = self.properties[device].total_memory
         self.functions.xe_set_capacity(device, int(total * fraction))
 
@@ -198,7 +198,7 @@ class Bindings:
         raise UnsupportedError("the simulated xpu device keeps no memory history")
 
 
-def _brief(stock: Callable[[Any], None]) -> Callable[..., None]:
+def _return_if_current(stock: Callable[[Any], None]) -> Callable[..., None]:
     """`torch.xpu.synchronize` that returns at once for the current device.
 
     torch calls it for every kind of device, and launches have ended when they return.

@@ -1,10 +1,10 @@
 """Build C++ libraries once, and find them again.
 
 A library is in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
-processor, the compiler flags and the sources.  The compiler is not part of the key: any compiler of
-the same ABI gives an equal library, and a machine that lost its compiler keeps its libraries. The
-compiler is recorded next to the library, with a checksum, so that a truncated file is rebuilt and
-never loaded.  Only one process builds; the others wait for it and then load its library.
+processor, the compiler flags and the sources.  The compiler is not part of the key.  Any compiler
+of the same ABI gives an equal library, and a machine that lost its compiler keeps its libraries.
+The compiler is recorded next to the library, with a checksum, so that a truncated file is rebuilt
+and never loaded.  Only one process builds; the others wait for it and then load its library.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def key(torch: Torch, recipe: Recipe = DEVICE) -> str:
     kind = f"{recipe.name} {torch.version} {torch.cxx11_abi} {platform.machine()}"
     sources = [__file__, *map(str, recipe.sources)]
     return checked_files.kept_digest(
-        _kept(kind), sources, lambda: [], lambda: _key(torch, recipe))
+        _digest_file(kind), sources, lambda: [], lambda: _key(torch, recipe))
 
 
-def _kept(kind: str) -> Path:
+def _digest_file(kind: str) -> Path:
     """File that caches digests, which would take a millisecond of each `import torch`."""
     return knobs.cache_dir() / "torch_xpu" / "digests" / hashlib.sha256(
         kind.encode()).hexdigest()[:16]
@@ -115,7 +115,7 @@ def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
     files = [str(path), str(_record_path(path))]
     try:
         checked = checked_files.kept_digest(
-            _kept("checked"), files, lambda: [], lambda: checked_library(path))
+            _digest_file("checked"), files, lambda: [], lambda: checked_library(path))
     except OSError:
         return None
     return path if checked == _WHOLE and not _foreign(path) else None

@@ -27,10 +27,10 @@ CUDA_NAMES = {"multi_processor_count": "gpu_subslice_count", "L2_cache_size":
 class XpuDeviceProperties(SimpleNamespace):
     """The names and units of torch's class: bytes, MHz, bits; `properties_of` lists them.
 
-    `name` starts with the product and ends with the target's name; `architecture` packs the IP
-    version the way the compute runtime does: release in the high bits, then the version. Names of
-    CUDA's properties are missing, as in torch's XPU build, whose stub in `torch._C` lists its own.
-    The only addition is `target_name`, the simulated device.
+    `name` starts with the product and ends with the target's name.  `architecture` packs the IP
+    version the way the compute runtime does.  It has the release in the high bits, then the
+    version. Names of CUDA's properties are missing, as in torch's XPU build, whose stub in
+    `torch._C` lists its own.  The only addition is `target_name`, the simulated device.
     """
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -88,12 +88,12 @@ _CAST = "attr-dict `:` type($input) `to` type($result)"
 class Predicate(CustomDirective):
     """`custom<Predicate>($predicate)`: prints the name of a comparison instead of its number."""
 
-    held: AttributeVariable
+    variable: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         assert issubclass(state.op_type, ComparisonOp)
         names = state.op_type.PREDICATES
-        self.held.set(state, IntegerAttr(names.index(parser.parse_keyword_in(names)), i64))
+        self.variable.set(state, IntegerAttr(names.index(parser.parse_keyword_in(names)), i64))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         assert isinstance(op, ComparisonOp)

@@ -384,7 +384,7 @@ class RoundTf32Op(FieldOp):
 class ScaledDotOp(FieldOp):
     """d = scale(a) @ scale(b) + c by the scaled DPAS; elements of i8 are pairs of e2m1 along K.
 
-    A scale is an E8M0 byte for 32 elements of a row of A, or of a column of B: `a_scale` is
+    A scale is an E8M0 byte for 32 elements of a row of A, or of a column of B.  `a_scale` is
     M x K/32, `b_scale` N x K/32.
     """
 

@@ -5,8 +5,9 @@ the registers of one subgroup.  Intel's graphics compiler (IGC) encodes illegal 
 diagnostic.  These tables are therefore the only check: a shape that `check_*` refuses must never be
 emitted.
 
-Sources: IGC's list of supported variants of SPV_INTEL_2d_block_io, the surface rules of Intel's
-Triton backend and of the block-2D messages in the vISA documentation, probed with ocloc 26.27.
+Sources: IGC's list of supported variants of SPV_INTEL_2d_block_io, and the surface rules of
+Intel's Triton backend.  The rules of block-2D messages are from the vISA documentation, probed with
+ocloc 26.27.
 """
 
 from __future__ import annotations
@@ -425,7 +426,7 @@ READ_CACHE_XE3P: Mapping[str, int] = {
     "default": 0, "uc.uc": 18, "uc.ca": 21, "ca.uc": 22, "ca.ca": 25, "st.uc": 26, "st.ca": 29,
     "ri": 10, "ri.ri": 10, "uc.cc": 8, "ca.cc": 9,
 }  # fmt: skip
-"""Xe3P has three levels.  The codes of two levels bypass its L3 there, and 7 crashes IGC 2.40; what
+"""Xe3P has three levels.  The codes of two levels bypass its L3 there, and 7 crashes IGC 2.40. What
 is cached beyond L1 is cached in L2 and L3, as IGC does by itself for prefetches.
 """
 WRITE_CACHE: Mapping[str, int] = {

@@ -46,7 +46,7 @@ That is 128 KiB of fp32 per thread of 16 lanes, half of the scratch space of a t
 MOST_SPILLED = 64 * 1024
 """Bytes of spilled registers per thread that Intel's compiler orders correctly on Xe2 and later.
 
-Beyond them, it addresses scratch memory from 64 KiB on, up and down, and moves a fill of registers
+Beyond them, it addresses scratch memory from 64 KiB on, up and down.  It moves a fill of registers
 on both sides before the spills of these (IGC 2.40, docs/reports/intel-compiler.md).
 """
 CARRIED_LIMIT = 64

@@ -1,14 +1,14 @@
 """Devices: their instruction sets, sizes and limits.
 
 Sources: the IP versions and capability flags of Intel's compute runtime (NEO) and graphics compiler
-(IGC), probed with ocloc 26.27; Intel's product pages for the example machines.  Their PCI device
-ids are in NEO's `shared/source/dll/devices/devices_base.inl`.
+(IGC), probed with ocloc 26.27.  The example machines are from Intel's product pages.  Their PCI
+device ids are in NEO's `shared/source/dll/devices/devices_base.inl`.
 
-Xe3P (`cri`, `nvl-p`): register files and threads by IGC's `visa/G4_Kernel.cpp` and the `ze_info` of
-ocloc's binaries; shared memory by NEO's `hw_info_cri.cpp` and `hw_info_nvlp.cpp`; matrix types by
-oneDNN's `ngen_core.hpp`, scaled ones by `nativeBDPAS` in its `problem.hpp`.  No such card was sold
-when this was written: cores, clocks and memory of the example machines are assumed
-(`triton_xe.model.rates` marks them).
+Xe3P (`cri`, `nvl-p`): register files and threads are from IGC's `visa/G4_Kernel.cpp` and the
+`ze_info` of ocloc's binaries.  Shared memory is from NEO's `hw_info_cri.cpp` and
+`hw_info_nvlp.cpp`.  Matrix types are from oneDNN's `ngen_core.hpp`, scaled ones by `nativeBDPAS` in
+its `problem.hpp`.  No such card was sold when this was written: cores, clocks and memory of the
+example machines are assumed (`triton_xe.model.rates` marks them).
 """
 
 from __future__ import annotations

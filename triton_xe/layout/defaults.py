@@ -38,23 +38,23 @@ def blocked_for(
     rank = len(shape)
     split, left = [1] * rank, blocks
     for dim in reversed(order):
-        split[dim] = _within(left, shape[dim] // size_per_thread[dim])
+        split[dim] = _limit(left, shape[dim] // size_per_thread[dim])
         left //= split[dim]
     together = [*split[:-1], split[-1] * left]
     bases = split_blocks(tuple(together), tuple(split), tuple(order)) if blocks > 1 else ()
     piece = tiling.shape_per_block(bases, shape)
     per_warp, per_block, threads = [1] * rank, [1] * rank, warps * lanes
     for dim in order[:-1]:
-        here = _within(threads, piece[dim] // size_per_thread[dim])
-        per_warp[dim] = _within(here, lanes // prod(per_warp))
-        per_block[dim] = _within(here // per_warp[dim], warps // prod(per_block))
+        here = _limit(threads, piece[dim] // size_per_thread[dim])
+        per_warp[dim] = _limit(here, lanes // prod(per_warp))
+        per_block[dim] = _limit(here // per_warp[dim], warps // prod(per_block))
         threads //= here
     per_warp[order[-1]], per_block[order[-1]] = lanes // prod(per_warp), warps // prod(per_block)
     return BlockedEncoding(
         tuple(size_per_thread), tuple(per_warp), tuple(per_block), tuple(order), bases)
 
 
-def _within(wanted: int, most: int) -> int:
+def _limit(wanted: int, most: int) -> int:
     return min(wanted, max(1, most))
 
 
@@ -83,7 +83,7 @@ def swizzled_for(
     if transposed != (order[0] != k):
         vec, rows = rows, vec
     per_phase = max(_BANK_BITS // (bits * inner), 1)
-    phases = _within(rows, _BANK_BITS // (vec * bits))
+    phases = _limit(rows, _BANK_BITS // (vec * bits))
     return SwizzledSharedEncoding(
         vec, per_phase, max(phases // per_phase, 1), tuple(order), blocks)
 

@@ -3,11 +3,11 @@
 One DPAS instruction computes C[M, N] += A[M, K] * B[K, N], where M = repeat_count,
 N = execution_size and K = systolic_depth * ops_per_channel.  A 32-bit channel has ops_per_channel
 elements (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  `rep_cluster` instructions sit next to
-each other in one warp, then come the warps, then the whole repeats: operands along K first, then
-along their other dim; the result along N first.
+each other in one warp, then come the warps, then the whole repeats.  Operands repeat along K first,
+then along their other dim; the result along N first.
 
-Register layouts of the instruction: visa `DPAS` documentation of the Intel graphics compiler;
-order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose printed register
+Register layouts of the instruction: visa `DPAS` documentation of the Intel graphics compiler.
+Order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose printed register
 tables this reproduces.
 
 >>> from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH

@@ -1,7 +1,7 @@
 """Linear layouts: where each element of a tensor lives, as a linear map over F2.
 
 The theory is Triton's (the paper "Linear Layouts: Robust Code Generation of Efficient Tensor
-Computation Using F2", arXiv:2505.23819); operations that exist in Triton's C++ class have the
+Computation Using F2", arXiv:2505.23819).  Operations that exist in Triton's C++ class have the
 same meaning here.
 """
 
@@ -55,8 +55,8 @@ class LinearLayout:
     >>> plain = LinearLayout.identity1d(4, "register", "row") * LinearLayout.identity1d(
     ...     4, "lane", "column")
 
-    `a.invert_and_compose(b)` maps an input of `a` to the input of `b` that has the same element;
-    here data stays in its register and moves to the lane xored with it:
+    `a.invert_and_compose(b)` maps an input of `a` to the input of `b` that has the same element.
+    Here data stays in its register and moves to the lane xored with it:
 
     >>> layout.invert_and_compose(plain).apply({"register": 2, "lane": 1})
     {'register': 2, 'lane': 3}

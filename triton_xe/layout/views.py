@@ -26,7 +26,7 @@ class Slots:
     """Every slot of a layout and its element.
 
     `coordinates[dim]` and `element` are arrays indexed by block, warp, lane, register (block,
-    offset in shared memory; block, row, col in tensor memory); `element` counts row-major through
+    offset in shared memory; block, row, col in tensor memory).  `element` counts row-major through
     the tensor.
     """
 

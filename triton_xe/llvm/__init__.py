@@ -45,11 +45,11 @@ from triton_xe.llvm.types import (
     array,
     floating,
     integer,
-    like,
     pointer,
     struct,
     struct_offsets,
     vector,
+    vector_or_scalar,
     with_elements,
 )
 
@@ -58,6 +58,6 @@ __all__ = [
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
     "Function", "Global", "Instruction", "Module", "Operand", "Parameter", "Type", "array",
     "constant", "constant_vector", "define", "floating", "function_address", "integer",
-    "integers", "like", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute",
-    "undefined_calls", "vector", "with_elements", "zero",
+    "integers", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute",
+    "undefined_calls", "vector", "vector_or_scalar", "with_elements", "zero",
 ]

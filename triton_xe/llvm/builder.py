@@ -143,7 +143,7 @@ class Builder:
     def binary(
         self, opcode: str, x: Operand, y: Number, flags: tuple[str, ...] = ()
     ) -> Operand:
-        return self.emit(Instruction(opcode, x.type, [x, _like(y, x)], flags=flags))
+        return self.emit(Instruction(opcode, x.type, [x, _as_operand(y, x)], flags=flags))
 
     add = _binary("add")
     sub = _binary("sub")
@@ -176,12 +176,14 @@ class Builder:
         self, opcode: str, predicate: str, x: Operand, y: Number, flags: tuple[str, ...] = ()
     ) -> Operand:
         t = with_elements(x.type, I1)
-        return self.emit(Instruction(opcode, t, [x, _like(y, x)], flags=flags, extra=predicate))
+        operands = [x, _as_operand(y, x)]
+        return self.emit(Instruction(opcode, t, operands, flags=flags, extra=predicate))
 
     def select(
         self, condition: Operand, x: Operand, y: Number, flags: tuple[str, ...] = ()
     ) -> Operand:
-        return self.emit(Instruction("select", x.type, [condition, x, _like(y, x)], flags=flags))
+        operands = [condition, x, _as_operand(y, x)]
+        return self.emit(Instruction("select", x.type, operands, flags=flags))
 
     # --- casts --------------------------------------------------------------------------------
 
@@ -349,7 +351,7 @@ class Builder:
         return i
 
     @staticmethod
-    def meet(phi: Instruction, value: Operand, label: str) -> None:
+    def add_incoming(phi: Instruction, value: Operand, label: str) -> None:
         """Add the value that a phi receives from the block `label`."""
         phi.operands.append(value)
         phi.labels.append(label)
@@ -375,7 +377,7 @@ class Builder:
 _VOLATILE = ("volatile",)
 
 
-def _like(x: Number, other: Operand) -> Operand:
+def _as_operand(x: Number, other: Operand) -> Operand:
     return x if isinstance(x, Operand) else constant(other.type, x)
 
 

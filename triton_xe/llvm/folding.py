@@ -43,9 +43,10 @@ def binary(opcode: str, x: Operand, y: Operand) -> Operand | None:
     if first is not None and second is not None:
         return _computed(opcode, x.type, first, second)
     if first is not None:
-        return _beside(opcode, y, first, x) if opcode in ("add", "and", "or", "xor") else None
+        commutes = opcode in ("add", "and", "or", "xor")
+        return _fold_constant(opcode, y, first, x) if commutes else None
     assert second is not None
-    return _beside(opcode, x, second, y)
+    return _fold_constant(opcode, x, second, y)
 
 
 def _computed(opcode: str, t: Type, first: int, second: int) -> Operand | None:
@@ -55,7 +56,7 @@ def _computed(opcode: str, t: Type, first: int, second: int) -> Operand | None:
     return _of(t, _OPERATIONS[opcode](first, second)) if is_defined else None
 
 
-def _beside(opcode: str, x: Operand, known: int, y: Operand) -> Operand | None:
+def _fold_constant(opcode: str, x: Operand, known: int, y: Operand) -> Operand | None:
     """The result for an operand and the constant `y`, if it is one of the two."""
     every = (1 << x.type.scalar.bits) - 1
     if known == {"and": every}.get(opcode, 0 if opcode in _LEAVE_0 else None):

@@ -319,17 +319,17 @@ def _of_fields(i: Instruction) -> Type:
     return t
 
 
-def _first(i: Instruction) -> Type:
+def _first_type(i: Instruction) -> Type:
     return i.operands[0].type
 
 
 _RESULTS: dict[str, Callable[[Instruction], Type]] = {
     **dict.fromkeys(
-        (*BINARY, "fneg", "freeze", "insertelement", "insertvalue", "getelementptr"), _first),
-    **dict.fromkeys(("icmp", "fcmp"), lambda i: with_elements(_first(i), I1)),
+        (*BINARY, "fneg", "freeze", "insertelement", "insertvalue", "getelementptr"), _first_type),
+    **dict.fromkeys(("icmp", "fcmp"), lambda i: with_elements(_first_type(i), I1)),
     "select": lambda i: i.operands[1].type,
-    "extractelement": lambda i: _first(i).scalar,
-    "shufflevector": lambda i: vector(len(i.indices), _first(i).scalar),
+    "extractelement": lambda i: _first_type(i).scalar,
+    "shufflevector": lambda i: vector(len(i.indices), _first_type(i).scalar),
     "extractvalue": _of_fields,
     "alloca": lambda i: pointer(),
     "atomicrmw": lambda i: i.operands[1].type,

@@ -16,8 +16,8 @@ class Type:
     """An LLVM type; create one with `integer`, `floating`, `pointer`, `vector`, `array`, `struct`.
 
     `kind` is one of int, float, ptr, vec, array, struct, void, label, token, metadata. `bits` is
-    the width of an int, float or pointer, `space` the address space of a pointer, and `count` the
-    length of a vector or array.
+    the width of an int, float or pointer.  `space` is the address space of a pointer, and `count`
+    the length of a vector or array.
     """
 
     kind: str
@@ -100,7 +100,7 @@ def struct(fields: tuple[Type, ...]) -> Type:
     return Type("struct", fields=fields)
 
 
-def like(count: int, t: Type) -> Type:
+def vector_or_scalar(count: int, t: Type) -> Type:
     """`count` elements of the scalar type `t`: a vector, or `t` itself for 1."""
     return vector(count, t) if count > 1 else t
 

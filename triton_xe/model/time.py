@@ -51,7 +51,7 @@ class Cost:
 def predict(work: Work, rates: Rates) -> Prediction:
     """Predict the device time of a launch."""
     clock = rates.clock_ghz * 1e3 * (rates.sustained if work.issue.dpas else 1.0)
-    held = _held(work, rates)
+    held = _resident_groups(work, rates)
     resident = held * rates.cores
     total, levels = 0.0, dict.fromkeys(("xmx", "fp", "int", "math", "send", "l1", "slm", "l2",
                                         "wait", "dram"), 0.0)
@@ -74,7 +74,7 @@ def predict(work: Work, rates: Rates) -> Prediction:
     return Prediction(us, parts, {name: t / us for name, t in levels.items()})
 
 
-def _held(work: Work, rates: Rates) -> int:
+def _resident_groups(work: Work, rates: Rates) -> int:
     """Work-groups that a core runs at once."""
     return groups_per_core(rates.device, work.subgroups, work.registers, work.slm_held)
 

@@ -34,8 +34,8 @@ class Blocks:
 
     Columns are first byte, end byte, first row, end row (ends are exclusive); a plain range of
     memory has one row.  `density` is the fraction of a block that is touched.  Work-groups with
-    overlapping blocks are assumed to touch different bytes as long as the block has any left;
-    work-groups with equal blocks touch the same bytes.
+    overlapping blocks are assumed to touch different bytes as long as the block has any left.
+    Work-groups with equal blocks touch the same bytes.
 
     >>> Blocks(np.array([[0, 64, 0, 8], [64, 128, 0, 8]])).union()
     1024.0

@@ -34,9 +34,9 @@ from triton_xe.plan.surface import SurfaceFacts, open_guards
 class Objective(Enum):
     """Quantity that the best plan minimizes.
 
-    The two differ for Aᵀ and Bᵀ: a 32-row transposing load halves the messages, but its result
-    interleaves two operands, which then have to be separated by moves.  (IGC 2.40 splits such a
-    load of Bᵀ into two of 16 rows by itself; it keeps one of Aᵀ.)
+    The two differ for Aᵀ and Bᵀ: a 32-row transposing load halves the messages.  However, its
+    result interleaves two operands, which then have to be separated by moves.  (IGC 2.40 splits
+    such a load of Bᵀ into two of 16 rows by itself; it keeps one of Aᵀ.)
     """
 
     MESSAGES = "messages"
@@ -238,7 +238,7 @@ class MemoryTile:
         There are none if each operand is a run of a result's elements.  There is one per element if
         the elements are right but scattered, and one per layout register if elements have to be
         unpacked. (Measured with IGC 2.40: a transposed fp16 A of 16x32 takes 32 moves from two
-        16-row loads, and 16 more, to gather the halves of registers, from one 32-row load.)
+        16-row loads.  From one 32-row load it takes 16 more, to gather the halves of registers.)
         """
         registers = 1 << len(self.register_bases)
         bits = fragment.registers.bit_length() - 1

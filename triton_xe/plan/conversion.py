@@ -33,7 +33,7 @@ class ConversionKind(Enum):
 
 
 # Rough costs in instructions per warp, to choose between shuffling and shared memory.  An indexed
-# shuffle is an address computation and indirect moves; a xor shuffle is moves with a region; a
+# shuffle is an address computation and indirect moves; a xor shuffle is moves with a region.  A
 # broadcast from a fixed lane is at most one move.  The trip through shared memory waits for two
 # barriers and the latency of the loads.
 _INDEXED_SHUFFLE, _XOR_SHUFFLE, _BROADCAST, _SELECT = 4, 2, 1, 1

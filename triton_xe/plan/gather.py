@@ -1,8 +1,8 @@
 """Loads and stores without 2D blocks: 1D blocks, vectors per lane, single elements.
 
-They are used on devices without 2D block messages, and for surfaces that these cannot address: an
-unaligned pitch, or a width that is not a multiple of 4 bytes.  Elements outside the surface are
-masked, which pads in software what a 2D block pads in hardware.
+They are used on devices without 2D block messages, and for surfaces that these cannot address.
+These have an unaligned pitch, or a width that is not a multiple of 4 bytes.  Elements outside the
+surface are masked, which pads in software what a 2D block pads in hardware.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def plan_lane_reduction(
     Registers along the axis are reduced before, so that one value per row is left.  Without
     `transpose` every lane keeps every row, for results that all lanes need at once.
     """
-    kept = _without(source, axis)
+    kept = _remove_dim(source, axis)
     rows = _independent(kept)
     lanes = list(kept.bases["lane"])
     along = [bit for bit, base in enumerate(source.bases["lane"]) if base[axis]]
@@ -86,7 +86,7 @@ def plan_lane_reduction(
     return LaneReduction(tuple(steps), 1 << len(_independent(kept)), layout)
 
 
-def _without(layout: LinearLayout, axis: int) -> LinearLayout:
+def _remove_dim(layout: LinearLayout, axis: int) -> LinearLayout:
     """The layout without dim `axis`, with the remaining dims renumbered."""
     sizes = [size for dim, size in enumerate(layout.out_dims.values()) if dim != axis]
     bases = {

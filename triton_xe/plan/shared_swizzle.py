@@ -89,7 +89,7 @@ def plan_plain_trip(
             break
         vectors.append(column)
     basis = [*vectors, *f2.extend(vectors, f2.unit_vectors(source.out_bits))]
-    stored = _together(source, basis, size) if wide else 1
+    stored = _elements_per_message(source, basis, size) if wide else 1
     return _trip(source, result, basis, size, stored, 1 << len(vectors))
 
 
@@ -109,7 +109,7 @@ def plan_block_trip(
     if f2.extend([], basis) != basis:
         return None
     basis += f2.extend(basis, f2.unit_vectors(source.out_bits))
-    stored = _together(source, basis, size)
+    stored = _elements_per_message(source, basis, size)
     trip = _trip(source, result, basis, size, stored, 1)
     mine = (1 << len(want["lane"]) + len(want["register"])) - 1
     elsewhere = columns_by_dim(trip.load.offsets)
@@ -141,7 +141,7 @@ def plan_rows_trip(
     return None if any(c & block for c in moved) else trip
 
 
-def _together(source: LinearLayout, basis: list[int], size: int) -> int:
+def _elements_per_message(source: LinearLayout, basis: list[int], size: int) -> int:
     """Number of elements, in memory in the order of `basis`, that a lane can write in one
     message.
     """

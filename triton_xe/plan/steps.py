@@ -4,15 +4,15 @@
   2. iterations: the operands that one message loads, in register order;
   3. loads: the messages of one subgroup, in register order.
 
-"offset" and "iteration" are (row, column) in memory, counted in packed elements: rows of a VNNI
+"offset" and "iteration" are (row, column) in memory, counted in packed elements.  Rows of a VNNI
 load and columns of a transposing one contain several tensor elements.  "load" is in tensor elements
 of the whole block (outer dimension, summed dimension), if there are several loads.
 
 Intel's write-up of its 2D block loads prints them in this form.  For B of a 256x256x32 fp16 matmul
 with repCluster [4, 2] that text shows the iterations twice, as (8,0) (16,0) (0,16) and as (0,16)
 (8,0).  The second is right.  The cluster repeats along N before anything repeats along K, as in the
-register table of the same text (columns 16..31 of rows 0..15 come before rows 16..31).  Only 2 x 2
-operands of 16x16 fit into one 32x32 load; the first print is that of A.
+register table of the same text.  There columns 16..31 of rows 0..15 come before rows 16..31.  Only
+2 x 2 operands of 16x16 fit into one 32x32 load; the first print is that of A.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from triton_xe.hardware.block_2d import ALIGNED, Alignment, Guard, Relation
 class SurfaceFacts:
     """Facts known about the memory of a two-dimensional tile.
 
-    `contiguous_dim` is the tensor dimension along which memory is contiguous: 1 for a row-major
-    tile, 0 if the tensor is the transpose of the matrix in memory.  Memory rows run along that
-    dimension.  For tensors with more dimensions, 0 and 1 are the last two.  Amounts are in bytes,
-    `height` in memory rows, `x_multiple` in elements; `None` or 1 means not known.  `in_bounds`
-    means that no element of the tile is outside the surface.
+    `contiguous_dim` is the tensor dimension along which memory is contiguous.  It is 1 for a
+    row-major tile, and 0 if the tensor is the transpose of the matrix in memory.  Memory rows run
+    along that dimension.  For tensors with more dimensions, 0 and 1 are the last two.  Amounts are
+    in bytes, `height` in memory rows, `x_multiple` in elements; `None` or 1 means not known.
+    `in_bounds` means that no element of the tile is outside the surface.
 
     `fold_base` allows a base without the alignment that a device needs: the plan then counts from
     the 64-byte boundary below, which widens the surface and moves x by as much.  The guards

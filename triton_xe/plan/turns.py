@@ -2,8 +2,8 @@
 
 A turn exchanges the elements whose register number in the source has certain bits equal to the
 number of the turn.  In the result these elements may be anywhere.  For the element in a slot of the
-result, bit i of its turn is linear in the slot: the parity of register & mr, lane & ml and warp &
-mw.
+result, bit i of its turn is linear in the slot.  It is the parity of register & mr, lane & ml and
+warp & mw.
 
 >>> from triton_xe.layout.linear_layout import LinearLayout
 >>> def held(register, warp):
@@ -61,7 +61,7 @@ def split(source: LinearLayout, result: LinearLayout, n_bits: int) -> Turns:
             1 << n_bits, 1 << n_registers, "turns through shared memory",
             f"converting this layout takes {1 << n_bits} turns through shared local memory, but "
             f"lanes hold {1 << n_registers} elements")
-    where = [_where(read, bit) for bit in range(n_registers)]
+    where = [_slots_with_bit(read, bit) for bit in range(n_registers)]
     order = sorted(range(n_registers), key=lambda b: (where[b].lanes, where[b].warps, -b))
     bits = tuple(sorted(order[:n_bits]))
     used = [c for columns in home.values() for c in columns]
@@ -73,7 +73,7 @@ def split(source: LinearLayout, result: LinearLayout, n_bits: int) -> Turns:
         _rest({**home, "register": tuple(registers)}, kept), _rest(read, kept))
 
 
-def _where(columns: dict[str, tuple[int, ...]], bit: int) -> Swap:
+def _slots_with_bit(columns: dict[str, tuple[int, ...]], bit: int) -> Swap:
     """Parities of the slots whose column sum has a bit."""
     return Swap(*(sum((c >> bit & 1) << i for i, c in enumerate(columns[name]))
                   for name in ("register", "lane", "warp")))

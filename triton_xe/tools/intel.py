@@ -2,8 +2,8 @@
 
 `triton-xe toolchain` puts them into a Debian root of their own; programs of that root run through
 its dynamic loader, without chroot.  The driver can run without a GPU on a simulated command stream.
-Then the driver's real code builds modules, allocates memory and launches kernels, but the kernels
-are not executed (debug keys of Intel's compute runtime, tested with 26.27).
+Then the driver's real code builds modules, allocates memory and launches kernels.  However, the
+kernels are not executed (debug keys of Intel's compute runtime, tested with 26.27).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def compile_spirv(
     """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
 
     Raise `IntelCompilerError` if the compiler refuses or crashes.  Raise it also if the code calls
-    an undefined function, or (with `dump_asm`) if it reads unwritten registers: the compiler
+    an undefined function, or (with `dump_asm`) if it reads unwritten registers.  The compiler
     accepts these, but running them is undefined.
     """
     with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:

@@ -50,12 +50,12 @@ def _loop_bodies(text: str) -> list[list[str]]:
             for i, line in enumerate(lines) if " br " in f" {line}"
             for label in _BRANCH.findall(line) if label_at.get(label, len(lines)) <= i
         ]
-        inner = [s for s in spans if not any(o != s and _within(o, s) for o in spans)]
+        inner = [s for s in spans if not any(o != s and _is_inside(o, s) for o in spans)]
         bodies += [lines[first : last + 1] for first, last in inner]
     return bodies
 
 
-def _within(a: tuple[int, int], b: tuple[int, int]) -> bool:
+def _is_inside(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return b[0] <= a[0] and a[1] <= b[1]
 
 

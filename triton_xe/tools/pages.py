@@ -26,16 +26,16 @@ command checks on a real card:
 triton-xe doctor --gpu
 ```
 
-It takes a few minutes, and needs no torch and no files. It prints a line for each fact:
-`passed`; `WRONG`, with the first number that differs; `FAILED`, with the error; or `skipped`, if
-the device lacks the feature. Each check runs in a process of its own, so one that hangs the
+It takes a few minutes, and needs no torch and no files. It prints a line for each fact. That is
+`passed`, `WRONG` with the first number that differs, `FAILED` with the error, or `skipped` if the
+device lacks the feature. Each check runs in a process of its own, so one that hangs the
 GPU does not end the others. The exit code is 0 when all hold, 1 when one does not, and 3 where
 there is no GPU. `triton-xe-gpu.json` (`--report FILE`) has the results with the versions of driver
 and packages: please attach it to an issue of this project, whatever it says.
 
 Numbers are compared with the simulator's, to the bit, or with numpy's where another rounding is as
 good. On a device that this package knows too little of, a fact may be wrong without harm to your
-kernels; but no result should be trusted while `vector-add`, `exchange` or `matmul` is `WRONG`.
+kernels. However, no result should be trusted while `vector-add`, `exchange` or `matmul` is `WRONG`.
 
 The last columns say where a check was seen to hold: on the simulator, on the emulated GPU
 (`triton-xe emulate -- triton-xe doctor --gpu`), and on a card. Emulated were `bmg`, `lnl`, `ptl`,

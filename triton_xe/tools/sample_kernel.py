@@ -97,7 +97,7 @@ entry:{_INDEX}
 
 def to_spirv(text: str, *, attach: bool = True) -> bytes:
     """The SPIR-V module of LLVM IR `text`, with the text attached unless `attach` is false."""
-    from triton_xe.lowering.spirv.emit_spirv import written
+    from triton_xe.lowering.spirv.emit_spirv import write_spirv
 
-    binary = written(text)
+    binary = write_spirv(text)
     return attach_text(binary, LLVM_IR, text) if attach else binary

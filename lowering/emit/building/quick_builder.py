@@ -1,7 +1,7 @@
 """llvmlite's builder for the instructions that kernels are full of, in half its time.
 
 It writes what `ir.IRBuilder` writes.  Types are mostly the same object, and are compared only where
-they are not; an instruction gets its fields at once, instead of through four constructors.
+they are not.  An instruction gets its fields at once, instead of through four constructors.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from llvmlite.ir import instructions as kinds
 from triton_xe.lowering.emit.types import I1, vector_of
 
 
-def _made(
-    block: ir.Block, made: Any, type_: ir.Type, opname: str, operands: Any,
+def _set_fields(
+    block: ir.Block, instruction: Any, type_: ir.Type, opname: str, operands: Any,
     flags: Sequence[str] = (),
 ) -> Any:
-    """The fields of a new instruction of a kind."""
-    made.parent, made.type = block, type_
-    made._name = block.scope.register("", True)
-    made.opname, made.operands, made.flags, made.metadata = opname, operands, list(flags), {}
-    return made
+    """Set the fields of a new instruction, and return it."""
+    instruction.parent, instruction.type = block, type_
+    instruction._name = block.scope.register("", True)
+    instruction.opname, instruction.operands = opname, operands
+    instruction.flags, instruction.metadata = list(flags), {}
+    return instruction
 
 
 _new = object.__new__
@@ -35,7 +36,7 @@ class QuickBuilder(ir.IRBuilder):
     def extract_element(self, vector: Any, idx: Any, name: str = "") -> Any:
         if name or not isinstance(vector.type, ir.VectorType):
             return super().extract_element(vector, idx, name)
-        made = _made(self._block, _new(kinds.ExtractElement), vector.type.element,
+        made = _set_fields(self._block, _new(kinds.ExtractElement), vector.type.element,
                      "extractelement", [vector, idx])
         self._insert(made)
         return made
@@ -44,7 +45,7 @@ class QuickBuilder(ir.IRBuilder):
         kind = vector.type
         if name or not isinstance(kind, ir.VectorType) or value.type != kind.element:
             return super().insert_element(vector, value, idx, name)
-        made = _made(self._block, _new(kinds.InsertElement), kind, "insertelement",
+        made = _set_fields(self._block, _new(kinds.InsertElement), kind, "insertelement",
                      [vector, value, idx])
         self._insert(made)
         return made
@@ -55,7 +56,7 @@ class QuickBuilder(ir.IRBuilder):
         if most >= 2 * kind.count or second.type != kind:
             return self.shuffle_vector(first, second, mask)
         result = vector_of(kind.element, mask.type.count)
-        made = _made(self._block, _new(kinds.ShuffleVector), result, "shufflevector",
+        made = _set_fields(self._block, _new(kinds.ShuffleVector), result, "shufflevector",
                      [first, second, mask])
         self._insert(made)
         return made
@@ -65,7 +66,7 @@ class QuickBuilder(ir.IRBuilder):
                 a.type is not kind and a.type != kind
                 for a, kind in zip(args, fn.ftype.args, strict=True)):
             return super().call(fn, args, name, **more)
-        made = _made(self._block, _new(kinds.CallInstr), fn.ftype.return_type, "call",
+        made = _set_fields(self._block, _new(kinds.CallInstr), fn.ftype.return_type, "call",
                      [fn, *args])
         made.cconv, made.tail = fn.calling_convention, ""
         made.fastmath, made.attributes, made.arg_attributes = _NO_FLAGS, _NO_ATTRIBUTES, {}
@@ -78,7 +79,7 @@ class QuickBuilder(ir.IRBuilder):
             return super()._icmp(prefix, cmpop, lhs, rhs, name)
         kind = lhs.type
         bits = vector_of(I1, kind.count) if isinstance(kind, ir.VectorType) else I1
-        made = _made(self._block, _new(kinds.ICMPInstr), bits, "icmp", [lhs, rhs])
+        made = _set_fields(self._block, _new(kinds.ICMPInstr), bits, "icmp", [lhs, rhs])
         made.op = test if cmpop in ("==", "!=") else prefix + test
         self._insert(made)
         return made
@@ -88,8 +89,8 @@ class QuickBuilder(ir.IRBuilder):
     ) -> Any:
         if name or lhs.type != rhs.type:
             return super().select(cond, lhs, rhs, name, flags)
-        made = _made(self._block, _new(kinds.SelectInstr), lhs.type, "select", [cond, lhs, rhs],
-                     flags)
+        made = _set_fields(
+            self._block, _new(kinds.SelectInstr), lhs.type, "select", [cond, lhs, rhs], flags)
         self._insert(made)
         return made
 
@@ -104,7 +105,7 @@ def _binary(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         kind = lhs.type
         if name or (kind is not rhs.type and kind != rhs.type):
             return plain(self, lhs, rhs, name, flags)
-        made = _made(self._block, _new(ir.Instruction), kind, opname, (lhs, rhs), flags)
+        made = _set_fields(self._block, _new(ir.Instruction), kind, opname, (lhs, rhs), flags)
         self._insert(made)
         return made
 
@@ -118,7 +119,7 @@ def _cast(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             return val
         if name:
             return plain(self, val, typ, name)
-        made = _made(self._block, _new(kinds.CastInstr), typ, opname, [val])
+        made = _set_fields(self._block, _new(kinds.CastInstr), typ, opname, [val])
         self._insert(made)
         return made
 

@@ -24,7 +24,7 @@ SMALL = {32: -60, 64: -500}
 SCALE = {32: 64, 64: 512}
 
 
-def _below(x: Term, power: int) -> Term:
+def _is_below(x: Term, power: int) -> Term:
     """True if |x| < 2^power."""
     return x.size < 2.0**power
 
@@ -88,7 +88,7 @@ def multiply(a: Term, b: Term, mode: str) -> Term:
     power = SCALE[a.width] * 3 // 2
     product = a * b
     large, small = _by_size(a, b)
-    tiny = _below(product, SMALL[a.width])
+    tiny = _is_below(product, SMALL[a.width])
     held = _scaled(tiny, product, power)
     lack = _scaled(tiny, small, power).fma(large, -held)
     vanished = _is_zero(product) & ~(_is_zero(a) | _is_zero(b))
@@ -98,7 +98,7 @@ def multiply(a: Term, b: Term, mode: str) -> Term:
 
 def divide(a: Term, b: Term, mode: str) -> Term:
     quotient = exact_quotient(a, b)
-    tiny = _below(a, SMALL[a.width]) & _below(b, -SMALL[a.width])
+    tiny = _is_below(a, SMALL[a.width]) & _is_below(b, -SMALL[a.width])
     over, under = (_scaled(tiny, x, SCALE[a.width]) for x in (a, b))
     rest = (-quotient).fma(under, over)
     lack = where(b.is_negative(), -rest, rest)
@@ -112,7 +112,7 @@ def reciprocal(x: Term, mode: str) -> Term:
 
 def square_root(x: Term, mode: str) -> Term:
     root = exact_root(x)
-    tiny = _below(x, SMALL[x.width])
+    tiny = _is_below(x, SMALL[x.width])
     held = _scaled(tiny, root, SCALE[x.width] // 2)
     lack = (-held).fma(held, _scaled(tiny, x, SCALE[x.width]))
     return step(mode, root, lack)

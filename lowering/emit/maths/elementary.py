@@ -2,7 +2,7 @@
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
 Here they are polynomials with an error of at most 3 units in the last place.  They take a fifth to
-a half of the instructions; erf takes as many as before, without its 16 gathers.  log stays with
+a half of the instructions.  `erf` takes as many as before, without its 16 gathers.  log stays with
 OpenCL, which has no table for it.  So does fp64.
 
 The coefficients were fitted here with 40 digits (mpmath): weighted minimax by Lawson's iteration.

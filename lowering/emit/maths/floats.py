@@ -64,7 +64,7 @@ def as_float(x: Term) -> Term:
     """Convert any float to fp32 such that rounding it further gives the result of a single
     rounding.
 
-    Shorter types are exact.  double is rounded to odd: an inexact result has its last bit set,
+    Shorter types are exact.  A double is rounded to odd: an inexact result has its last bit set,
     which represents all the bits below it (Boldo and Melquiond, "When double rounding is odd").
     """
     near = x.resized(FLOAT)

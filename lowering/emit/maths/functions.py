@@ -51,7 +51,7 @@ LOG2_E = 1.4426950408889634
 Formula = Callable[..., Term]
 
 
-def written(em: Emitter, formula: Formula) -> Callable[..., ir.Value]:
+def from_formula(em: Emitter, formula: Formula) -> Callable[..., ir.Value]:
     """A formula as a function on LLVM values."""
     return lambda *values: formula(*(Term(em, v) for v in values)).value
 
@@ -147,7 +147,7 @@ def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
     if isinstance(op, arith.DivfOp):
         divisor = em.get(op.rhs)
         formula = _quotient_by(em, op, divisor.scalar) if isinstance(divisor, Splat) else formula
-    write = written(em, formula)
+    write = from_formula(em, formula)
     kinds, into = [v.type for v in op.operands], op.results[0].type
 
     def outer(*args: ir.Value) -> ir.Value:
@@ -183,7 +183,7 @@ _IN_THEIR_TYPE: dict[type[Operation], Formula] = {
 def lower_in_their_type(em: Emitter, op: Operation) -> None:
     """Lower without conversion, because fp16 computed in float would be rounded twice."""
     formula = _IN_THEIR_TYPE[type(op)]
-    elementwise(em, op, in_float(em, op.operands[0].type, written(em, formula)))
+    elementwise(em, op, in_float(em, op.operands[0].type, from_formula(em, formula)))
 
 
 @lowers(tt.ClampFOp)
@@ -195,7 +195,7 @@ def lower_clampf(em: Emitter, op: tt.ClampFOp) -> None:
         held = x.intrinsic("maxnum", low).intrinsic("minnum", high)
         return where(x.is_nan(), x, held) if keeps else held
 
-    elementwise(em, op, in_float(em, op.x.type, written(em, write)))
+    elementwise(em, op, in_float(em, op.x.type, from_formula(em, write)))
 
 
 @lowers(maths.AbsFOp)
@@ -203,7 +203,7 @@ def lower_absf(em: Emitter, op: maths.AbsFOp) -> None:
     kind = op.operand.type
     rest = (1 << (bits_of(scalar_type(kind)) - 1)) - 1
     in_bits = is_bf16(kind) or is_fp8(kind)
-    elementwise(em, op, written(em, lambda x: x & rest if in_bits else x.size))
+    elementwise(em, op, from_formula(em, lambda x: x & rest if in_bits else x.size))
 
 
 def absolute(x: Term) -> Term:
@@ -230,4 +230,4 @@ _INTEGER: dict[type[Operation], Formula] = {
 
 @lowers(*_INTEGER)
 def lower_integer(em: Emitter, op: Any) -> None:
-    elementwise(em, op, written(em, _INTEGER[type(op)]))
+    elementwise(em, op, from_formula(em, _INTEGER[type(op)]))

@@ -1,7 +1,7 @@
 """Convert bytes to fp16, two per lane and instruction.
 
 A vector of 16-bit elements occupies whole registers, in which one instruction works on two elements
-of each lane; Intel's compiler uses one instruction per element.  The conversions are therefore
+of each lane.  Intel's compiler uses one instruction per element.  The conversions are therefore
 functions of the module.  Their body in LLVM IR is the definition, and runs on the simulator.
 `triton_xe.lowering.spirv.halves_visa` replaces it by equivalent vISA for the hardware.
 """
@@ -54,7 +54,7 @@ def from_bytes(
     places = _places(em, x.value) if suits(em.state) else []
     if not places:
         return None
-    made = concatenated(em, [_called(em, name, plain, *place, pairs) for place in places])
+    made = concatenated(em, [_call_conversion(em, name, plain, *place, pairs) for place in places])
     return x.made(em.b.bitcast(made, shaped(x.value.type, HALF)) if pairs else made)
 
 
@@ -130,7 +130,7 @@ def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
     return None if found is None else _read(em, found[0], found[1] + start, vector_of(I32, 4))
 
 
-def _called(
+def _call_conversion(
     em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Value, first: int, pairs: bool
 ) -> ir.Value:
     """Call the function that converts eight bytes from element `first` on, by `plain`."""

@@ -88,7 +88,7 @@ def fused(
     def make(i: int) -> ir.Value:
         values = [_words(em, left, i), *(_one_or_words(em, v, i) for v in (right, other))]
         how = "_".join("one" if v.type == I32 else "pairs" for v in values[1:])
-        return _called(em, f"{name}.by_{how}", values, partial(_fused, name))
+        return _call(em, f"{name}.by_{how}", values, partial(_fused, name))
 
     def needs(i: int) -> list[Part]:
         return [part for v in (left, right, other) if v is left or not v.single(i)
@@ -99,7 +99,7 @@ def fused(
 
 def _one_or_words(em: Emitter, source: Registers, index: int) -> ir.Value:
     one = source.single(index)
-    return _words(em, source, index) if one is None else _twice(em, one())
+    return _words(em, source, index) if one is None else _duplicate_half(em, one())
 
 
 def _fused(name: str, inner: Writer, *given: ir.Value) -> ir.Value:
@@ -129,7 +129,7 @@ def _biased_field(em: Emitter, bits: ir.Value) -> ir.Value:
     return half
 
 
-def _twice(em: Emitter, half: ir.Value) -> ir.Value:
+def _duplicate_half(em: Emitter, half: ir.Value) -> ir.Value:
     """Copy fp16 bits to both halves of a dword."""
     return em.remember(
         ("twice", half), lambda: (Term(em, half).bits.resized(I32) * BOTH).value)
@@ -142,7 +142,7 @@ def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Va
         terms = [Term(inner, inner.b.bitcast(v, EIGHT)) for v in (a, b)]
         return inner.b.bitcast(_OPERATIONS[name](*terms).value, FOUR)
 
-    return _called(em, f"{name}.by_{'one' if right.type == I32 else 'pairs'}", [left, right], body)
+    return _call(em, f"{name}.by_{'one' if right.type == I32 else 'pairs'}", [left, right], body)
 
 
 def plus(em: Emitter, source: Registers, number: int) -> Registers:
@@ -153,11 +153,11 @@ def plus(em: Emitter, source: Registers, number: int) -> Registers:
         return inner.b.bitcast((Term(inner, inner.b.bitcast(a, EIGHT)) + number).value, FOUR)
 
     return _halves(
-        em, source.count, lambda i: _called(em, f"plus.{bits:04x}", [_words(em, source, i)], body),
+        em, source.count, lambda i: _call(em, f"plus.{bits:04x}", [_words(em, source, i)], body),
         lambda i: source.parts_of_words(CHUNK * i, CHUNK))
 
 
-def _called(
+def _call(
     em: Emitter, name: str, arguments: Sequence[ir.Value], body: Callable[..., ir.Value]
 ) -> ir.Value:
     types = [a.type for a in arguments]
@@ -220,11 +220,11 @@ def _bias(em: Emitter, value: SSAValue) -> int | None:
     if not isinstance(op, arith.AddiOp | arith.SubiOp):
         return BIAS if _field_of(value) is not None else 0 if _is_byte(op) else None
     sides = [_bias(em, v) for v in op.operands]
-    if sides == [None, None] or any(_beyond(em, v, 0) for v in op.operands):
+    if sides == [None, None] or any(_exceeds_fp16(em, v, 0) for v in op.operands):
         return None
     found = _sum(op, *sides)
-    return None if _beyond(em, value, found) or _beyond(em, op.rhs, found) or (
-        _beyond(em, op.rhs, -found)) else found
+    return None if _exceeds_fp16(em, value, found) or _exceeds_fp16(em, op.rhs, found) or (
+        _exceeds_fp16(em, op.rhs, -found)) else found
 
 
 def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -> int:
@@ -234,7 +234,7 @@ def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -
     return (left or 0) + (other if isinstance(op, arith.AddiOp) else -other)
 
 
-def _beyond(em: Emitter, value: SSAValue, bias: int) -> bool:
+def _exceeds_fp16(em: Emitter, value: SSAValue, bias: int) -> bool:
     """True if fp16 cannot represent all values of an integer plus the bias."""
     low, high = em.proven.range(value)
     return low + bias < -2 * BIAS or high + bias > 2 * BIAS
@@ -320,21 +320,21 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         one, by, first = words.single(i), place(i), four(i)
         if first is not None:
             assert isinstance(packed, Repeated)
-            return _called(em, "nibbles", [packed.source.words(em, first, 4)], _nibbles)
+            return _call(em, "nibbles", [packed.source.words(em, first, 4)], _nibbles)
         if is_word(i) and one is not None:
-            return _called(em, "nibbles", [one()], _nibbles)
+            return _call(em, "nibbles", [one()], _nibbles)
         if by is not None and half and isinstance(words, RowsInLanes):
-            given = [words.packed(i), _within(em, by())]
-            return _called(em, f"{half}.4", given if half == "in_order" else [*given, _masks(em)],
+            given = [words.packed(i), _limit_shift(em, by())]
+            return _call(em, f"{half}.4", given if half == "in_order" else [*given, _masks(em)],
                            lambda inner, word, by, *masks: _bits_of_rows(
                                15, inner, word, inner.splat(by, FOUR.count)))
         if by is not None and isinstance(words, RowsInLanes):
-            return _called(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
+            return _call(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
                            partial(_bits_of_rows, field.mask))
         if by is not None or shift is None:
             return _fields(em, words.chunk(em, i), None if by is None else by(), field)
         moved = (em.b.ashr if field.signed else em.b.lshr)(
-            words.chunk(em, i), _within(em, shift.chunk(em, i)))
+            words.chunk(em, i), _limit_shift(em, shift.chunk(em, i)))
         return _fields(em, moved, None, field)
 
     def needs(i: int) -> Iterable[Part]:
@@ -376,7 +376,7 @@ def _fields(em: Emitter, words: ir.Value, by: ir.Value | None, field: _Field) ->
     """Lowest bits of eight rotated words, every other one in the upper half."""
     halves = [em.shuffle(words, words, list(range(at, at + 4))) for at in (0, 4)]
     body = partial(_bits, field.mask)
-    return _called(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
+    return _call(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
 
 
 def _masks(em: Emitter) -> ir.Value:
@@ -392,12 +392,12 @@ def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
     """Amounts by which words are rotated right for the lower and the upper half."""
     if by is None:
         return ir.Constant(FOUR, [0, 16, 0, 16])
-    within = _within(em, by)
+    within = _limit_shift(em, by)
     return em.remember(("rotations", within), lambda: em.pack(
         I32, [within, em.b.add(within, I32(16))] * 2))
 
 
-def _within(em: Emitter, by: ir.Value) -> ir.Value:
+def _limit_shift(em: Emitter, by: ir.Value) -> ir.Value:
     """Limit a shift to 31, which leaves the sign only, as larger shifts do."""
     if isinstance(by, ir.Constant):
         return by

@@ -138,7 +138,7 @@ def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
         return value
     exchange = Exchange(em, em.state.num_warps * element_bytes(value.type))
     exchange.write(em.warp_id(), value)
-    exchange.meet()
+    exchange.wait_for_writes()
     return uniform(em, exchange.read(I32(0), value.type))
 
 
@@ -153,7 +153,7 @@ def _integer(em: Emitter, value: ir.Value) -> ir.Value:
     return em.address(value) if pointer else Term(em, value).bits.value
 
 
-def _back(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _uncast(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
     return Term(em, value).bitcast(kind).value
 
 
@@ -182,7 +182,7 @@ def lower_atomic_cas(em: Emitter, op: tt.AtomicCASOp) -> None:
         expected, wanted = (_integer(em, v) for v in values)
         old = lane_atomics.compare_and_exchange(
             em, address, expected, wanted, active, _keyword(op, "scope"))
-        return _back(em, old, scalar_type(op.val.type))
+        return _uncast(em, old, scalar_type(op.val.type))
 
     run(em, op, op.ptr, [op.cmp, op.val], None, access)
 
@@ -193,7 +193,8 @@ def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
         word = ir.IntType(bits_of(held))
-        return _back(em, lane_atomics.load(em, word, address, active, _keyword(op, "scope")), held)
+        loaded = lane_atomics.load(em, word, address, active, _keyword(op, "scope"))
+        return _uncast(em, loaded, held)
 
     run(em, op, op.ptr, [], op.mask, access)
 

@@ -311,9 +311,9 @@ def _written(
     for group in trip.store.groups:
         exchange.write_at(addresses.of(group), _gathered(em, source, group), size * len(group))
     if alone:
-        exchange.meet()
+        exchange.wait_for_writes()
     else:
-        exchange.meet_before_reads()
+        exchange.wait_before_reads()
     return exchange
 
 
@@ -355,7 +355,7 @@ def _written_by_blocks(
         value = source.words(em, i * CHUNK, CHUNK) if pairs else em.b.bitcast(
             source.chunk(em, i), vector_of(I16, CHUNK))
         write_block(em, exchange.pointer(place, size), value)
-    exchange.meet_before_reads()
+    exchange.wait_before_reads()
     return exchange
 
 
@@ -456,7 +456,7 @@ class Messages(Registers):
             return value
         taken = [em.b.extract_element(value, I32(i)) for i in range(len(group))]
         for register, one in zip(group, taken, strict=True):
-            em.remember((self, "register", register), partial(_itself, one))
+            em.remember((self, "register", register), partial(_identity, one))
         return taken[group.index(index)]
 
     def _pack(self, index: int) -> ir.Value:
@@ -502,7 +502,7 @@ class Blocks(Registers):
         return em.b.bitcast(read, vector_of(self.kind, self.width))
 
 
-def _itself(value: ir.Value) -> ir.Value:
+def _identity(value: ir.Value) -> ir.Value:
     return value
 
 

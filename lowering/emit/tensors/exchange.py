@@ -82,12 +82,12 @@ class Exchange:
         """Store a scalar or a vector."""
         write_vector(self.em, pointer, value, align)
 
-    def meet(self) -> None:
+    def wait_for_writes(self) -> None:
         """Wait until all subgroups have written."""
         barrier(self.em)
         self._reads()
 
-    def meet_before_reads(self) -> None:
+    def wait_before_reads(self) -> None:
         """Wait before the reads; the barrier of an earlier exchange may be enough."""
         plan, block = plan_of(self.em), self.em.b.block
         plan.note(block, Touch(self.region, ends=True))
@@ -212,7 +212,7 @@ def through_slm(
     for position, values in writes:
         for value, offset in zip(values, offsets, strict=True):
             exchange.write(position, value, offset)
-    exchange.meet()
+    exchange.wait_for_writes()
     return lambda position: [
         exchange.read(position, kind, offset) for kind, offset in zip(kinds, offsets, strict=True)
     ]

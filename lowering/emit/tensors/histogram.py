@@ -30,7 +30,7 @@ def lower_histogram(em: Emitter, op: HistogramOp) -> None:
     into = em.view(op.result)
     for place in positions(em, into):
         exchange.write(place, I32(0))
-    exchange.meet()
+    exchange.wait_for_writes()
     view, source = em.view(op.src), em.registers(op.src)
     mask = None if op.mask is None else em.registers(op.mask)
     once = owns_copy(em, view)
@@ -43,7 +43,7 @@ def lower_histogram(em: Emitter, op: HistogramOp) -> None:
                 counted = em.b.and_(counted, condition)
         pointer = exchange.pointer(Term(em, value).resized(I32).value, 4)
         call_lane(em, "count", ir.VoidType(), [pointer, counted], _count)
-    exchange.meet()
+    exchange.wait_for_writes()
     kind = scalar_type(op.result.type)
     counts = [exchange.read(place, I32) for place in positions(em, into)]
     counts = [Term(em, c).resized(kind).value for c in counts]

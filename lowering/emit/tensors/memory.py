@@ -99,11 +99,11 @@ class Addresses(Registers):
         """
         em, offsets = self._em, self.places.offsets
         first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
-            self.base.scalar, self._to_first()), POINTER))
+            self.base.scalar, self._bytes_to_first()), POINTER))
         apart = (offsets[register] - offsets[0]) * self.size
         return em.b.gep(first, [I64(apart)], source_etype=I8) if apart else first
 
-    def _to_first(self) -> ir.Value:
+    def _bytes_to_first(self) -> ir.Value:
         """Bytes from the base to the first element, which other bases share."""
         em, base, offset = self._em, self.places.base, self.places.offsets[0]
         return em.remember((base, offset, self.size, "bytes"), lambda: _in_bytes(

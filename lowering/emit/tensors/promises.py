@@ -1,9 +1,9 @@
 """Test the program's promises in the kernel itself, for the simulator's checks.
 
 A load or store of several registers of a lane uses the address and mask of the first, because the
-others follow from it: by proof, or by the program's promise (`tl.max_contiguous`).  The alignment
-of the address may be promised too (`tl.multiple_of`).  A report names the source line of the value
-that the promise is about.
+others follow from it.  That is proved, or the program's promise (`tl.max_contiguous`).  The
+alignment of the address may be promised too (`tl.multiple_of`).  A report names the source line of
+the value that the promise is about.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def where_kept(
     first = em.address(pointers.register(em, start))
     mask = None if conditions is None else conditions.register(em, start)
     wanted = [em.b.add(first, I64(k * size)) for k in range(kind.count)]
-    found = [_found(em, start + k, want, mask, pointers, conditions)
+    found = [_wanted_address(em, start + k, want, mask, pointers, conditions)
              for k, want in enumerate(wanted)]
     rest = em.b.and_(first, I64(align - 1))
     rest = rest if mask is None else em.b.select(mask, rest, I64(0))
@@ -61,7 +61,7 @@ def _stated_in(*values: SSAValue | None) -> Operation | None:
     return None
 
 
-def _found(
+def _wanted_address(
     em: Emitter, register: int, want: ir.Value, mask: ir.Value | None, pointers: Registers,
     conditions: Registers | None,
 ) -> ir.Value:

@@ -48,7 +48,7 @@ class Lazy(Protocol):
         """Write the value, unless it is visible already."""
 
 
-def written(em: Writer, lazy: Lazy, index: int) -> ir.Value:
+def write_with_needs(em: Writer, lazy: Lazy, index: int) -> ir.Value:
     """Write the values that a value depends on, then the value."""
     waiting = [] if em.knows((lazy, index)) else [(lazy, index, False)]
     while waiting:
@@ -97,7 +97,7 @@ class Registers:
 
     def chunk(self, em: Writer, index: int) -> ir.Value:
         """Chunk `index` as one LLVM value."""
-        return written(em, self, index)
+        return write_with_needs(em, self, index)
 
     def write(self, em: Writer, index: int) -> ir.Value:
         if self.location is None:
@@ -483,7 +483,9 @@ class Mapped(Registers):
                 here.is_single[index] = all(o.single(index) for o in here.operands)
                 waiting.pop()
             waiting += unknown
-        return partial(written, self.em, self.one, index) if self.is_single[index] else None
+        if not self.is_single[index]:
+            return None
+        return partial(write_with_needs, self.em, self.one, index)
 
 
 def _mapped_by(held: Registers) -> Mapped | None:

@@ -1,9 +1,9 @@
 """Totals of blocks in shared local memory, from which each subgroup scans all of them.
 
-Lanes that have equal totals share the work: each writes another register's total, and reads another
-part of a row of totals, which is stored side by side.  So an exchange takes few messages, and the
-rest is a scan of a few values per lane.  If no lanes share totals, the rows of a lane are stored
-side by side, so that messages take several of its registers.
+Lanes that have equal totals share the work.  Each writes another register's total, and reads
+another part of a row of totals, which is stored side by side.  So an exchange takes few messages,
+and the rest is a scan of a few values per lane.  If no lanes share totals, the rows of a lane are
+stored side by side, so that messages take several of its registers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Cells:
         for place, values in self._writes(totals):
             for value, offset in zip(values, offsets, strict=True):
                 exchange.write(place, value, offset)
-        exchange.meet()
+        exchange.wait_for_writes()
         return Read(self, exchange, kinds, offsets)
 
     def _writes(self, totals: Mapping[Coordinates, Values]) -> list[tuple[ir.Value, Values]]:

@@ -58,7 +58,7 @@ def rearranged(
     """Bind a result whose element at c is the operand's element at origin(c), a linear map.
 
     Triton's verifier makes the layouts of operand and result agree on lanes and warps most of the
-    time; where they do not, the operand is converted first.
+    time.  Where they do not, the operand is converted first.
     """
     source = em.registers(operand)
     new = em.view(result)

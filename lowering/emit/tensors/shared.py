@@ -1,6 +1,6 @@
 """Lowering of buffers in shared local memory (`ttg.local_alloc`, its views and accesses).
 
-A view of a buffer is an address in bytes and the offset of its first element, which is xored with
+A view of a buffer is an address in bytes and the offset of its first element.  That is xored with
 the offsets of the elements, as `plan.shared_view` says.
 """
 

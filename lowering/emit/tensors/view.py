@@ -15,8 +15,8 @@ Coordinates = tuple[int, ...]
 class View:
     """Registers of one lane without duplicates, and the coordinates that lane and warp add.
 
-    The element in register r of lane l of warp w has the coordinates registers[r] ^ (xor of
-    lanes[i] for each bit i of l) ^ (xor of warps[i] for each bit i of w).
+    The coordinates of the element in register r of lane l of warp w are `registers[r] ^ L ^ W`.
+    L is the xor of lanes[i] for each bit i of l, and W is the xor of warps[i] for each bit i of w.
     """
 
     shape: Coordinates

@@ -1,8 +1,8 @@
 """Read operands of DPAS from shared memory as 64-bit elements.
 
 A message loads twice as many bytes per lane in elements of 64 bits as in elements of 32, or two
-adjacent operands, and DPAS takes the registers whatever their element type is.  This is not done on
-devices with 2D messages: there operands from shared memory are reloaded in crowded loops, which
+adjacent operands.  DPAS takes the registers whatever their element type is.  This is not done on
+devices with 2D messages.  There operands from shared memory are reloaded in crowded loops, which
 then spilled (3 KB in a block-scaled product, IGC 2.40).
 """
 

@@ -1,8 +1,8 @@
 """Blocks of XeGPU programs: 2D messages if they are legal, otherwise accesses of single lanes.
 
-Gathers move a block that no message can: the device has none, it is marked `xe.gather`, or the
-surface is known to be too small or misaligned.  Their masks implement the hardware's bounds:
-outside of the base tensor, loads return zero and stores are dropped.
+A block is gathered if the device has no such message, or if it is marked `xe.gather`.  It is
+also gathered if the surface is known to be too small or misaligned.  The masks of gathers implement
+the hardware's bounds: outside of the base tensor, loads return zero and stores are dropped.
 """
 
 from __future__ import annotations

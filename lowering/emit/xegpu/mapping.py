@@ -154,7 +154,7 @@ def delivered(shape: BlockShape, element_bits: int, register_bits: int) -> Table
     ratio = shape.element_bits // element_bits
     table: dict[Slot, Element] = {}
     for address in range(0, shape.result_bytes * 8, element_bits):
-        found = _at(address // 8, bits, element_bits // 8, ratio)
+        found = _position_at(address // 8, bits, element_bits // 8, ratio)
         if found is None:
             continue
         y, x = found
@@ -165,7 +165,7 @@ def delivered(shape: BlockShape, element_bits: int, register_bits: int) -> Table
     return table
 
 
-def _at(
+def _position_at(
     address: int, bits: tuple[block_2d.Bit, ...], size: int, ratio: int
 ) -> tuple[int, int] | None:
     """(row, column in tensor elements) at a byte of the result; None in the padding."""

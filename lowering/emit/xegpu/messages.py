@@ -677,15 +677,15 @@ def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
     return multiply(em, made, acc, a, b)
 
 
-def _operands(em: Emitter, op: Any, made: Dpas) -> list[ir.Value]:
+def _operands(em: Emitter, op: Any, dpas: Dpas) -> list[ir.Value]:
     """A and B as the instruction takes them: raw images of their registers."""
-    if ELEMENT_BITS[made.b] < 8 and len(op.b.type.get_shape()) == 2 and op.sg_maps is None:
+    if ELEMENT_BITS[dpas.b] < 8 and len(op.b.type.get_shape()) == 2 and op.sg_maps is None:
         raise UnsupportedError(
-            f"xegpu.dpas: B of {made.b} must be in VNNI form, K/v x N x v; nothing packs elements"
+            f"xegpu.dpas: B of {dpas.b} must be in VNNI form, K/v x N x v; nothing packs elements"
             " of less than 8 bits"
         )
     out = []
-    for value, unit in ((op.a, made.a_element_bits), (op.b, 32)):
+    for value, unit in ((op.a, dpas.a_element_bits), (op.b, 32)):
         held = em.registers(value)
         count = held.count
         out.append(packed(em, held, max(unit, bits_of(held.kind)), 0, count))

@@ -73,22 +73,22 @@ class Payload:
         return (self.pointer, self.x, self.y) if copy is None else (copy, 0, 0)
 
 
-def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
+def with_copies(em: Emitter, payload: Payload, op: CreateNdTdescOp) -> Payload:
     """A payload with a copy for each message, on devices whose messages have no offsets.
 
     Intel's compiler would compute each from the first, just before its message, in a register that
     it then has to wait for.  Here copies that differ in x or y alone are preferred.
     """
-    places = _message_offsets(made, op)
+    places = _message_offsets(payload, op)
     if has_offsets(em.target) or not is_stored_soon(op) or len(places) > MOST_COPIES:
-        return made
-    copies = {(0, 0): made.pointer}
+        return payload
+    copies = {(0, 0): payload.pointer}
     for y, x in sorted(places):
         nearest = next(at for at in ((0, x), (y, 0), (0, 0)) if at in copies)
         by = y - nearest[0], x - nearest[1]
         copies[y, x] = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [copies[nearest]])
         move(em, copies[y, x], *map(I32, by))
-    return replace(made, copies=copies)
+    return replace(payload, copies=copies)
 
 
 def is_stored_soon(op: CreateNdTdescOp) -> bool:
@@ -105,10 +105,10 @@ def is_stored_soon(op: CreateNdTdescOp) -> bool:
     return not left
 
 
-def _message_offsets(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
+def _message_offsets(payload: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
     """Offsets of messages other than the first one."""
     bits = op.desc_type.element_bits
-    moved = [made.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
+    moved = [payload.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
     return {(p.y, p.x) for p in moved} - {(0, 0)}
 
 

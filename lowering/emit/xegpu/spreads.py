@@ -1,8 +1,8 @@
 """Distribution of the vectors of XeGPU programs written by hand.
 
 A whole vector is distributed over the lanes of its subgroup; a fragment belongs to one work-item.
-The kind of a value, and its unit of distribution, follow from the ops that use it: descriptors,
-DPAS operands, and through elementwise ops and loops their other operands.
+The kind of a value, and its unit of distribution, follow from the ops that use it.  These are
+descriptors, DPAS operands, and through elementwise ops and loops their other operands.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Spreads:
 
     # -- what the ops say ------------------------------------------------------------------------
 
-    def _same(self, values: Iterable[SSAValue], ratio: Fraction = Fraction(1)) -> None:
+    def _note_equal(self, values: Iterable[SSAValue], ratio: Fraction = Fraction(1)) -> None:
         """Note the same layout; the unit of the later ones is `ratio` times the first's."""
         vectors = [v for v in values if isinstance(v.type, VectorType)]
         for other in vectors[1:]:
@@ -145,9 +145,9 @@ class Spreads:
     def _constrain(self, op: Operation) -> None:
         """Note what an operation requires of the layouts of its vectors."""
         if type(op) in _SAME_LAYOUT:
-            self._same([*op.operands, *op.results])
+            self._note_equal([*op.operands, *op.results])
         elif isinstance(op, vector.BitcastOp):
-            self._same([op.source, op.result], Fraction(_bits(op.source), _bits(op.result)))
+            self._note_equal([op.source, op.result], Fraction(_bits(op.source), _bits(op.result)))
         elif isinstance(op, DpasOp):
             self._dpas(op)
         elif isinstance(op, DpasMxOp):
@@ -156,12 +156,12 @@ class Spreads:
             self._access(op)
         else:
             for group in _carried(op):
-                self._same(group)
+                self._note_equal(group)
 
     def _dpas(self, op: DpasOp) -> None:
         """Demand the distribution that DPAS needs of its operands; C and result have the same."""
         own, made = op.sg_maps is not None, op.instruction
-        self._same([op.result] if op.acc is None else [op.result, op.acc])
+        self._note_equal([op.result] if op.acc is None else [op.result, op.acc])
         self._demand(op.result, own, 1, "C of xegpu.dpas")
         self._demand(op.a, own, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
         kind = op.b.type
@@ -172,7 +172,7 @@ class Spreads:
         self._demand(op.b, own, unit, "B of xegpu.dpas")
 
     def _scaled_dpas(self, op: DpasMxOp) -> None:
-        self._same([op.result, op.acc])
+        self._note_equal([op.result, op.acc])
         for name, value in zip("A B C scales scales".split(), op.operands, strict=True):
             kind = value.type
             assert isinstance(kind, VectorType)

@@ -1,7 +1,7 @@
 """Blocks of more than two dimensions: a 2D block for each position of the outer ones.
 
-A 2D block whose outer position is outside of the base tensor starts below the tensor's last row, so
-that loads give zero and stores are dropped, by message or by gathers.
+A 2D block whose outer position is outside of the base tensor starts below the tensor's last row.
+Therefore loads give zero and stores are dropped, by message or by gathers.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
         em.bind(result, Splat(count, write(*(h.scalar for h in held))))  # type: ignore[attr-defined]
         return
     width = _even_width(next(h for h in held if not isinstance(h, Splat)))
-    operands = [_like(em, h, width) for h in held]
+    operands = [_with_width(em, h, width) for h in held]
     em.bind(result, Registers(
         count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), width,
         lambda i: [part for h in operands for part in h.parts(i)]))
@@ -221,7 +221,7 @@ def _even_width(held: Registers) -> int:
     return next((w for w in _WIDTHS if held.count % w == 0), 1)
 
 
-def _like(em: Emitter, held: Registers, width: int) -> Registers:
+def _with_width(em: Emitter, held: Registers, width: int) -> Registers:
     """The registers in chunks of `width`."""
     if held.width == width and not isinstance(held, Splat):
         return held
@@ -295,10 +295,11 @@ def rearranged(
     rows = defaultdict[int, dict[int, Slot]](dict)
     for (register, lane), origin in found.items():
         rows[register][lane] = origin
-    return from_list(em, kind, [_gathered(em, held, kind, rows[r], target) for r in range(count)])
+    return from_list(
+        em, kind, [_gather_register(em, held, kind, rows[r], target) for r in range(count)])
 
 
-def _gathered(
+def _gather_register(
     em: Emitter, held: Sequence[ir.Value], kind: ir.Type, row: dict[int, tuple[int, int]],
     target: Spread,
 ) -> ir.Value:

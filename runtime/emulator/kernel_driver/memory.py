@@ -1,7 +1,7 @@
 """Memory of an emulated GPU: a sparse file that the program maps, and pages of the program.
 
 Buffers of the driver are ranges of that file: program and emulator see the same bytes.  A program's
-own pages (`userptr`) are not shared: a launch reads copies of those that it touches, and writes
+own pages (`userptr`) are not shared.  A launch reads copies of those that it touches, and writes
 back what it changed when it ends.  A kernel that waits until the program writes into such pages
 therefore never ends.
 """

@@ -1,6 +1,6 @@
 """The process of the emulated GPU: programs that preload `emulated_gpu.c` connect to its socket.
 
-A program's request is a number and an address in its memory; the answer is an error number, or the
+A program's request is a number and an address in its memory.  The answer is an error number, or the
 sentence with which the program ends.  Each connection has a thread; the GPU does one thing at a
 time.
 """

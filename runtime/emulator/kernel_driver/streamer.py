@@ -51,8 +51,8 @@ NAMES: Mapping[tuple[str, int], str] = {
 """Commands that are known by name only, for a refusal that says which one it is."""
 
 _CLOCKS, _GENERAL = (0x358, 0x3A8, 0x4C0), 0x600
-"""Registers of an engine, by their offset in its 4 KiB: clocks of the device, the context and, on
-Xe3P, the queue; and sixteen of 64 bits."""
+"""Registers of an engine, by their offset in its 4 KiB.  There are clocks of the device, the
+context and, on Xe3P, the queue, and sixteen of 64 bits."""
 _REGISTER_MASK = 0xFFF
 COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
     0: int.__gt__, 1: int.__ge__, 2: int.__lt__, 3: int.__le__, 4: int.__eq__, 5: int.__ne__,

@@ -43,8 +43,9 @@ def hdc(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
 def _scratch(instruction: Instruction, descriptor: int, grf_bytes: int) -> Step:
     """Blocks of 32 bytes of the thread's scratch memory, at an offset in the descriptor.
 
-    They are moved whole if the thread runs, with one exception: before Xe-HPC, in mode 1, a channel
-    that is not enabled keeps its dword in memory (IGC, visa/HWCaps.inc: `hasMaskForScratchMsg`).
+    They are moved whole if the thread runs, with one exception.  Before Xe-HPC, in mode 1, a
+    channel that is not enabled keeps its dword in memory (IGC, visa/HWCaps.inc:
+    `hasMaskForScratchMsg`).
     """
     size = _HALF_WORD_BLOCK << (descriptor >> 12 & 3)
     writes = bool(descriptor >> _WRITE_BIT & 1)

@@ -37,11 +37,11 @@ def part_of(function: Function, part: Part) -> Function | None:
     if part is Part.WHOLE:
         return None
     cut = _cold_edges(function)
-    kept = _without(function, cut)
+    kept = _remove_branches(function, cut)
     if part is not Part.COMMON or any(is_barrier(i) for b in kept for i in b.instructions):
         slices = _slices(function, cut)
         cut = {edge for edge in cut if edge in slices}
-        kept = _conditions(function, cut, slices) if part is Part.GUARDS else _without(
+        kept = _conditions(function, cut, slices) if part is Part.GUARDS else _remove_branches(
             function, cut)
     if not cut:
         return None
@@ -89,7 +89,7 @@ def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
     ]
 
 
-def _without(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
+def _remove_branches(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
     blocks = [_cut_block(b, cut) for b in function.blocks]
     reachable = replace(function, blocks=blocks).reachable([blocks[0].label])
     return [_pruned(b, reachable, cut) for b in blocks if b.label in reachable]
@@ -107,7 +107,7 @@ def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
 
 
 def _slice(
-    condition: Operand, made: dict[str, Instruction], function: Function
+    condition: Operand, definitions: dict[str, Instruction], function: Function
 ) -> list[Instruction] | None:
     """Instructions that compute a value from arguments and work-group ids alone, or None."""
     parameters = {name for name, _ in function.parameters}
@@ -116,7 +116,7 @@ def _slice(
     def add(name: str | None) -> bool:
         if name is None or name in parameters or name in found:
             return True
-        i = made.get(name)
+        i = definitions.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
         if i.opcode == "call" and not _is_of_the_group(i):

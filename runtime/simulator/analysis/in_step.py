@@ -84,7 +84,7 @@ def _own_of_fit(
         return None
     if not all(_is_fit(i, functions) for i in instructions):
         return None
-    own = _own(facts)
+    own = _subgroup_values(facts)
     conditions = (i.operands[0] for i in instructions if i.opcode == "br" and i.operands)
     return None if any(x.local in own for x in conditions) else own
 
@@ -107,7 +107,7 @@ def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
         known.effects & Effect.WRITES and known.family not in _STORES)
 
 
-def _own(facts: Facts) -> set[str]:
+def _subgroup_values(facts: Facts) -> set[str]:
     """Values that may differ between subgroups: those computed from subgroup ids."""
     ids = (i.value.text for i in facts.function.instructions()
            if i.opcode == "call" and find(i.callee) in _OWN_IDS)

@@ -70,7 +70,8 @@ class LaneGroups:
             return None
         if key not in self._known:
             self._known[key] = None
-            self._known[key] = (self._phi if i.opcode == "phi" else self._made)(i, size, depth + 1)
+            find = self._phi if i.opcode == "phi" else self._steps_of
+            self._known[key] = find(i, size, depth + 1)
         return self._known[key]
 
     def _of_shape(self, shape: Shape, x: Operand, size: int) -> Table:
@@ -92,7 +93,7 @@ class LaneGroups:
                 return None
         return first
 
-    def _made(self, i: Instruction, size: int, depth: int) -> Table | None:
+    def _steps_of(self, i: Instruction, size: int, depth: int) -> Table | None:
         """Steps of an instruction's result.
 
         An unknown operation gives equal results where its operands are equal.

@@ -99,12 +99,12 @@ class _Masks:
 
     def __init__(self, facts: Facts, subgroups: int) -> None:
         self.count = subgroups
-        self._made = facts.makers
+        self._definitions = facts.makers
         self._ones: dict[str, Words] = {}
 
     def false(self, condition: Operand) -> Flags:
         """Subgroups in which a condition never holds."""
-        i = self._made.get(condition.text)
+        i = self._definitions.get(condition.text)
         if i is None:
             return np.full(self.count, condition.integer_value() == 0)
         if i.opcode == "and":
@@ -115,7 +115,7 @@ class _Masks:
 
     def true(self, condition: Operand) -> Flags:
         """Subgroups in which a condition always holds."""
-        i = self._made.get(condition.text)
+        i = self._definitions.get(condition.text)
         if i is not None and i.opcode == "icmp" and i.extra == "ne" and i.operands[1].is_zero:
             return self.ones(i.operands[0]) != 0
         return np.full(self.count, condition.integer_value() == 1)
@@ -127,7 +127,8 @@ class _Masks:
             return np.full(self.count, value & (1 << 64) - 1, np.uint64)
         if operand.text not in self._ones:
             held = (1 << operand.type.bits) - 1
-            self._ones[operand.text] = self._ones_of(self._made.get(operand.text)) & np.uint64(held)
+            found = self._ones_of(self._definitions.get(operand.text))
+            self._ones[operand.text] = found & np.uint64(held)
         return self._ones[operand.text]
 
     def _ones_of(self, i: Instruction | None) -> Words:

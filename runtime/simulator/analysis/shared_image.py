@@ -1,8 +1,8 @@
 """Track the contents of shared local memory from store to store.
 
 If the generator of a kernel's code knows which element of which vector is stored to which byte, it
-knows the result of a load, and needs no memory for it.  A byte is unknown if an unknown value was
-stored there, or several elements at once; a load of an unknown byte is unknown.
+knows the result of a load.  Then it needs no memory for it.  A byte is unknown if an unknown value
+was stored there, or several elements at once; a load of an unknown byte is unknown.
 
 >>> image = SharedImage[str](64)
 >>> image.store(np.arange(0, 64, 4)[None, :], 4, ["x"], np.arange(16)[None, :])

@@ -151,7 +151,7 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
     if m.site.family is Family.BLOCK_2D:
         if m.payload is None or m.key is not None:
             return _block, id(m)
-        return _block, *often, id(m.payload), m.site.reads, m.site.ahead, m.site.block
+        return _block, *often, id(m.payload), m.site.reads, m.site.is_prefetch, m.site.block
     if m.site.is_shared:
         return _shared, *often
     address, active = m.arguments[m.site.at], _active(m)
@@ -165,7 +165,7 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
 def moved(message: Message, lanes: int) -> tuple[str, float]:
     """Level and bytes of all executions of a message: `l1`, `slm`, or `l2` for a prefetch."""
     if message.site.family is Family.BLOCK_2D:
-        return "l2" if message.site.ahead else "l1", _block_bytes([message])
+        return "l2" if message.site.is_prefetch else "l1", _block_bytes([message])
     return "slm" if message.site.is_shared else "l1", _lane_bytes([message], lanes)
 
 
@@ -209,7 +209,7 @@ def _block(found: Footprints, messages: Sequence[Message]) -> None:
     message, total = messages[0], 0.0
     if len(found.counted):
         total = _block_bytes(messages)
-        found.l1 += 0.0 if message.site.ahead else total
+        found.l1 += 0.0 if message.site.is_prefetch else total
     offsets = [_offset(m) for m in messages]
     surface = message.payload or _named(message)
     base, pitch, x, y = (plain(surface[n]) for n in ("base", "pitch", "x", "y"))
@@ -225,7 +225,7 @@ def _block(found: Footprints, messages: Sequence[Message]) -> None:
     touched = found.surface(which, message.site.reads, row_bytes)
     touched.widen((first + left * element, first + right * element + width, row + low,
                    row + high + height), message.mask, row_bytes)
-    if total and not message.site.ahead:
+    if total and not message.site.is_prefetch:
         touched.moved += total / found.groups * _distinct(
             row * row_bytes + first, message.mask, found.counted)
 
@@ -328,8 +328,8 @@ def _ends(
 ) -> Sequence[Numbers]:
     """Take the minimum or maximum of a sum along some axes.
 
-    If no two terms share one of these axes, that of each term is taken, because the sum of
-    minima is then the minimum of the sum.
+    If no two terms share one of these axes, that of each term is taken.  The reason is that
+    the sum of minima is then the minimum of the sum.
     """
     shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in axes)
     return [end(t, axes, keepdims=True) for t in ([_total(terms)] if shared else terms)]
@@ -403,7 +403,7 @@ def _unknown(found: Footprints, messages: Sequence[Message], total: float = -1) 
         total = _lane_bytes(messages, found.lanes) if len(found.counted) else 0.0
         found.l1 += total
     found.unknown += total
-    if site.ahead:
+    if site.is_prefetch:
         return
     into = found.reads if site.reads else found.writes
     name = f"{site.instruction.callee} {id(site)}"

@@ -44,7 +44,7 @@ class Sum:
 
     def scaled(self, by: int) -> Sum:
         low, high = sorted((self.low * by, self.high * by))
-        return Sum(tuple(_once(operator.mul, t, by) for t in self.terms), low, high)
+        return Sum(tuple(_cached_term(operator.mul, t, by) for t in self.terms), low, high)
 
 
 Known = Numbers | Sum | None
@@ -78,7 +78,7 @@ def _as_sum(value: Numbers | Sum) -> Sum:
 
 
 @lru_cache(maxsize=4096)
-def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+def _has_axes(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
     """True if arrays of the first shape have all axes of the second."""
     return all(a == b or b == 1 for a, b in zip(large, small, strict=True))
 
@@ -86,46 +86,46 @@ def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
 def plus(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
     """The sum; numbers over different axes remain separate terms."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        if a.size == 1 or b.size == 1 or _holds(a.shape, b.shape) or _holds(b.shape, a.shape):
+        if a.size == 1 or b.size == 1 or _has_axes(a.shape, b.shape) or _has_axes(b.shape, a.shape):
             return a + b
         if np.broadcast(a, b).size <= SMALL:
             return a + b
     a, b = _as_sum(a), _as_sum(b)
     terms = list(a.terms)
     for term in b.terms:
-        _put(terms, term)
+        _add_term(terms, term)
     low, high = a.low + b.low, a.high + b.high
     return terms[0] if len(terms) == 1 else Sum(tuple(terms), low, high)
 
 
-_MADE: dict[tuple[Any, int, int], tuple[Numbers, Any, Any]] = {}
+_CACHED_TERMS: dict[tuple[Any, int, int], tuple[Numbers, Any, Any]] = {}
 """Cached terms of one walk, so that equal terms are one object."""
 
 
 def forget() -> None:
     """Clear the cached terms before another walk."""
-    _MADE.clear()
+    _CACHED_TERMS.clear()
 
 
-def _once(made: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> Numbers:
+def _cached_term(compute: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> Numbers:
     """Compute a term of two operands, or return the one that was computed of them before."""
-    key = made, id(a), b if isinstance(b, int) else id(b)
-    found = _MADE.get(key)
+    key = compute, id(a), b if isinstance(b, int) else id(b)
+    found = _CACHED_TERMS.get(key)
     if found is None:
-        found = _MADE[key] = made(a, b), a, b
+        found = _CACHED_TERMS[key] = compute(a, b), a, b
     return found[0]
 
 
-def _put(terms: list[Numbers], term: Numbers) -> None:
+def _add_term(terms: list[Numbers], term: Numbers) -> None:
     """Add a term to the smallest one that has all of its axes."""
-    fit = [k for k, t in enumerate(terms) if _holds(t.shape, term.shape)]
+    fit = [k for k, t in enumerate(terms) if _has_axes(t.shape, term.shape)]
     if fit:
         k = min(fit, key=lambda k: terms[k].size)
-        terms[k] = _once(operator.add, terms[k], term)
+        terms[k] = _cached_term(operator.add, terms[k], term)
         return
-    inside = [k for k, t in enumerate(terms) if _holds(term.shape, t.shape)]
+    inside = [k for k, t in enumerate(terms) if _has_axes(term.shape, t.shape)]
     for k in reversed(inside):
-        term = _once(operator.add, term, terms.pop(k))
+        term = _cached_term(operator.add, term, terms.pop(k))
     terms.append(term)
 
 
@@ -149,7 +149,7 @@ def times(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
     return full(a) * full(b)
 
 
-def _parts(value: Sum, opcode: str, by: int) -> Numbers | Sum | None:
+def _divide_sum(value: Sum, opcode: str, by: int) -> Numbers | Sum | None:
     """Quotient or remainder of a sum, or None if it may be negative.
 
     Terms that `by` divides remain separate terms.
@@ -163,17 +163,17 @@ def _parts(value: Sum, opcode: str, by: int) -> Numbers | Sum | None:
         return rest % by if value.high >= by else value
     found: Numbers | Sum = rest // by
     for term in whole:
-        found = plus(found, _once(operator.floordiv, term, by))
+        found = plus(found, _cached_term(operator.floordiv, term, by))
     return found
 
 
-_PARTS = {"udiv": "div", "sdiv": "div", "urem": "rem", "srem": "rem", "lshr": "div", "ashr": "div",
-          "and": "rem"}
+_DIVISIONS = {"udiv": "div", "sdiv": "div", "urem": "rem", "srem": "rem", "lshr": "div",
+              "ashr": "div", "and": "rem"}
 
 
 def _divisor(opcode: str, b: Numbers) -> int:
     """Divisor of an instruction, or 0 if it does not divide by a constant."""
-    if opcode not in _PARTS or b.size != 1:
+    if opcode not in _DIVISIONS or b.size != 1:
         return 0
     number = b.item()
     if opcode in ("lshr", "ashr"):
@@ -266,7 +266,7 @@ def binary(opcode: str, a: Known, b: Known, t: Type) -> Known:
         return cut(_LINEAR[opcode](a, b), bits)
     b = full(b)
     if isinstance(a, Sum) and (by := _divisor(opcode, b)):
-        found = _parts(a, _PARTS[opcode], by)
+        found = _divide_sum(a, _DIVISIONS[opcode], by)
         if found is not None:
             return found
     a = full(a)
@@ -288,7 +288,7 @@ def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
         return None
     if isinstance(a, Sum) or isinstance(b, Sum):
         one, two = _as_sum(a), _as_sum(b)
-        found = _decided(predicate[-2:], one, two)
+        found = _compare_bounds(predicate[-2:], one, two)
         if found is not None and (predicate[0] != "u" or min(one.low, two.low) >= 0):
             return _ONE if found else _NOTHING
     a, b = full(a), full(b)
@@ -300,10 +300,10 @@ def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
     return compared.astype(np.int64) if compared.any() else _NOTHING
 
 
-def _decided(predicate: str, a: Sum, b: Sum) -> bool | None:
+def _compare_bounds(predicate: str, a: Sum, b: Sum) -> bool | None:
     """The result of a comparison if the bounds decide it, otherwise None."""
     if predicate in ("gt", "ge"):
-        return _decided({"gt": "lt", "ge": "le"}[predicate], b, a)
+        return _compare_bounds({"gt": "lt", "ge": "le"}[predicate], b, a)
     if predicate == "lt":
         return True if a.high < b.low else False if a.low >= b.high else None
     if predicate == "le":
@@ -364,13 +364,13 @@ def inserted(vector: Known, one: Known, index: Known, count: int, owns: bool = F
         return None
     k = index.item()
     if isinstance(vector, Sum) and isinstance(one, Sum) and len(vector.terms) == len(one.terms):
-        terms = (v if v is o else _put_in(v, o, k, count, owns=False)
+        terms = (v if v is o else _insert_element(v, o, k, count, owns=False)
                  for v, o in zip(vector.terms, one.terms, strict=True))
         return Sum(tuple(terms), min(vector.low, one.low), max(vector.high, one.high))
-    return _put_in(full(vector), full(one), k, count, owns)
+    return _insert_element(full(vector), full(one), k, count, owns)
 
 
-def _put_in(vector: Numbers, one: Numbers, k: int, count: int, owns: bool) -> Numbers:
+def _insert_element(vector: Numbers, one: Numbers, k: int, count: int, owns: bool) -> Numbers:
     """Replace one element of a vector, in place if `owns`."""
     shape = (*np.broadcast_shapes(vector.shape[:3], one.shape[:3]), count)
     made = vector if owns and vector.shape == shape else np.array(np.broadcast_to(vector, shape))

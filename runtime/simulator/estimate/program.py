@@ -110,7 +110,7 @@ class Program:
             if made is None:
                 return []
             site = self.sites.get(id(made))
-            other = -1 if site is None else site.other
+            other = -1 if site is None else site.other_index
             stored = shared if made.opcode == "load" and self._is_shared(made) else []
             return stored + [o.text for k, o in enumerate(made.operands) if k != other]
 

@@ -48,7 +48,7 @@ class Site:
         return self.names.index("mask") if "mask" in self.names else None
 
     @cached_property
-    def other(self) -> int:
+    def other_index(self) -> int:
         """Index of the operand for inactive lanes; -1 if there is none."""
         return self.names.index("other") if "other" in self.names else -1
 
@@ -73,10 +73,10 @@ class Site:
 
     @cached_property
     def reads(self) -> bool:
-        return bool(self.instruction.result) or self.ahead
+        return bool(self.instruction.result) or self.is_prefetch
 
     @cached_property
-    def ahead(self) -> bool:
+    def is_prefetch(self) -> bool:
         """True if it is a prefetch, for which no instruction waits."""
         return "refetch" in self.instruction.callee
 

@@ -147,7 +147,7 @@ class Walk:
             mask = self._pending.get(header)
             if mask is None or not mask.any():
                 return
-            ahead = self._ahead(header, steps, self._counters(header))
+            ahead = self._rounds_to_skip(header, steps, self._counters(header))
             if ahead is None and self._decided(header):
                 self._loop(header, [header])
                 return
@@ -181,7 +181,7 @@ class Walk:
             steady = len(masks) > 2 and (masks[-1] == masks[-3]).all() and (
                 walked > UNEVEN_ROUNDS or lengths[-1] == lengths[-2])
             steps = _even_steps(*seen[-3:]) if steady else None
-            ahead = None if steps is None else self._ahead(header, steps, seen[-1])
+            ahead = None if steps is None else self._rounds_to_skip(header, steps, seen[-1])
             before_round = self._total(body)
             if steps is None or ahead is None or ahead < 1:
                 self._region(body, header)
@@ -235,7 +235,7 @@ class Walk:
                      if now is not None and name in fields and fields[name].any()}
             self._payloads[slot] = {**self._payloads[slot], **moved}
 
-    def _ahead(
+    def _rounds_to_skip(
         self, header: str, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> int | None:
         """Rounds that can be skipped before the first of the sample leaves the loop; None if

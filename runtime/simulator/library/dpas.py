@@ -158,8 +158,8 @@ def dpas(
 
     `form` is one (accumulator), wide (two that share A) or tall (two that share B).  Each
     accumulator gets `steps` instructions in sequence.  Each pass also prefetches `ahead` rows from
-    `start` on, `pitch` bytes from one to the next, of up to one cache line each, into the host's L1
-    cache.
+    `start` on into the host's L1 cache.  Rows are `pitch` bytes from each other, and have up to one
+    cache line.
     """
     group = _Group(form, steps, ahead)
     name = symbol("dpas", kind, accumulator, rows, k, columns, form, steps,
@@ -317,10 +317,10 @@ _ROWS_PER_SPREAD = 4
 class _Accumulate:
     """Writer of the sums of all rows of every accumulator.
 
-    Accumulators are loaded just before their first product and stored just after their last one, so
-    that the host can begin a call while the previous one ends.  Some accumulators go through all
-    units of K whose B is in registers before the next ones do.  Otherwise stores of neighbouring
-    rows would follow each other directly, which costs a Xeon a tenth of its speed.
+    Accumulators are loaded just before their first product and stored just after their last one.
+    Therefore the host can begin a call while the previous one ends.  Some accumulators go through
+    all units of K whose B is in registers before the next ones do.  Otherwise stores of
+    neighbouring rows would follow each other directly, which costs a Xeon a tenth of its speed.
 
     An Intel core that runs another thread at the same time issues three instructions per cycle for
     each, and multiplies and loads twice.  A product that takes A from memory is one instruction and

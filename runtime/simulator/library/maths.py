@@ -150,8 +150,8 @@ def _logarithm(host: HostCpu, given: Value, base: float) -> Value:
 
 
 ERF_WIDTH, _ERF_END = 2153 / 8192, 4.0
-"""Distance of the centres of pieces, chosen such that erf is close to an fp32 number there; and the
-number from which on erf is one."""
+"""Distance of the centres of pieces, and the number from which on erf is one.  At centres, erf is
+close to an fp32 number."""
 _ERF_DEGREE = 5
 
 

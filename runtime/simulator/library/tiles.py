@@ -14,12 +14,12 @@ NEXT, LAST, READ, SITE_WORDS = 0, 1, 2, 4
 """Words of a load in a loop: the expected tile, the last one, and whether that was loaded anew."""
 _MIXER = -7046029254386353131
 _KEYS = vector(context.WINDOW, I64)
-_TABLE: list[Parameter] = [
+_TABLE_PARAMETERS: list[Parameter] = [
     ("table", PTR), ("tiles", PTR), ("capacity", I64), ("key_bits", I64), ("slots", I64),
     ("group", I64),
 ]
-_PLACE: list[Parameter] = [
-    ("image", PTR), *_TABLE, ("home", I64), ("key", I64), ("pitch", I64)]
+_PLACE_PARAMETERS: list[Parameter] = [
+    ("image", PTR), *_TABLE_PARAMETERS, ("home", I64), ("key", I64), ("pitch", I64)]
 
 
 class _Table:
@@ -37,7 +37,7 @@ class _Table:
         """Record of a tile: its key (0 if empty), slot, and the last work-group that used it."""
         return self.records.row(number, context.TILE_WORDS)
 
-    def give(self, number: Value) -> Value:
+    def use(self, number: Value) -> Value:
         """Mark a tile as used by this work-group, and return its address.
 
         The address is valid until the work-group ends.
@@ -72,7 +72,7 @@ def tile(
     shape = Tile(bits // 8, width, height, blocks, base, pitch)
     nbytes = bits // 4 * width * height * blocks
     name = symbol("tile", bits, width, height, blocks, base, pitch, mode)
-    w = Surface(Routine(name, PTR, (*SURFACE, *_TABLE)), shape)
+    w = Surface(Routine(name, PTR, (*SURFACE, *_TABLE_PARAMETERS)), shape)
     w.enter(w["image"])
     t = _Table(w, nbytes)
     key = w.near.integer()
@@ -80,15 +80,15 @@ def tile(
     found, at = t.first_equal(home, key)
     with w.when(found & (t[context.PITCH] == w.pitch) & (w.near != 0)):
         t[context.READ_NOW] = 0
-        w.ret(t.give(t.slots[at].to(I64)))
+        w.ret(t.use(t.slots[at].to(I64)))
     t[context.READ_NOW] = 1
-    place = Routine(f"{name}.place", PTR, tuple(_PLACE))
-    given = (w[parameter] for parameter, *_ in _TABLE)
+    place = Routine(f"{name}.place", PTR, tuple(_PLACE_PARAMETERS))
+    given = (w[parameter] for parameter, *_ in _TABLE_PARAMETERS)
     to = w.call(place, w["image"], *given, home, key, w.pitch)
     w.call(f"{name}.copy", to, w.near, w.pitch)
     w.ret(to)
     w.read_clipped(f"{name}.copy", w["image"])
-    return [w.function, copy_function(f"{name}.copy", shape, mode), _place(place, nbytes)]
+    return [w.function, copy_function(f"{name}.copy", shape, mode), _choose_place(place, nbytes)]
 
 
 def expected(
@@ -102,7 +102,7 @@ def expected(
     shape = Tile(bits // 8, width, height, blocks, base, pitch)
     nbytes = bits // 4 * width * height * blocks
     parameters = bits, width, height, blocks, base, pitch, mode
-    w = Surface(Routine(symbol("expected", *parameters), PTR, (*SURFACE, *_TABLE, ("site", PTR))),
+    w = Surface(Routine(symbol("expected", *parameters), PTR, (*SURFACE, *_TABLE_PARAMETERS, ("site", PTR))),
                 shape, "alwaysinline nounwind", internal=True)
     t, site = _Table(w, nbytes), Memory(w, w["site"])
     with w.when(~w.is_illegal()), w.when(w.locate()):
@@ -110,29 +110,29 @@ def expected(
         with w.when((t.record(number)[context.TILE_KEY] == near) & (near != 0)
                     & (t[context.PITCH] == w.pitch)):
             site[READ] = 0
-            _expect(w, site, number)
-            w.ret(t.give(number))
-    given = (w[parameter] for parameter, *_ in (*SURFACE, *_TABLE))
-    to = w.call(Routine(symbol("tile", *parameters), PTR, (*SURFACE, *_TABLE)), *given)
+            _note_expected(w, site, number)
+            w.ret(t.use(number))
+    given = (w[parameter] for parameter, *_ in (*SURFACE, *_TABLE_PARAMETERS))
+    to = w.call(Routine(symbol("tile", *parameters), PTR, (*SURFACE, *_TABLE_PARAMETERS)), *given)
     site[READ] = t[context.READ_NOW]
-    _expect(w, site, (to.integer() - w["tiles"].integer()) // nbytes)
+    _note_expected(w, site, (to.integer() - w["tiles"].integer()) // nbytes)
     w.ret(to)
     return [w.function]
 
 
-def _expect(w: Writer, site: Memory, number: Value) -> None:
+def _note_expected(w: Writer, site: Memory, number: Value) -> None:
     """Note the tile of a load, and the one at the same distance from it."""
     following = number + number - site[LAST]
     site[LAST] = number
     site[NEXT] = w.select(following < w["capacity"], following, 0)
 
 
-def _place(routine: Routine, nbytes: int) -> Function:
+def _choose_place(routine: Routine, nbytes: int) -> Function:
     """Choose the memory for a tile that is not in the table.
 
     It replaces the oldest tile, unless the current work-group uses that one too, because products
     may still need it.  If the tiles were used less than twice on average when the first one is
-    replaced, the table is switched off, so that its tiles leave the host's caches.
+    replaced, the table is switched off.  Then its tiles leave the host's caches.
     """
     w = Writer(routine, "nounwind noinline", internal=True)
     t = _Table(w, nbytes)

@@ -1,14 +1,14 @@
 """Run programs that wait for each other: interleaved, as many at once as the device holds.
 
 Each thread has some of them, each with shared memory of its own.  They begin in the order of their
-numbers, or a shuffled one, and take turns: every subgroup runs until a barrier, a loop that waits,
+numbers, or a shuffled one, and take turns.  Every subgroup runs until a barrier, a loop that waits,
 or its end.
 
 If no event happens for some passes over all programs of a thread, it compares their state with that
-of a pass before: coroutine frames and shared memory.  If they are equal, and global memory did not
-change in between, they cannot continue by themselves.  The thread then adds their number to
-`Launch.QUIET`, under the version of memory that they saw.  When that count is all live programs,
-and no other can begin, the launch has a deadlock.
+of a pass before.  The state is coroutine frames and shared memory.  If they are equal, and global
+memory did not change in between, they cannot continue by themselves.  The thread then adds their
+number to `Launch.QUIET`, under the version of memory that they saw.  When that count is all live
+programs, and no other can begin, the launch has a deadlock.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DIGEST = Routine("digest", I64, (("launch", PTR), ("context", PTR)))
 def together(host: HostCpu, checked: str = "") -> list[Function]:
     """The runner of launches whose programs are interleaved, see `launches.run`."""
     return [*_begin(bool(checked)), *_step(), *_digest(), *_switch(),
-            *_Runner(checked=bool(checked)).written()]
+            *_Runner(checked=bool(checked)).write()]
 
 
 class _Turns(Writer):
@@ -268,7 +268,7 @@ class _Runner(_Turns):
         self.memory = self.call("calloc", most + 1, self.pitch, result=PTR)
         self.slots = (self.memory.integer() + 63 & -64).pointer()
 
-    def written(self) -> list[Function]:
+    def write(self) -> list[Function]:
         """Begin programs and let each advance in turns, until none is left or all wait in vain."""
         going = self.variable(1, I1)
         with self.loop(lambda: going.value):
@@ -370,10 +370,10 @@ class _Runner(_Turns):
                 nbytes = size + 127 & -64
                 memory = self.call("aligned_alloc", 64, nbytes, result=PTR)
                 self.fill(memory, 0, nbytes)
-                context[self.kept(of_checks)] = memory
+                context[self.word_in_context(of_checks)] = memory
 
     @staticmethod
-    def kept(word: Word) -> int:
+    def word_in_context(word: Word) -> int:
         """Word of a context in which a word of the checks is saved."""
         return Context.CHECKS + OF_A_GROUP.index(word)
 
@@ -414,9 +414,9 @@ class _Runner(_Turns):
     def _is_long(self, slot: Value) -> Value:
         """True if a work-group keeps its turn until it must wait; others stop after each wait.
 
-        In each third pass half of them do: those with a certain bit of their number set, then the
-        others, then the same for the next bit.  So each of them runs far ahead of each other one
-        that has just waited, and that acts on values that it read before.
+        In each third pass half of them do.  First come those with a certain bit of their number
+        set, then the others, then the same for the next bit.  So each of them runs far ahead of
+        each other one that has just waited, and that acts on values that it read before.
         """
         round_, phase = self.passes.value // 3, self.passes.value % 3
         zeros = self.intrinsic("ctlz", self.used.value - 1 | 1, self.term(0, I1))
@@ -467,5 +467,5 @@ class _Runner(_Turns):
             with self.range(0, self.count) as sg:
                 self.call("free", frames[sg])
             for word in _MEMORY if self.checked else ():
-                self.call("free", self.slot(k)[self.kept(word)].pointer())
+                self.call("free", self.slot(k)[self.word_in_context(word)].pointer())
         self.call("free", self.memory)

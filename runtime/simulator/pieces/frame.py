@@ -1,7 +1,7 @@
 """Assign frame memory to values, shared by values that are live at different times.
 
-A value is live from its first to its last use in the order of blocks, and through all blocks at
-whose end it is live.
+A value is live from its first to its last use in the order of blocks.  It is also live in all
+blocks at whose end it is live.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class _Separated:
             if item.type.kind != "vec":
                 self.b.append(item)
         else:
-            given = [self._given(o) for o in item.operands]
+            given = [self._kept_operand(o) for o in item.operands]
             self.b.append(item.of(given))
             if item.type.kind == "vec":
                 self._keep(item.value)
@@ -231,7 +231,7 @@ class _Separated:
     def _named(self, opcode: str, result: Operand, operands: list[Operand], align: int = 0) -> None:
         self.b.append(Instruction(opcode, result.type, operands, result.text, align=align))
 
-    def _given(self, x: Operand) -> Operand:
+    def _kept_operand(self, x: Operand) -> Operand:
         """Operand of an instruction that stays in the function."""
         if x.text in self.cutter.cheap:
             names = self._body(self.b, self.cutter.cheap[x.text], {})
@@ -255,7 +255,7 @@ class _Separated:
         """Write a piece: its body if that is short, else a call of its shape's function."""
         shape, use = self.shape_of[piece]
         if shape.is_short:
-            names = {x.text: self._given(x) for x in use.leaves}
+            names = {x.text: self._kept_operand(x) for x in use.leaves}
             names = self._body(self.b, piece.body, names)
             self._finish(piece, names)
             return

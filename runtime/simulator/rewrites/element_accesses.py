@@ -6,7 +6,7 @@
     %y = PredicatedLoad.f32(%q, %m1)                %y = extractelement %w, 1
 
 A device needs a message for each if not all elements of a lane are inside, or if their alignment is
-unknown; a host does not.  Only after this rewrite do masks of one access differ between elements.
+unknown.  A host does not.  Only after this rewrite do masks of one access differ between elements.
 Accesses without masks may be of vectors: no message of a device takes more than 16 bytes of a lane.
 """
 
@@ -66,7 +66,7 @@ def joined_accesses(function: Function, *, most: int = 0) -> Function:
         return function
     places = {a.i: (run, k) for run in runs for k, a in enumerate(run)}
     return replace(function, blocks=[
-        Block(b.label, [x for i in b.instructions for x in joiner.written(i, places)])
+        Block(b.label, [x for i in b.instructions for x in joiner.rewrite(i, places)])
         for b in function.blocks])
 
 
@@ -199,7 +199,7 @@ class _Joiner(Rewriter):
 
     # --- as one ---------------------------------------------------------------------------------
 
-    def written(
+    def rewrite(
         self, i: Instruction, places: dict[Instruction, tuple[list[_Access], int]]
     ) -> Iterator[Instruction]:
         """Instructions that replace an instruction."""
@@ -235,7 +235,7 @@ class _Joiner(Rewriter):
         """One store in place of a run, at its last instruction."""
         last, operands = run[-1].i, list(run[0].i.operands)
         at = 0 if last.opcode == "store" else 1
-        value, made = self._together([a.i.operands[at] for a in run], last)
+        value, made = self._build_vector([a.i.operands[at] for a in run], last)
         yield from made
         operands[at] = value
         if run[0].mask is not None:
@@ -243,7 +243,7 @@ class _Joiner(Rewriter):
             yield from made
         yield replace(last, operands=operands, first=run[0].i.first)
 
-    def _together(
+    def _build_vector(
         self, values: Sequence[Operand], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
         """These values as a vector, and the instructions that build it."""

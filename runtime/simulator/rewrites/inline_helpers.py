@@ -1,10 +1,10 @@
 """Inline pure functions of a module.
 
 The sanitizer inlines helpers that run lane by lane.  Both sides of a branch are computed and the
-results chosen by `select`, so that undefined results are tracked bit by bit, as in straight code.
+results chosen by `select`.  Thus undefined results are tracked bit by bit, as in straight code.
 Only the side that a branch takes counts, and a branch on undefined bits makes the values that
 depend on it undefined.  A helper with a loop, a memory access or a call of another helper stays a
-call; any undefined operand makes all of its results undefined.
+call.  Any undefined operand makes all of its results undefined.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Copy:
         returned: dict[int, Operand] = {}
         for block in order:
             if block.label not in taken:
-                taken[block.label] = self._any([e for (_, to), e in edges.items()
+                taken[block.label] = self._disjunction([e for (_, to), e in edges.items()
                                                 if to == block.label])
             for i in block.instructions:
                 if i.opcode == "phi":
@@ -193,7 +193,7 @@ class _Copy:
         self.count += 1
         return self._emit(Instruction(opcode, t, list(operands), self._name(f"new{self.count}")))
 
-    def _any(self, conditions: list[Operand]) -> Operand:
+    def _disjunction(self, conditions: list[Operand]) -> Operand:
         """The disjunction of conditions."""
         found, *rest = conditions
         for other in rest:

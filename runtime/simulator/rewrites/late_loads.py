@@ -1,7 +1,7 @@
 """Move loads to the first use of their values, so that fewer registers are live.
 
 LLVM keeps the order of its input, and spills.  Loads do not move past instructions that may write,
-nor out of their block.  Moves of elements, and arithmetic on loaded values, move as well: each of
+nor out of their block.  Moves of elements, and arithmetic on loaded values, move as well.  Each of
 the sums of several rows is computed before the next row is loaded.  Values that are computed from
 loads which a store blocks are computed before that store (`analysis.early_results`).
 """

@@ -53,11 +53,11 @@ def loops_over_subgroups(
     `meetings`: labels of the blocks after barriers.  `sg`: the parameter with the subgroup's
     number. `stopped`: label of the block that gives up.
     """
-    return _Loops(function, meetings, sub_groups, sg, stopped).written()
+    return _Loops(function, meetings, sub_groups, sg, stopped).write()
 
 
 @dataclass
-class _Kept:
+class _FrameMemory:
     """Memory of values that are live between stretches."""
 
     sizes: dict[str, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Loops:
                      if self.owner.get(b.label) == b.label}
         """Phis of the first blocks of stretches, by label."""
         self.entry_phis = {str(i.result): i for phis in self.phis.values() for i in phis}
-        self.kept = _Kept()
+        self.kept = _FrameMemory()
         self.count = 0
         self.allocas: list[Instruction] = []
         self._assign_memory()
@@ -184,7 +184,7 @@ class _Loops:
 
     # --- the function ---------------------------------------------------------------------------
 
-    def written(self) -> Function:
+    def write(self) -> Function:
         """The function with each stretch between barriers as a loop over the subgroups."""
         blocks: list[Block] = []
         turns: set[tuple[str, str]] = set()
@@ -192,7 +192,7 @@ class _Loops:
             if self.owner.get(block.label) == block.label:
                 own = [b for b in self.function.blocks if self.owner.get(b.label) == block.label]
                 stretch = _Stretch(self, own)
-                blocks += stretch.written()
+                blocks += stretch.write()
                 turns |= {(label, stretch.loop) for _, label in stretch.counted}
         nbytes = self.kept.assign_offsets(blocks, turns)
         memory = Instruction("alloca", PTR, [], "%kept", align=_LINE,
@@ -226,7 +226,7 @@ class _Stretch:
         self.here: dict[str, Operand] = {}
         """Values that the current block has loaded or recomputed."""
 
-    def written(self) -> list[Block]:
+    def write(self) -> list[Block]:
         """Blocks of the loop over the subgroups."""
         body = [self._write_block(b) for b in self.blocks]
         counter = Instruction("phi", I32, [constant(I32, 0)], self.sg.text, labels=[self.label])

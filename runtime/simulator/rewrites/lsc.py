@@ -63,7 +63,7 @@ def _moved_type(i: Instruction, word: Type, target: Target, *, write: bool) -> T
     size, count, cache = (_number(argument(i, name)) for name in ("size", "count", "cache"))
     if size in _NARROW and count == 1 and word is ir.I32:
         held = _NARROW[size]
-    elif size in _WORDS and ir.like(count, _WORDS[size]) is word:
+    elif size in _WORDS and ir.vector_or_scalar(count, _WORDS[size]) is word:
         held = word
     else:
         raise SimulatorTrap(f"a message of {count} elements of data size {size} is no {word}")

@@ -12,7 +12,7 @@
     shifted and truncated one by one
 
 Reductions over the elements of a lane have this form, and tensors loaded element by element.  A
-host separates even and odd elements at once more cheaply than one by one, and whole vectors keep
+host separates even and odd elements at once more cheaply than one by one.  Whole vectors keep
 the order in which they were loaded.
 """
 

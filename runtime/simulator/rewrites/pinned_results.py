@@ -1,7 +1,7 @@
 """Prevent LLVM from moving arithmetic past the cuts of a block.
 
-Long blocks are cut.  LLVM sinks values that are used only after the cut, sums for example, and has
-to keep all of their operands live: loaded values, which it spills.
+Long blocks are cut.  LLVM sinks values that are used only after the cut, sums for example.  Then it
+has to keep all of their operands live: loaded values, which it spills.
 
     %s = fadd <16 x float> %x, %y                %s = fadd <16 x float> %x, %y
     br i1 %bad, label %stopped, label %next      %s.here = asm sideeffect "", "=v,0" (%s)

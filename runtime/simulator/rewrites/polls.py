@@ -69,8 +69,8 @@ def _loop(b: Builder, call: Instruction) -> None:
     any_goes = b.call(SUB_GROUP_ANY.symbol(I32, [I32]), I32, [b.zext(go, I32)])
     for phi, first, following in ((left, timeout, rest), (due, active, go),
                                   (had, constant(I1, 0), call.value)):
-        b.meet(phi, first, before)
-        b.meet(phi, following, again)
+        b.add_incoming(phi, first, before)
+        b.add_incoming(phi, following, again)
     b.cond_br(b.icmp("ne", any_goes, 0), again, after)
     for i in b.block.instructions:
         i.line, i.debug = call.line, call.debug

@@ -5,7 +5,7 @@
                                                     %r = add i64 %x, %y
 
 Addresses of a lane's elements have this form.  It is not for speed alone.  On hosts with AVX-512,
-LLVM 22.1's x86 target can lose the shuffle if an element of a sum of splats is extracted, and then
+LLVM 22.1's x86 target can lose the shuffle if an element of a sum of splats is extracted.  It then
 computes the sum of other elements.
 """
 
@@ -96,19 +96,19 @@ class _Rewrite:
         position = ir.constant(at.operands[1].type, index)
         return self._new(replace(at, operands=[source, position], type=source.type.scalar), at)
 
-    def _shuffled(self, made: Instruction, index: int, at: Instruction) -> Operand:
-        source = made.indices[index]
+    def _shuffled(self, new: Instruction, index: int, at: Instruction) -> Operand:
+        source = new.indices[index]
         if source < 0:
-            return ir.poison(made.type.scalar)
-        length = made.operands[0].type.count
-        return self.element(made.operands[source // length], source % length, at)
+            return ir.poison(new.type.scalar)
+        length = new.operands[0].type.count
+        return self.element(new.operands[source // length], source % length, at)
 
-    def _new(self, made: Instruction, at: Instruction) -> Operand:
+    def _new(self, new: Instruction, at: Instruction) -> Operand:
         """Append a new instruction."""
         self.count += 1
-        made.result, made.line, made.debug = f"%xe.e{self.count}", at.line, at.debug
-        self.out.append(made)
-        return made.value
+        new.result, new.line, new.debug = f"%xe.e{self.count}", at.line, at.debug
+        self.out.append(new)
+        return new.value
 
 
 def without_unused(blocks: list[Block]) -> list[Block]:

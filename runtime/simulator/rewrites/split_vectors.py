@@ -32,7 +32,7 @@ def split_vectors(function: Function) -> Function:
     rewrite = _Rewrite(function)
     if not rewrite.elements:
         return function
-    blocks = [Block(b.label, [x for i in b.instructions for x in rewrite.written(i)])
+    blocks = [Block(b.label, [x for i in b.instructions for x in rewrite.rewrite_instruction(i)])
               for b in function.blocks]
     ir.substitute(blocks, rewrite.renamed)
     return replace(function, blocks=blocks)
@@ -85,7 +85,7 @@ class _Rewrite:
         return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
                    for a, b in pairwise(taken))
 
-    def written(self, i: Instruction) -> list[Instruction]:
+    def rewrite_instruction(self, i: Instruction) -> list[Instruction]:
         """Instructions that replace an instruction."""
         if i.result in self.elements:
             operands = [self._of(o) for o in i.operands]

@@ -1,8 +1,8 @@
 """Compile host modules with LLVM, cache the objects on disk, and load them into the process.
 
-Objects are cached in `<cache>/simulator` (`code_cache`); the key hashes the module text, the host
-CPU, llvmlite's version and the sources of this package, of `triton_xe.llvm`, and of the tables of
-devices and intrinsics.
+Objects are cached in `<cache>/simulator` (`code_cache`).  The key hashes the module text, the host
+CPU, llvmlite's version and sources.  These are the sources of this package, of `triton_xe.llvm`,
+and of the tables of devices and intrinsics.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def _passes(kind: str) -> Callable[[llvm.ModuleRef, llvm.TargetMachine], None]:
 def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> list[bytes]:
     """Objects of what calls the pieces, and of the pieces.
 
-    The former is long, and under the checks most of it is calls, so that LLVM's least effort makes
-    code that is as fast in a third of the time.  Without checks that code is up to 30 % slower.
-    LLVM emits no function that is `available_externally`.
+    The former is long, and under the checks most of it is calls.  Therefore LLVM's least effort
+    makes code that is as fast in a third of the time.  Without checks that code is up to 30 %
+    slower.  LLVM emits no function that is `available_externally`.
     """
     for f in _defined(module):
         if is_piece(f.name):

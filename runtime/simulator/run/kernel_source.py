@@ -52,7 +52,7 @@ class KernelSource:
         """Refuse a kernel that exceeds the device's lanes, work-items or shared local memory."""
         self.parsed.check()
 
-    def kept(self, how: str) -> HostKernel | None:
+    def read_cached(self, how: str) -> HostKernel | None:
         """The cached host module of an unchecked part; None if there is none."""
         found = code_cache.read(self._path(how))
         return None if found is None else _read(found)
@@ -69,7 +69,7 @@ class KernelSource:
             return self.parsed.translated(
                 part, sanitizer, shuffled=shuffled and self.parsed.has_atomics)
         how = f"in step {arguments}" if in_step else "shuffled" if shuffled else part.value
-        found = self.kept(how)
+        found = self.read_cached(how)
         if found is not None:
             return found
         made = self.parsed.translated(

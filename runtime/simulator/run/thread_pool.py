@@ -1,8 +1,9 @@
 """Host threads that run the work-groups of a launch next to the launching thread.
 
-`NativePool` is `runtime/native/threads.c`: its threads do not need Python's lock, spin for a while
-before they sleep, and turn an invalid access of a kernel into an error.  `PythonPool` replaces it
-if that library is missing: launches start more slowly, and an invalid access ends the process.
+`NativePool` is `runtime/native/threads.c`: its threads do not need Python's lock, and spin for a
+while before they sleep.  They turn an invalid access of a kernel into an error.  `PythonPool`
+replaces it if that library is missing: launches start more slowly, and an invalid access ends the
+process.
 """
 
 from __future__ import annotations
@@ -124,6 +125,13 @@ def pool() -> Pool:
     if current_pool is None:
         current_pool = PythonPool() if native.threads is None else NativePool(native.threads)
     return current_pool
+
+
+def use(threads: Pool | None) -> Pool | None:
+    """Run the next launches on these threads, or on new ones; return those that were used."""
+    global current_pool
+    before, current_pool = current_pool, threads
+    return before
 
 
 def end() -> None:

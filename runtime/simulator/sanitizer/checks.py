@@ -3,12 +3,12 @@
 State of a launch (`Word`, 64-bit words, see `shadow.LaunchState`) is reached through the context of
 the work-group.  Work-groups of a checked launch run on one thread, one after another or in turns.
 
-A tracked block has two cells of 64 bits per dword of memory, the last write and the last read, with
-the fields `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and `GROUP`.
-Two accesses of one dword race when one writes, they share bytes, not both are atomic, and
+A tracked block has two cells of 64 bits per dword of memory, the last write and the last read.
+Their fields are `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and
+`GROUP`.  Two accesses of one dword race when one writes, they share bytes, not both are atomic, and
 
-- in one work-group: other subgroup, same phase (no barrier with the right fence between; a store to
-  global memory after a load needs a barrier of any kind, by which the loaded value has arrived);
+- in one work-group: other subgroup, same phase, so no barrier with the right fence between.  A
+  store to global memory after a load needs a barrier of any kind, by which the value has arrived;
 - in two work-groups: the second has not acquired what the first released after its access (`sync`).
 """
 
@@ -212,7 +212,7 @@ def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
 # --- beginning with cells of a chunk --------------------------------------------------------------
 #
 # Each dword of a chunk has a cell.  If the first accesses of the chunk are narrower than a dword,
-# each element has a cell instead, so that programs may share a dword without sharing a cell.  A
+# each element has a cell instead.  Thus programs may share a dword without sharing a cell.  A
 # later access of another size merges the cells of such a chunk into cells of dwords, with lists of
 # accesses.
 
@@ -594,10 +594,10 @@ def _report_lane(
 
 # --- what was written -----------------------------------------------------------------------------
 #
-# Maps with a byte for each byte, 0xff where nothing has been written: torch's allocator makes one
-# for each fresh block, and its operators and the stores of checked launches mark what they write.
-# A load of bytes that were never written is followed like one that is masked off (`definedness`):
-# its *shadow* is what the same load finds in the map.
+# Maps with a byte for each byte, 0xff where nothing has been written. torch's allocator makes one
+# for each fresh block.  Its operators and the stores of checked launches mark what they write.
+# A load of bytes that were never written is followed like one that is masked off (`definedness`).
+# Its *shadow* is what the same load finds in the map.
 
 
 def mark(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> None:

@@ -1,8 +1,8 @@
 """Vector clocks: releases that interleaved programs know of each other.
 
 They replace the lists of `acquired`.  A clock is immutable.  For each program it has the last known
-release: bits of subgroups, phase and epoch from the lowest bit up, so that the larger number is the
-later release.  Programs below its floor have all ended, and all of their releases are known.
+release: bits of subgroups, phase and epoch from the lowest bit up.  Therefore the larger number is
+the later release.  Programs below its floor have all ended, and all of their releases are known.
 Programs from its end on are unknown.  Clock 0 knows nothing.  The list of a location
 (`Entry.SYNC`), the acquisitions of a program, and a release are numbers of clocks.  The host finds
 the clocks that none of these refers to.
@@ -81,13 +81,13 @@ def _joined(w: Checks, first: Value, second: Value, by: Value) -> Value:
     made = _begun(w, floor, end, by, merged)
     with w.when(enough.value):
         w.ret(first)
-    return _kept(w, made)
+    return _keep_clock(w, made)
 
 
 def _begun(
     w: Checks, floor: Value, end: Value, by: Value, entry: Callable[[Value], Value]
 ) -> Memory:
-    """Write a clock to the memory of the next free one, which stays free until `_kept`."""
+    """Write a clock to the memory of the next free one, which stays free until `_keep_clock`."""
     free = w.state.follow(Word.CLOCKS_FREE, I32)
     made = clock_of(w, free[w.state[Word.CLOCKS_LEFT] - 1])
     for word, value in ((Clock.FLOOR, floor), (Clock.END, end), (Clock.BY, by)):
@@ -97,19 +97,19 @@ def _begun(
     return made
 
 
-def _kept(w: Checks, made: Memory) -> Value:
+def _keep_clock(w: Checks, clock: Memory) -> Value:
     """Keep the new clock, whose floor rises over programs that have ended; return its number."""
-    floor, going = w.variable(made[Clock.FLOOR] + 1), w.variable(1, I1)
+    floor, going = w.variable(clock[Clock.FLOOR] + 1), w.variable(1, I1)
     with w.loop(lambda: going.value):
         group = floor.value
         known = w.known(group)
-        has = entry_of(made, group)
+        has = entry_of(clock, group)
         whole = EPOCHS.of(has) >= known[Known.LAST_EPOCH]
         every = known[Known.LAST_WARPS] & WARPS.most & ~has == 0
         ended = (group < w.state[Word.BEGUN]) & (known[Known.ENDED] != 0)
         going.value = ended & ((known[Known.LAST_EPOCH] == 0) | whole & every)
         floor.value = group + going.value.to(I64)
-    made[Clock.FLOOR] = floor.value - 1
+    clock[Clock.FLOOR] = floor.value - 1
     left = w.state[Word.CLOCKS_LEFT] - 1
     w.state[Word.CLOCKS_LEFT] = left
     return w.state.follow(Word.CLOCKS_FREE, I32)[left]
@@ -127,7 +127,7 @@ def stamp(w: Checks, ctx: Value, sg: Value, release: Value) -> Value:
         has = entry_of(base, group)
         return w.select(group == w.group, _later(w, has, mine), has)
 
-    return _kept(w, _begun(w, base[Clock.FLOOR], end, w.group, entry))
+    return _keep_clock(w, _begun(w, base[Clock.FLOOR], end, w.group, entry))
 
 
 def warp_bit_of(w: Checks, warp: Value) -> Value:

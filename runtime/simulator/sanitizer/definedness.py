@@ -1,7 +1,7 @@
 """Track undefined bits of a kernel's values in shadow values that the kernel computes.
 
 A load whose mask is false in a lane, and that has no value for such lanes, leaves the lane's
-register undefined, and so does an atomic whose mask is false. `instrument` gives every value that
+register undefined.  So does an atomic whose mask is false. `instrument` gives every value that
 may have such bits a *shadow*: an integer of the same shape whose set bits are undefined. Shadows
 follow arithmetic bit by bit if that is cheap; otherwise an undefined operand makes the whole result
 undefined. The result of a select or a logical operation is defined again if the other operand
@@ -43,11 +43,11 @@ from triton_xe.runtime.simulator.analysis.provenance import Read, read_for
 from triton_xe.runtime.simulator.sanitizer.plan import (
     BROKEN,
     NONE,
+    Cause,
     Origin,
     Origins,
     Undefined,
     Use,
-    Why,
 )
 from triton_xe.spirv import FITS_NODE, INSIDE_NODE, PROMISE_NODE, RANGE_NODE
 
@@ -69,7 +69,7 @@ def _is_load(i: Instruction) -> bool:
 def shadow_type(t: Type) -> Type:
     """Integers of the same width as the elements of `t`."""
     if t.kind == "vec":
-        return ir.like(t.count, shadow_type(t.scalar))
+        return ir.vector_or_scalar(t.count, shadow_type(t.scalar))
     return ir.I64 if t.kind == "ptr" else t if t.kind == "int" else ir.integer(t.bits)
 
 
@@ -117,13 +117,13 @@ class _Shadows(Values):
             why = self.begins(i)
             if why is not None:
                 number = self.numbers[id(i)] = len(self.plan.origins)
-                read = None if why.is_load else self._read_for(i.operands[why is Why.DIVISION])
+                read = None if why.is_load else self._read_for(i.operands[why is Cause.DIVISION])
                 if read is not None:
                     self.reads[number] = read
                 load = i if why.is_load else None if read is None else read.load
                 entry = -1 if load is None else self.entry(load.operands[0])
                 source = indices = -1
-                if why is Why.GATHER:
+                if why is Cause.GATHER:
                     source = known.of(known.shared.get(id(i)))
                     indices = known.of(i.operands[0])
                 self.plan.origins.append(Origin(i.line, why, entry, i.debug, source, indices))
@@ -154,26 +154,26 @@ class _Shadows(Values):
     def _exchanges(self, i: Instruction) -> bool:
         """True if it takes the exclusive or of values that one masked load may leave undefined."""
         return i.opcode == "xor" and i.type.scalar is not ir.I1 and any(
-            self.plan.origins[k].why is Why.MASKED
+            self.plan.origins[k].why is Cause.MASKED
             for k in self._of(i.operands[0]) & self._of(i.operands[1]))
 
-    def begins(self, i: Instruction) -> Why | None:
+    def begins(self, i: Instruction) -> Cause | None:
         """Reason why a result may be undefined although no operand is; None if it cannot."""
         if self.reads_suspect(i):
-            return Why.UNWRITTEN
+            return Cause.UNWRITTEN
         if self.reads_part(i):
-            return Why.PART
+            return Cause.PART
         if i.unfilled or i.defines:
-            return _CONDITIONS.get(i.defines, Why.MASKED)
+            return _CONDITIONS.get(i.defines, Cause.MASKED)
         if is_masked_atomic(i):
-            return Why.ATOMIC
+            return Cause.ATOMIC
         if i.opcode in _DIVISIONS:
-            return None if i.operands[1].local is None else Why.DIVISION
+            return None if i.operands[1].local is None else Cause.DIVISION
         if i.opcode in _CASTS:
-            return Why.CAST
+            return Cause.CAST
         if self._loses_bits(i):
-            return Why.LOST
-        return Why.NAN if self.plan.finite and makes_numbers(i) else None
+            return Cause.LOST
+        return Cause.NAN if self.plan.finite and makes_numbers(i) else None
 
     def reads_suspect(self, i: Instruction) -> bool:
         """True if it loads from a block with unwritten bytes."""
@@ -311,7 +311,7 @@ class _Shadows(Values):
         if read is None:
             return ir.constant(ir.I64, 1)
         if read.element is None and bad.type.lanes == read.load.type.lanes:
-            at = self._first(bad, read.load)
+            at = self._bad_address(bad, read.load)
         else:
             at = self.of(read.load.operands[0])
             at = at.integer() if at.type.kind == "ptr" else at
@@ -319,16 +319,16 @@ class _Shadows(Values):
         masked = find(read.load.callee) is _LOAD
         return (self.select(self.of(read.load.operands[2]), at, 1) if masked else at).operand
 
-    def _goes_wrong(self, i: Instruction, why: Why) -> Value:
+    def _goes_wrong(self, i: Instruction, why: Cause) -> Value:
         """Flag per element: true if an operation has no defined result."""
         o = [self.of(x) for x in i.operands]
         if i.defines:
             return ~self.of(i.value)
-        if why is Why.DIVISION:
+        if why is Cause.DIVISION:
             return o[1] == 0
-        if why is Why.CAST:
+        if why is Cause.CAST:
             return ~self._in_range(i, o[0])
-        if why is Why.LOST:
+        if why is Cause.LOST:
             return ~o[0].fits(i.type.scalar.bits)
         bad = self._is_nan(self.of(i.value))
         for x in o:
@@ -550,7 +550,7 @@ class _Shadows(Values):
             shadow=True)))
         if not is_block(i):
             defined = ~self.lane(found) | ~Value(self, mask)
-            self._note(ORIGIN, [self._first(found, i).operand, defined.operand], number)
+            self._note(ORIGIN, [self._bad_address(found, i).operand, defined.operand], number)
         return found
 
     def _part(self, i: Instruction) -> Value:
@@ -567,7 +567,7 @@ class _Shadows(Values):
         bad = (address & whole - 1) != 0
         masked = find(i.callee) is _LOAD
         mask = self.of(i.operands[2]) if masked else self.term(1, ir.I1)
-        self._note(ORIGIN, [self._first(bad, i).operand, (~(self.lane(bad) & mask)).operand],
+        self._note(ORIGIN, [self._bad_address(bad, i).operand, (~(self.lane(bad) & mask)).operand],
                    self.numbers[id(i)])
         found = bad.signed(t.scalar)
         if not masked:
@@ -575,7 +575,7 @@ class _Shadows(Values):
         missing = -1 if i.unfilled else self.shadow(i.operands[3])
         return self.select(mask, found, missing, t)
 
-    def _first(self, found: Value, i: Instruction) -> Value:
+    def _bad_address(self, found: Value, i: Instruction) -> Value:
         """Address of the first undefined element of a load."""
         bad, size = self.any(found), i.type.scalar.size
         at = self.of(i.operands[0])
@@ -673,7 +673,7 @@ class _Shadows(Values):
 
     def _only_moved(self, stored: Operand) -> bool:
         """True if a value may be stored although it has parts of integers, because it is a copy."""
-        return all(self.plan.origins[k].why in (Why.PART, Why.LOST) for k in self._of(stored))
+        return all(self.plan.origins[k].why in (Cause.PART, Cause.LOST) for k in self._of(stored))
 
     def _note_use(
         self, callee: str, what: str, value: Operand, operands: list[Operand],
@@ -704,8 +704,8 @@ def is_masked_atomic(i: Instruction) -> bool:
             and i.operands[-1].local is not None)
 
 
-_CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,
-               RANGE_NODE: Why.CAST}
+_CONDITIONS = {FITS_NODE: Cause.SHIFT, PROMISE_NODE: Cause.PROMISE, INSIDE_NODE: Cause.GATHER,
+               RANGE_NODE: Cause.CAST}
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 

@@ -73,8 +73,8 @@ _OF_STEPS: dict[str, tuple[Callable[..., Routine], Body]] = {
 def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     """The function `name` of the sanitizer.
 
-    `numbers` are the number of lanes, for a function on lanes, and the size and kind of the
-    accesses of its callers, if they are constants.
+    `numbers` has the number of lanes, for a function on lanes.  It also has the size and kind
+    of the accesses of its callers, if they are constants.
     """
     if name == "band":
         return _band(*map(int, numbers[:-1]), strides=str(numbers[-1]))

@@ -702,7 +702,7 @@ def _compare_stored(w: Widener, s: Stored) -> None:
     """Load what a store of several elements wrote; report an element that another one overwrote."""
     b, t = w.b, s.value.type
     found = w.wide(load_value(w, s.address, t, s.mask, s.value))
-    bits = ir.like(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))
+    bits = ir.vector_or_scalar(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))
     odd = b.icmp("ne", b.bitcast(found, bits), b.bitcast(w.wide(s.value), bits))
     if s.mask is not None:
         odd = b.and_(odd, w.mask(s.mask, t.lanes))

@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     can_record_whole,
     earlier,
     fill_dwords,
-    kept,
+    in_memory,
     left_over,
     merged_read,
     of_group,
@@ -366,7 +366,7 @@ def _record_in_dwords(
     count = w.select(whole, size >> 2, w.term(4, I64) // size)
     part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
     full = whole | fill_dwords(mask, index, part << inner)
-    alone = _are_apart(mask, index) if narrow else w.term(0, I1)
+    alone = _are_distinct_dwords(mask, index) if narrow else w.term(0, I1)
     if narrow:
         good.value = ((inner & size - 1 == 0) | ~mask).every()
     once = full & ~whole | alone
@@ -384,7 +384,7 @@ def _record_in_dwords(
         _compare_and_record(w, block, scattered, new, owner, slm, good, others)
 
 
-def _are_apart(mask: Value, index: Value) -> Value:
+def _are_distinct_dwords(mask: Value, index: Value) -> Value:
     """True if no two active lanes are in the same dword."""
     lanes, w = mask.type.count, mask.w
     unlike = Value(w, integers(I32, range(-lanes, 0)))
@@ -429,9 +429,9 @@ def _compare(
     after_write |= _of_other_bytes(old_write, new, slm)
     after_read = ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
     written_after = after_read | _of_other_bytes(old_read, new, slm)
-    joined = _beside(cells, old_write, new, owner, slm)
+    joined = _other_cells(cells, old_write, new, owner, slm)
     after_write |= joined
-    written_after |= _beside(cells, old_read, new, owner, slm)
+    written_after |= _other_cells(cells, old_read, new, owner, slm)
     # cells whose published releases an atomic may still acquire after the last write
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
@@ -519,7 +519,7 @@ def _of_other_bytes(old: Value, new: Value, slm: Value) -> Value:
     return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
 
-def _beside(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
+def _other_cells(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
     """Cells of other programs' accesses of other bytes, which remain recorded."""
     if cells.alone is None:
         return cells.active & ~cells.active
@@ -547,7 +547,7 @@ def _join(
     w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
 ) -> None:
     """Make some cells record both stores."""
-    ones, mine, places = (kept(w, x) for x in (old, w.spread(new, old.type.count), index))
+    ones, mine, places = (in_memory(w,x) for x in (old, w.spread(new, old.type.count), index))
     with w.chain(which.bits) as (rest, slot):
         slot.value, k = rest & rest - 1, rest.lowest()
         written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)

@@ -403,7 +403,7 @@ class _Window:
 # --- where the cells are that an access of all lanes is compared with -----------------------------
 
 
-def kept(w: Checks, x: Value) -> Memory:
+def in_memory(w: Checks, x: Value) -> Memory:
     """A vector in memory, whose elements are loaded by index."""
     at = w.space(x.type)
     w.store(x, at)
@@ -465,7 +465,7 @@ class Scattered(Dwords):
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers = kept(w, chunks)
+            numbers = in_memory(w,chunks)
             with w.chain(missing.bits) as (rest, slot):
                 slot.value = rest & rest - 1
                 w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
@@ -505,7 +505,7 @@ class Elements(Scattered):
         there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
         missing = active & ~there.value & (~flags.has(BEGUN) | flags.has(flag))
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers, full = kept(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
+            numbers, full = in_memory(w,chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
             with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
                 slot.value = rest & rest - 1
                 w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)

@@ -112,8 +112,8 @@ def changing_nothing(w: Checks) -> Value:
 def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, Value]:
     """Add an access to the chunks.
 
-    Return true if it overlaps no other and its reads are written; and true if values must be
-    compared with those that other subgroups have stored.
+    Return true if it overlaps no other and its reads are written.  Also return true if values must
+    be compared with those that other subgroups have stored.
     """
     inner, chunks, size = places & _MOST - 1, places >> CHUNK_BITS, w["size"]
     bytes_ = w.spread(w.term(-1, I64) >> w.term(_MOST, I64) - size, mask.type.count) << inner
@@ -121,7 +121,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     mine = owner & (GROUP.full | PHASE.full | WARP.full)
     todo = w.variable(w.select(fine.value, mask.bits, 0))
     if _LEAST_APART <= mask.type.count <= _MOST_APART:
-        with w.when(_are_apart(w, chunks, todo.value, mask)):
+        with w.when(_are_distinct_chunks(w, chunks, todo.value, mask)):
             alone, copy = _note_chunks(w, chunks, bytes_, mine, mask)
             fine.value &= alone
             copies.value = copy
@@ -138,7 +138,7 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     return fine.value, copies.value
 
 
-def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
+def _are_distinct_chunks(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
     """True if several lanes are active, each in a chunk of its own."""
     lanes = mask.type.count
     numbers = w.select(mask, chunks.to(I32), Value(w, integers(I32, range(-lanes, 0))))

@@ -20,7 +20,7 @@ NONE: Origins = frozenset()
 BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
 
 
-class Why(Enum):
+class Cause(Enum):
     """Reason why a result is undefined: the kind of finding, and words about the instruction."""
 
     MASKED = "undefined", "is masked off and has no `other`"
@@ -39,14 +39,14 @@ class Why(Enum):
     @property
     def is_load(self) -> bool:
         """True if memory gave no defined value, so that the operands do not matter."""
-        return self in (Why.MASKED, Why.ATOMIC, Why.UNWRITTEN, Why.PART)
+        return self in (Cause.MASKED, Cause.ATOMIC, Cause.UNWRITTEN, Cause.PART)
 
 
 class Origin(NamedTuple):
     """An instruction whose result can be undefined."""
 
     line: int
-    why: Why
+    why: Cause
     entry: int
     """Kernel argument that a load reads, or that was read for an operation; or -1."""
     debug: int | None

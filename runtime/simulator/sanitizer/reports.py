@@ -12,7 +12,7 @@ from triton_xe.runtime.findings import Finding
 from triton_xe.runtime.simulator.context import Code, program
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
-from triton_xe.runtime.simulator.sanitizer.plan import Origin, Why
+from triton_xe.runtime.simulator.sanitizer.plan import Cause, Origin
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Fault, Kind, Word
 
@@ -70,7 +70,7 @@ class _Report:
             kind = self._origin()[0].why.value[0] if uses[f.other].origins else uses[f.other].kind
         text = words(self)
         location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
-        who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
+        who = self._warp_text(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
         tensor = self.state.tensors.get(-1 if self.argument is None else self.argument)
         if tensor is not None:
             text = f"{text}; {tensor.describe(self.address)}"
@@ -90,7 +90,7 @@ class _Report:
     def _argument(self, row: int, address: int) -> int | None:
         return row if 0 <= row < self.state.count else self.state.argument_of(address)
 
-    def _who(self, group: int, warp: int) -> str:
+    def _warp_text(self, group: int, warp: int) -> str:
         return f"program {self._program(group)}, warp {warp}"
 
     def _program(self, group: int) -> tuple[int, int, int]:
@@ -109,11 +109,11 @@ class _Report:
             return f"{what} after free: address {address:#x} was in a {freed}, which has been freed"
         block = state.blocks.get(self.fault.row) if self.fault.row >= 0 else None
         if block is not None:
-            return f"out-of-bounds {what}: {beside(block, address)}"
+            return f"out-of-bounds {what}: {relative_position(block, address)}"
         near = state.memory.nearest(address)
         far = 1 << 62 if near is None else min(abs(address - near.low), abs(address - near.high))
         if near is not None and (far < NEAR or (far < FAR and not is_mapped(address))):
-            return f"out-of-bounds {what}: {beside(near, address)}"
+            return f"out-of-bounds {what}: {relative_position(near, address)}"
         if is_mapped(address):
             return (f"{what} of host memory at {address:#x}: the pointer is no device memory (a "
                     "CPU tensor?); a GPU cannot reach it")
@@ -134,7 +134,7 @@ class _Report:
         elif warp == cells.SEVERAL:
             who = f"several warps of program {self._program(group)}"
         else:
-            who = self._who(group, warp)
+            who = self._warp_text(group, warp)
         hint = "no barrier with a fence of that memory is between them"
         if group != f.group:
             hint = "nothing orders them: programs run at the same time"
@@ -178,7 +178,7 @@ class _Report:
                 f"{use.what}, of what was read at address {self.address:#x}")
         origin, found = self._origin()
         location = self.locations.get(origin.line, f"line {origin.line}")
-        subject = ("atomic" if origin.why is Why.ATOMIC else
+        subject = ("atomic" if origin.why is Cause.ATOMIC else
                    "load" if origin.why.is_load else "operation")
         what = f"{use.what} a value that is undefined here: the {subject} at {location}"
         if not origin.why.is_load:
@@ -190,12 +190,12 @@ class _Report:
             return (f"{what} {origin.why.value[1]}{self._read_from(origin.source)}"
                     f"{self._read_from(origin.indices, link='by')}")
         self.address, self.argument = found or 0, None
-        if origin.why is Why.PART:
+        if origin.why is Cause.PART:
             self.argument = self._argument(origin.entry, self.address)
             size = self.state.plan.undefined.integers[origin.entry]
             return (f"{use.what} what is no integer of its tensor: the {subject} at {location} "
                     f"{origin.why.value[1]}, of {8 * size} bits")
-        if origin.why is Why.UNWRITTEN:
+        if origin.why is Cause.UNWRITTEN:
             self.argument = origin.entry
             self.address = self.address or self.state.first_unwritten(origin.entry)
             return (f"{what} read address {self.address:#x}, which was never written: by no kernel "
@@ -217,7 +217,7 @@ class _Report:
         """
         f, plan = self.fault, self.state.plan.undefined
         origins = sorted(plan.uses[f.other].origins,
-                         key=lambda k: (plan.origins[k].why is not Why.PROMISE, k))
+                         key=lambda k: (plan.origins[k].why is not Cause.PROMISE, k))
         found = _masked_off(self.state.origins, origins, f.sg, f.lane, f.group + 1)
         if found is None:
             return plan.origins[origins[-1]], None
@@ -266,7 +266,7 @@ def _masked_off(
     return None
 
 
-def beside(block: Block, address: int) -> str:
+def relative_position(block: Block, address: int) -> str:
     """Describe the position of an address relative to a block."""
     if address < block.low:
         return f"{block.low - address} bytes before the start of the {block}"

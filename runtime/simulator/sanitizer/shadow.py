@@ -280,18 +280,18 @@ class LaunchState:
         """Address of `nbytes` bytes of zeros."""
         return self._arena.take(nbytes)
 
-    def _kept(self, count: int) -> Words:
+    def _zeroed_array(self, count: int) -> Words:
         """An array of `count` words of zeros."""
         return array_at(self._array(8 * count), count, np.int64)
 
     def _begin_clocks(self, groups: int) -> None:
         """Create clocks, all free except clock 0."""
         words = self.words
-        self._known = self._kept(Known.WORDS * (groups + 2)).reshape(-1, Known.WORDS)
+        self._known = self._zeroed_array(Known.WORDS * (groups + 2)).reshape(-1, Known.WORDS)
         per_group = self.sub_groups + 1
-        self._releases = self._kept(Release.WORDS * per_group * (groups + 2)).reshape(
+        self._releases = self._zeroed_array(Release.WORDS * per_group * (groups + 2)).reshape(
             -1, per_group, Release.WORDS)
-        self._made = self._kept(Joined.WORDS * JOINED_KEPT)
+        self._joined_clocks = self._zeroed_array(Joined.WORDS * JOINED_KEPT)
         width = groups + 2 + Clock.FIRST + 7 & -8
         self._clocks = (spare_clocks.pop() if spare_clocks
                         else _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64)))
@@ -301,7 +301,7 @@ class LaunchState:
         self._give_clocks(np.arange(self._count - 1, 0, -1))
         words[Word.CLOCK_WORDS] = width
         for word, array in ((Word.RELEASED, self._known), (Word.RELEASABLE, self._releases),
-                            (Word.CLOCKS_MADE, self._made), (Word.CLOCKS, self._clocks),
+                            (Word.CLOCKS_MADE, self._joined_clocks), (Word.CLOCKS, self._clocks),
                             (Word.CLOCKS_FREE, self._free)):
             words[word] = _address(array)
 
@@ -350,7 +350,7 @@ class LaunchState:
         for some in (*lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
                      np.maximum(releases, 0)):
             used[some[some != 0]] = True
-        self._made[:] = 0
+        self._joined_clocks[:] = 0
         begun = len(used)
         if 2 * np.count_nonzero(used) > begun or begun < MOST_LEFT:
             self._count = min(2 * begun, len(self._free))

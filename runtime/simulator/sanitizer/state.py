@@ -1,7 +1,7 @@
 """Records that the checks of a launch keep in memory, and the signatures of their functions.
 
-Each record has one definition, which generated code and Python's readers share: an `IntEnum` of its
-words, or (`cells`) `Bits` for the fields of a cell.
+Each record has one definition, which generated code and Python's readers share.  It is an `IntEnum`
+of its words, or (`cells`) `Bits` for the fields of a cell.
 """
 
 from __future__ import annotations
@@ -495,7 +495,7 @@ def check_band(
     """True if `times` such accesses, `apart` bytes from each to the next, certainly have no fault.
 
     They are recorded then.  `in_place`: they are stores, and the result also requires that no byte
-    of their block is unwritten, so that a load of the same elements is valid too.
+    of their block is unwritten.  Then a load of the same elements is valid too.
     """
     mask = {"mask": vector(lanes * count * times, I1)} if masked else {}
     return routine("band", I1, lanes, count, size, kind, int(masked), int(in_place), times,

@@ -30,7 +30,7 @@ from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import record_chunks, searched, try_lanes
-from triton_xe.runtime.simulator.sanitizer.parts import kept
+from triton_xe.runtime.simulator.sanitizer.parts import in_memory
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
@@ -196,7 +196,7 @@ def _try(
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
-        active = kept(w, w["addresses"])[mask.bits.lowest()]
+        active = in_memory(w,w["addresses"])[mask.bits.lowest()]
         row.value = searched(w, active)
     block = w.block(row.value)
     inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])

@@ -3,15 +3,15 @@
 The memory model is that of C++ and LLVM, between work-groups ("programs"):
 
 - a release publishes, at the location it writes, the accesses of its program and the releases that
-  the program has acquired; an atomic that reads the location and acquires gets them;
+  the program has acquired.  An atomic that reads the location and acquires gets them;
 - a release is an atomic with that order, or a release fence and any later atomic write of the same
   subgroup;
 - an acquire is an atomic with that order, or any atomic read and a later acquire fence; relaxed
   atomics alone order nothing;
 - a read-modify-write keeps what is published and adds its own; a store of the same program keeps
-  it; an atomic or plain store of another program ends it;
+  it.  An atomic or plain store of another program ends it;
 - a release orders earlier accesses of its own subgroup, and the others' stores before the last
-  barrier; an acquisition of a subgroup is one of its whole work-group;
+  barrier.  An acquisition of a subgroup is one of its whole work-group;
 - fences and atomics of the scope of a work-group order nothing between work-groups.
 
 Work-groups of most checked launches run to their end one after another, in the order of their
@@ -29,8 +29,8 @@ An acquisition records which lists were read.  For atomics that publish a releas
 are the lists after the entries that they created.  The lists are visited a few records at a time,
 and as far as needed when an access of another work-group must be looked up.  Work-groups below a
 floor need no visit, because all of their releases are known.  If a launch would visit more than
-`MOST_STEPS` records per work-group, the current work-group counts as knowing all earlier releases,
-which can only hide a race.
+`MOST_STEPS` records per work-group, the current work-group counts as knowing all earlier releases.
+That can only hide a race.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _runs_loaded(
                      aligns=(align, 0, 0))
             for start, own in zip(parts.starts, parts.lanes, strict=True)]
     x = _of_lanes(w, w.joined(found, scalar, width), parts.places, n)
-    whole = Wide(x, ir.like(n, scalar), n)
+    whole = Wide(x, ir.vector_or_scalar(n, scalar), n)
     return whole if scalar is t.scalar else _retype(w, whole, t.scalar)
 
 
@@ -267,9 +267,8 @@ def _contiguous_load(
     if t.scalar.size == 2 and t.scalar.kind == "float" and mask is not None:
         # hosts without half arithmetic have no masked accesses of it
         words = _retype(w, fallback, ir.I16) if fallback is not None else None
-        return _retype(
-            w, _contiguous_load(w, pointer, ir.like(t.lanes, ir.I16), mask, words), t.scalar
-        )
+        halves = ir.vector_or_scalar(t.lanes, ir.I16)
+        return _retype(w, _contiguous_load(w, pointer, halves, mask, words), t.scalar)
     n = t.lanes
     flat, align = w.type_of(t), t.scalar.size
 
@@ -328,7 +327,7 @@ def _as_masked(
 
 def _retype(w: Widener, value: Value, scalar: Type) -> Value:
     """Reinterpret the bits as elements of another type of that size."""
-    t = ir.like(value.type.lanes, scalar)
+    t = ir.vector_or_scalar(value.type.lanes, scalar)
     if isinstance(value, Uniform) and value.value.is_zero:
         return Uniform(zero(t), t)
     if isinstance(value, Moved):

@@ -190,7 +190,7 @@ def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `pipeline`)."""
     steps = w.context.in_step
     if steps is not None and steps.in_loops:
-        steps.meetings.add(w.meet())
+        steps.meetings.add(w.continue_in_new_block())
         return
     suspend(w, i)
     after_barrier(w, i)

@@ -1,6 +1,6 @@
 """Merge consecutive DPAS into calls that keep their accumulators in host registers.
 
-Within a run of DPAS calls only the accumulators are written, each in memory of its own, so that
+Within a run of DPAS calls only the accumulators are written, each in memory of its own.  Therefore
 calls on different accumulators may be reordered.  Those on one accumulator keep their order, on
 which the sum depends.  Operands are read and prepared before the whole run.
 """
@@ -14,7 +14,7 @@ from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
-from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
+from triton_xe.runtime.simulator.widen.parts import Dpas, Matrices, PredictedRead
 from triton_xe.runtime.simulator.widen.widener import CTX, TILES, Widener
 
 MAX_STEPS = 2
@@ -84,7 +84,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
         return
     memory = FrameMemory(w.frame, blocks, (TILES, CTX))
     run = _Run(memory)
-    ahead: list[Ahead] = []
+    ahead: list[PredictedRead] = []
     for block in blocks:
         instructions, block.instructions = block.instructions, []
         w.b.block = block
@@ -98,8 +98,8 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
                 run.append(one)
                 continue
             block.instructions.append(i)
-            if i in m.reads_ahead:
-                ahead.append(m.reads_ahead[i])
+            if i in m.predicted_reads:
+                ahead.append(m.predicted_reads[i])
     _emit_run(w, run.products, ahead)
 
 
@@ -132,8 +132,8 @@ def predict_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: i
     down = b.mul(y, full)
     across = b.mul(x, element)
     here = b.add(b.add(base, down), across)
-    found = Ahead(_predict_address(w, here), full, rows)
-    w.matrices.reads_ahead[_last(w)] = found
+    found = PredictedRead(_predict_address(w, here), full, rows)
+    w.matrices.predicted_reads[_last(w)] = found
 
 
 def _predict_address(w: Widener, here: Operand) -> Operand:
@@ -152,16 +152,16 @@ def predict_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> N
     If the tile was in the table, so will be the next one, at the same step.  As many of its cache
     lines are prefetched as the surface has rows; the host itself prefetches those between them.
     """
-    b, reads = w.b, w.matrices.reads_ahead
+    b, reads = w.b, w.matrices.predicted_reads
     was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
     anew = b.icmp("ne", read, 0)
     following = _predict_address(w, b.ptrtoint(tile))
     start = b.select(anew, was.start, following)
     pitch = b.select(anew, was.pitch, tile_bytes // was.rows)
-    reads[_last(w)] = Ahead(start, pitch, was.rows)
+    reads[_last(w)] = PredictedRead(start, pitch, was.rows)
 
 
-def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
+def _emit_run(w: Widener, run: list[Dpas], ahead: list[PredictedRead]) -> None:
     """Write the calls of a run.  Those of the same function as the first prefetch.
 
     Each function that prefetches is compiled in addition to the one that does not.
@@ -184,7 +184,7 @@ def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
             _call(w, call)
 
 
-def _pieces(reads: list[Ahead], rows: int) -> Iterator[tuple[Operand, Operand, int]]:
+def _pieces(reads: list[PredictedRead], rows: int) -> Iterator[tuple[Operand, Operand, int]]:
     for read in reads:
         for row in range(0, read.rows, rows):
             yield read.start, read.pitch, row

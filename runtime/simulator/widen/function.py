@@ -44,8 +44,8 @@ STOP_LABEL = "%xe.stopped"
 LONG_BLOCK = 400
 """Instructions after which a block is cut.
 
-LLVM's time for one block grows with the square of its length: its x86 target compares each constant
-vector with all others that the block loads.
+LLVM's time for one block grows with the square of its length.  Its x86 target compares each
+constant vector with all others that the block loads.
 """
 
 
@@ -103,7 +103,7 @@ class FunctionWriter:
                       if self.takes_turns or any(map(is_barrier, b.instructions))]
         return self.function.reachable([x for b in suspending for x in b.successors])
 
-    def written(self) -> Function:
+    def write(self) -> Function:
         """The host function."""
         w, b = self.w, self.w.b
         assign_slots(w)
@@ -112,7 +112,7 @@ class FunctionWriter:
         arguments = b.block = Block("")
         self._parameters()
         if self.runs_all:
-            self.team += [w.beside(k) for k in range(1, self.context.sizes.sub_groups)]
+            self.team += [w.for_subgroup(k) for k in range(1, self.context.sizes.sub_groups)]
         for other in self.team[1:]:
             other.values.update(w.values)
         for block in self.order:
@@ -157,21 +157,22 @@ class FunctionWriter:
         shape = self.context.shapes.returns[self.function.name]
         return host_type(self.w, self.function.result, self._is_uniform(shape))
 
-    def _head(self, made: Function) -> None:
+    def _head(self, function: Function) -> None:
         """Set the name, the result, the parameters and the attributes of the host function."""
-        made.attributes = (
+        function.attributes = (
             f'nounwind alignstack({host_cpu().vector_bytes}) '
             '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
-        made.parameters = [(CTX.text, PTR), (SG.text, I32)]
+        function.parameters = [(CTX.text, PTR), (SG.text, I32)]
         if self.function.is_kernel:
-            made.name, made.result = ENTRY, PTR if self.is_coroutine else VOID
-            made.parameters.insert(0, (ARGS.text, PTR))
-            made.parameter_attributes = {ARGS.text: "noalias", CTX.text: "noalias"}
-            made.attributes += " presplitcoroutine" if self.is_coroutine else ""
+            function.name, function.result = ENTRY, PTR if self.is_coroutine else VOID
+            function.parameters.insert(0, (ARGS.text, PTR))
+            function.parameter_attributes = {ARGS.text: "noalias", CTX.text: "noalias"}
+            function.attributes += " presplitcoroutine" if self.is_coroutine else ""
             return
-        made.name, made.result, made.is_internal = host_name(self.function), self._result, True
+        function.name, function.is_internal = host_name(self.function), True
+        function.result = self._result
         shapes = self.context.shapes.arguments[self.function.name]
-        made.parameters += [
+        function.parameters += [
             (f"%p{k}", host_type(self.w, t, self._is_uniform(shape)))
             for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True))
         ]
@@ -334,7 +335,7 @@ class FunctionWriter:
 
     def _instruction(self, w: Widener, i: Instruction) -> None:
         if self.takes_turns:
-            turns.before(w, i)
+            turns.write_before(w, i)
         if w.shared is not None and i.opcode == "call" and any(
                 o.type.space == memory.SHARED for o in i.operands):
             w.shared.image.forget()
@@ -369,7 +370,7 @@ class FunctionWriter:
         """Append the terminator of a source block."""
         w = self.w
         if self.takes_turns:
-            turns.before(w, i)
+            turns.write_before(w, i)
         if i.opcode in ("br", "switch"):
             self._branch(i)
         elif i.opcode == "ret":
@@ -452,7 +453,7 @@ class FunctionWriter:
                         made, shape = self.phis[phi.result, w.sg]
                         group = self.groups.get(phi.result or "", 1)
                         incoming = self._incoming(w, operand, made.type, shape, group)
-                        w.b.meet(made, incoming, last.label)
+                        w.b.add_incoming(made, incoming, last.label)
         for x, pointer in stores:
             w.b.store(x, pointer, align=64)
 

@@ -125,7 +125,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
         operands = [w.wide(c[k]) for c in columns]
         if t.name == "half":
             operands = [b.fpext(x, F32) for x in operands]
-        x = _called(w, name, operands)
+        x = _call_library(w, name, operands)
         results.append(b.fptrunc(x, t) if t.name == "half" else x)
     if w.result_shape(i).wide:
         w.define_parts(i, [Wide(r, t) for r in results])
@@ -133,7 +133,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
     w.define_scalars(i, [b.extract(r, 0) for r in results])
 
 
-def _called(w: Widener, name: str, operands: list[Operand]) -> Operand:
+def _call_library(w: Widener, name: str, operands: list[Operand]) -> Operand:
     """A library function of S elements, inlined if it is short.
 
     The `freeze` keeps LLVM from recomputing it after a barrier.
@@ -157,7 +157,7 @@ def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None
     if t.name == "half":
         operands = [b.fpext(x, F32) for x in operands]
     word = operands[0].type.scalar
-    results = [_called(w, name, [b.shuffle(x, None, slice_mask(first, s)) for x in operands])
+    results = [_call_library(w, name, [b.shuffle(x, None, slice_mask(first, s)) for x in operands])
                for first in range(0, i.type.lanes * s, s)]
     x = w.joined(results, word)
     w.define(i, Wide(b.fptrunc(x, t) if t.name == "half" else x, i.type, group))
@@ -210,8 +210,8 @@ _BUILTINS: dict[str, Rule] = {
 
 # --- conversions ---------------------------------------------------------------------------------
 
-# `_Z<n>convert_<type><count>[_sat][_rt?]<argument>`; the last letter of the argument is its type in
-# the Itanium C++ ABI's spelling (h t j m unsigned; c s i l signed; Dh f d floating)
+# `_Z<n>convert_<type><count>[_sat][_rt?]<argument>`.  The argument ends with its type, as in the
+# Itanium C++ ABI: `h t j m` unsigned, `c s i l` signed, `Dh f d` floating.
 _NAME = re.compile(r"_Z\d+convert_(u?)(char|short|int|long|half|float|double)\d*(_\w+?)?(?:Dv\d+_)?"
                    r"(?:Dh|[a-z])$")
 

@@ -1,7 +1,7 @@
 """DPAS and 2D blocks: calls into the library on memory images.
 
 DPAS operands are *prepared* once, where they are computed: A as fp32 (or i16) rows, B as fp32 rows
-(or i16 pairs), so that an operand of many instructions is converted once.
+(or i16 pairs).  Thus an operand of many instructions is converted once.
 """
 
 from __future__ import annotations

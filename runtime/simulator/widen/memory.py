@@ -91,7 +91,7 @@ def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
             return
         w.define_wide(i, w.b.load(w.type_of(t), address, align=8))
         return
-    narrow = ir.like(t.lanes * (t.scalar.size // granule), ir.integer(granule * 8))
+    narrow = ir.vector_or_scalar(t.lanes * (t.scalar.size // granule), ir.integer(granule * 8))
     w.define(i, rebit(w, Wide(w.b.load(w.type_of(narrow), address, align=8), narrow), t))
 
 
@@ -126,7 +126,7 @@ def _private_store(w: Widener, value: Value, pointer: Private) -> None:
     granule = w.arrays.host_granules[pointer.array]
     t = value.type
     if t.scalar.size != granule:
-        value = rebit(w, value, ir.like(t.size // granule, ir.integer(granule * 8)))
+        value = rebit(w, value, ir.vector_or_scalar(t.size // granule, ir.integer(granule * 8)))
     w.store_image(value, address)
 
 
@@ -159,7 +159,7 @@ def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
         moved = w.moved(known)
         if moved is not None:
             size, sources = moved.size, list(moved.sources)
-            places = _far_apart(moved)
+            places = _spaced_positions(moved)
     addresses = _addresses(w, shared, pointer, len(places), size)
     if addresses is None:
         shared.image.forget()
@@ -167,9 +167,9 @@ def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
         shared.image.store(addresses, size, sources, places)
 
 
-def _far_apart(value: Moved) -> Table:
+def _spaced_positions(value: Moved) -> Table:
     """Positions of a moved value's elements, in the form of `SharedImage`."""
-    starts = np.cumsum([0, *map(value.held, value.sources)])
+    starts = np.cumsum([0, *map(value.piece_count, value.sources)])
     which = np.searchsorted(starts, value.places, "right") - 1
     return np.where(value.places < 0, -1,
                     which * STEP + value.places - starts[np.maximum(which, 0)])
@@ -185,7 +185,7 @@ def _followed(w: Widener, shared: Shared, pointer: Value, t: Type) -> Value | No
     value = None
     if found is not None:
         sources, places = found
-        value = (_same_in_lanes if isinstance(pointer, Uniform) else _brought)(
+        value = (_same_in_lanes if isinstance(pointer, Uniform) else _permutation)(
             w, sources, places, size, t)
     shared.is_read |= value is None
     return value
@@ -205,7 +205,7 @@ def _same_in_lanes(
     return Uniform(elements[0] if t.lanes == 1 else w.b.pack(t, elements), t)
 
 
-def _brought(
+def _permutation(
     w: Widener, sources: list[Operand], places: Table, size: int, t: Type
 ) -> Value | None:
     """The value as a permutation of known elements; None if their sizes differ."""

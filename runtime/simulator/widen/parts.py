@@ -47,7 +47,7 @@ class Dpas:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class PredictedRead:
     """Predicted next position of a block read, as host integers, and its number of rows."""
 
     start: Operand
@@ -71,7 +71,7 @@ class Matrices:
     """Stores to the memory of an accumulator -> that memory."""
     own_memory: set[Instruction] = field(default_factory=set)
     """Instructions that only write the memory of one value, and read no other memory."""
-    reads_ahead: dict[Instruction, Ahead] = field(default_factory=dict)
+    predicted_reads: dict[Instruction, PredictedRead] = field(default_factory=dict)
     """Instruction that predicts a block read -> the prediction."""
     in_loop: bool = False
     """True if the current block is part of a loop."""

@@ -38,7 +38,7 @@ def wait(w: Widener, polled: Instruction) -> None:
     suspend(w, polled, READY)
 
 
-def before(w: Widener, i: Instruction) -> None:
+def write_before(w: Widener, i: Instruction) -> None:
     """Write code that precedes an instruction in a kernel that takes turns."""
     turns = w.context.turns
     if i in turns.takes or i in turns.after_waits or (turns.anywhere and _is_seen(i)):

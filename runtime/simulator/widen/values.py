@@ -86,7 +86,7 @@ class Moved:
         """Number of pieces of each element."""
         return len(self.places) // self.type.lanes
 
-    def held(self, source: Operand) -> int:
+    def piece_count(self, source: Operand) -> int:
         """Number of pieces of a source."""
         return source.type.size // self.size
 
@@ -233,7 +233,7 @@ def selected(values: Sequence[Moved], indices: Sequence[int], t: Type) -> Moved:
         moved = np.where(v.places < 0, -1, v.places + end) if end else v.places
         rows.append(moved.reshape(v.type.lanes, v.pieces, -1))
         sources += v.sources
-        end += sum(map(v.held, v.sources))
+        end += sum(map(v.piece_count, v.sources))
     found = np.concatenate(rows)[list(indices)]
     found[[k < 0 for k in indices]] = -1
     return used(Moved(tuple(sources), found.reshape(-1, found.shape[-1]), size, t))
@@ -246,13 +246,13 @@ def used(value: Moved) -> Moved:
     kept: dict[Operand, int] = {}
     places, start, end = np.full_like(value.places, -1), 0, 0
     for x in value.sources:
-        own = (value.places >= start) & (value.places < start + value.held(x))
+        own = (value.places >= start) & (value.places < start + value.piece_count(x))
         if own.any():
             if x not in kept:
                 kept[x] = end
-                end += value.held(x)
+                end += value.piece_count(x)
             places[own] = value.places[own] - start + kept[x]
-        start += value.held(x)
+        start += value.piece_count(x)
     return replace(value, sources=tuple(kept), places=places)
 
 

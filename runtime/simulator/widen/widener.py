@@ -176,7 +176,7 @@ class Widener:
         return any(o.type.scalar.name == "half" for i in self.function.instructions()
                    for o in i.operands)
 
-    def beside(self, number: int) -> Widener:
+    def for_subgroup(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
         made.sg, made.values, made.steps, made.checked = constant(I32, number), {}, {}, Checked()
@@ -368,7 +368,7 @@ class Widener:
         if isinstance(value, Tabled):
             return self._tabled(value, group)
         if isinstance(value, Moved):
-            return self._cached("moved", (value, group), lambda: self._together(value, group))
+            return self._cached("moved", (value, group), lambda: self._flatten(value, group))
         own = value.group if isinstance(value, Wide | Lazy) else 1
         if isinstance(value, Lazy):
             kept = own if own > 1 else group
@@ -389,11 +389,11 @@ class Widener:
             group = best_order([value], value.type.lanes)
         return self.ordered(value, group), group
 
-    def _together(self, value: Moved, group: int) -> Operand:
+    def _flatten(self, value: Moved, group: int) -> Operand:
         """Moved elements as a flat vector."""
         t, flat = wide_type(value.type, self.lanes), in_order(value, group)
         scalar = t.scalar if t.scalar.size == value.size else ir.integer(8 * value.size)
-        sources = [self._recast(x, vector(value.held(x), scalar)) for x in value.sources]
+        sources = [self._recast(x, vector(value.piece_count(x), scalar)) for x in value.sources]
         if not sources:
             return poison(t)
         if len(sources) == 1:
@@ -477,7 +477,7 @@ class Widener:
         if x.is_constant and not x.text.startswith("@"):
             return broadcast_constant(x, s, group)
         if t.lanes == 1:
-            return self._cached("broadcast", x.text, lambda: self.b.broadcast(self._here(x), s))
+            return self._cached("broadcast", x.text, lambda: self.b.broadcast(self._pin_here(x), s))
         order = [e for e, _ in places(t.lanes, s, group)]
         if x.text not in self.sums:
             return self._cached("broadcast", (x.text, group),
@@ -488,7 +488,7 @@ class Widener:
         """A flat vector: the number of a base that is in `sums`, plus constants."""
         one, count = self.sums[base.text][0], len(terms)
         spread = self._cached("spread", (one.text, count),
-                              lambda: self.b.broadcast(self._here(one), count))
+                              lambda: self.b.broadcast(self._pin_here(one), count))
         if not any(terms):
             return spread
         return self._cached("sum", (one.text, tuple(terms)), lambda: self.b.add(
@@ -499,7 +499,7 @@ class Widener:
         self.here.label += "'"
         self.here.is_resumed = True
 
-    def meet(self) -> str:
+    def continue_in_new_block(self) -> str:
         """Continue in a new block, in which values are recomputed; return its label."""
         label = self.b.label("met")
         self.b.br(label)
@@ -507,7 +507,7 @@ class Widener:
         self.here.label += "'"
         return label
 
-    def _here(self, x: Operand) -> Operand:
+    def _pin_here(self, x: Operand) -> Operand:
         """A scalar that forces values computed from it to be computed at this point.
 
         Otherwise equal values from before a barrier could be used, and would be live across it.

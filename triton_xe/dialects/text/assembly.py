@@ -73,29 +73,29 @@ class KeywordConstraint(AttrConstraint):
 class Keyword(CustomDirective):
     """`custom<Keyword>($property)`: a string attribute without its quotation marks."""
 
-    held: AttributeVariable
+    variable: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        self.held.set(state, StringAttr(parser.parse_identifier()))
+        self.variable.set(state, StringAttr(parser.parse_identifier()))
 
     def parse_optional(self, parser: Parser, state: ParsingState) -> None:
-        constraint = state.op_type.get_irdl_definition().properties[self.held.name].constr
+        constraint = state.op_type.get_irdl_definition().properties[self.variable.name].constr
         assert isinstance(constraint, KeywordConstraint)
         keyword = parser.parse_optional_keyword_in(constraint.keywords)
         if keyword is not None:
-            self.held.set(state, StringAttr(keyword))
+            self.variable.set(state, StringAttr(keyword))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        attr = self.held.get(op)
+        attr = self.variable.get(op)
         assert isinstance(attr, StringAttr)
         state.print_whitespace(printer)
         printer.print_string(attr.data)
 
     def is_present(self, op: IRDLOperation) -> bool:
-        return self.held.is_present(op)
+        return self.variable.is_present(op)
 
     def is_anchorable(self) -> bool:
-        return self.held.is_anchorable()
+        return self.variable.is_anchorable()
 
     can_start_optional_group = is_anchorable
 

@@ -1,8 +1,8 @@
 """Source locations: the line of the user's Python that an operation was compiled from.
 
 Every op has xDSL's `op.location`; `source_of(op)` reads it.  In that attribute libtriton writes a
-source location (`"file":line:column`), the name of the Python variable around it
-(`"acc"(location)`), and for code inlined from another function the location of the call
+source location (`"file":line:column`), and the name of the Python variable around it
+(`"acc"(location)`).  For code inlined from another function it adds the location of the call
 (`callsite(location at location)`).
 """
 

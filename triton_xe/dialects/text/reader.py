@@ -1,9 +1,9 @@
 """Read a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
 
 The grammar is that of xDSL and of the ops' own syntax.  Three caches make it fast.  Tokens come
-from one regular expression.  A type that was read before is looked up by its text.  The op of a
-line that was read before, in this module or in one with the same aliases, is copied except for
-names and locations.
+from one regular expression.  A type that was read before is looked up by its text.  A line may
+have been read before, in this module or in one with the same aliases.  Its op is then copied,
+except for names and locations.
 
 Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases after the
 module.  They are read first and stored in `op.location`.
@@ -142,7 +142,7 @@ class _Prototype(NamedTuple):
     operands.
     """
 
-    def made(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
+    def create(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
         op = self.op_type.create(
             operands=operands, result_types=self.result_types, properties=dict(self.properties),
             attributes=dict(self.attributes))
@@ -201,7 +201,8 @@ class Reader(Parser):
         self._verified_ops: set[Operation] = set()
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
-            self._locations[alias] = self._simple_location(location) or self._other(location, name)
+            self._locations[alias] = (
+                self._simple_location(location) or self._parse_other_location(location, name))
         self._read(_LOCATION.sub("", text.replace("scf.while :", "scf.while () :")), name)
 
     @property
@@ -223,7 +224,7 @@ class Reader(Parser):
         inner = named and self._locations.get(named[2])
         return NameLoc(_string(named[1]), inner) if named and inner else None
 
-    def _other(self, location: str, name: str) -> LocationAttr:
+    def _parse_other_location(self, location: str, name: str) -> LocationAttr:
         self._read(location, name)
         return self._parse_location()
 
@@ -241,9 +242,9 @@ class Reader(Parser):
             or len(known.result_types) != bool(name)
         ):
             op = super().parse_operation()
-            self._learn(form, op, operands)
+            self._note_prototype(form, op, operands)
             return op
-        op = known.made(operands, location)  # type: ignore[arg-type]  # None has no known type
+        op = known.create(operands, location)  # type: ignore[arg-type]  # None has no known type
         if known.is_verified:
             self._verified_ops.add(op)
         if name:
@@ -255,7 +256,7 @@ class Reader(Parser):
         values = self.ssa_values.get(name, ())
         return values[int(index or 0)] if int(index or 0) < len(values) else None
 
-    def _learn(self, form: str, op: Operation, operands: list[SSAValue | None]) -> None:
+    def _note_prototype(self, form: str, op: Operation, operands: list[SSAValue | None]) -> None:
         if op.regions or op.successors or list(op.operands) != operands:
             return
         if len(set(operands)) < len(operands):  # equal names have no unique position

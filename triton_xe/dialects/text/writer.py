@@ -46,7 +46,7 @@ class _Form(NamedTuple):
     """Text after the results of an op: literal text, operands by number, and attributes."""
 
     parts: tuple[str | int | Attribute, ...]
-    held: tuple[Attribute, ...]
+    key_types: tuple[Attribute, ...]
     """Types in the key of the form, referenced so that their ids are not reused."""
 
 

@@ -12,9 +12,10 @@ Source: the XeGPU RFC; a test reads its examples unchanged.  These rules apply w
 contradicts itself or leaves something open:
 
 Spelling
-- One spelling for the dialect (`xegpu`, not `XeGPU` or `XeGpu`), `->` before results (`into` and
-  `to` are read), `L1_hint` (`L1` is read), `ui8` for `uint8` and `Uint8_t`, `f32` for `fp32` and
-  `float`, `f16` for `fp16`.  `!xegpu.tdesc_attr` is an attribute: `#xegpu.tdesc_attr`.
+- One spelling for the dialect (`xegpu`, not `XeGPU` or `XeGpu`), and `->` before results (`into`
+  and `to` are read).  The other spellings are `L1_hint` (`L1` is read), `ui8` for `uint8` and
+  `Uint8_t`, `f32` for `fp32` and `float`, `f16` for `fp16`.  `!xegpu.tdesc_attr` is an attribute:
+  `#xegpu.tdesc_attr`.
 - `read_invaldiate` is read as `read_invalidate`.
 - `scattered` is one of the attributes of tdesc_attr; `#xegpu.scattered` is short for it.
 - `XeGPU.creat_nbarrier` and the table's `alloc_nbarrier` that returns a barrier are
@@ -22,7 +23,7 @@ Spelling
 - `nbarrier_arrive` and `nbarrier_wait` have a type after a colon, as in the table.
 
 Operands
-- Offsets, shapes and strides are listed outermost dimension first, like the sizes of the type;
+- Offsets, shapes and strides are listed outermost dimension first, like the sizes of the type.
   "base_stride[0]" of the text, which must be 1, is the last one.  The summary table has one
   stride, its example and the text two: five numbers are read, the inner stride then is 1.
 - The type of C may be left out in `dpas` when it is that of the result, as in one example.  The
@@ -35,26 +36,26 @@ Operands
   blocks.  In its load_scalar and store_scalar, the type `any` is read as f32.
 
 Rules
-- A 1D block must say boundary_check = false where it is created, as the text has it; the examples
+- A 1D block must say boundary_check = false where it is created, as the text has it.  The examples
   that store and prefetch `tensor_desc<16xbf16>` verify, but no create_nd_tdesc makes that type.
 - The table's store_scatter has L1 = cached; the text gives writes uncached, write_through,
   write_back and streaming, and so does the verifier.
 - Hints say nothing about shared local memory, which is not cached; examples have them there, and
   they are ignored.  A prefetch whose hints keep nothing in any cache is refused when it is lowered.
-- chunk_size_per_lane is the second size of a scattered descriptor and need not be repeated:
-  examples give it in the tdesc_attr, on create_tdesc, or not at all.  A different one is refused.
+- chunk_size_per_lane is the second size of a scattered descriptor and need not be repeated.
+  Examples give it in the tdesc_attr, on create_tdesc, or not at all.  A different one is refused.
 - "The result tensor is always in 2D" contradicts the packed examples and the text before it: a
   packed block is 3D, rows/v x columns x v.
 - transpose_bit_width: the text speaks of a tile of 32x16, whose transpose is 8x64; its examples
   have 16x16, whose transpose is 8x32.
 - An array of blocks is one vector, blocks side by side (in fragments: one after the other), or has
-  a leading dimension; the RFC only says what the descriptor covers.
+  a leading dimension.  The RFC only says what the descriptor covers.
 - For 1D descriptors the text demands wi_layout[1] = 1, the rules for PVC and ARC demand
   wi_layout[0] = 1: either holds here.
 - "For load_nd with packed, wi_layout is transposed" is in the paragraph on transpose, and is read
   as a rule for transpose.
 - The 2D example loads the 16x16 B through the descriptor of A, and stores to one that it never
-  makes; descriptors here have the type of their use.  Likewise #tdesc_attr2 and #sg_map_b in an A
+  makes.  Descriptors here have the type of their use.  Likewise #tdesc_attr2 and #sg_map_b in an A
   load name attributes that are not the ones defined above them.
 - The "regular load" example stores a fragment vector<4xfp32> through a descriptor without sg_map.
   The text demands the map, so this is refused; with it, the example verifies.

@@ -232,8 +232,8 @@ def _fragment_instruction(a: Vector, b: Vector, result: Vector, maps: Maps) -> D
 class DpasOp(TileOp):
     """D = C + A * B on the systolic array; without `acc`, C is zero.
 
-    Whole-vector flavour: A is MxK or M x K/v x v, B is KxN or, in VNNI layout, K/v x N x v, with
-    v = 32 / element bits.  Work-item flavour (the three sg_maps given): fragments
+    Whole-vector flavour: A is MxK or MxK/vxv, B is KxN or, in VNNI layout, K/vxNxv, with v = 32
+    / element bits.  Work-item flavour (the three sg_maps given): fragments
     [steps, elements per step] of each work-item.  f32 factors are multiplied as tf32; signless
     integers are signed.
 
@@ -289,7 +289,7 @@ class DpasMxOp(TileOp):
     """D = C + scale(A) * scale(B), one instruction on the fragments of a work-item.
 
     Fragments are [vector elements, values in each].  Values of i8 in A and B are pairs of e2m1, low
-    bits first.  The scales are E8M0 bytes, one for 32 elements along K: lane n has those of column
+    bits first.  The scales are E8M0 bytes, one for 32 elements along K.  Lane n has those of column
     n of B, and of row n of A if n < 8.
 
         %d = xegpu.dpas_mx %a, %b, %c, %s, %t : vector<8x2xf8E4M3FN>, vector<8x4xf8E5M2>,

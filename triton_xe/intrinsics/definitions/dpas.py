@@ -1,8 +1,8 @@
 """DPAS: D[M,N] = C[M,N] + A[M,K] * B[K,N] on register images.
 
 A is row-major; each dword of B contains consecutive k of one column (VNNI).  In order of ascending
-k, each product is added to the fp32 (or wrapping i32) accumulator and rounded once (fused). fp16
-and bf16 accumulators are widened, and rounded once at the end.
+k, each product is added to the fp32 (or wrapping i32) accumulator and rounded once (fused).
+Accumulators of fp16 and bf16 are widened, and rounded once at the end.
 
 The scaled DPAS multiplies each product by the scales of its row and column, which is exact, before
 it is added.  How the hardware rounds sums within an instruction is not published; this is the order

@@ -56,8 +56,8 @@ def interleaved(value: Lanes, combine: Combine, size: int) -> Lanes:
 def scan(value: Lanes, combine: Combine) -> Lanes:
     """Inclusive prefix: lane l combines lanes 0..l.
 
-    At each step, the later half of a block of 2, 4, 8, ... lanes combines with the last lane of the
-    earlier half, as in the code of IGC 2.40 for `WavePrefix`.
+    At each step, the later half of a block of 2, 4, 8 and more lanes combines with the last lane of
+    the earlier half.  The code of IGC 2.40 for `WavePrefix` does the same.
     """
     lane, step = np.arange(value.shape[-1]), 1
     while step < len(lane):

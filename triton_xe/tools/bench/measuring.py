@@ -3,7 +3,7 @@
     python -m triton_xe.tools.bench.measuring OUT FILE
 
 The file runs as a program.  If it calls `run` of a `perf_report`, or has one that it does not run,
-each value of its axes is measured; then kernels are only timed, and do not run.
+each value of its axes is measured.  Then kernels are only timed, and do not run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Table:
     y_log: bool = False
     notes: Sequence[str] = ()
 
-    def beside(self, other: Table) -> Table:
+    def merge(self, other: Table) -> Table:
         """Add the lines of another device."""
         return Table(**{**vars(self), "series": [*self.series, *other.series],
                         "notes": [*self.notes, *other.notes]})

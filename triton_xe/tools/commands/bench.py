@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"{arguments.file} has no function with @triton.testing.perf_report")
     tables = first
     for more in others:
-        tables = [one.beside(two) for one, two in zip(tables, more, strict=True)]
+        tables = [one.merge(two) for one, two in zip(tables, more, strict=True)]
     print("\n\n".join(map(plot.as_text, tables)))
     if arguments.output is not None:
         arguments.output.write_text(plot.as_page(tables, arguments.file.name), encoding="utf-8")

@@ -1,8 +1,9 @@
 """`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
 
-The exit code is 0 if kernels can run: stock Triton is complete and loads this plugin, and a small
-kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside another
-vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated device.
+The exit code is 0 if kernels can run.  Then stock Triton is complete and loads this plugin, and a
+small kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside
+another vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated
+device.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def examine(
     _level_zero(report)
     _compiler(report)
     _cache(report)
-    report.trial = _trial(selection)
+    report.trial = run_trial(selection)
     if not packages["torch"]:
         report.advice.append(TORCH_HINT)
     if not (native.launch and native.threads):
@@ -325,15 +326,20 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
-def _trial(selection: Selection | None) -> dict[str, Any]:
-    """Run a vector addition on the device of this process, and check its numbers."""
+def run_trial(
+    selection: Selection | None, count_wrong: Callable[[Any], int] | None = None
+) -> dict[str, Any]:
+    """Run a vector addition on the device of this process, and check its numbers.
+
+    `count_wrong` does so on a device (default: `wrong_elements`).
+    """
     if selection is not None and selection.on_request:
         selection = decide("sim", Machine())
     if selection is None or selection.kind == "none":
         return {"passed": False, "why": "no device is chosen"}
     try:
         device = _open(selection)
-        wrong = wrong_elements(device)
+        wrong = (count_wrong or wrong_elements)(device)
     except Exception as error:  # a broken driver or build may raise anything; doctor reports it
         return {"passed": False, "why": f"{type(error).__name__}: {error}"}
     if wrong:

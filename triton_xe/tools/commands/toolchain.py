@@ -2,9 +2,9 @@
 
 The tools are for looking at machine code and for tests; kernels run without them.  They (ocloc with
 IGC, the Level Zero driver and loader, spirv-val, llvm-spirv) are installed into a separate Debian
-root in DIR, by default `toolchain` in the cache folder.  Nothing outside of DIR changes, and the
-programs run there without chroot.  The command needs root and debootstrap, and takes about a
-minute.  It does nothing if the system has Intel's tools or DIR is complete.
+root in DIR.  By default DIR is `toolchain` in the cache folder.  Nothing outside of DIR changes,
+and the programs run there without chroot.  The command needs root and debootstrap, and takes about
+a minute.  It does nothing if the system has Intel's tools or DIR is complete.
 """
 
 from __future__ import annotations

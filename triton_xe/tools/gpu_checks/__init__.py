@@ -39,7 +39,7 @@ def checks() -> tuple[Check, ...]:
             *machine.SPEED)
 
 
-def on(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
+def run_here(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
     """Run the checks, or those named, in this process."""
     bench = Bench(device)
     for check in checks():

@@ -16,8 +16,8 @@ TIME_LIMIT = 1200 if knobs.emulated() else 300
 names = sys.argv[1:]
 if names[:1] == ["--isolated"]:
     chosen = [check for check in gpu_checks.checks() if check.name in names]
-    results = isolation.each(chosen, lambda: open_device("gpu"), TIME_LIMIT)
+    results = isolation.run_each(chosen, lambda: open_device("gpu"), TIME_LIMIT)
 else:
-    results = gpu_checks.on(open_device("gpu"), tuple(names))
+    results = gpu_checks.run_here(open_device("gpu"), tuple(names))
 for result in results:
     print(json.dumps(result.to_json()), flush=True)

@@ -21,7 +21,9 @@ from triton_xe.tools.gpu_checks.bench import FAILED, Bench, Check, Result, perfo
 _POLL_SECONDS = 0.01
 
 
-def each(checks: Iterable[Check], opened: Callable[[], Device], limit: float) -> Iterator[Result]:
+def run_each(
+    checks: Iterable[Check], opened: Callable[[], Device], limit: float
+) -> Iterator[Result]:
     """Run checks one after another, each on a device of its own and for at most `limit` seconds."""
     for check in checks:
         with tempfile.TemporaryFile("w+") as result, tempfile.TemporaryFile("w+") as output:
