@@ -4,9 +4,9 @@
 
 No GPU is needed, but Intel's compiler is.  It prints the table of docs/tuning.md, with errors from
 `python/test/language/maths`.  A kernel of four warps loads, computes and stores 16 elements in each
-lane.  Cycles are those that one warp occupies the pipes of an engine: one for 16 lanes of fp32 or
-of integers, `MATH_CLOCKS` for 16 lanes of a transcendental instruction.  Both counts include all
-branches, and the copy.
+lane.  Cycles are those that one warp occupies the pipes of an engine.  It is one for 16 lanes of
+fp32 or of integers, and `MATH_CLOCKS` for 16 lanes of a transcendental instruction.  Both counts
+include all branches, and the copy.
 """
 
 from __future__ import annotations

@@ -135,4 +135,5 @@ class _Writer(Writer):
         return TensorType(element, self.shape, self.encoding)
 
     def splat(self, value: SSAValue) -> SSAValue:
-        return self.put(SplatOp(operands=[value], result_types=[self.type_with_element(value.type)]))
+        kind = self.type_with_element(value.type)
+        return self.put(SplatOp(operands=[value], result_types=[kind]))

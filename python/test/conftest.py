@@ -13,6 +13,7 @@ from python.test.selection import left_out
 from triton_xe import triton_versions
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import target
+from triton_xe.runtime import torch_memory
 from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
@@ -91,6 +92,33 @@ def clock_begins_anew():
     clock = sys.modules.get("triton_xe.runtime.simulator.clock")
     if clock is not None:
         clock.clock_of(target("bmg"), 0).begin()
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """`choose("sim:dg2")`: launches of this test run on other devices."""
+    from triton_xe.backend import devices
+
+    def forget():
+        devices.selection.cache_clear()
+        devices.devices.cache_clear()
+
+    def choose_devices(names):
+        monkeypatch.setenv("TRITON_XE_DEVICE", names)
+        forget()
+
+    yield choose_devices
+    forget()
+
+
+@pytest.fixture
+def without_maps(monkeypatch):
+    """Launch as if all memory was written: tensors of checked tests may still be alive."""
+    was_active = torch_memory.unwritten_maps.is_active
+    torch_memory.unwritten_maps.is_active = False
+    monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
+    yield
+    torch_memory.unwritten_maps.is_active = was_active
 
 
 @pytest.fixture

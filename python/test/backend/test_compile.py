@@ -21,6 +21,7 @@ from examples.vector_add import add, add_kernel
 from python.test.filecheck import check_text
 from python.test.operations import instructions
 from triton_xe.backend import source_hash
+from triton_xe.backend.stage_errors import KernelNamer
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime import checked_files
 from triton_xe.spirv import BUILD_FLAGS, attached, attached_llvm_ir, is_spirv
@@ -239,12 +240,11 @@ def test_an_unsupported_operation_names_kernel_place_and_reason(cache, monkeypat
     assert "\n" not in message
 
 
-def test_a_bug_in_a_stage_keeps_its_type_and_names_the_kernel(cache, monkeypatch):
-    from triton_xe.lowering import pipeline
-
-    monkeypatch.setattr(pipeline, "make_xegpu", lambda stage: {}["nothing"])
+def test_a_bug_in_a_stage_keeps_its_type_and_names_the_kernel(cache):
+    compiled = triton.compile(source(), target=BMG)
+    stage = KernelNamer().wrap("xegpu", lambda text, metadata: {}["nothing"])
     with pytest.raises(KeyError) as caught:
-        triton.compile(source(), target=BMG)
+        stage(compiled.asm["ttgir"], {})
     (note,) = caught.value.__notes__
     assert "while making xegpu of kernel 'add_kernel'" in note
 
@@ -267,7 +267,7 @@ def test_an_override_of_our_stages(cache, tmp_path):
     assert "fsub" in instructions(again.asm["llir"])
 
 
-def test_the_hash_covers_our_sources_and_tools(monkeypatch):
+def test_the_hash_covers_our_sources_and_tools(monkeypatch, tmp_path):
     names = [name for name, _ in source_hash.source_files()]
     for expected in ("backend/options.py", "lowering/pipeline.py", "layout/__init__.py",
                      "hardware/target.py", "spirv.py"):
@@ -275,8 +275,11 @@ def test_the_hash_covers_our_sources_and_tools(monkeypatch):
     assert not [name for name in names if name.startswith(("tools", "runtime"))]
     before = source_hash.source_hash.__wrapped__()
     assert source_hash.source_hash.__wrapped__() == before
-    monkeypatch.setattr(source_hash.metadata, "version", lambda name: "0")
-    monkeypatch.setattr(source_hash, "library_path", lambda name: __file__)
+    other_xdsl = tmp_path / "xdsl-0.0.dist-info"
+    other_xdsl.mkdir()
+    (other_xdsl / "METADATA").write_text("Metadata-Version: 2.1\nName: xdsl\nVersion: 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "cache"))
     assert source_hash.source_hash.__wrapped__() != before
 
 

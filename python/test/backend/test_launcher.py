@@ -1,15 +1,13 @@
 """The generated launch function: what reaches the device, and what is refused."""
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import pytest
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_xe.backend import devices
-from triton_xe.backend.launcher import XeLauncher, make_launch
-from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.backend.launcher import make_launch
+from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 
 
@@ -61,14 +59,6 @@ def launched(signature, *args, grid=(1, 1, 1), names=None, hooks=(NO_HOOK, NO_HO
 def test_one_launch_may_ask_for_the_sanitizer():
     (launch,) = launched(("i32",), 5, sanitize=True)
     assert launch == ("kernel", (1, 1, 1), (5,), 7, ("sanitize", True))
-
-
-def test_the_sanitizer_is_refused_on_a_real_device(monkeypatch):
-    real = SimpleNamespace(is_simulated=False, name="Arc B580")
-    monkeypatch.setattr(devices, "device", lambda index: real)
-    metadata = SimpleNamespace(name="k", sanitize=True)
-    with pytest.raises(UnsupportedError, match="'k': sanitize=True is for simulated devices"):
-        XeLauncher(SimpleNamespace(signature={"n": "i32"}), metadata)
 
 
 def test_constants_are_dropped_and_numbers_pass():

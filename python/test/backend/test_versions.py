@@ -26,12 +26,12 @@ SIGNATURES = [
 
 @pytest.fixture
 def as_version(monkeypatch):
-    def set_to(number, **facts):
-        known = next(v for v in triton_versions.VERSIONS if v.number == number)
-        made = known._replace(**facts)
-        monkeypatch.setattr(triton_versions, "installed", lambda: made)
+    def set_to(number):
+        monkeypatch.setattr(triton, "__version__", "{}.{}.0".format(*number))
+        triton_versions.installed.cache_clear()
 
-    return set_to
+    yield set_to
+    triton_versions.installed.cache_clear()
 
 
 def test_an_unknown_version_is_refused(monkeypatch):

@@ -176,7 +176,7 @@ def test_code_that_intels_compiler_must_not_be_left_to_choose(
 
 @pytest.mark.intel_compiler
 def test_code_that_reads_a_register_that_nothing_wrote_is_refused(
-    monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     kernel = rows.compiled("add", "bmg")
     text = iga.disassemble("bmg", kernel.program.code)
@@ -184,7 +184,12 @@ def test_code_that_reads_a_register_that_nothing_wrote_is_refused(
     code = iga.assemble("bmg", lost)
     binary = kernel.binary.replace(kernel.program.code[: len(code)], code)
     assert binary != kernel.binary
-    monkeypatch.setattr(emulated.ocloc, "native_binary", lambda *module: binary)
+    (tmp_path / "lost.bin").write_bytes(binary)
+    compiler = tmp_path / "ocloc"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -out_dir ]; do shift; done\n'
+                        f'cp {tmp_path}/lost.bin "$2/native_bmg.bin"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("TRITON_XE_OCLOC", str(compiler))
     loaded = emulated.EmulatedDevice("bmg").load(kernel.spirv, kernel.name)
     with pytest.raises(Fault, match=r"kernel .* for bmg.*reads r120, which nothing wrote: add at"):
         _ = loaded.native

@@ -1,16 +1,13 @@
 """Products on a device of eight lanes, whose operands go through shared local memory as words."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
-
-from triton_xe.backend import devices
-from triton_xe.runtime.simulator.interface import SimulatedDevice
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -40,10 +37,10 @@ def product(a_ptr, b_ptr, c_ptr, m, n, k, am, ak, bk, bn, M: tl.constexpr, N: tl
 
 
 @pytest.fixture
-def eight_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def eight_lanes(choose: Callable[[str], None]) -> Iterator[None]:
     """Device xpu:0 is one of eight lanes; what was compiled for it is forgotten afterwards."""
     product.device_caches.clear()
-    monkeypatch.setattr(devices, "devices", lambda: (SimulatedDevice("dg2"),))
+    choose("sim:dg2")
     yield
     product.device_caches.clear()
 

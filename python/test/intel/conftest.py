@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+from triton_xe.lowering.emit import module
 
 _ROWS, _COLUMNS, _DEPTH = range(4), range(2), range(2)
 _READ_ARGUMENTS = "i64,i32,i32,i32,i32,i32,i32,i32,i32,i32,i1,i1,i32"
 _DPAS = "llvm.genx.GenISA.sub.group.dpas.v8f32.v8f32.v8i16.v8i32"
+
+
+@pytest.fixture
+def leave_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """`leave_out("keep_roundings")`: emit modules without that step."""
+    def leave_out_step(name: str) -> None:
+        monkeypatch.setattr(module, name, lambda state: None)
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    return leave_out_step
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import loops
 from python.test.operations import instructions
-from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.emit_spirv import write_spirv
 from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.runtime.emulator.instruction import Instruction
 from triton_xe.runtime.emulator.program import Program
@@ -25,7 +25,7 @@ def test_native_code_is_that_of_spirv_barriers(device: str, semantics: int) -> N
     text = re.sub(re.escape(BARRIER) + r"\d+", f"{BARRIER}{semantics}", text)
     assert "__spirv_ControlBarrier" not in instructions(for_intel(text))
     wanted, found = (
-        up_to_the_end(intel.compile_spirv(written(made), device).program)
+        up_to_the_end(intel.compile_spirv(write_spirv(made), device).program)
         for made in (text, for_intel(text)))
     assert found == wanted
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.emit_spirv import write_spirv
 from triton_xe.lowering.spirv.visa import function
 from triton_xe.tools import intel
 
@@ -41,7 +41,7 @@ FOUR_TO_ONE = [("X", 0), ("X", 2), ("Y", 0), ("Y", 2)]
 def conversions(body: str, kind: str, device: str) -> list[int]:
     """Lanes of each instruction that converts fp32 to a type."""
     text = function("f", "<4 x i32>", ["<4 x float>"] * 2, body) + KERNEL
-    listing = intel.compile_spirv(written(text), device).asm["converted"]
+    listing = intel.compile_spirv(write_spirv(text), device).asm["converted"]
     found = re.findall(rf"\bmov \((\d+)\|M0\)\s+r[\d.]+<\d>:{kind}\s+r[\d.]+<1;1,0>:f\b", listing)
     return [int(lanes) for lanes in found]
 

@@ -84,10 +84,10 @@ def test_wrong_choice_is_explained(
     assert "no device is chosen" in page
 
 
-def test_wrong_numbers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_XE_DEVICE", "sim")
-    monkeypatch.setattr(doctor_command, "wrong_elements", lambda device: 3)
-    report = doctor_command.examine()
+def test_wrong_numbers_are_noticed(triton_here: dict[str, Any]) -> None:
+    report = doctor_command.examine(lambda: triton_here)
+    simulated = selection.decide("sim", selection.Machine())
+    report.trial = doctor_command.run_trial(simulated, lambda device: 3)
     assert not report.can_run
     assert "3 of 1024 numbers are wrong" in doctor_command.page(report)
 

@@ -5,7 +5,7 @@ IGC 2.40 computes it in fp32 (`triton_xe.lowering.emit.maths.kept_roundings`).
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from triton_xe.lowering.emit import module
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
@@ -52,8 +51,7 @@ def test_native_code_rounds_each_operation(device: str, add: bool) -> None:
 
 
 def test_intels_compiler_leaves_roundings_out_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    leave_out: Callable[[str], None]
 ) -> None:
-    monkeypatch.setattr(module, "keep_roundings", lambda state: None)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    leave_out("keep_roundings")
     np.testing.assert_array_equal(native("bmg", False), X * Y)

@@ -6,7 +6,7 @@ registers of `other` (`triton_xe.lowering.emit.masked_loads`).
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from triton_xe.lowering.emit import module
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
@@ -41,9 +40,8 @@ def test_native_code_reads_only_what_was_written() -> None:
 
 
 def test_intels_compiler_loses_them_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    leave_out: Callable[[str], None]
 ) -> None:
-    monkeypatch.setattr(module, "separate_other_values", lambda state: None)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    leave_out("separate_other_values")
     with pytest.raises(intel.IntelCompilerError, match="lost a value"):
         built()

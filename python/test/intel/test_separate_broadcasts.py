@@ -6,7 +6,7 @@ IGC 2.40 takes them from lane 0 (`triton_xe.lowering.emit.separate_broadcasts`).
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 from python.test.gemm.pairwise import settings
 from python.test.operations import instructions
-from triton_xe.lowering.emit import module
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
@@ -89,10 +88,9 @@ def test_bytes_are_those_of_their_row(part: tuple[str, str], device: str) -> Non
 @pytest.mark.parametrize(("device", "kind", "how"), [
     ("bmg", "int32", "second byte"), ("dg2", "int64", "difference")])
 def test_intels_compiler_takes_them_from_another_lane_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str, kind: str, how: str
+    leave_out: Callable[[str], None], device: str, kind: str, how: str
 ) -> None:
-    monkeypatch.setattr(module, "separate_broadcasts", lambda state: None)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    leave_out("separate_broadcasts")
     rows = numbers(kind)
     with contextlib.suppress(intel.IntelCompilerError):  # "lost a value"
         assert (native(device, rows, how) != bytes_in(rows, how)[:, None]).any()

@@ -106,7 +106,7 @@ def test_phis_are_filled_later() -> None:
     b.br(end)
     b.start(end)
     phi = b.phi(I32, (x, entry))
-    b.meet(phi, y, then)
+    b.add_incoming(phi, y, then)
     b.switch(phi.value, then := b.label("other"), [(0, then)])
     b.start(then)
     b.ret(phi.value)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from triton_xe.intrinsics import opencl
-from triton_xe.lowering.spirv.emit_spirv import definition, written
+from triton_xe.lowering.spirv.emit_spirv import definition, write_spirv
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
@@ -33,7 +33,7 @@ class NativeFunctions:
         text = HEADER + "".join(
             definition(symbol) + _kernel(self._names[symbol], symbol, *types)
             for symbol, types in self._types.items()) + TAIL
-        self._binary = intel.compile_spirv(written(text), "bmg", dump_asm=False).binary
+        self._binary = intel.compile_spirv(write_spirv(text), "bmg", dump_asm=False).binary
 
     def __call__(self, symbol: str, *given: np.ndarray[Any, Any]) -> Image:
         """The registers of the result, as bytes, for those of the arguments.

@@ -30,7 +30,8 @@ class Erring(SimulatedDevice):
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_the_simulator_passes(target):
-    found = {r.check: r for r in gpu_checks.on(SimulatedDevice(target), (*QUICK, "recording"))}
+    results = gpu_checks.run_here(SimulatedDevice(target), (*QUICK, "recording"))
+    found = {result.check: result for result in results}
     assert set(found) == {*QUICK, "recording"}
     lacking = {"block-store", "fp64"} if target == "dg2" else set()
     assert {name: r.detail for name, r in found.items()
@@ -38,12 +39,12 @@ def test_the_simulator_passes(target):
 
 
 def test_products_without_matrix_units():
-    (found,) = gpu_checks.on(SimulatedDevice("mtl"), ("registers",))
+    (found,) = gpu_checks.run_here(SimulatedDevice("mtl"), ("registers",))
     assert (found.state, found.detail) == (PASSED, "")
 
 
 def test_each_check_notices_a_wrong_bit():
-    found = {r.check: r.state for r in gpu_checks.on(Erring("bmg"), QUICK)}
+    found = {r.check: r.state for r in gpu_checks.run_here(Erring("bmg"), QUICK)}
     assert found == dict.fromkeys(QUICK, WRONG)
 
 
@@ -67,7 +68,7 @@ def test_intels_driver_takes_every_step(target, more, tmp_path):
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"
         "from triton_xe.tools import gpu_checks\n"
-        f"found = gpu_checks.on(open_device('gpu'), {names})\n"
+        f"found = gpu_checks.run_here(open_device('gpu'), {names})\n"
         "print(json.dumps([[each.check, each.state, each.detail] for each in found]))\n")
     done = intel.level_zero_environment(target).run(
         "-c", program, extra={"TRITON_XE_CACHE": str(tmp_path)}, timeout=300)
@@ -116,14 +117,14 @@ def test_each_check_has_a_process_of_its_own():
             "hangs": lambda bench: time.sleep(60), "fine again": lambda bench: None}
     checks = [gpu_checks.Check(name, name, run) for name, run in runs.items()]
     hangs = [check for check in checks if check.name == "hangs"]
-    found = [*isolation.each([x for x in checks if x not in hangs],
+    found = [*isolation.run_each([x for x in checks if x not in hangs],
                              lambda: SimulatedDevice("bmg"), 60),
-             *isolation.each(hangs, lambda: SimulatedDevice("bmg"), 0.5)]
+             *isolation.run_each(hangs, lambda: SimulatedDevice("bmg"), 0.5)]
     assert {each.check: (each.state, each.detail) for each in found} == {
         "fine": (PASSED, ""), "wrong": (WRONG, "why"),
         "dies": (FAILED, "its process ended with -9: a fault"),
         "hangs": (FAILED, "did not end within 0.5 s"), "fine again": (PASSED, "")}
-    (closed,) = isolation.each(checks[:1], lambda: SimulatedDevice("none"), 10)
+    (closed,) = isolation.run_each(checks[:1], lambda: SimulatedDevice("none"), 10)
     assert (closed.check, closed.state) == ("fine", FAILED)
     assert closed.detail.startswith("its process ended with 1: triton_xe.errors.")
 

@@ -114,3 +114,37 @@ def test_tests_use_public_names():
     found = [f"{file.relative_to(ROOT)}:{line}: {name}" for file in sorted(TESTS.rglob("*.py"))
              if file != Path(__file__) for line, name in private_uses(ast.parse(file.read_text()))]
     assert not found, "\n".join(found)
+
+
+REPLACERS = {"setattr", "delattr", "setitem", "delitem"}
+MOST_REPLACED = 32
+"""Lines that replace a public name of ours; README.md lists the reasons that count."""
+
+
+def replaced(tree):
+    """Lines that replace a name of our packages by `monkeypatch`."""
+    packages = origins(tree)
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and node.args and root_of(node.func) == "monkeypatch"
+                and node.func.attr in REPLACERS):
+            continue
+        owner = node.args[0]
+        is_path = isinstance(owner, ast.Constant)
+        root = owner.value.partition(".")[0] if is_path else packages.get(root_of(owner))
+        if root in OURS:
+            yield node.lineno
+
+
+@pytest.mark.parametrize(("code", "lines"), [
+    ("from triton_xe import conditions\nmonkeypatch.setattr(conditions, 'known', None)", [2]),
+    ("monkeypatch.setattr('triton_xe.conditions.known', None)", [1]),
+    ("import os\nmonkeypatch.setattr(os, 'geteuid', None)\nmonkeypatch.setenv('A', 'b')", []),
+])
+def test_replaced_names_are_found(code, lines):
+    assert list(replaced(ast.parse(code))) == lines
+
+
+def test_few_names_are_replaced():
+    found = [f"{file.relative_to(ROOT)}:{line}" for file in sorted(TESTS.rglob("*.py"))
+             if file != Path(__file__) for line in replaced(ast.parse(file.read_text()))]
+    assert len(found) <= MOST_REPLACED, "\n".join(found)

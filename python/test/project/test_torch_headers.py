@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import torch_headers
-from triton_xe.runtime.torch_xpu import compilation
 
 NEEDED = "torch/include/c10/macros.h"
 
@@ -68,17 +67,13 @@ def test_headers_are_fetched_once_and_nothing_else(
 
 
 @pytest.mark.skipif(not torch_headers.installed_compilers(), reason="no C++ compiler")
-def test_headers_that_do_not_fit_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compilation, "SOURCES", tmp_path)
-    recipe = compilation.Recipe("lib.so", (("right.cpp",), ("wrong.cpp",)))
-    monkeypatch.setattr(compilation, "DEVICE", recipe)
+def test_headers_that_do_not_fit_are_found(tmp_path: Path) -> None:
+    units = [(str(tmp_path / name),) for name in ("right.cpp", "wrong.cpp")]
     (tmp_path / "right.cpp").write_text("int right;\n")
     (tmp_path / "wrong.cpp").write_text('#include "c10/nothing.h"\n')
     (compiler,) = torch_headers.installed_compilers()[:1]
-    ((name, error),) = torch_headers.accepted("2.13.0", tmp_path, [compiler])
+    ((name, error),) = torch_headers.accepted("2.13.0", tmp_path, [compiler], units)
     assert name == torch_headers.version_of(compiler)
     assert "c10/nothing.h" in error
     (tmp_path / "wrong.cpp").write_text("int wrong;\n")
-    assert dict(torch_headers.accepted("2.13.0", tmp_path, [compiler])) == {name: ""}
+    assert dict(torch_headers.accepted("2.13.0", tmp_path, [compiler], units)) == {name: ""}

@@ -121,22 +121,7 @@ for rows in (16, 256):
 """
 
 
-@pytest.fixture
-def watched_once(monkeypatch):
-    """A script runs once with the checks and once without them, however many reports ask."""
-    watch, answers = watching.launches, {}
-
-    def launches(script, device, **options):
-        key = (*script, device, *sorted(options.items()))
-        if key not in answers:
-            answers[key] = watch(script, device, **options)
-        return answers[key]
-
-    monkeypatch.setattr(watching, "launches", launches)
-
-
 @pytest.mark.rest
-@pytest.mark.usefixtures("watched_once")
 def test_the_longest_launch_of_a_script_is_predicted(tmp_path, capsys):
     pytest.importorskip("torch")
     script = tmp_path / "script.py"

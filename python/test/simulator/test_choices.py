@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from triton_xe.runtime.simulator.host_kernel import Part, What
+from triton_xe.runtime.simulator.host_kernel import Part, Purpose
 from triton_xe.runtime.simulator.kernel import choose
 
 ASKED = ("checks", "traces", "shuffles", "some", "prefers_whole")
@@ -15,19 +15,19 @@ EVERY = [(own, dict(zip(ASKED, asked, strict=True)))
          for asked in itertools.product((False, True), repeat=len(ASKED))]
 
 
-@pytest.mark.parametrize("what", [What.CHECK, What.TRACE, What.RUN])
-def test_checks_come_before_traces_and_traces_before_plain_runs(what: What) -> None:
+@pytest.mark.parametrize("what", [Purpose.CHECK, Purpose.TRACE, Purpose.RUN])
+def test_checks_come_before_traces_and_traces_before_plain_runs(what: Purpose) -> None:
     found = {own_asked for own_asked, (own, asked) in enumerate(EVERY)
              if choose(own, **asked).what is what}
     assert found == {k for k, (_, asked) in enumerate(EVERY) if what is (
-        What.CHECK if asked["checks"] else What.TRACE if asked["traces"] else What.RUN)}
+        Purpose.CHECK if asked["checks"] else Purpose.TRACE if asked["traces"] else Purpose.RUN)}
 
 
 def test_code_is_left_out_only_where_its_absence_is_noticed() -> None:
     """In other orders and of some programs no subgroup can run again, so all code is there."""
     for own, asked in EVERY:
         choice = choose(own, **asked)
-        if choice.what is What.RUN:
+        if choice.what is Purpose.RUN:
             whole = asked["shuffles"] or asked["some"] or asked["prefers_whole"]
             assert choice.part is (Part.WHOLE if whole else own)
         else:
@@ -38,4 +38,4 @@ def test_code_is_left_out_only_where_its_absence_is_noticed() -> None:
 def test_traces_keep_the_usual_order() -> None:
     for own, asked in EVERY:
         choice = choose(own, **asked)
-        assert choice.is_shuffled is (asked["shuffles"] and choice.what is not What.TRACE)
+        assert choice.is_shuffled is (asked["shuffles"] and choice.what is not Purpose.TRACE)

@@ -22,7 +22,7 @@ import torch
 import triton
 
 from examples import softmax, vector_add
-from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.emit_spirv import write_spirv
 from triton_xe.runtime.versions import entry_name
 
 RUNNER = Path(__file__).with_name("opencl_runner.py")
@@ -119,7 +119,7 @@ def run(folder: Path, compiled: Any, grid: int, arguments: Sequence[Any]) -> lis
     name = entry_name(compiled.asm["spv"], compiled.metadata.name)
     warps, lanes = compiled.metadata.num_warps, compiled.metadata.warp_size
     (folder / "kernel.spv").write_bytes(compiled.asm["spv"].replace(b"llvm.genx", b"xlvm.genx"))
-    (folder / "helpers.spv").write_bytes(written(HELPERS))
+    (folder / "helpers.spv").write_bytes(write_spirv(HELPERS))
     (folder / "intel.icd").write_text(f"{found}\n")
     given: list[tuple[str, Any]] = []
     for k, a in enumerate(arguments):

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,15 +49,17 @@ over:"""
 @pytest.fixture(params=["compiled", "plain"])
 def threads(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[int], None]:
+) -> Iterator[Callable[[int], None]]:
     """Sets the number of threads; every test runs on those of C and of Python."""
     if request.param == "compiled" and native.threads is None:
         pytest.skip("threads.c was not built")
     if request.param == "plain":
         if request.node.get_closest_marker("compiled"):
             pytest.skip("what Python does not do")
-        monkeypatch.setattr(thread_pool, "current_pool", thread_pool.PythonPool())
-    return lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
+    before = thread_pool.use(thread_pool.PythonPool()) if request.param == "plain" else None
+    yield lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
+    if request.param == "plain":
+        thread_pool.use(before)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import triton
 
 from examples import attention, matmul, matmul_descriptor, softmax, vector_add
 from python.test.gemm.pairwise import settings
-from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.versions import entry_name, versions_of
 from triton_xe.spirv import is_spirv
@@ -133,9 +132,9 @@ def translated(
     name=list(EXAMPLES), device=["bmg", "pvc", "dg2"], strength=1))
 def test_translated_back(
     name: str, device: str, translated: Callable[[], list[str]], forgotten: None,
-    monkeypatch: pytest.MonkeyPatch,
+    choose: Callable[[str], None],
 ) -> None:
-    monkeypatch.setattr(devices, "devices", lambda: (SimulatedDevice(device),))
+    choose(f"sim:{device}")
     example = EXAMPLES[name][1]
     want = example()
     names = translated()

@@ -16,7 +16,7 @@ import triton.language as tl
 from python.test.counting import Call, watched
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime import native, torch_memory
+from triton_xe.runtime import native
 from triton_xe.runtime.observers import Observer
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.run import watchdog
@@ -75,12 +75,9 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+def seen(monkeypatch: pytest.MonkeyPatch, without_maps: None) -> Iterator[Seen]:
     for name in ("SANITIZE", "SHUFFLE", "TRACE", "TIME_LIMIT", "THREADS"):
         monkeypatch.delenv(f"TRITON_XE_{name}", raising=False)
-    # tensors of checked tests that are still alive keep launches from compiled code
-    monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
-    monkeypatch.setattr(torch_memory.unwritten_maps, "is_active", False)
     grids = list[Any]()
 
     def note(call: Call) -> None:

@@ -7,7 +7,7 @@ from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.fusion import MARK, fuse_products
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.spirv.emit_spirv import written
+from triton_xe.lowering.spirv.emit_spirv import write_spirv
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.tools.canonical import canonical_spirv
 
@@ -140,5 +140,5 @@ define spir_kernel void @f(ptr addrspace(1) %q, float %a, float %b) {
 
 def test_marks_in_text_that_was_edited_mean_nothing():
     plain = MARKED.replace(" contract", "")
-    modules = [canonical_spirv(written(text)) for text in (MARKED, plain)]
+    modules = [canonical_spirv(write_spirv(text)) for text in (MARKED, plain)]
     assert modules[0] == modules[1]

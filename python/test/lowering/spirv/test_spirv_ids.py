@@ -72,14 +72,14 @@ def test_labels_get_ids_of_their_own():
     for text in (TEXT, LOOP, LOOP, TEXT) * 10:
         plain = spirv_target.write(spirv_target.verified(text))
         renamed += not ids_are_sound(plain)
-        binary = emit_spirv.written(text)
+        binary = emit_spirv.write_spirv(text)
         assert ids_are_sound(binary)
         assert canonical_spirv(binary) == wanted[text]
     assert renamed, "LLVM clears its table now"
 
 
 def test_a_sound_module_survives_new_labels():
-    binary = emit_spirv.written(TEXT)
+    binary = emit_spirv.write_spirv(TEXT)
     renamed = with_new_labels(binary)
     assert renamed != binary
     assert ids_are_sound(renamed)
@@ -87,7 +87,7 @@ def test_a_sound_module_survives_new_labels():
 
 
 def test_labels_that_are_one_stay():
-    binary = emit_spirv.written(TEXT)
+    binary = emit_spirv.write_spirv(TEXT)
     first, *_ = (struct.unpack_from("<I", binary, start + 4)[0]
                  for opcode, start, _ in instructions(binary) if opcode == LABEL)
     confused = with_label(binary, first, 1)
@@ -103,14 +103,14 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
         number = id_of_void(binary)
         return with_label(with_label(binary, number), number, 1)
 
-    assert ids_are_sound(emit_spirv.written(TEXT, write=write))
+    assert ids_are_sound(emit_spirv.write_spirv(TEXT, write=write))
 
 
 def test_a_module_is_written_again_before_a_new_process_writes_it():
     sound = emit_spirv.from_new_process(TEXT)
     number = id_of_void(sound)
     binaries = [with_label(with_label(sound, number), number, 1)] * 4 + [sound]
-    assert emit_spirv.written(TEXT, write=lambda module, effort: binaries.pop(0)) == sound
+    assert emit_spirv.write_spirv(TEXT, write=lambda module, effort: binaries.pop(0)) == sound
     assert not binaries
 
 
@@ -163,7 +163,7 @@ def test_a_module_whose_integers_would_change_widths_is_written_without_optimisa
     """The first assertion fails once LLVM is repaired: then `keeps_widths` can go."""
     assert not spirv_target.keeps_widths(spirv_target.verified(text))
     assert spirv_target.keeps_widths(spirv_target.verified(TEXT))
-    long = emit_spirv.written(text + ";" * emit_spirv.SHORT)
+    long = emit_spirv.write_spirv(text + ";" * emit_spirv.SHORT)
     plain = spirv_target.write(spirv_target.verified(text), 0)
     assert [op for op, *_ in instructions(long)] == [op for op, *_ in instructions(plain)]
 

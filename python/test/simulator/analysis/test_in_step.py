@@ -14,7 +14,6 @@ import triton.language as tl
 from python.test.counting import watched
 from python.test.gemm.pairwise import settings
 from triton_xe.llvm.parser import parse_module
-from triton_xe.runtime import torch_memory
 from triton_xe.runtime.simulator.analysis import in_step
 from triton_xe.runtime.simulator.kernel import KernelSource
 
@@ -100,13 +99,12 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(autouse=True, params=["written out", "loops"])
 def form(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caches: dict[str, Path]
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caches: dict[str, Path],
+    without_maps: None,
 ) -> str:
     """Each subgroup for itself, or loops over all, whatever would be faster."""
     monkeypatch.setattr(in_step, "MOST", 1 << 30 if request.param == "written out" else -1)
     monkeypatch.setenv("TRITON_XE_CACHE", str(caches[request.param]))
-    # tensors of checked tests that are still alive keep launches from running so
-    monkeypatch.setattr(torch_memory, "has_maps", lambda: False)
     for kernel in (norm, chunks, rows, convert, turned, masked_rows):
         kernel.device_caches.clear()
     return str(request.param)

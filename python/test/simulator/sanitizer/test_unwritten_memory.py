@@ -167,7 +167,7 @@ def test_matrices_of_a_product() -> None:
 
 def test_launch_without_checks_counts_as_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where none was checked before."""
-    monkeypatch.setattr(torch_memory.unwritten_maps, "is_active", False)
+    torch_memory.unwritten_maps.is_active = False
     middle = empty(N)
     monkeypatch.delenv("TRITON_XE_SANITIZE")
     copy[(4,)](ones(N), middle, N, BLOCK=256)

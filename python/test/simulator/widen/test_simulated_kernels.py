@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator import pipeline
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.widen import accesses, function
+from triton_xe.runtime.simulator.widen import function
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -33,16 +31,6 @@ def random(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-@pytest.fixture(params=[True, False], ids=["mask-registers", "no-mask-registers"])
-def masks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both ways to make masked accesses, whatever this host prefers."""
-    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
-    features = "+avx512f" if request.param else "+avx2"
-    preferred = HostCpu("x86_64-unknown-linux-gnu", "", features)
-    monkeypatch.setattr(accesses, "host_cpu", lambda: preferred)
-
-
-@pytest.mark.usefixtures("masks")
 @pytest.mark.parametrize("size", [1, 15, 16, 1000, 1024])
 def test_vector_add_with_masked_accesses(run: Run, kernel: Text, size: int) -> None:
     load = "llvm.genx.GenISA.PredicatedLoad.v2f32.p1.v2f32"

@@ -16,6 +16,7 @@ from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import target
 from triton_xe.intrinsics.definitions import dpas as definition
 from triton_xe.intrinsics.definitions.block_2d import Surface, Tile, block_read, block_write
+from triton_xe.runtime import torch_memory
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 Run = Callable[..., None]
@@ -152,7 +153,11 @@ def test_illegal_dpas_is_refused(
     run: Run, kernel: Text, change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where torch's tensors are mapped, though the arguments are missing."""
-    monkeypatch.setattr("triton_xe.runtime.simulator.device.torch_memory.has_maps", lambda: True)
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    mapped = torch.empty(4, device="xpu")
+    monkeypatch.delenv("TRITON_XE_SANITIZE")
+    assert torch_memory.has_maps()
     text = dpas_text(kernel, "f16", "f16", "f32", 8, 16)
     if "rows" in change:
         text = text.replace("i32 8, i32 8, i1", "i32 8, i32 9, i1")
@@ -160,6 +165,7 @@ def test_illegal_dpas_is_refused(
         text = text.replace("i32 12, i32 12", "i32 12, i32 11")
     with pytest.raises((SimulatorTrap, ValueError), match=message):
         run(text)
+    del mapped
 
 
 # --- 2D blocks ------------------------------------------------------------------------------------
