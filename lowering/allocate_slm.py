@@ -36,8 +36,8 @@ class Region:
     def is_live(self, other: Region) -> bool:
         """True if this region may be read after a later one is written.
 
-        Uses in a block read its open regions.  These do not share memory, so that a loop needs no
-        barrier between the reads of one and the writes of another in the next iteration.
+        Uses in a block read its open regions.  These do not share memory.  Therefore a loop needs
+        no barrier between the reads of one and the writes of another in the next iteration.
         """
         return self.last > other.first or (
             self.block is other.block and self.open_until > other.first)

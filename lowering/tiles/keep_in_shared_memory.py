@@ -3,8 +3,8 @@
     %y = ttg.convert_layout %x     ->  %y = ttg.convert_layout %x {xe.shared}
     use %y ; scf.for { use %y }    ->  use %y ; xe.read_shared %y ; scf.for { use %y }
 
-A use reads the elements that it computes with, so that few are in registers at a time, and
-conversions next to each other share a barrier.  What uses have not read is read before a loop or
+A use reads the elements that it computes with, so that few are in registers at a time.
+Conversions next to each other share a barrier.  What uses have not read is read before a loop or
 branch, and before another conversion for which the memory would not suffice.
 """
 
