@@ -102,7 +102,8 @@ def expected(
     shape = Tile(bits // 8, width, height, blocks, base, pitch)
     nbytes = bits // 4 * width * height * blocks
     parameters = bits, width, height, blocks, base, pitch, mode
-    w = Surface(Routine(symbol("expected", *parameters), PTR, (*SURFACE, *_TABLE_PARAMETERS, ("site", PTR))),
+    w = Surface(Routine(symbol("expected", *parameters), PTR,
+                        (*SURFACE, *_TABLE_PARAMETERS, ("site", PTR))),
                 shape, "alwaysinline nounwind", internal=True)
     t, site = _Table(w, nbytes), Memory(w, w["site"])
     with w.when(~w.is_illegal()), w.when(w.locate()):
