@@ -25,7 +25,7 @@ class SurfaceFacts:
     in bytes, `height` in memory rows, `x_multiple` in elements; `None` or 1 means not known.
     `in_bounds` means that no element of the tile is outside the surface.
 
-    `fold_base` allows a base without the alignment that a device needs: the plan then counts from
+    `fold_base` allows a base without the alignment that a device needs.  The plan then counts from
     the 64-byte boundary below, which widens the surface and moves x by as much.  The guards
     apply to that surface, and x must not be negative, because the bytes to the left of it are other
     memory.
