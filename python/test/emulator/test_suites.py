@@ -13,8 +13,11 @@ from triton_xe import knobs
 
 pytestmark = [pytest.mark.intel_compiler, pytest.mark.rest]
 FEW, MANY = 12, 300
-NOT_HERE = "not rows_that_warps_share and not module_for_any_xpu"
-"""Tests that ask for the sanitizer of simulated devices, or for the name of the default device."""
+NOT_HERE = ("not rows_that_warps_share and not module_for_any_xpu and not experts_are_aligned"
+            " and not run_as_many_steps and not no_access_is_wider")
+"""Tests that ask for the sanitizer of simulated devices, for the name of the default device, or for
+its rules.
+"""
 
 
 @pytest.mark.parametrize(("device", "count"), [

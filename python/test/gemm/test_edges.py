@@ -10,6 +10,8 @@ import triton.language as tl
 
 from python.test.filecheck import check_text
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.block_2d import alignment
+from triton_xe.hardware.target import target
 
 TILE = 32
 ARGUMENTS = ("a_ptr", "b_ptr", "c_ptr", "m", "n", "k", "sa", "sb", "sc")
@@ -70,8 +72,9 @@ class Matrix:
     def is_block(self):
         """Whether 2D messages can address it: the rules of docs/architecture.md by hand."""
         address, width, pitch = self.view.data_ptr(), 2 * self.columns, 2 * self.pitch
-        return (pitch % 16 == 0 and address % 64 == 0 and width % 4 == 0 and width >= 64
-                and pitch >= width)
+        needed = alignment(target(triton.runtime.driver.active.get_current_target().arch))
+        return (pitch % needed.pitch == 0 and address % needed.base == 0 and width % 4 == 0
+                and width >= 64 and pitch >= width)
 
 
 def launch(kind, m, n, k, pads, offsets, seed=0):
