@@ -1,6 +1,6 @@
 """Base class of a family: one pass, a table of rules, and the driver that applies them.
 
-    xdsl-opt kernel.ttgir -p 'choose-layouts{rules=spread-rows,divide-by-rows}'
+    xdsl-opt kernel.ttgir -p 'assign-layouts{rules=spread-rows,divide-by-rows}'
 
 A rule rewrites the operations of some classes, one by one, in functions that meet its conditions.
 The driver applies the rules in the order of the table, and erases what a rule left unused.
