@@ -163,7 +163,7 @@ def _say_times(result: Result, replay: Replay, runs: list[Outcome]) -> None:
     how = f"{statistics.median(times):.4g} ms on its clock" if times else (
         "the device gave no time" if ended else "an error")
     many = f", median of {len(times)} runs" if len(times) > 1 else ""
-    result.lines.append(f"  replay_folder on {replay.device.name}: {how}{many}")
+    result.lines.append(f"  replayed on {replay.device.name}: {how}{many}")
     other = [number for number, each in enumerate(runs, 1) if each.after is not runs[0].after]
     if other:
         result.is_wrong = True
