@@ -56,7 +56,7 @@ def matmul_kernel(
         left = K - step * BLOCK_K
         a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)
         b = tl.load(b_ptrs, mask=k[:, None] < left, other=0.0)
-        total = tl.dot(a, b, total)
+        total = tl.dot(a, b, total, out_dtype=sum_type)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
 
