@@ -35,7 +35,7 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compi
   cache_modifiers.py data_movement.py dot.py dot_scaled.py front_end_features.py reductions.py)
 
 QUICK := $(addprefix python/test/, dialects intrinsics layout model plan project \
-  $(addprefix lowering/, accesses facts layouts spirv surfaces tiles test_rewrites.py test_stages.py))
+  $(addprefix lowering/, facts front layouts specialize spirv surfaces tiles test_rewrites.py test_stages.py))
 
 # tests of what depends on the instructions of the host, without the one that takes a minute
 ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \

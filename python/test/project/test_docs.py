@@ -103,6 +103,14 @@ def test_the_demo_prints_what_is_shown():
     check_lines(normal(output, numbers), normal(shown, numbers))
 
 
+@pytest.mark.parametrize("target", ["quick", "test-hosts", "test-versions"])
+def test_what_make_runs_exists(target: str) -> None:
+    said = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
+    paths = re.findall(r"python/test/[\w/.]+", said.stdout)
+    assert len(paths) > 3
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_make_targets_exist():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     used = [line.split()[1] for line in commands("README.md") if line.startswith("make ")]
