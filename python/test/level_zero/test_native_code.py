@@ -318,7 +318,7 @@ def test_torchs_cpp_code_launches_with_every_argument_in_its_place(
 
 
 def test_stores_that_the_compiler_would_lose_are_kept(on_driver: Run, tmp_path: Path) -> None:
-    """Of 512 registers Intel's compiler 2.40 takes r510 for addresses; driver and ocloc agree."""
+    """Intel's compiler 2.40 holds addresses in r510; driver and ocloc agree on the second build."""
     constants = {"PRECISION": "ieee", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}
     types = {n: "constexpr" if n in constants else "*fp32" if n in "abc" else "i32"
              for n in product.arg_names}
