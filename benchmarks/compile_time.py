@@ -101,6 +101,26 @@ def source_of(name: str) -> tuple[ASTSource, int]:
     return ROWS[name].source(), ROWS[name].num_warps
 
 
+def lowered(
+    source: ASTSource, target: GPUTarget, options: dict[str, Any], last: str
+) -> tuple[Any, dict[str, Any]]:
+    """The module of a kernel after the stage `last`, and its metadata, without Triton's cache."""
+    backend = make_backend(target)
+    parsed = backend.parse_options(options)
+    context = ir.context()
+    ir.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, parsed, source.language)
+    module = source.make_ir(target, parsed, backend.get_codegen_implementation(parsed),
+                            backend.get_module_map(), context)
+    metadata: dict[str, Any] = {}
+    for stage, run in stages.items():
+        module = run(module, metadata)
+        if stage == last:
+            return module, metadata
+    raise ValueError(f"there is no stage {last}, only {', '.join(stages)}")
+
+
 def targets(device: str) -> tuple[tuple[GPUTarget, str], tuple[GPUTarget, str]]:
     """Our target and the wheel's, each with its last stage."""
     return (GPUTarget("xpu", device, 16), "spv"), (GPUTarget("cuda", 90, 32), "ptx")

@@ -18,10 +18,10 @@ from unittest import mock
 
 import triton
 import triton.language as tl
-from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, make_backend
+from triton.compiler import ASTSource
 
+from benchmarks.compile_time import lowered
 from triton_xe.backend.libdevice import FUNCTIONS as LIBDEVICE
 from triton_xe.lowering.emit.maths.elementary import ELEMENTARY
 from triton_xe.lowering.spirv import emit_spirv
@@ -55,22 +55,11 @@ def compiled(name: str, device: str, library: bool) -> intel.CompiledKernel:
     aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(kernel.arg_names)
                if n not in constants}
     source = ASTSource(kernel, types, constants, aligned)
-    target = GPUTarget("xpu", device, 16)
-    backend = make_backend(target)
-    options = backend.parse_options({"num_warps": WARPS})
-    context = ir.context()
-    ir.load_dialects(context)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
-    module = source.make_ir(target, options, backend.get_codegen_implementation(options),
-                            backend.get_module_map(), context)
-    metadata: dict[str, Any] = {}
     with mock.patch.dict(ELEMENTARY, {}, clear=library):
-        for stage, run in stages.items():
-            module = run(module, metadata)
-            if library and stage == "llir":
-                module = emit_spirv.written(str(module))
-                break
+        module, metadata = lowered(source, GPUTarget("xpu", device, 16), {"num_warps": WARPS},
+                                   "llir" if library else "spv")
+    if library:
+        module = emit_spirv.write_spirv(str(module))
     return intel.compile_spirv(module, device, metadata["build_flags"])
 
 

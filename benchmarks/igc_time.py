@@ -14,12 +14,10 @@ import resource
 import statistics
 from typing import Any
 
-from triton._C.libtriton import ir
-from triton.compiler import make_backend
 from xdsl.dialects import scf
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from benchmarks.compile_time import KERNELS, OPTIONS, source_of, targets
+from benchmarks.compile_time import KERNELS, OPTIONS, lowered, source_of, targets
 from triton_xe.lowering import pipeline
 from triton_xe.lowering.rewriting import all_of, last_of
 from triton_xe.lowering.surfaces.raise_surfaces import VERSIONS
@@ -32,20 +30,7 @@ def instructions(name: str, device: str) -> pipeline.Stage:
     """The kernel before it is lowered to LLVM IR."""
     source, num_warps = source_of(name)
     (target, _), _ = targets(device)
-    backend = make_backend(target)
-    options = backend.parse_options(OPTIONS | {"num_warps": num_warps})
-    context = ir.context()
-    ir.load_dialects(context)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
-    module = source.make_ir(target, options, backend.get_codegen_implementation(options),
-                            backend.get_module_map(), context)
-    metadata: dict[str, Any] = {}
-    for stage, run in stages.items():
-        module = run(module, metadata)
-        if stage == "xegpu":
-            break
-    return module
+    return lowered(source, target, OPTIONS | {"num_warps": num_warps}, "xegpu")[0]
 
 
 def without_guards(stage: pipeline.Stage) -> int:
