@@ -68,12 +68,12 @@ def write(path: Path, content: bytes) -> bool:
 
 
 def sources_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(name below `folder`, file) of each Python source, in no order."""
+    """(name below `folder`, file) of each source of Python and each text read by one, unordered."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
                 yield from sources_below(entry.path, f"{prefix}{entry.name}/")
-            elif entry.name.endswith(".py"):
+            elif entry.name.endswith((".py", ".txt")):
                 yield prefix + entry.name, entry.path
 
 

@@ -11,6 +11,7 @@ layout: OpModuleProcessed follows the names and precedes the annotations).
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 
 from triton_xe.errors import DeviceError
@@ -205,7 +206,10 @@ def attach(binary: bytes, name: str, text: str) -> bytes:
 
 
 def attached(binary: bytes, name: str) -> str:
-    """The text attached under a name; empty if there is none."""
+    """The text attached under a name; empty if there is none.
+
+    Raises `DeviceError` if another version of triton-xe packed it with another sample.
+    """
     mark = f"{MARK}{name} ".encode()
     found: list[str] = []
     at = binary.find(mark)  # no time is spent on the instructions
@@ -213,7 +217,13 @@ def attached(binary: bytes, name: str) -> str:
         end = binary.index(b"\0", at)
         found.append(binary[at + len(mark) : end].decode().partition(" ")[2])
         at = binary.find(mark, end)
-    return unpack("".join(found)) if found else ""
+    try:
+        return unpack("".join(found)) if found else ""
+    except zlib.error as error:
+        raise DeviceError(
+            f"the text {name!r} in this SPIR-V module was packed by another version of triton-xe: "
+            "compile the kernel again"
+        ) from error
 
 
 def attached_llvm_ir(binary: bytes) -> str:

@@ -270,7 +270,7 @@ def test_an_override_of_our_stages(cache, tmp_path):
 def test_the_hash_covers_our_sources_and_tools(monkeypatch, tmp_path):
     names = [name for name, _ in source_hash.source_files()]
     for expected in ("backend/options.py", "lowering/pipeline.py", "layout/__init__.py",
-                     "hardware/target.py", "spirv.py"):
+                     "hardware/target.py", "spirv.py", "sample_texts.txt"):
         assert expected in names
     assert not [name for name in names if name.startswith(("tools", "runtime"))]
     before = source_hash.source_hash.__wrapped__()

@@ -5,7 +5,9 @@ import zlib
 
 import pytest
 
+from triton_xe.errors import DeviceError
 from triton_xe.packed_text import pack, unpack
+from triton_xe.spirv import LLVM_IR, MARK, attached
 
 
 @pytest.mark.parametrize("text", ["", "a", "\0" * 50, "ä€😀\0", "add i32 %a, %b\n" * 5000],
@@ -29,6 +31,13 @@ def test_modules_of_this_version_stay_readable():
 
 def test_modules_with_base64_are_read():
     assert unpack(base64.b64encode(zlib.compress(TEXT.encode())).decode()) == TEXT
+
+
+def test_a_text_of_another_version_is_refused():
+    writer = zlib.compressobj(zdict=b"another sample")
+    packed = base64.b64encode(writer.compress(TEXT.encode()) + writer.flush())
+    with pytest.raises(DeviceError, match="another version of triton-xe: compile the kernel"):
+        attached(f"{MARK}{LLVM_IR} 0 ".encode() + packed + b"\0", LLVM_IR)
 
 
 def test_small_texts_become_smaller():
