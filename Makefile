@@ -13,7 +13,7 @@
 # make test-packages   run Helion's autotuner, and samples of libraries' own tests (SOURCES:
 #                      NAME=FOLDER names a checkout where the repository cannot be reached)
 # make test-hosts      run the simulator's tests of the host's instructions without AVX-512
-# make check   linters, strict types on the built package, and plain words
+# make check   linters, types (strict on the built package), and plain words
 #
 # make wheel   build an sdist, and from it the wheel, in dist/
 #
@@ -94,7 +94,7 @@ ledger: $(VENV)/ready
 
 check: $(VENV)/ready
 	$(BIN)/ruff check
-	$(BIN)/python -m mypy -p triton_xe
+	$(BIN)/python -m mypy -p triton_xe -p benchmarks -p examples
 	$(BIN)/python -m mypy python/dev
 	$(BIN)/python python/dev/prose.py
 

@@ -288,7 +288,7 @@ def measure(name: str, device: str) -> tuple[dict[str, float], int]:
         texts.append(source.text)
         check(source)
 
-    KernelSource.check = noted
+    KernelSource.check = noted  # type: ignore[assignment, method-assign]
     stages, case = Stages(), CASES.get(name) or ROWS[name]
     stages.watch(ASTSource, "make_ir", "Triton")
     stages.watch_compiler(XeBackend)

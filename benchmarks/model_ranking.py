@@ -96,11 +96,12 @@ def ranking(name: str, rows: Iterable[Row]) -> Ranking:
 
 def _spearman(a: np.ndarray, b: np.ndarray) -> float:
     """Correlation of ranks; equal values share theirs."""
-    ranks = []
-    for values in (a, b):
+    def ranks(values: np.ndarray) -> np.ndarray:
         _, which, count = np.unique(values, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(count) - (count - 1) / 2)[which])
-    return float(np.corrcoef(*ranks)[0, 1])
+        ranked: np.ndarray = (np.cumsum(count) - (count - 1) / 2)[which]
+        return ranked
+
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
 def main() -> None:

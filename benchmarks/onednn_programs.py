@@ -286,8 +286,9 @@ def normalization(name: str, shape: Sequence[int], axes: tuple[int, ...], kind: 
         x = inputs(shape, kind)
         g, b = (inputs((shape[channel],), F32) for _ in range(2))
         dx, dg = dnn.description(shape, kind), dnn.description(g.shape, F32)
-        extra = {"layer": [None], "batch": [], "group": [ctypes.c_int64(groups)]}[name]
-        made = dnn.primitive(f"{name}_normalization_forward", INFERENCE, dx, dx, *extra,
+        extra: dict[str, list[Any]] = {
+            "layer": [None], "batch": [], "group": [ctypes.c_int64(groups)]}
+        made = dnn.primitive(f"{name}_normalization_forward", INFERENCE, dx, dx, *extra[name],
                              ctypes.c_float(1e-5), SCALE_AND_SHIFT)
         y = dnn.memory(dx)
         dnn.execute(made, {SRC: dnn.memory(dx, x), DST: y, SCALE: dnn.memory(dg, g),

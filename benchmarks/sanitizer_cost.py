@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import triton
@@ -198,8 +199,8 @@ def in_parts() -> dict[str, Callable[[], object]]:
             halves, places, halves_moved, 256),
         "permutation of 256K int8": lambda: permute_kernel[(1024,)](
             small, places, small_moved, 256),
-        **{f"permutations of rows of 1000, {name}": lambda x=x, y=y: permute_rows_kernel[(256,)](
-            x, in_rows, y, 1000, 1024) for name, x, y in (
+        **{f"permutations of rows of 1000, {name}": partial(
+            permute_rows_kernel[(256,)], x, in_rows, y, 1000, 1024) for name, x, y in (
             ("fp32", long, moved), ("fp16", halves, halves_moved), ("int8", small, small_moved))},
         "add, RMS norm in place fp16": lambda: add_norm_kernel[(256,)](
             added, rest, scales, 1000, 1024),

@@ -211,8 +211,8 @@ def works() -> list[Work]:
     rows = torch.randn(1024, 1024, device="xpu")
     wide, weight, bias = (torch.randn(shape, device="xpu") for shape in ((n, 2 * n), 2 * n, 2 * n))
     cwide, cweight, cbias = wide.cpu(), weight.cpu(), bias.cpu()
-    heads = [torch.randn(1, 2, 512, 64).half().to("xpu") for _ in range(3)]
-    cheads = [x.cpu().float() for x in heads]
+    q, k, v = (torch.randn(1, 2, 512, 64).half().to("xpu") for _ in range(3))
+    cq, ck, cv = (x.cpu().float() for x in (q, k, v))
     x, y = (torch.randn(1 << 20, device="xpu") for _ in range(2))
     cx, cy, crows = torch.randn(1 << 20), torch.randn(1 << 20), torch.randn(1024, 1024)
     return [
@@ -225,8 +225,8 @@ def works() -> list[Work]:
         Work("matmul int8 (fp32 in torch)", "GFLOP/s", 2 * n**3 / 1e9,
              lambda: integer_matmul(*int8), lambda: fa @ fb),
         Work("flash attention Z1 H2 N512 D64", "GFLOP/s", 4 * 2 * 512 * 512 * 64 / 1e9,
-             lambda: attention.attention(*heads, num_warps=4),
-             lambda: torch.nn.functional.scaled_dot_product_attention(*cheads)),
+             lambda: attention.attention(q, k, v, num_warps=4),
+             lambda: torch.nn.functional.scaled_dot_product_attention(cq, ck, cv)),
         Work("layer norm 1024 x 2048 fp32", "GB/s", 2 * wide.nbytes / 1e9,
              lambda: layer_norm(wide, weight, bias),
              lambda: torch.nn.functional.layer_norm(cwide, (2 * n,), cweight, cbias)),
@@ -400,7 +400,8 @@ def seconds_of_other_processes() -> float:
 def median_run(run: Callable[[], float]) -> float:
     """Seconds of a median run among those of a tenth of a second, after a warm-up."""
     run()
-    end, times = time.perf_counter() + BATCH, []
+    end = time.perf_counter() + BATCH
+    times: list[float] = []
     while time.perf_counter() < end or not times:
         times.append(run())
     return median(times)
@@ -410,7 +411,8 @@ def turns_of(work: Work, cores: int) -> tuple[list[tuple[float, ...]], bool]:
     """Seconds of each turn on one core and on all, then torch's; and True if turns were
     undisturbed.
     """
-    ours, all_turns = [], []
+    ours: list[tuple[float, ...]] = []
+    all_turns: list[tuple[float, ...]] = []
     until = time.perf_counter() + PATIENCE
     while len(ours) < TURNS and time.perf_counter() < until:
         before, start = seconds_of_other_processes(), time.perf_counter()

@@ -62,7 +62,7 @@ class RemoteFile(io.RawIOBase):
         self._at = offset + (0, self._at, self.size)[whence]
         return self._at
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int:
         count = min(len(buffer), self.size - self._at)
         if count <= 0:
             return 0
@@ -174,12 +174,12 @@ def main() -> int:
             print(f"torch {version}: skipped, its headers cannot be fetched: {error}", flush=True)
             continue
         results = dict(accepted(version, folder, compilers))
-        for compiler, error in results.items():
-            print(f"torch {version}, {compiler}: {error or 'accepted'}", flush=True)
+        for compiler, message in results.items():
+            print(f"torch {version}, {compiler}: {message or 'accepted'}", flush=True)
         failures += sum(map(bool, results.values()))
         if arguments.record:
             compatibility.record_compilers(
-                version, [name for name, error in results.items() if not error], commit())
+                version, [name for name, message in results.items() if not message], commit())
     return 1 if failures else 0
 
 

@@ -89,10 +89,11 @@ def launch(
 
 
 def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, **options: int
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
+    blocks: tuple[int, int] = (64, 32), **options: int,
 ) -> torch.Tensor:
     """Attention of each head separately."""
-    return launch(q, k, v, causal, **options)[0]
+    return launch(q, k, v, causal, blocks, **options)[0]
 
 
 def reference(

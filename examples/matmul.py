@@ -6,7 +6,7 @@ masked.  The strides make it work for A·B, A·Bᵀ and Aᵀ·B: pass a transpos
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import triton
 import triton.language as tl
@@ -84,7 +84,10 @@ def matmul(
     return launch(a, b, activation, out_dtype, blocks, group_m, options)[0]
 
 
-def launch(a, b, activation, out_dtype, blocks, group_m, options):
+def launch(
+    a: torch.Tensor, b: torch.Tensor, activation: str, out_dtype: torch.dtype | None,
+    blocks: tuple[int, int, int], group_m: int, options: dict[str, int | str],
+) -> tuple[torch.Tensor, Any]:
     """The result and the compiled kernel."""
     c, sizes, grid = result_of(a, b, out_dtype, blocks)
     kernel = matmul_kernel[grid](
@@ -94,7 +97,9 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
     return c, kernel
 
 
-def result_of(a, b, out_dtype, blocks):
+def result_of(
+    a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype | None, blocks: tuple[int, int, int]
+) -> tuple[torch.Tensor, tuple[int, int, int], tuple[int]]:
     """An uninitialised matrix for the product; M, N and K; and the grid of its tiles."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes do not multiply: {tuple(a.shape)} @ {tuple(b.shape)}")

@@ -7,7 +7,7 @@ transposed after the load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import triton
 import triton.language as tl
@@ -71,7 +71,10 @@ def matmul(
     return launch(a, b, activation, out_dtype, blocks, group_m, options)[0]
 
 
-def launch(a, b, activation, out_dtype, blocks, group_m, options):
+def launch(
+    a: torch.Tensor, b: torch.Tensor, activation: str, out_dtype: torch.dtype | None,
+    blocks: tuple[int, int, int], group_m: int, options: dict[str, int | str],
+) -> tuple[torch.Tensor, Any]:
     """The result and the compiled kernel."""
     transposed_a, stride_a = _stored(a)
     transposed_b, stride_b = _stored(b)
