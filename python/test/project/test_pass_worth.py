@@ -6,7 +6,8 @@ from triton_xe.lowering import pipeline
 
 
 def test_a_pass_is_left_out_only_of_rows_that_it_changes():
-    found = pass_worth.worth("add", "bmg", ("split-inside", "spread-rows"), with_native=False)
+    found = pass_worth.worth(
+        "add, n odd", "bmg", ("split-inside", "spread-rows"), with_native=False)
     assert found.keys() == {"split-inside"}
     worth = found["split-inside"]
     assert (worth.rows, worth.refused) == (1, 0)

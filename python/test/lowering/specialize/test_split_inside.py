@@ -33,14 +33,21 @@ def test_blocks_inside_and_at_edges(n, m, low):
     assert torch.equal(out.cpu(), wanted)
 
 
-@pytest.mark.parametrize("name", ["add", "add, n odd"])
-def test_loads_inside_are_wide_and_without_masks(name):
-    kernel = loops.compiled(name, "bmg")
+def test_loads_inside_are_wide_and_without_masks():
+    kernel = loops.compiled("add, n odd", "bmg")
     assert "without masks, if the block is inside" in " ".join(kernel.metadata.remarks)
     fast = instructions(kernel.asm["llir"], "then")
     assert fast.count("load") == 8
     assert "icmp" not in fast
     assert fast.count("getelementptr") == 9  # three from the first address of each tensor
+
+
+def test_lanes_that_are_masked_as_a_whole_need_one_version():
+    kernel = loops.compiled("add", "bmg")
+    assert not any("without masks" in remark for remark in kernel.metadata.remarks)
+    code = instructions(kernel.asm["llir"])
+    assert code.count("br") == 1  # from the entry
+    assert code.count("GenISA.PredicatedLoad") == 8
 
 
 @triton.jit
