@@ -55,14 +55,19 @@ def _assemblies(
     whole: Sequence[tuple[int, Sequence[int]]], texts: dict[int, str], assembly: dict[int, int],
     target: int,
 ) -> list[list[int]]:
-    """The assembly of each imported function, with its type; all operands are in registers."""
+    """The assembly of each imported function, with its type.
+
+    All operands are in registers; one that the text does not name is in those of the result.
+    """
     made = []
     for at, (opcode, each) in enumerate(whole):
         if opcode == _FUNCTION and each[2] in texts:
             end = next(n for n in range(at, len(whole)) if whole[n][0] == _FUNCTION_END)
-            operands = ",".join(["=rw", *["rw"] * (end - at - 1)])
+            text = texts[each[2]]
+            operands = ",".join(["=rw", *("rw" if f"${i}" in text else "0"
+                                          for i in range(1, end - at))])
             made.append(_instruction(_ASSEMBLY, [
-                each[1], assembly[each[2]], each[4], target, *_encoded(texts[each[2]]),
+                each[1], assembly[each[2]], each[4], target, *_encoded(text),
                 *_encoded(operands)]))
     return made
 

@@ -61,7 +61,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         parsed = verified(native)
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
-    module = with_assembly(write_spirv(native, parsed), wide_visa.product_of)
+    module = with_assembly(write_spirv(native, parsed), wide_visa.assembly_of)
     return attach(without_names(module), LLVM_IR, text)
 
 

@@ -5,6 +5,8 @@ Four elements are in four consecutive registers of 64 bytes; an instruction take
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from triton_xe.lowering.spirv.visa import function
 from triton_xe.spirv import PRODUCT, WIDE
 
@@ -51,8 +53,7 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows", "scales", "row_scales",
-                "scale_pairs_2", "scale_pairs_4")
+_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows")
 _TYPES = dict.fromkeys(_WORDS_GIVEN, ("i32",)) | {
     "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
@@ -63,30 +64,27 @@ _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 _SPREAD = "mov (M1_NM, 16) T({into},0)<2> W({r},{word})<4;1,0>"
 """A word of each lane's four, one in a dword: of more IGC spreads bytes by one instruction each."""
 _BYTE = "mov (M1_NM, 32) D({into},{start})<1> B({r},{byte})<4;1,0>"
-_OF_FOUR = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
-.decl B v_type=G type=UB num_elts=256 alias=<$1,0>
+_OF_WORDS_OF_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
+.decl B v_type=G type=UB num_elts={size} alias=<$1,0>
 """
-_EIGHTS = ".decl Q v_type=G type=UQ num_elts=32 alias=<$0,0>\n"
-_EXCHANGED = "mov (M1_NM, 8) Q(2,{e})<2> Q(0,{other})<2;1,0>\n"
-FILL = "fill_"
+FILL, SCALES = "fill_", "scale_pairs_"
 IMPORTED = "visa:"
 """Start of the name of a function that is imported until `assembly` calls vISA instead."""
-_PRODUCT = """declare spir_func <8 x float> @"{imported}"(
-  <8 x float>, <8 x i16>, <8 x i32>, <16 x i8>, <16 x i8>)
-define spir_func <8 x float> @"{symbol}"(
-  <8 x float> %c, <8 x i16> %a, <8 x i32> %b, <16 x i8> %s, <16 x i8> %t) alwaysinline {{
-  %d = call spir_func <8 x float> @"{imported}"(
-    <8 x float> %c, <8 x i16> %a, <8 x i32> %b, <16 x i8> %s, <16 x i8> %t)
-  ret <8 x float> %d
+_IMPORT = """declare spir_func {result} @"{imported}"({given})
+define spir_func {result} @"{symbol}"({given}) alwaysinline {{
+  %r = call spir_func {result} @"{imported}"({given})
+  ret {result} %r
 }}
 """
-_PRODUCT_VISA = """{{
+_PRODUCT_VISA = """.decl D v_type=G type={kind} num_elts=128 alias=<$0,0>
 .decl A v_type=G type=UD num_elts=64 alias=<$2,0>
 .decl B v_type=G type=UD num_elts=128 alias=<$3,0>
 .decl S v_type=G type=UB num_elts=256 alias=<$4,0>
 .decl T v_type=G type=UB num_elts=256 alias=<$5,0>
-bdpas.e2m1.e2m1.8.8 (M1_NM, 16) $0.0 $1.0 B.0 A.0 T({2},{3}) S({0},{1})
-}}"""
+bdpas.{b}.{a}.8.8 (M1, 16) D.0 D.0 B.0 A.0 T({t},{column}) S({s},{row})
+"""
+_VISA_TYPES: Mapping[str, str] = {
+    "float": "F", "half": "HF", "i16": "BF", "f16": "hf", "bf16": "bf"}
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": "<16 x i8>",
           "i64": "<2 x i64>"}
 
@@ -95,22 +93,33 @@ def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
     if name.startswith(PRODUCT):
-        return _PRODUCT.format(symbol=symbol, imported=IMPORTED + symbol)
+        sums = f"<8 x {kind}>"
+        return _import(symbol, sums, [sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>"])
+    if name.startswith(SCALES):
+        return _import(symbol, _KINDS[kind], [f"<{name[-1]} x i32>"])
     if name in _BY_ONE:
         return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
     return function(symbol, _KINDS[kind], [_KINDS[k] for k in given], body_of(name))
 
 
-def product_of(name: str) -> str | None:
-    """The vISA of an imported function that multiplies e2m1; None for other functions.
+def _import(symbol: str, result: str, types: Sequence[str]) -> str:
+    """A function that calls an imported one, for which `assembly` calls vISA."""
+    given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
+    return _IMPORT.format(symbol=symbol, imported=IMPORTED + symbol, result=result, given=given)
 
-    Its scales are named by register and byte: those of A, then those of B.
-    """
-    if not name.startswith(f"{IMPORTED}{WIDE}{PRODUCT}"):
+
+def assembly_of(name: str) -> str | None:
+    """The vISA of an imported function; None for functions that are no vISA."""
+    if not name.startswith(IMPORTED):
         return None
-    places = name.removeprefix(f"{IMPORTED}{WIDE}{PRODUCT}").split(".")[0].split("_")
-    return _PRODUCT_VISA.format(*places)
+    function, kind = name.removeprefix(IMPORTED + WIDE).split(".")
+    if not function.startswith(PRODUCT):
+        return f"{{\n{body_of(function)}}}"
+    names = ("a", "b", "s", "row", "t", "column")
+    parts = [_VISA_TYPES.get(each, each) for each in function.removeprefix(PRODUCT).split("_")]
+    body = _PRODUCT_VISA.format(kind=_VISA_TYPES[kind], **dict(zip(names, parts, strict=True)))
+    return f"{{\n{body}}}"
 
 
 def body_of(name: str) -> str:
@@ -126,18 +135,11 @@ def body_of(name: str) -> str:
         apart = [_BYTE.format(into=row // 2, start=row % 2 * 32, r=row // 2 * 2, byte=row % 2)
                  for row in range(8)]
         return _APART_IN_BYTES + "".join(f"{line}\n" for line in (*spread, *apart))
-    if name == "scales":
-        return _OF_FOUR + "".join(
-            f"{_BYTE.format(into=byte, start=16 * r, r=r, byte=byte)}\n"
-            for byte in range(4) for r in (0, 2))
-    if name.startswith("scale_pairs_"):
-        return _OF_FOUR + "".join(
+    if name.startswith(SCALES):
+        count = int(name[-1])
+        return _OF_WORDS_OF_BYTES.format(size=64 * count) + "".join(
             f"{_BYTE.format(into=byte // 2 * 2 + r // 2, start=byte % 2 * 32, r=r, byte=byte)}\n"
-            for byte in range(4) for r in range(0, int(name[-1]), 2))
-    if name == "row_scales":
-        return _OF_FOUR + _EIGHTS + "".join(
-            f"{_BYTE.format(into=byte // 2, start=byte % 2 * 32, r=0, byte=byte)}\n"
-            for byte in range(4)) + "".join(_EXCHANGED.format(e=e, other=1 - e) for e in (0, 1))
+            for byte in range(4) for r in range(0, count, 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name in _BY_ONE:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
@@ -432,10 +433,7 @@ class _Conversion:
               for i in range(count)] for k in range(depth)]
             for scales, size, count in ((op.scale_a, tile_a.unit[0], rows),
                                         (op.scale_b, tile_b.unit[1], columns)))
-        order = [(k, n, m) for k in range(depth) for n in range(columns) for m in range(rows)]
-        if 2 * len(result) * made.repeat_count >= self.tiles.target.large_file:
-            order.sort(key=lambda step: step[1:])  # IGC 2.40 writes each sum to new registers
-        for k, n, m in order:
+        for k, n, m in product(range(depth), range(columns), range(rows)):
             at = tile_c.index(m, n)
             result[at] = self._insert(op, xegpu.DpasMxOp(
                 a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],

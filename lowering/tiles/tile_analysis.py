@@ -62,7 +62,6 @@ class TileAnalysis:
         self.needs: dict[SSAValue, Needs] = {}
         self.rectangles: dict[Operation, list[Rectangle]] = {}
         self.plans: list[dict[str, Any]] = []
-        self.scaled: set[SSAValue] = set()
         self._find_operands(function)
         accesses: list[Access | xetile.PrefetchTileOp] = all_of(
             function, xetile.LoadTileOp, xetile.StoreTileOp, xetile.PrefetchTileOp)
@@ -82,7 +81,6 @@ class TileAnalysis:
                                    strict=True):
                 self._note(value, operand_of(name, dpas, value.type))
         for scaled in all_of(function, xetile.TileMmaMxOp):
-            self.scaled |= {scaled.a, scaled.b}
             for value, name in zip((*scaled.operands[:3], scaled.result), "abcc", strict=True):
                 self._note(value, operand_of(name, scaled_instruction(scaled.a.type), value.type))
             for value in scaled.operands[3:]:
@@ -164,11 +162,8 @@ class TileAnalysis:
         steps = operand.grid[0]
         if operand.operand == "b" and loads and self._is_crowded(op.value):
             steps = max(1, steps // 2)
-        most_columns = operand.grid[1]
-        if op.value in self.scaled:  # IGC 2.40 copies parts of a message that bdpas takes
-            steps = most_columns = 1
         for rows in spans(operand.row_cuts, steps):
-            for columns in spans(operand.column_cuts, most_columns):
+            for columns in spans(operand.column_cuts, operand.grid[1]):
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
                             fragment=fragment_for(operand, rows.first, bits),
@@ -203,12 +198,13 @@ class TileAnalysis:
         return any(sum(map(_bytes, (*op.operands[:2], op.result))) > room
                    for op in self._products_of(loaded))
 
-    def _products_of(self, tile: SSAValue) -> list[xetile.TileMmaOp]:
+    def _products_of(self, tile: SSAValue) -> list[xetile.TileMmaOp | xetile.TileMmaMxOp]:
         """The products of a tile, or of values computed from it elementwise."""
-        found, work = [], [tile]
+        found: list[xetile.TileMmaOp | xetile.TileMmaMxOp] = []
+        work = [tile]
         while work:
             for op in (use.operation for use in work.pop().uses):
-                if isinstance(op, xetile.TileMmaOp):
+                if isinstance(op, xetile.TileMmaOp | xetile.TileMmaMxOp):
                     found.append(op)
                 elif not op.regions and op.parent is tile.owner.parent:
                     work += op.results

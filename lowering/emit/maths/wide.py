@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
-from triton_xe.hardware.dpas import PRECISION
+from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
@@ -31,7 +31,6 @@ from triton_xe.lowering.emit.types import (
     I32,
     I64,
     bits_of,
-    undefined,
     vector_of,
 )
 from triton_xe.lowering.emit.writer import Writer
@@ -232,83 +231,57 @@ def interleave_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
     return _call(em, "bytes", [pair], small, body)
 
 
-def bytes_of_words(em: Writer, four: ir.Value) -> ir.Value:
-    """The first bytes of four words, then the second ones, and so on."""
-    small = vector_of(I8, 16)
+def scale_pairs(em: Writer, words: ir.Value) -> ir.Value:
+    """The bytes of two or four words as scaled products read them.
 
-    def body(inner: Writer) -> ir.Value:
-        each = inner.b.bitcast(inner.function.args[0], small)
-        return inner.shuffle(each, each, [4 * e + byte for byte in range(4) for e in range(4)])
-
-    return _call(em, "scales", [four], small, body)
-
-
-def scale_pairs(em: Writer, words: Sequence[ir.Value]) -> ir.Value:
-    """The bytes of two or four words as products of e2m1 read them.
-
-    An instruction takes bytes 0 and 1 of the lanes, or bytes 2 and 3.  They are in one register, at
-    a distance of 32 bytes, and next to them those of the other word of a pair.
+    A product of e2m1 takes bytes 0 and 1 of the lanes, or bytes 2 and 3.  They are in one register,
+    at a distance of 32 bytes, and next to them those of the other word of a pair.
     """
-    small, given = vector_of(I8, 16), undefined(I32, AT_ONCE)
-    for i, word in enumerate(words):
-        given = em.b.insert_element(given, word, I32(i))
+    small, count = vector_of(I8, 16), words.type.count
 
     def body(inner: Writer) -> ir.Value:
-        each = inner.b.bitcast(inner.function.args[0], small)
+        each = inner.b.bitcast(inner.function.args[0], vector_of(I8, 4 * count))
         return inner.shuffle(each, each, [
-            4 * (2 * pair + e) + 2 * step + byte
+            4 * ((2 * pair + e) % count) + 2 * step + byte
             for step in (0, 1) for pair in (0, 1) for byte in (0, 1) for e in (0, 1)])
 
-    return _call(em, f"scale_pairs_{len(words)}", [given], small, body)
+    return _call(em, f"scale_pairs_{count}", [words], small, body)
 
 
 @dataclass(frozen=True)
-class ScalePair:
-    """Scales in `bytes`, the result of `scale_pairs`: a register, and the first byte there."""
+class Scales:
+    """Scales of a product in `bytes`, 16 bytes each of four registers: a register, and a byte
+    there.
+    """
 
     bytes: ir.Value
     register: int
     first: int
 
-    def value(self, w: Writer, held: ir.Value) -> ir.Value:
+    def value(self, w: Writer, held: ir.Value, count: int) -> ir.Value:
         """The scales of each lane, of `bytes` or a copy; from byte 8 on those of lane (own ^ 8)."""
         start = 4 * self.register + self.first // 16
-        made = [w.b.extract_element(held, I32(start + half)) for half in (0, 2)]
+        made = [w.b.extract_element(held, I32(start + 2 * i)) for i in range(count)]
         if self.first % 16:
             made = [w.b.trunc(w.call(genisa.SIMD_SHUFFLE_XOR, [w.b.zext(each, I32), I32(8)]), I8)
                     for each in made]
         return w.pack(I8, made)
 
 
-def product_of_e2m1(
-    em: Writer, factors: Sequence[ir.Value], left: ScalePair, right: ScalePair
+def scaled_product(
+    em: Writer, dpas: Dpas, factors: Sequence[ir.Value], left: Scales, right: Scales
 ) -> ir.Value:
-    """A product of e2m1 with a sum; IGC copies scales for each instruction that is no assembly."""
-    places = "_".join(str(n) for each in (left, right) for n in (each.register, each.first))
+    """A scaled product with a sum; IGC copies sums and scales for each that is no assembly."""
+    places = [n for each in (left, right) for n in (each.register, each.first)]
+    name = PRODUCT + "_".join(map(str, (dpas.a, dpas.b, *places)))
 
     def body(inner: Writer) -> ir.Value:
         *given, a_scales, b_scales = inner.function.args
-        scales = left.value(inner, a_scales), right.value(inner, b_scales)
-        return inner.call(genisa.SCALED_DPAS, [*given, *scales, *[I32(PRECISION["e2m1"])] * 2])
+        scales = [each.value(inner, held, dpas.scales)
+                  for each, held in ((left, a_scales), (right, b_scales))]
+        return inner.call(genisa.SCALED_DPAS, [*given, *scales, *map(I32, dpas.precision)])
 
-    return _call(em, f"{PRODUCT}{places}", [*factors, left.bytes, right.bytes], factors[0].type,
-                 body)
-
-
-def bytes_of_rows(em: Writer, pair: Sequence[ir.Value]) -> ir.Value:
-    """The first bytes of two words, then the second ones, and so on; then all of lane (own ^ 8)."""
-    small, first = vector_of(I8, 16), undefined(I32, AT_ONCE)
-    for i, word in enumerate(pair):
-        first = em.b.insert_element(first, word, I32(i))
-
-    def body(inner: Writer) -> ir.Value:
-        words = [inner.b.extract_element(inner.function.args[0], I32(i)) for i in (0, 1)]
-        words += [inner.call(genisa.SIMD_SHUFFLE_XOR, [word, I32(8)]) for word in words]
-        each = inner.b.bitcast(inner.pack(I32, words), small)
-        return inner.shuffle(each, each, [
-            4 * (2 * half + e) + byte for half in (0, 1) for byte in range(4) for e in (0, 1)])
-
-    return _call(em, "row_scales", [first], small, body)
+    return _call(em, name, [*factors, left.bytes, right.bytes], factors[0].type, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:

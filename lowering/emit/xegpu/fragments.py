@@ -14,7 +14,6 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.maths.wide import ScalePair
 from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
 
 MAX_VECTOR = 16
@@ -88,17 +87,6 @@ def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:
             raise UnsupportedError(f"a constant operand of DPAS that is not zero: {value}")
         one = ir.Constant(ir.IntType(bits * parts), sum(held << (bits * p) for p in range(parts)))
     return FragmentValue(em.splat(one, elements))
-
-
-class ScaleFragment(FragmentValue):
-    """Scales of a product of e2m1, in a register with others."""
-
-    def __init__(self, em: Emitter, pair: ScalePair) -> None:
-        self._em, self.pair = em, pair
-
-    @property
-    def value(self) -> ir.Value:
-        return self.pair.value(self._em, self.pair.bytes)
 
 
 def triples(fragment: FragmentOp) -> list[tuple[int, ...]]:

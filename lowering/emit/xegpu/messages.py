@@ -38,8 +38,7 @@ from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import wide
-from triton_xe.lowering.emit.maths.halves import suits
-from triton_xe.lowering.emit.maths.wide import ScalePair
+from triton_xe.lowering.emit.maths.wide import Scales
 from triton_xe.lowering.emit.tensors.convert import Blocks
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
@@ -50,6 +49,7 @@ from triton_xe.lowering.emit.types import (
     bits_of,
     scalar_of,
     scalar_type,
+    undefined,
     vector_of,
 )
 from triton_xe.lowering.emit.xegpu.blocks import (
@@ -75,7 +75,6 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     MAX_VECTOR,
     FragmentPieces,
     FragmentValue,
-    ScaleFragment,
     as_integers,
     composed,
     follow,
@@ -311,72 +310,50 @@ def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
         _fragment(em, op)))
 
 
-_SCALE_A = 3
-"""Operand of a scaled product with the scales of A."""
-
-
 def _are_scales(value: SSAValue) -> bool:
     """True if all uses read a fragment as the scales of a product."""
     return all(isinstance(use.operation, DpasMxOp) and use.index > 2 for use in value.uses)
 
 
-def _scales(em: Emitter, op: xe.FragmentOp) -> FragmentValue:
-    """Bytes of words; those of two words of rows, or of four of columns, are separated together."""
-    if (pair := _scale_pair(em, op)) is not None:
-        return ScaleFragment(em, pair)
-    loads, is_swapped = [em.get(v) for v in op.loads], op.swapped is not None
-    of_rows = any(use.index == _SCALE_A for use in op.value.uses)
-    return FragmentValue(em.pack(I8, [
-        _scale(em, loads[load], element, part, of_rows, is_swapped)
-        for load, element, part in triples(op)]))
-
-
-def _scale_pair(em: Emitter, op: xe.FragmentOp) -> ScalePair | None:
-    """Two bytes of one word, separated with those of the words beside it; None if it has none."""
-    (load, element, part), *other = triples(op)
-    if [tuple(each) for each in other] != [(load, element, part + 1)] or part % 2:
-        return None
-    words = as_integers(em, em.get(op.loads[load]).value)
+def _scales(em: Emitter, op: xe.FragmentOp) -> Scales:
+    """Bytes of a word, separated with those of the words beside it, or of other values."""
+    loads, sources = [em.get(v) for v in op.loads], triples(op)
+    load, element, part = sources[0]
+    words = as_integers(em, loads[load].value)
+    is_run = sources == [(load, element, part + i) for i in range(len(sources))]
+    is_word = bits_of(scalar_of(words.type)) == 32 and not isinstance(words, ir.Constant)
+    if not is_run or not is_word or part % len(sources):
+        return _other_scales(em, op)
     count = getattr(words.type, "count", 1)
-    is_fixed = count % 2 or isinstance(words, ir.Constant) or bits_of(scalar_of(words.type)) != 32
-    if is_fixed or not suits(em.state):
-        return None
     at_once = 2 if count % wide.AT_ONCE else wide.AT_ONCE
     first = element // at_once * at_once
     held = em.remember((words, first, at_once), lambda: wide.scale_pairs(
-        em, [em.b.extract_element(words, I32(first + i)) for i in range(at_once)]))
+        em, _words(em, words, first, at_once)))
     pair, side = divmod(element - first, 2)
+    step, byte = divmod(part, 2)
     upper = MAX_REPEAT_COUNT * (op.swapped is not None)
-    return ScalePair(held, part // 2 * 2 + pair, 16 * side + upper)
+    return Scales(held, 2 * step + pair, 32 * byte + 16 * side + upper)
 
 
-def _scale(
-    em: Emitter, held: Any, element: int, part: int, of_rows: bool, is_swapped: bool
-) -> ir.Value:
-    """Extract byte `part` of one word of scales, or of that of lane (own number ^ 8)."""
-    words = as_integers(em, held.value)
-    count = getattr(words.type, "count", 1)
-    at_once = wide.AT_ONCE // 2 if of_rows else wide.AT_ONCE
-    is_one = count % at_once or isinstance(words, ir.Constant)
-    if is_one or bits_of(scalar_of(words.type)) != 32:
-        made = _part(em, held, element, part, 8)
-        return shuffle_xor(em, made, MAX_REPEAT_COUNT) if is_swapped else made
-    first = element // at_once * at_once
-    number = at_once * part + element - first
-    if of_rows:
-        number += 4 * at_once * is_swapped
-    flat = em.remember((words, first), lambda: _separated(em, words, first, at_once))
-    return em.b.extract_element(flat, I32(number))
+def _words(em: Emitter, words: ir.Value, first: int, count: int) -> ir.Value:
+    """`count` words of a vector; the last one again if it has fewer."""
+    if not isinstance(words.type, ir.VectorType):
+        return em.pack(I32, [words] * count)
+    if words.type.count == count:
+        return words
+    last = words.type.count - 1
+    return em.shuffle(words, words, [min(first + i, last) for i in range(count)])
 
 
-def _separated(em: Emitter, words: ir.Value, first: int, count: int) -> ir.Value:
-    """The bytes of a few words of a vector."""
-    if count == wide.AT_ONCE:
-        few = range(first, first + count)
-        return wide.bytes_of_words(
-            em, words if words.type.count == count else em.shuffle(words, words, list(few)))
-    return wide.bytes_of_rows(
-        em, [em.b.extract_element(words, I32(first + i)) for i in range(count)])
+def _other_scales(em: Emitter, op: xe.FragmentOp) -> Scales:
+    """Scales that are no run of bytes in a word, each extracted on its own."""
+    loads = [em.get(v) for v in op.loads]
+    made = undefined(I8, 16)
+    for i, (load, element, part) in enumerate(triples(op)):
+        each = _part(em, loads[load], element, part, 8)
+        each = shuffle_xor(em, each, MAX_REPEAT_COUNT) if op.swapped is not None else each
+        made = em.b.insert_element(made, each, I32(2 * i))
+    return Scales(made, 0, 0)
 
 
 def used_here(op: Operation) -> bool:
@@ -635,31 +612,19 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
         made.a, made.b, made.accumulator, em.target, subgroup_size=em.state.lanes)
     if reason is not None:
         raise LegalityError(f"{op.name}: {reason}")
-    factors = (op.a, op.b, op.scale_a, op.scale_b)
-    if fragments := in_fragments(em):
-        acc = em.get(op.acc).value
-        if (value := _by_assembly(em, op, acc)) is not None:
-            em.bind(op.result, FragmentValue(value))
-            return
+    em.state.dpas += 1
+    factors, scales = (op.a, op.b), (op.scale_a, op.scale_b)
+    if in_fragments(em):
         given = [as_integers(em, em.get(v).value) for v in factors]
-    else:
-        acc = em.registers(op.acc).slice(em, 0, made.repeat_count)
-        given = [packed(em, held, bits, 0, held.count) for held, bits in zip(
-            map(em.registers, factors), (made.a_element_bits, 32, 8, 8), strict=True)]
-    em.state.dpas += 1
+        em.bind(op.result, FragmentValue(wide.scaled_product(
+            em, made, [em.get(op.acc).value, *given], *map(em.get, scales))))
+        return
+    acc = em.registers(op.acc).slice(em, 0, made.repeat_count)
+    given = [packed(em, held, bits, 0, held.count) for held, bits in zip(
+        map(em.registers, factors + scales), (made.a_element_bits, 32, 8, 8), strict=True)]
     value = em.call(genisa.SCALED_DPAS, [acc, *given, *(I32(n) for n in made.precision)])
-    em.bind(op.result, FragmentValue(value) if fragments else Registers(
+    em.bind(op.result, Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value))
-
-
-def _by_assembly(em: Emitter, op: DpasMxOp, acc: ir.Value) -> ir.Value | None:
-    """A product whose scales are in registers with others; None if they are not."""
-    left, right = em.get(op.scale_a), em.get(op.scale_b)
-    if not isinstance(left, ScaleFragment) or not isinstance(right, ScaleFragment):
-        return None
-    em.state.dpas += 1
-    factors = [as_integers(em, em.get(v).value) for v in (op.a, op.b)]
-    return wide.product_of_e2m1(em, [acc, *factors], left.pair, right.pair)
 
 
 def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from triton_xe.intrinsics import opencl
+from triton_xe.lowering.spirv.assembly import with_assembly
 from triton_xe.lowering.spirv.emit_spirv import definition, write_spirv
 from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.lowering.spirv.wide_visa import assembly_of
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
@@ -33,7 +35,8 @@ class NativeFunctions:
         text = HEADER + "".join(
             definition(symbol) + _kernel(self._names[symbol], symbol, *types)
             for symbol, types in self._types.items()) + TAIL
-        self._binary = intel.compile_spirv(write_spirv(text), "bmg", dump_asm=False).binary
+        module = with_assembly(write_spirv(text), assembly_of)
+        self._binary = intel.compile_spirv(module, "bmg", dump_asm=False).binary
 
     def __call__(self, symbol: str, *given: np.ndarray[Any, Any]) -> Image:
         """The registers of the result, as bytes, for those of the arguments.
@@ -60,7 +63,7 @@ def functions(*symbols: str) -> NativeFunctions:
 
 def _types(text: str) -> tuple[str, tuple[str, ...]]:
     """The types of the result and the arguments of a function."""
-    (function,) = verified(text).functions
+    (function,) = (f for f in verified(text).functions if not f.is_declaration)
     result, arguments = re.fullmatch(r"(.*) \((.*)\)", str(function.global_value_type)).groups()
     return result, tuple(arguments.split(", ")) if arguments else ()
 

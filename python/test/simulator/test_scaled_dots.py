@@ -21,7 +21,7 @@ KINDS = {"e4m3": "fp8e4nv", "e5m2": "fp8e5", "e2m1": "u8", "bf16": "bf16", "fp16
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 K = 256
 PRODUCT, PRODUCED = "GenISA.sub.group.bdpas", "bdpas_"
-"""The instruction, and part of the names of functions that are one in assembly."""
+"""The instruction, and part of the names of functions that are it in assembly."""
 
 
 @triton.jit
@@ -112,7 +112,7 @@ def test_scaled_products(
     """All products are `bdpas`; `code` is the type of A: bf8 7, hf8 8, bf16 11, f16 12, e2m1 13."""
     kernel = multiply(device, a, b, size, warps=warps)
     text = kernel.asm["llir"]
-    products = [each for each in instructions(text) if each == PRODUCT or PRODUCED in each]
+    products = [each for each in instructions(text) if PRODUCED in each]
     m, n, depth = size
     rows = max(m // 8 * n // 16, warps)
     assert kernel.metadata.n_dpas == len(products) == (
@@ -142,19 +142,23 @@ def test_scales_of_long_rows_come_by_messages(
 @pytest.mark.parametrize(("a", "b", "size", "warps", "pitch"), [
     ("e2m1", "e2m1", (64, 128, 128), 4, 64), ("e2m1", "e2m1", (128, 64, 256), 2, 64),
     ("e2m1", "e2m1", (16, 128, 64), 8, 0), ("e4m3", "e5m2", (64, 64, 128), 4, 64),
-    ("bf16", "e4m3", (64, 64, 64), 4, 0),
+    ("bf16", "e4m3", (64, 64, 64), 4, 0), ("e4m3", "e5m2", (8, 16, 32), 1, 0),
 ])
 def test_native_code_multiplies_so_too(
     a: str, b: str, size: tuple[int, int, int], warps: int, pitch: int
 ) -> None:
-    """Words of scales of e2m1 are separated for products by inline assembly."""
+    """Products are assembly that names parts of messages, and bytes of words of scales."""
     kernel = multiply("cri", a, b, size, warps=warps, pitch=pitch, on="emu")
     assert PRODUCT in instructions(kernel.asm["llir"], helpers=True)
 
 
-def test_an_operand_without_scales() -> None:
-    kernel = multiply("cri", "e4m3", "e4m3", (32, 32, 64), has_a=False)
-    assert PRODUCT in instructions(kernel.asm["llir"])
+@pytest.mark.intel_compiler
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("on", ["sim", "emu"])
+@pytest.mark.parametrize("kind", ["e4m3", "e2m1"])
+def test_an_operand_without_scales(kind: str, on: str) -> None:
+    kernel = multiply("cri", kind, kind, (32, 32, 64), has_a=False, on=on)
+    assert PRODUCT in instructions(kernel.asm["llir"], helpers=True)
 
 
 @pytest.mark.sample(2)
@@ -164,5 +168,5 @@ def test_an_operand_without_scales() -> None:
 ])
 def test_scales_that_are_multiplied_before(scale: str, reason: str) -> None:
     kernel = multiply("cri", "e2m1", "e2m1", (32, 32, 64), group=16, scale=scale)
-    assert PRODUCT not in instructions(kernel.asm["llir"])
+    assert PRODUCT not in instructions(kernel.asm["llir"], helpers=True)
     assert reason in str(kernel.metadata)

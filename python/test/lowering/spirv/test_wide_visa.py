@@ -63,8 +63,8 @@ def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> N
 
 
 RESULTS = {"low": "float", "high": "float", "pack": "i32", "bf16_low": "float",
-           "bf16_high": "float", "bf16": "float", "rows": "i16", "bytes": "i8", "scales": "i8",
-           "row_scales": "i8", "less": "float", "times": "float"}
+           "bf16_high": "float", "bf16": "float", "rows": "i16", "bytes": "i8",
+           "scale_pairs_2": "i8", "scale_pairs_4": "i8", "less": "float", "times": "float"}
 """Function -> type of its elements."""
 
 
@@ -278,16 +278,9 @@ def test_results_are_those_of_one_register_at_a_time(
 
 
 @pytest.mark.intel_compiler
-def test_bytes_of_four_words_are_separated() -> None:
-    each = np.random.default_rng(9).integers(0, 256, (4, 16, 4)).astype(np.uint8)
-    made = native("scales", each)
-    assert np.array_equal(made.reshape(4, 4, 16), each.transpose(2, 0, 1))
-
-
-@pytest.mark.intel_compiler
-def test_bytes_of_two_words_are_separated_and_exchanged() -> None:
-    """The bytes of 32 rows, and then with lanes 0 to 7 and 8 to 15 exchanged."""
-    each = np.random.default_rng(10).integers(0, 256, (4, 16, 4)).astype(np.uint8)
-    made = native("row_scales", each)
-    rows = each[:2].transpose(2, 0, 1)
-    assert np.array_equal(made.reshape(2, 4, 2, 16), [rows, np.roll(rows, 8, 2)])
+@pytest.mark.parametrize("words", [2, 4])
+def test_bytes_of_words_are_separated(words: int) -> None:
+    """A register has bytes 0 of two words, then bytes 1; others have bytes 2 and 3."""
+    each = np.random.default_rng(9).integers(0, 256, (words // 2, 2, 16, 2, 2)).astype(np.uint8)
+    made = native(f"scale_pairs_{words}", each).reshape(2, 2, 2, 2, 16)
+    assert np.array_equal(made[:, : words // 2], each.transpose(3, 0, 4, 1, 2))
