@@ -1,4 +1,4 @@
-"""The device that an `arch` names; Triton, torch and Inductor each spell it differently."""
+"""Find the device that an `arch` names; Triton, torch and Inductor spell it differently."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Arch(str):
         return _capabilities(str(self))[key] if isinstance(key, str) else super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Look a capability up, as `dict.get` does."""
         return _capabilities(str(self)).get(key, default)
 
 
@@ -46,7 +47,7 @@ def _capabilities(name: str) -> dict[str, Any]:
 
 
 def device_name(arch: Any) -> str:
-    """The name in `TARGETS` for an `arch`; `UnsupportedError` if it is none of ours.
+    """The name in `TARGETS` for an `arch`; `UnsupportedError` if it is not an Intel GPU.
 
     `arch` is a device name, or the capability mapping of `torch.xpu.get_device_capability`.  Its
     `architecture` is the 32-bit IP version of the GPU shifted left by 8.  The version has 10 bits
@@ -69,8 +70,8 @@ def device_name(arch: Any) -> str:
 def _spelling(name: str) -> str:
     """Normalize a name: `arl_h` and `ARL-H` are `arl-h`; `bmg-g21`, `ptl_h` lose their suffix."""
     plain = name.strip().lower().replace("_", "-")
-    is_one = plain.partition("-no-")[0] in TARGETS
-    return plain if is_one else plain.partition("-")[0]
+    is_device = plain.partition("-no-")[0] in TARGETS
+    return plain if is_device else plain.partition("-")[0]
 
 
 def _from_capability(capability: Mapping[str, Any]) -> str:
@@ -90,7 +91,7 @@ def _from_capability(capability: Mapping[str, Any]) -> str:
     return nearest(ip_version, sizes, **has)[0].name
 
 
-_FEATURES = {
+_FEATURES = {  # arguments of `nearest`, with the keys of a capability mapping
     "dpas": "has_subgroup_matrix_multiply_accumulate", "block2d": "has_subgroup_2d_block_io",
     "fp64": "has_fp64",
 }
@@ -109,7 +110,7 @@ def _by_name(text: str) -> Target | None:
 
 
 def _ip_version(value: Any) -> tuple[int, int]:
-    """Architecture and release; zeros if the mapping has no usable value."""
+    """Architecture and release from an `architecture` entry; zeros if it is unusable."""
     if not isinstance(value, int) or value <= 0:
         return (0, 0)
     register = value >> 8 if value >= 1 << 32 else value

@@ -47,13 +47,14 @@ class CheckedCacheManager(FileCacheManager):
         return str(super().put_group(filename, group))
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        """The files of a kernel, or None if there are none or one of them is damaged.
+        """The files of a kernel; None if there are none, or if one of them is damaged.
 
-        Also None if `TRITON_XE_DEBUG` is set, because it prints stages while they are compiled.
+        None also if `TRITON_XE_DEBUG` is set: it prints stages during compilation, so the kernel
+        must be compiled again.
         """
         try:
             group: dict[str, str] | None = super().get_group(filename)
-        except (AttributeError, TypeError, OSError):  # the list of files is not one
+        except (AttributeError, TypeError, OSError):  # the stored list of files is damaged
             return None
         if group is None or not any(name.endswith(CHECKED) for name in group):
             return group

@@ -51,7 +51,7 @@ LLVM_IR = "xe.llvm_ir"
 """Attribute of a converted module: the text of the LLVM module."""
 REMEDY = "use smaller blocks or more warps"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
-APART = "-igc_opts 'VectorizerAllowFPTRUNC=0'"
+SCALAR_NARROWING = "-igc_opts 'VectorizerAllowFPTRUNC=0'"
 """Keep IGC from converting two doubles of a lane to fp32 at once.
 
 IGC 2.40's vectorizer joins such conversions, also of separate scalars.  Its emitter then takes
@@ -73,7 +73,7 @@ class LlvmStage:
 
 @dataclass(frozen=True)
 class ConvertXeGPUToLLVMPass(TargetedPass):
-    """Everything -> LLVM IR."""
+    """Translate all ops of the module to LLVM IR, in an attribute of the emptied module."""
 
     name: ClassVar = "convert-xegpu-to-llvm"
 
@@ -86,7 +86,10 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
 
 
 def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
-    """Compute register by register if pairs of registers would spill."""
+    """Compute register by register if pairs of registers would spill.
+
+    `most` returns the largest number of live registers.
+    """
     wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
     if wide and most() > MOST_FOR_PAIRS:
         for function in wide:
@@ -100,25 +103,25 @@ def _most_registers(state: ModuleState) -> int:
 
 
 def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None:
-    """Number of live registers; None if the sums that loops over products carry decide."""
+    """Number of live registers; None if loop-carried accumulators already decide the choice."""
     limit = CARRIED_LIMIT * state.target.grf_bytes
     return None if state.dpas and state.carried_bytes >= limit else most()
 
 
 def _most_for_small(state: ModuleState) -> int:
-    """Estimated registers that the small file has room for."""
+    """Largest estimate of live registers for which the small register file is chosen."""
     return most_straight(state.target) if _is_straight(state) else MOST_FOR_SMALL
 
 
 def _is_straight(state: ModuleState) -> bool:
-    """True if there are neither loop-carried values nor products."""
+    """True if the kernel has neither loop-carried values nor DPAS."""
     return not (state.carried_bytes or state.dpas)
 
 
-def _counted(carried: int, kept: int, needed: int | None, built_for: int) -> str:
-    """Describe the register estimate that the choice is based on.
+def _register_remark(carried: int, kept: int, needed: int | None, built_for: int) -> str:
+    """Text of the remark on the register file: the estimate, and the file that it leads to.
 
-    `kept` is the loop-carried part without addresses.
+    `carried` registers are loop-carried, of which `kept` are not addresses.
     """
     more = "" if kept >= CARRIED_LIMIT else f" and {carried - kept} of addresses"
     what = f"a loop keeps {kept} registers{more}" if needed is None else (
@@ -135,7 +138,7 @@ def _rename_kernels(module: ModuleOp) -> None:
 
 
 def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
-    """The LLVM module, and the metadata for the launcher."""
+    """Emit the LLVM module; return it with the metadata for the launcher."""
     device, options = module_target(module), options_of(module)
     if launch_conditions_of(module):
         _rename_kernels(module)
@@ -159,10 +162,10 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
     if counts and not registers.automatic:
         full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
-        remark(module, _counted(carried, kept, needed, registers.registers or SMALL)
+        remark(module, _register_remark(carried, kept, needed, registers.registers or SMALL)
                + (f", it may spill; {REMEDY}" if full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "",
-             APART if state.narrows_doubles else "")
+             SCALAR_NARROWING if state.narrows_doubles else "")
     return LlvmStage(text, verified(for_intel(text))), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,

@@ -1,7 +1,7 @@
-"""`triton.language.extra.intel` and `triton.backends.intel`: names of Intel's own build of Triton.
+"""Provide `triton.language.extra.intel` and `triton.backends.intel`, as Intel's own Triton does.
 
-Triton loads submodules from the search path of `triton.language.extra`, which in the stock wheel is
-one folder with those of CUDA and HIP.  This folder is appended to that path.
+Triton loads submodules from the search path of `triton.language.extra`.  In the stock wheel that
+path is one folder, with the submodules of CUDA and HIP; `extend` appends this folder to it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ FOLDERS = {"triton.language.extra": str(Path(__file__).parent),
 
 
 class _PathExtender(MetaPathFinder):
-    """Finds these packages in their own folders, and appends a folder of ours to their search
-    paths.
-    """
+    """Import hook that appends our folders to the search paths of the packages in `FOLDERS`."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -32,7 +30,7 @@ class _PathExtender(MetaPathFinder):
 
 
 def extend() -> None:
-    """Extend the search paths when Triton imports the packages; one of them imports this module."""
+    """Extend the search path of each package in `FOLDERS`: at once if imported, else on import."""
     for name in FOLDERS.keys() & sys.modules.keys():
         sys.modules[name].__path__.append(FOLDERS[name])
     sys.meta_path.insert(0, _PathExtender())

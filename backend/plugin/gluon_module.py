@@ -1,6 +1,6 @@
-"""`triton.experimental.gluon.language.intel`, next to Gluon's other vendors: `triton_xe.gluon`.
+"""Make `triton_xe.gluon` importable as `triton.experimental.gluon.language.intel`.
 
-Nothing is imported before a program uses it, and a Triton that has such a module keeps its own.
+It is imported when a program first uses it.  If Triton has a module of that name, Triton's is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OURS = "triton_xe.gluon"
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds one module, which is already loaded under another name."""
+    """Import hook that loads `triton_xe.gluon` for the name `NAME`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,4 @@
-"""Errors of programs written by hand say the line and column of the op that they are about."""
+"""Add the line and column of the op to errors in programs that are written by hand."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class LocatedReader(Reader):
                 and self._current_token.kind is MLIRTokenKind.EOF)
 
     def located(self, position: int) -> str:
+        """`file:line:column` of a position in the text."""
         return _located(self.lexer.input.content, self._file.data, position)
 
 
@@ -55,7 +56,7 @@ def _located(text: str, name: str, position: int) -> str:
 
 
 def read_by_hand(text: str, name: str) -> ModuleOp:
-    """The verified module of a text; what cannot be read is refused with its location."""
+    """Parse and verify a module; `UnsupportedError` with the location if that fails."""
     reader = None
     try:
         reader = LocatedReader(text, name)
@@ -121,9 +122,7 @@ def _innermost_failing(module: ModuleOp) -> Operation:
 
 
 def _verifies(op: Operation) -> bool:
-    """True if the op verifies; a verifier may raise any error, which the caller has already
-    reported.
-    """
+    """True if the op verifies; verifiers may raise any exception."""
     try:
         op.verify()
     except Exception:
@@ -163,9 +162,10 @@ def _show(error: Exception) -> None:
 
 
 def _op_of(traceback: TracebackType | None) -> Operation | None:
-    """The op that an error is about: the innermost of known location in the innermost function.
+    """The op that an error is about, found among the local variables of the stack frames.
 
-    If no function has such an op, it is the first of the module that they work on.
+    It is the most deeply nested op with a location, in the innermost frame that has one.  If no
+    frame has one, it is the first op with a location in the module.
     """
     found, whole = None, None
     while traceback is not None:
@@ -186,12 +186,13 @@ def _as_op(thing: object) -> Operation | None:
 
 
 def _location(thing: Operation | None) -> str:
-    """`file:line:column: `, or nothing where that is not known."""
+    """`file:line:column: `, or an empty text if the location is not known."""
     source = source_of(thing) if thing is not None else None
     return f"{source.outermost}: " if source is not None else ""
 
 
 def _is_plain(error: Exception) -> bool:
+    """True if the text of an error can be shown without its type."""
     return isinstance(error, XeError | VerifyException | ValueError)
 
 

@@ -79,7 +79,7 @@ MOST_EARLY = 64
 
 
 def elementwise(em: Emitter, op: Operation, write: Write) -> None:
-    """Bind the result of an operation that works element by element."""
+    """Bind the result of an elementwise operation; `write` emits it for one chunk or scalar."""
     (result,) = op.results
     if isinstance(result.type, TensorType):
         operands = [spread(em, v, result.type) for v in op.operands]
@@ -99,7 +99,7 @@ def _as_vectors(em: Emitter, values: list[ir.Value]) -> list[ir.Value]:
 
 
 def spread(em: Emitter, value: Any, kind: TensorType[Any]) -> Registers:
-    """A tensor's registers; a scalar operand of a tensor operation is a splat."""
+    """Registers of an operand with the shape of tensor type `kind`; a scalar becomes a splat."""
     held = em.get(value)
     if isinstance(held, Registers):
         return held
@@ -127,7 +127,7 @@ _BINARY: dict[type[Operation], str] = {
     arith.OrIOp: "or_", arith.XOrIOp: "xor",
 }
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
-_OF_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
+_ON_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
 """Equivalent operations on i1, which SPIR-V's arithmetic does not accept."""
 _DIVISIONS: dict[type[Operation], str] = {
     arith.DivSIOp: "sdiv", arith.DivUIOp: "udiv", arith.RemSIOp: "srem", arith.RemUIOp: "urem",
@@ -155,7 +155,7 @@ def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.V
 @lowers(*_BINARY)
 def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
-    on_bits = _OF_BITS.get(name, name)
+    on_bits = _ON_BITS.get(name, name)
     flags = NSW if isinstance(op, _SUMS) and not em.proven.wraps(op) else ()
     if isinstance(op, arith.AddiOp) and isinstance(op.result.type, TensorType):
         one, other = (spread(em, v, op.result.type) for v in op.operands)
@@ -212,7 +212,11 @@ def _spaced(numbers: Registers) -> Spaced | None:
 
 @lowers(*_DIVISIONS)
 def lower_division(em: Emitter, op: Operation) -> None:
-    """Write a division; those of tensors at once, because Intel's compiler hoists none."""
+    """Lower a division or remainder.
+
+    Quotients of tensors are emitted here instead of at their first use, which may be in a loop:
+    Intel's compiler does not hoist divisions.
+    """
     _divide(em, op)
     made = em.get(op.results[0])
     if (isinstance(made, Registers) and not isinstance(made, Splat) and made.count <= MOST_EARLY
@@ -221,9 +225,9 @@ def lower_division(em: Emitter, op: Operation) -> None:
 
 
 def _divide(em: Emitter, op: Operation) -> None:
-    """Bind quotients or remainders."""
+    """Bind quotients or remainders, computed in the cheapest way that is exact."""
     name, how = _DIVISIONS[type(op)], op.attributes.get(QUICK)
-    if _divides_by_scalar(em, op):
+    if _try_shared_divisor(em, op):
         return
     if how is not None and not isinstance(op.results[0].type, TensorType):
         em.bind(op.results[0], _divide_unsigned(em, op, name, how))
@@ -239,13 +243,13 @@ def _divide(em: Emitter, op: Operation) -> None:
 
 @lowers(xe.DivisorOp)
 def lower_divisor(em: Emitter, op: xe.DivisorOp) -> None:
-    divisors.Divisor.of(em, em.scalar(op.value), op.signed is not None)
+    divisors.Divisor.for_scalar(em, em.scalar(op.value), op.signed is not None)
 
 
 def _fits_32_bits(em: Emitter, op: Operation, signed: bool) -> bool:
-    """True if 64-bit operands of a division, and so its result, are numbers of 32 bits.
+    """True if 64-bit operands of a division are known to fit 32 bits, and so its result.
 
-    Otherwise Intel's compiler tests the operands and has a 64-bit division for large ones.
+    In 64 bits, Intel's compiler adds a branch that tests the operands at run time.
     """
     if element(op.results[0].type) != i64:
         return False
@@ -265,8 +269,8 @@ def _divide_in_32_bits(
     return (em.b.sext if below_zero else em.b.zext)(made, left.type)
 
 
-def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
-    """Bind quotients by a scalar, if a shared divisor is cheaper; False, and no change, if not."""
+def _try_shared_divisor(em: Emitter, op: Operation) -> bool:
+    """Bind quotients by a scalar if a shared `Divisor` is cheaper; return True if it did."""
     numbers, by = (em.get(v) for v in op.operands)
     by = by.scalar if isinstance(by, Splat) else by
     if (isinstance(numbers, Splat) or isinstance(op.results[0].type, VectorType)
@@ -280,15 +284,15 @@ def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
     if not pays and not is_known:
         return False
     natural = is_signed and em.proven.range(op.operands[0])[0] >= 0
-    divisor = divisors.Divisor.of(em, by, is_signed)
+    divisor = divisors.Divisor.for_scalar(em, by, is_signed)
     em.bind(op.results[0], mapped(
-        em, numbers.kind, [numbers], divisor.divides(em, name, natural=natural)
+        em, numbers.kind, [numbers], divisor.division(em, name, natural=natural)
     ) if is_tensor else divisor.divide(em, name, numbers, natural=natural))
     return True
 
 
 def _divide_unsigned(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
-    """Divide a number that is not negative by a positive one."""
+    """Divide a non-negative scalar by a positive one; `how` is the mark by `reciprocals`."""
     a, b = (em.scalar(v) for v in op.operands)
     name = f"u{name[1:]}"
     return getattr(em.b, name)(a, b) if how == StringAttr("unsigned") else small_quotient(
@@ -297,7 +301,7 @@ def _divide_unsigned(em: Emitter, op: Operation, name: str, how: Attribute) -> i
 
 @lowers(*_SHIFTS)
 def lower_shift(em: Emitter, op: Operation) -> None:
-    """Lower shifts; by the width or more, all bits are shifted out: zero, or the sign."""
+    """Lower shifts; an amount of at least the width gives 0, or the sign for `shrsi`."""
     name = _SHIFTS[type(op)]
 
     def write(a: ir.Value, by: ir.Value) -> ir.Value:
@@ -348,7 +352,10 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
-    """Fuse a sum with its product, as `fusion` does for single values; None if it cannot."""
+    """Fuse a product and the sum that uses it into FMAs on pairs of fp16; None if not possible.
+
+    `fusion` does the same for single values.
+    """
     if isinstance(op, arith.MulfOp) or not em.state.contract:
         return None
     place = next((i for i, v in enumerate(op.operands) if isinstance(v.owner, arith.MulfOp)
@@ -395,15 +402,15 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
 
 
 def _selects(value: SSAValue) -> bool:
-    """True if elements are selected by a condition; accesses only test one of each group."""
+    """True if a condition selects elements.  Accesses test it for one element of a group only."""
     users = [use.operation for use in value.uses]
     return any(isinstance(user, arith_ext.SelectOp) or (
         isinstance(user, arith.AndIOp) and _selects(user.result)) for user in users)
 
 
 def _same_in_groups(em: Emitter, value: SSAValue) -> int:
-    """Number of consecutive registers of a chunk that are proved to be equal."""
-    if not em.target.has_block_2d:  # whole products with masks were not measured elsewhere
+    """Number of consecutive registers in which a comparison is proved to be equal."""
+    if not em.target.has_block_2d:  # not measured on other devices
         return 1
     view = em.view(value)
     constancy = em.proven.of(value).constancy
@@ -420,7 +427,7 @@ def _is_loop_invariant(value: SSAValue, op: Operation) -> bool:
 
 
 def _has_variant_bound(em: Emitter, value: SSAValue, op: Operation) -> bool:
-    """True if a comparison bounds loop-invariant natural numbers by a value that varies."""
+    """True if a mask compares loop-invariant non-negative numbers with a loop-variant bound."""
     while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.src
     made = value.owner
@@ -505,7 +512,7 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
 @lowers(*_INTEGER_CASTS)
 def lower_integer_cast(em: Emitter, op: Operation) -> None:
     into, signed = scalar_type(op.results[0].type), _INTEGER_CASTS[type(op)]
-    if _is_natural(em, op):  # a product of 64 bits then takes three instructions less
+    if _is_natural(em, op):  # a 64-bit product of it then takes three instructions less
         signed = False
     elementwise(em, op, lambda a: Term(em, a).resized(into, signed=signed).value)
     if into == I64 and isinstance(held := em.get(op.operands[0]), Shifted) and (
@@ -578,6 +585,7 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
 
 
 def _convert_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> Term | None:
+    """Convert bytes to fp16; None for other integers."""
     return halves.from_bytes(
         "s8" if signed else "u8", Term(em, value),
         lambda x: x.to_float(FLOAT, signed=signed).resized(HALF), pairs=halves.in_pairs(target))
@@ -608,7 +616,7 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
 
 
 def _mark_range(em: Emitter, x: Term, converted: Term, *, signed: bool) -> Term:
-    """The converted integer; the checks see it as undefined if its type cannot represent it."""
+    """Mark a converted integer for the sanitizer: undefined if its type cannot represent `x`."""
     if not em.state.tests_promises or converted.width == 1:
         return converted
     bits = converted.width

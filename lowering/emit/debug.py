@@ -64,22 +64,22 @@ def _write_record(w: Writer, buffer: ir.Value, *words: ir.Value) -> None:
     *fields, bits, active = words
     b = w.b
 
-    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
+    def advanced(base: ir.Value, offset: ir.Value) -> ir.Value:
         return b.gep(base, [offset], source_etype=I8)
 
     def take(done: ir.Block) -> None:
         pointer = b.inttoptr(buffer, POINTER)
         slot = atomic_rmw(b, "add", pointer, I32(1), "device")
-        count = b.load(at(pointer, I64(4)), typ=I32)
+        count = b.load(advanced(pointer, I64(4)), typ=I32)
         count.align = 4
         write = b.append_basic_block("write")
         b.cbranch(b.icmp_unsigned("<", slot, count), write, done)
         b.position_at_end(write)
         start = b.add(b.mul(b.zext(slot, I64), I64(RECORD_BYTES)), I64(RECORD_BYTES))
-        place = at(pointer, start)
+        place = advanced(pointer, start)
         for number, field in enumerate(fields):
-            b.store(field, at(place, I64(4 * number)) if number else place).align = 4
-        b.store(bits, at(place, I64(24))).align = 8
+            b.store(field, advanced(place, I64(4 * number)) if number else place).align = 4
+        b.store(bits, advanced(place, I64(24))).align = 8
 
     conditional(w, active, take)
 

@@ -122,7 +122,7 @@ class Emitter(Writer):
                 f"{op.name} is not supported on {self.target.name}; {remedy_of(op.name)}")
             _locate(missing, op)
             raise missing
-        outer = self.b.at(op)
+        outer = self.b.enter_location(op)
         try:
             lowering(self, op)
         except XeError as error:
@@ -130,7 +130,7 @@ class Emitter(Writer):
             raise
         if self.state.tests_promises and "tt.divisibility" in op.attributes:
             self._assume_multiple(op)
-        self.b.back(outer)
+        self.b.restore_location(outer)
 
     def _assume_multiple(self, op: Operation) -> None:
         """Assume that an integer is a multiple of the number that the program states."""

@@ -32,7 +32,7 @@ def _chosen(sign: str, *, unsigned: bool = False) -> Callable[[Term, Term], Term
     """Combine by a comparison: the old value if it holds, otherwise the new one."""
     def combine(old: Term, new: Term) -> Term:
         test = getattr(old.em.b, "icmp_unsigned" if unsigned else "icmp_signed")
-        return where(old.made(test(sign, old.value, new.value)), old, new)
+        return where(old.with_value(test(sign, old.value, new.value)), old, new)
 
     return combine
 
@@ -114,7 +114,7 @@ def _swapped(
     if at.type == I64 and bits == 8:
         pointer = w.b.inttoptr((shift & -4).value, POINTER)
         shift = ((shift & 3) << 3).resized(I32)
-        keep = (shift.of(0xFF) << shift) ^ -1
+        keep = (shift.term(0xFF) << shift) ^ -1
     else:
         pointer = _pointer(w, at)
     before, again = w.b.block, w.b.append_basic_block("again")

@@ -1,4 +1,4 @@
-"""Regions on scalars with control flow of their own, as functions that run lane by lane."""
+"""Emit regions on scalars; with control flow, as a function that is called for each lane."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Scalar = Callable[[Sequence[ir.Value]], Values]
 RETURNS = (ReduceReturnOp, ScanReturnOp, MapElementwiseReturnOp)
 
 
-def branches(region: Region) -> bool:
+def has_control_flow(region: Region) -> bool:
     """True if the region has control flow."""
     return len(region.blocks) > 1 or any(
         op.regions or isinstance(op, CallOp) for block in region.blocks for op in block.ops
@@ -34,8 +34,11 @@ def branches(region: Region) -> bool:
 
 
 def scalar_code(em: Emitter, region: Region) -> Scalar:
-    """The region as a function on LLVM values: written in place, or one that lanes run."""
-    if branches(region):
+    """Return a function that emits the region for given LLVM values.
+
+    It emits the region's operations in place, or a call for each lane if the region branches.
+    """
+    if has_control_flow(region):
         return _as_function(em, region)
 
     def write(arguments: Sequence[ir.Value]) -> Values:
@@ -58,7 +61,7 @@ def scalar_code(em: Emitter, region: Region) -> Scalar:
 def lower_region_return(
     em: Emitter, op: ReduceReturnOp | ScanReturnOp | MapElementwiseReturnOp
 ) -> None:
-    """Note the results of scalar code that runs lane by lane."""
+    """Record the values that a region with control flow returns from this block."""
     em.frames[-1].returns.append((em.b.block, [([em.scalar(v)], _only) for v in op.arguments]))
 
 
@@ -76,14 +79,14 @@ def captured(region: Region) -> list[SSAValue]:
 
 
 def _as_function(em: Emitter, region: Region) -> Scalar:
-    """The region as a function on scalars that differ from lane to lane."""
+    """Emit the region as an LLVM function on scalars of one lane; return what emits a call."""
     kinds = [scalar_type(arg.type) for arg in region.blocks[0].args]
     outside = captured(region)
     extra = [em.scalar(v) for v in outside]
     types = [*kinds, *(v.type for v in extra)]
     name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code").removeprefix(LANE_PREFIX)
     results = _result_types(region)
-    function = lane_function(em.state, name, _returned(results), types)
+    function = lane_function(em.state, name, _return_type(results), types)
     inner = Emitter(em.state, function, em.source)
     for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
         inner.bind(value, arg)
@@ -108,8 +111,8 @@ def _result_types(region: Region) -> list[ir.Type]:
     return [argument_type(v.type) for v in last.arguments]
 
 
-def _returned(results: Sequence[ir.Type]) -> ir.Type:
-    """One result, or a structure with the results after an empty member.
+def _return_type(results: Sequence[ir.Type]) -> ir.Type:
+    """LLVM type of the results: one result, or a structure with the results after a dummy member.
 
     LLVM's SPIR-V target ends the process on member 0 when the module has the number 0 already
     ("Unexpected integer constant pattern", SPIRVUtils.cpp, LLVM 22.1).
@@ -120,11 +123,11 @@ def _returned(results: Sequence[ir.Type]) -> ir.Type:
 
 
 def _return(em: Emitter, values: Values) -> None:
-    """Return one value, or several as a structure (see `_returned`)."""
+    """Return one value, or several as a structure (see `_return_type`)."""
     if len(values) == 1:
         em.b.ret(values[0])
         return
-    whole: ir.Value = ir.Constant(_returned([v.type for v in values]), ir.Undefined)
+    whole: ir.Value = ir.Constant(_return_type([v.type for v in values]), ir.Undefined)
     for index, value in enumerate(values, 1):
         whole = em.b.insert_value(whole, value, index)
     em.b.ret(whole)

@@ -38,8 +38,8 @@ class LocatedBuilder(Builder):
         self._of_locations: dict[int, tuple[Attribute, ir.MDValue | None]] = {}
         self._begins_store = self._adds = False
 
-    def at(self, op: Operation) -> ir.MDValue | None:
-        """Attribute the next instructions to `op`; return the former location, for `back`."""
+    def enter_location(self, op: Operation) -> ir.MDValue | None:
+        """Attribute the next instructions to `op`; return the location before, to restore it."""
         before = self._location
         known = self._of_locations.get(id(op.location))
         if known is None:  # the location is kept, so that its id stays its own
@@ -59,7 +59,7 @@ class LocatedBuilder(Builder):
             self._known[key] = self._node(*key)
         return self._known[key]
 
-    def back(self, location: ir.MDValue | None) -> None:
+    def restore_location(self, location: ir.MDValue | None) -> None:
         """Restore a location that `at` returned."""
         self._location = location
 

@@ -100,7 +100,7 @@ class _ByIdentity(dict[tuple[int, float], Any]):
     def __init__(self, make: Callable[[ir.Type, Any], Any]) -> None:
         self._make = make
 
-    def of(self, kind: ir.Type, number: float) -> Any:
+    def lookup(self, kind: ir.Type, number: float) -> Any:
         found = self.get((id(kind), number))
         if found is None:
             if len(self) > MOST_KEPT:
@@ -118,12 +118,12 @@ _filled, _filled_floats = (_ByIdentity(lambda kind, value: ir.Constant(
 
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
     """`<count x kind>`, or the scalar for one element."""
-    return kind if count == 1 else _vectors.of(kind, count)
+    return kind if count == 1 else _vectors.lookup(kind, count)
 
 
 def undefined(kind: ir.Type, count: int) -> ir.Constant:
     """`count` undefined elements."""
-    return _undefined.of(kind, count)
+    return _undefined.lookup(kind, count)
 
 
 @cache
@@ -153,8 +153,8 @@ def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
 def filled(kind: ir.Type, value: int | float) -> ir.Constant:
     """A constant with the same value in every element."""
     if type(value) is int:
-        return _filled.of(kind, value)
+        return _filled.lookup(kind, value)
     if type(value) is float and value:  # zeros of both signs are equal
-        return _filled_floats.of(kind, value)
+        return _filled_floats.lookup(kind, value)
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 

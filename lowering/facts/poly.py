@@ -1,8 +1,7 @@
-"""Integer polynomials over the scalars of a kernel, the arithmetic that surface raising is based
-on.
+"""Integer polynomials over the scalars of a kernel, for the analysis of addresses.
 
 A symbol is any hashable object: an SSA value, or one of the derived symbols of `affine`.
-Integers are those of mathematics, without a width; `affine` states where a kernel computes them.
+Coefficients have no width; `affine` checks that a kernel's arithmetic does not wrap around.
 """
 
 from __future__ import annotations
@@ -134,9 +133,9 @@ class Poly:
         return out
 
     def divide(self, divisor: Poly) -> tuple[Poly, Poly]:
-        """(quotient, rest) with self = quotient * divisor + rest, term by term.
+        """Return (quotient, rest) with self = quotient * divisor + rest.
 
-        A term goes to the quotient when the divisor, a single term, divides it.
+        The divisor must be one term, else all is rest.  Terms that it divides are the quotient.
         """
         if len(divisor.terms) != 1:
             return Poly({}), self
@@ -152,17 +151,18 @@ class Poly:
         return Poly(quotient), Poly(rest)
 
     def split(self, has: Callable[[Symbol], bool]) -> tuple[Poly, Poly]:
-        """(terms with a symbol for which `has` holds, the other terms)."""
+        """Return the terms with a symbol for which `has` is true, and the other terms."""
         inside = {m: c for m, c in self.terms.items() if any(has(s) for s in m)}
         return Poly(inside), Poly({m: c for m, c in self.terms.items() if m not in inside})
 
     def terms_by_sign(self) -> tuple[Poly, Poly]:
-        """Two polynomials without negative coefficients; this one is their difference."""
+        """Return two polynomials without negative coefficients, whose difference is this one."""
         added = {m: c for m, c in self.terms.items() if c > 0}
         return Poly(added), -Poly({m: c for m, c in self.terms.items() if c < 0})
 
 
 def at_least(left: Poly, right: Poly, what: str) -> Guard:
+    """Guard for left >= right; `what` describes it in refusals."""
     return Guard(left, Relation.AT_LEAST, right, what)
 
 

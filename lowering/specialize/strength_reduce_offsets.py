@@ -68,7 +68,7 @@ class _Splitter:
         self.compared: dict[SSAValue, SSAValue] = {}
         """Comparisons and their conjunctions, with their replacements."""
 
-    def of(self, value: SSAValue) -> Parts:
+    def parts(self, value: SSAValue) -> Parts:
         if value not in self._known:
             self._known[value] = self._split_sum(value)
         return self._known[value]
@@ -83,12 +83,12 @@ class _Splitter:
         if isinstance(op, SplatOp):
             return Parts(op.src, None)
         if isinstance(op, arith.AddiOp):
-            (a, x), (b, y) = self.of(op.lhs), self.of(op.rhs)
+            (a, x), (b, y) = self.parts(op.lhs), self.parts(op.rhs)
             return Parts(_sum(a, b, op), _sum(x, y, op)) if a or b else Parts(None, value)
         if isinstance(op, arith.MuliOp):
             return self._product(op)
         if isinstance(op, _SHAPES):
-            scalar, rest = self.of(op.src)
+            scalar, rest = self.parts(op.src)
             if scalar is None:
                 return Parts(None, value)
             return Parts(scalar, rest and reshaped(op, rest))
@@ -96,7 +96,7 @@ class _Splitter:
 
     def _product(self, op: arith.MuliOp) -> Parts:
         """Split a product of two scalars; leave others, which would take no fewer instructions."""
-        (left, x), (right, y) = self.of(op.lhs), self.of(op.rhs)
+        (left, x), (right, y) = self.parts(op.lhs), self.parts(op.rhs)
         if x or y or left is None or right is None:
             return Parts(None, op.result)
         return Parts(put_before(arith.MuliOp(left, right), op), None)
@@ -135,7 +135,7 @@ def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
     if not isinstance(moved, AddPtrOp) or not isinstance(moved.ptr.owner, SplatOp) or (
             _element(moved.offset.type) != i64):
         return pointer
-    scalar, rest = parts.of(moved.offset)
+    scalar, rest = parts.parts(moved.offset)
     if rest is None:
         return pointer
     base: SSAValue = moved.ptr.owner.src
@@ -224,7 +224,7 @@ def _comparison(op: Operation | Any, parts: _Splitter) -> _Comparison | None:
     if not isinstance(op, CmpiOp) or _element(op.lhs.type) != i64 or (
             _predicate(op) not in (_LESS, _NOT_LESS)):
         return None
-    (x, rest), (y, other) = parts.of(op.lhs), parts.of(op.rhs)
+    (x, rest), (y, other) = parts.parts(op.lhs), parts.parts(op.rhs)
     if rest is None or other is not None or y is None:
         return None
     if not all(_is_within(v, LARGE) for v in (x, y) if v) or not _is_within(rest, SMALL):

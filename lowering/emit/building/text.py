@@ -1,8 +1,8 @@
-"""The text of an LLVM module, as llvmlite writes it, in a third of its time.
+"""Print an LLVM module as llvmlite does, in a third of the time.
 
-llvmlite formats an instruction through five calls, and keeps each text.  Here every kind that
-kernels are full of is one format, and types and operands are spelled once in a module; the rest is
-llvmlite's.
+llvmlite formats an instruction through five calls, and caches each text.  Here each frequent class
+of instructions has one function that formats it.  Types and operands are formatted once per module.
+llvmlite formats all other instructions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def module_text(module: ir.Module) -> str:
         f'target datalayout = "{module.data_layout}"',
         "",
         *(kind.get_declaration() for kind in module.get_identified_types().values()),
-        *_Speller().globals(module),
+        *_Formatter().globals(module),
         *module._get_metadata_lines(),
     ))
 
 
-class _Speller:
-    """Spells what a module holds, which lives as long: an object is known by its id."""
+class _Formatter:
+    """Formats the globals of one module; caches texts by `id`, as the module keeps all objects."""
 
     def __init__(self) -> None:
         self._types: dict[int, str] = {}
@@ -36,6 +36,7 @@ class _Speller:
         self._typed: dict[int, str] = {}
 
     def globals(self, module: ir.Module) -> list[str]:
+        """Texts of the functions and variables of the module."""
         return [self._function(one) if isinstance(one, ir.Function) else str(one)
                 for one in module.globals.values()]
 
@@ -51,10 +52,10 @@ class _Speller:
         return "".join(text)
 
     def _instruction(self, one: Any) -> str:
-        spell = _SPELLED.get(type(one))
-        if spell is None:
+        format_plain = _FORMATS.get(type(one))
+        if format_plain is None:
             return str(one)
-        text = spell(self, one)
+        text = format_plain(self, one)
         if one.metadata and type(one) not in _BARE:
             text += "".join([f", !{key} {node.get_reference()}"
                              for key, node in one.metadata.items()])
@@ -62,6 +63,7 @@ class _Speller:
         return text if isinstance(one.type, ir.VoidType) else f"{self.reference(one)} = {text}"
 
     def type(self, kind: ir.Type) -> str:
+        """Text of a type, cached by identity."""
         found = self._types.get(id(kind))
         if found is None:
             found = self._types[id(kind)] = str(kind)
@@ -73,7 +75,7 @@ class _Speller:
         if found is None:
             if type(value) is ir.Constant:
                 found = self._constant(value)
-            elif type(value) in _SPELLED and value.name.startswith("."):
+            elif type(value) in _FORMATS and value.name.startswith("."):
                 found = f'%"{value.name}"'
             else:
                 found = value.get_reference()
@@ -97,42 +99,43 @@ class _Speller:
         return found
 
     def listed(self, values: Any) -> str:
+        """Values with their types, separated by commas."""
         return ", ".join([self.typed(value) for value in values])
 
 
-# -- kinds of instructions, without metadata; some have a space where nothing follows --------------
+# -- one function per class of instructions; callers add metadata and strip trailing spaces --------
 
 
-def _plain(s: _Speller, one: Any) -> str:
+def _plain(s: _Formatter, one: Any) -> str:
     operands = ", ".join([s.reference(value) for value in one.operands])
     return f"{' '.join((one.opname, *one.flags))} {s.type(one.type)} {operands}"
 
 
-def _cast(s: _Speller, one: Any) -> str:
+def _cast(s: _Formatter, one: Any) -> str:
     return f"{one.opname} {s.typed(one.operands[0])} to {s.type(one.type)} "
 
 
-def _compare(s: _Speller, one: Any) -> str:
+def _compare(s: _Formatter, one: Any) -> str:
     flags = "".join([f" {flag}" for flag in one.flags])
     left, right = one.operands
     return f"{one.opname}{flags} {one.op} {s.typed(left)}, {s.reference(right)} "
 
 
-def _select(s: _Speller, one: Any) -> str:
+def _select(s: _Formatter, one: Any) -> str:
     return f"select {' '.join(one.flags)} {s.listed(one.operands)} "
 
 
-def _phi(s: _Speller, one: Any) -> str:
+def _phi(s: _Formatter, one: Any) -> str:
     incoming = ", ".join(
         [f"[{s.reference(value)}, {s.reference(block)}]" for value, block in one.incomings])
     return f"phi {' '.join(one.flags)} {s.type(one.type)} {incoming} "
 
 
-def _load(s: _Speller, one: Any) -> str:
+def _load(s: _Formatter, one: Any) -> str:
     return f"load {s.type(one.type)}, {s.typed(one.operands[0])}{_align(one)}"
 
 
-def _store(s: _Speller, one: Any) -> str:
+def _store(s: _Formatter, one: Any) -> str:
     return f"store {s.listed(one.operands)}{_align(one)}"
 
 
@@ -140,21 +143,21 @@ def _align(one: Any) -> str:
     return "" if one.align is None else f", align {one.align}"
 
 
-def _address(s: _Speller, one: Any) -> str:
+def _address(s: _Formatter, one: Any) -> str:
     inbounds = " inbounds" if one.inbounds else ""
     places = s.listed((one.pointer, *one.indices))
     return f"getelementptr{inbounds} {s.type(one.source_etype)}, {places} "
 
 
-def _shuffle(s: _Speller, one: Any) -> str:
+def _shuffle(s: _Formatter, one: Any) -> str:
     return f"shufflevector {s.listed(one.operands)} "
 
 
-def _elements(s: _Speller, one: Any) -> str:
+def _elements(s: _Formatter, one: Any) -> str:
     return f"{one.opname} {s.listed(one.operands)}"
 
 
-def _call(s: _Speller, one: Any) -> str:
+def _call(s: _Formatter, one: Any) -> str:
     callee, *arguments = one.operands
     if one.tail or one.attributes or one.fastmath or one.arg_attributes or (
             callee.function_type.var_arg):
@@ -167,8 +170,8 @@ def _call(s: _Speller, one: Any) -> str:
 
 
 _BARE = frozenset((kinds.ExtractElement, kinds.InsertElement))
-"""Print no metadata."""
-_SPELLED: dict[type, Callable[[_Speller, Any], str]] = {
+"""Instructions that llvmlite prints without metadata."""
+_FORMATS: dict[type, Callable[[_Formatter, Any], str]] = {
     ir.Instruction: _plain,
     kinds.CastInstr: _cast,
     kinds.ICMPInstr: _compare,
@@ -183,4 +186,4 @@ _SPELLED: dict[type, Callable[[_Speller, Any], str]] = {
     kinds.InsertElement: _elements,
     kinds.CallInstr: _call,
 }
-"""Others are llvmlite's."""
+"""Functions that format instructions, by class; llvmlite formats the other classes."""

@@ -54,7 +54,7 @@ def step(mode: str, result: Term, lack: Term) -> Term:
         too_low = lack > 0.0
         return where((too_high & above) | (too_low & below), shrunk, result)
     grown = (bits + 1).bitcast(result.kind)
-    smallest = -bits.of(1).bitcast(result.kind)
+    smallest = -bits.term(1).bitcast(result.kind)
     return where(too_high, where(above, shrunk, where(below, grown, smallest)), result)
 
 
@@ -92,7 +92,7 @@ def multiply(a: Term, b: Term, mode: str) -> Term:
     held = _scaled(tiny, product, power)
     lack = _scaled(tiny, small, power).fma(large, -held)
     vanished = _is_zero(product) & ~(_is_zero(a) | _is_zero(b))
-    lack = where(vanished, a.of(1.0).intrinsic("copysign", product), lack)
+    lack = where(vanished, a.term(1.0).intrinsic("copysign", product), lack)
     return step(mode, product, _overflowed(product, lack, _finite(a, b)))
 
 
@@ -107,7 +107,7 @@ def divide(a: Term, b: Term, mode: str) -> Term:
 
 
 def reciprocal(x: Term, mode: str) -> Term:
-    return divide(x.of(1.0), x, mode)
+    return divide(x.term(1.0), x, mode)
 
 
 def square_root(x: Term, mode: str) -> Term:
@@ -122,7 +122,7 @@ def to_float(x: Term, mode: str) -> Term:
     """A double as a float."""
     rounded = x.resized(FLOAT)
     lack = x - rounded.resized(DOUBLE)
-    sign = where(lack < 0.0, rounded.of(-1.0), where(lack > 0.0, rounded.of(1.0), rounded.of(0.0)))
+    sign = where(lack < 0.0, rounded.term(-1.0), where(lack > 0.0, 1.0, rounded.term(0.0)))
     return step(mode, rounded, sign)
 
 

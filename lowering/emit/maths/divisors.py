@@ -1,4 +1,4 @@
-"""Division of many numbers by one 32-bit integer: a multiplication, and a correction.
+"""Divide many numbers by one 32-bit integer: a multiplication, and a correction.
 
     m = floor((2^32 - 1) / d) ;  q = floor(x m / 2^32) ;  q + 1 where x - q d >= d
 
@@ -7,8 +7,8 @@ d <= d, so q is at most one too small.  Signs are removed before and restored af
 itself is a function of the module, which `triton_xe.lowering.spirv.quotients` writes without a
 division.
 
-Instead of these 12 instructions, Intel's compiler writes 30 with a branch, or half as many with
-doubles if these are fast.  For tensors it does so for each element of a lane, with a branch each.
+This takes 12 instructions.  Intel's compiler divides by 30 instructions and a branch, or by half as
+many on devices with fast doubles.  It repeats them, with the branch, for each element of a lane.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ SIGNED = (arith.DivSIOp, arith.RemSIOp)
 
 
 def pays(target: Target) -> bool:
-    """True if this is shorter than Intel's compiler's code in loops."""
-    return target.has_block_2d  # before, addresses that depend on it are no longer moved
+    """True if dividing by a shared factor makes loops shorter than Intel's compiler's divisions.
+
+    On devices without 2D messages, IGC then no longer hoists addresses that depend on quotients.
+    """
+    return target.has_block_2d
 
 
 def _size(x: Term) -> tuple[Term, Term]:
-    """Absolute value of a signed integer, as an unsigned one, and its sign in all bits."""
-    sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
+    """Absolute value of a signed integer, and its sign in all bits (0 or -1)."""
+    sign = x.with_value(x.em.b.ashr(x.value, x.term(x.width - 1).value))
     return (x ^ sign) - sign, sign
 
 
@@ -52,8 +55,8 @@ def _size(x: Term) -> tuple[Term, Term]:
 class Divisor:
     """A scalar divisor of many elements, with the values that all of its divisions share.
 
-    They are its absolute value, its sign in all bits, and m.  A 64-bit divisor beyond 32 bits is
-    replaced by the largest number of 32 bits, because it divides smaller numbers only.
+    `size` is its absolute value, `sign` its sign in all bits, `factor` is m.  Dividends fit 32 bits
+    (see `fits`), so a `size` of more than 32 bits is replaced by the largest number of 32 bits.
     """
 
     scalar: ir.Value
@@ -62,14 +65,14 @@ class Divisor:
     factor: ir.Value
 
     @classmethod
-    def of(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
-        """Compute the values that divisions by a scalar need, once."""
+    def for_scalar(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
+        """The divisor for a scalar; its values are computed at the first call in a scope."""
         made: Divisor = em.remember(
-            _key(scalar, is_signed), lambda: cls._written(em, scalar, is_signed))
+            _key(scalar, is_signed), lambda: cls._computed(em, scalar, is_signed))
         return made
 
     @classmethod
-    def _written(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
+    def _computed(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
         size, sign = _size(Term(em, scalar)) if is_signed else (Term(em, scalar), None)
         if size.width > 32:
             size = where(size.unsigned("<", MOST), size, MOST).resized(I32)
@@ -95,10 +98,10 @@ class Divisor:
             sign = Term(em, self.sign) if sign is None else sign ^ Term(em, self.sign)
         return found.value if sign is None else ((found ^ sign) - sign).value
 
-    def divides(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
-        """Return the division of elements by this scalar.
+    def division(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
+        """Return a function that emits the division of elements by this scalar.
 
-        It is a call of a function that `triton_xe.lowering.spirv.quotients` replaces by products.
+        It emits a call, whose callee `triton_xe.lowering.spirv.quotients` replaces by products.
         """
         def write(x: ir.Value) -> ir.Value:
             count = x.type.count if isinstance(x.type, ir.VectorType) else 1
@@ -143,7 +146,7 @@ def _function(
     em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Type],
     write: Callable[..., ir.Value],
 ) -> ir.Function:
-    """Write a function of the module, to be inlined."""
+    """Define an internal function that is always inlined; `write` emits its result."""
     function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
     function.linkage, function.calling_convention = "internal", "spir_func"
     function.attributes.add("alwaysinline")
@@ -153,9 +156,9 @@ def _function(
 
 
 def fits(op: Operation, facts: Facts) -> bool:
-    """True if elements are of 32 bits, or of 64 bits below the largest number of 32 bits.
+    """True if the dividends fit 32 bits: i32, or i64 whose absolute values are known to.
 
-    Quotients by larger divisors are 0, as by that number.
+    Then quotients by a divisor of more than 32 bits are 0, as those by 2^32 - 1 are.
     """
     kind = get_element_type_or_self(op.results[0].type)
     if kind != i64:

@@ -46,7 +46,7 @@ _ROOT_OF_HALF = 0x3F3504F3
 
 def polynomial(coefficients: Sequence[float], x: Term) -> Term:
     """The sum of coefficients times powers of x, lowest first, by Horner's rule."""
-    made = x.of(coefficients[-1])
+    made = x.term(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         made = made.fma(x, coefficient)
     return made
@@ -54,7 +54,7 @@ def polynomial(coefficients: Sequence[float], x: Term) -> Term:
 
 def inverted(x: Term) -> Term:
     """1 / x by one instruction, within 1 unit in the last place."""
-    return x.made(x.em.b.fdiv(x.of(1.0).value, x.value, flags=("arcp",)))
+    return x.with_value(x.em.b.fdiv(x.term(1.0).value, x.value, flags=("arcp",)))
 
 
 def erf(x: Term) -> Term:
@@ -77,8 +77,8 @@ def logarithm(x: Term, base: float) -> Term:
     """The logarithm to a base."""
     tiny = x < LEAST_NORMAL
     exponent, f = _split(where(tiny, x * 2.0**24, x))
-    value = _logarithm(exponent - where(tiny, exponent.of(24), 0), f, base)
-    special = where(x.equals(0.0), -math.inf, where(x.equals(math.inf), x, x.of(math.nan)))
+    value = _logarithm(exponent - where(tiny, exponent.term(24), 0), f, base)
+    special = where(x.equals(0.0), -math.inf, where(x.equals(math.inf), x, x.term(math.nan)))
     return where((x > 0.0) & (x < math.inf), value, special)
 
 
@@ -199,14 +199,14 @@ def _log_gamma(x: Term) -> Term:
     By polynomials around 1 and 2, to which the rules gamma(x + 1) = x gamma(x) lead, and from 8 on
     by Stirling's series.
     """
-    factor, at = x.of(1.0), x
+    factor, at = x.term(1.0), x
     for _ in range(round(_STIRLING_FROM - 2.5 + 0.5)):
         above = at >= 2.5
         at = where(above, at - 1.0, at)
         factor = where(above, factor * at, factor)
     low, far = x < 0.5, x >= _STIRLING_FROM
     log = logarithm(where(low | far, x, factor), math.e)
-    near = at - where(at >= 1.5, at.of(2.0), 1.0)
+    near = at - where(at >= 1.5, at.term(2.0), 1.0)
     near = where(low, x, near)
     ratio = where(at >= 1.5, polynomial(_LGAMMA_AT_2, near), polynomial(_LGAMMA_AT_1, near))
     value = near.fma(ratio, where(low, -log, log))
@@ -245,8 +245,8 @@ def _quarters(x: Term) -> tuple[Term, Term]:
     exponent = (x.bits >> 23) - 127
     m = (x.bits & 0x7FFFFF) | 0x800000
     m = where(exponent < 0, m, m << 1)
-    i = where(exponent < 0, exponent.of(0), exponent)
-    words = [i.of(word) for word in _QUARTERS]
+    i = where(exponent < 0, exponent.term(0), exponent)
+    words = [i.term(word) for word in _QUARTERS]
     for bit in (2, 1):
         skipped = (i & 32 * bit).differs(0)
         words = [where(skipped, b, a) for a, b in zip(words, words[bit:], strict=False)]
@@ -256,7 +256,7 @@ def _quarters(x: Term) -> tuple[Term, Term]:
     second, carried = middle * m, low.builtin("mul_hi", m, unsigned=True)
     last = second + carried
     first = high * m + middle.builtin("mul_hi", m, unsigned=True)
-    first = first + where(last.unsigned("<", second), first.of(1), 0)
+    first = first + where(last.unsigned("<", second), first.term(1), 0)
     turns = (first << 1) | (last >> 31)
     part = turns.to_float(x.kind)
     lack = (turns - part.to_integer(turns.kind)).to_float(x.kind)

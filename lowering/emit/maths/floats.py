@@ -17,9 +17,9 @@ def from_bf16(x: Term) -> Term:
     """Convert bf16 to float, or reuse the float that the bf16 was truncated from exactly."""
     cut = x.value.operands[0] if getattr(x.value, "opname", "") == "trunc" else None
     if cut is not None and getattr(cut, "opname", "") == "lshr" and "exact" in cut.flags:
-        return x.made(cut.operands[0]).bitcast(FLOAT)
+        return x.with_value(cut.operands[0]).bitcast(FLOAT)
     if is_rounding(x.value):
-        return in_pairs_of_registers("bf16", x.made(x.value.args[0]), _rounded_to_bf16)
+        return in_pairs_of_registers("bf16", x.with_value(x.value.args[0]), _rounded_to_bf16)
     return _widened(x)
 
 
@@ -36,13 +36,13 @@ def to_bf16(x: Term) -> Term:
     if not x.em.target.has_bf16_conversion:
         return to_bf16_in_software(x)
     result = shaped(x.value.type, I16)
-    return x.made(x.em.call(genisa.FLOAT_TO_BF16, [x.value, I32(0)], result))
+    return x.with_value(x.em.call(genisa.FLOAT_TO_BF16, [x.value, I32(0)], result))
 
 
 def exact_bf16(x: Term) -> Term:
     """A float that bf16 holds exactly, as bf16."""
     bits = x.bits
-    return x.made(x.em.b.lshr(bits.value, bits.of(16).value, flags=("exact",))).resized(I16)
+    return x.with_value(x.em.b.lshr(bits.value, bits.term(16).value, flags=("exact",))).resized(I16)
 
 
 def to_bf16_in_software(x: Term) -> Term:

@@ -120,5 +120,5 @@ def _subnormal(kind: Format, size: Term, toward_zero: bool) -> Term:
     step = kind.bias - 1 + kind.mantissa
     if toward_zero:
         return (size * math.ldexp(1.0, step)).to_integer(I32, signed=False)
-    anchor = size.of(math.ldexp(1.0, 23 - step))
+    anchor = size.term(math.ldexp(1.0, 23 - step))
     return (size + anchor).bits - anchor.bits

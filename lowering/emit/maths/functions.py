@@ -70,7 +70,7 @@ def _power_of_two(x: Term) -> Term:
 
 def arcp_quotient(a: Term, b: Term) -> Term:
     """Quotient that may be replaced by a product with the reciprocal."""
-    return a.made(a.em.b.fdiv(a.value, b.value, flags=("arcp",)))
+    return a.with_value(a.em.b.fdiv(a.value, b.value, flags=("arcp",)))
 
 
 def _root(x: Term) -> Term:
@@ -123,12 +123,12 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     if has_exact_range(op.rhs):
         once = 1.0 / b
         return lambda a, _: _times_one(a, once, is_never_rounded(op))
-    scale = where(b.size >= LARGE, BY_LARGE, where(b.size < SMALL, BY_SMALL, b.of(1.0)))
+    scale = where(b.size >= LARGE, BY_LARGE, where(b.size < SMALL, BY_SMALL, b.term(1.0)))
     inverse = 1.0 / (b * scale)
 
     def write(a: Term, _: Term) -> Term:
         count = getattr(a.value.type, "count", 1)
-        factors = (a.made(em.splat(f.value, count)) for f in (inverse, scale))
+        factors = (a.with_value(em.splat(f.value, count)) for f in (inverse, scale))
         return prod(factors, start=a)
 
     return write
@@ -137,7 +137,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
 def _times_one(a: Term, one: Term, wide: bool) -> Term:
     other = a.em.splat(one.value, getattr(a.value.type, "count", 1))
     made = combine_with_uniform(a.em, "times", a.value, other) if wide else None
-    return a * a.made(other) if made is None else a.made(made)
+    return a * a.with_value(other) if made is None else a.with_value(made)
 
 
 @lowers(*_IN_FLOAT_OR_DOUBLE)

@@ -55,7 +55,7 @@ def from_bytes(
     if not places:
         return None
     made = concatenated(em, [_call_conversion(em, name, plain, *place, pairs) for place in places])
-    return x.made(em.b.bitcast(made, shaped(x.value.type, HALF)) if pairs else made)
+    return x.with_value(em.b.bitcast(made, shaped(x.value.type, HALF)) if pairs else made)
 
 
 def _places(em: Writer, value: ir.Value) -> list[tuple[ir.Value, int]]:

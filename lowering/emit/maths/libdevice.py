@@ -70,7 +70,7 @@ _BUILTINS = {
 
 def _reciprocal_root(x: Term) -> Term:
     """1 / sqrt(x), improved by a Newton step on 1 - x y² in twice the precision."""
-    y = exact_quotient(x.of(1.0), exact_root(x))
+    y = exact_quotient(x.term(1.0), exact_root(x))
     product = x * y
     rest = x.fma(y, -product)
     lack = (-product).fma(y, 1.0) - rest * y
@@ -122,7 +122,7 @@ def _normal_distribution(x: Term) -> Term:
     slope = (-(z * z)).builtin("exp") * -math.sqrt(1 / math.pi)
     value = z.builtin("erfc").fma(0.5, slope * rest)
     far = x.size > 50.0
-    return where(far, where(x < 0.0, x.of(0.0), x.of(1.0)), value)
+    return where(far, where(x < 0.0, x.term(0.0), x.term(1.0)), value)
 
 
 def _norm(length: Term, *others: Term) -> Term:
@@ -143,7 +143,7 @@ def _next_after(x: Term, y: Term) -> Term:
     bits = x.bits
     toward = (x < y) ^ (x > 0.0)
     moved = where(toward, bits - 1, bits + 1)
-    smallest = bits.of(1).bitcast(x.kind).intrinsic("copysign", y)
+    smallest = bits.term(1).bitcast(x.kind).intrinsic("copysign", y)
     zero = x.equals(0.0)
     step = where(zero, smallest, moved.bitcast(x.kind))
     result = where(x.equals(y), y, step)
@@ -228,7 +228,7 @@ def _distance_plus(a: Term, b: Term, c: Term, signed: bool) -> Term:
 def _picked_bytes(a: Term, b: Term, select: Term) -> Term:
     """Four of the eight bytes of b:a, by the low three bits of each nibble of `select`."""
     both = b.resized(I64) << 32 | a.resized(I64)
-    result = a.of(0)
+    result = a.term(0)
     for byte in range(4):
         nibble = select >> 4 * byte & 7
         picked = (both >> (nibble.resized(I64) << 3)).resized(I8)
@@ -244,7 +244,7 @@ FUNCTIONS: dict[str, Function] = {
     **directed_rounding.FUNCTIONS,
     "add_rn": lambda a, b: a + b, "sub_rn": lambda a, b: a - b, "mul_rn": lambda a, b: a * b,
     "div_rn": exact_quotient, "sqrt_rn": exact_root, "rsqrt_rn": _reciprocal_root,
-    "rcp_rn": lambda x: exact_quotient(x.of(1.0), x),
+    "rcp_rn": lambda x: exact_quotient(x.term(1.0), x),
     "fast_dividef": arcp_quotient,
     "fast_powf": lambda a, b: (b * a.builtin("native_log2")).builtin("native_exp2"),
     "rcbrt": lambda x: 1.0 / elementary.function("cbrt")(x),

@@ -403,9 +403,9 @@ def _limit_shift(em: Emitter, by: ir.Value) -> ir.Value:
         return by
 
     def make() -> ir.Value:
-        fits = em.b.icmp_unsigned("<", by, Term(em, by).of(32).value)
+        fits = em.b.icmp_unsigned("<", by, Term(em, by).term(32).value)
         em.b.mark_fitting(fits)
-        return em.b.select(fits, by, Term(em, by).of(31).value)
+        return em.b.select(fits, by, Term(em, by).term(31).value)
 
     return em.remember(("within", by), make)
 

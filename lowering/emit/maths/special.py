@@ -34,7 +34,7 @@ def series(name: str, t: Term) -> Term:
     while abs(terms[-1]) < least:
         terms = terms[:-1]
     twice = t + t
-    ahead, further = t.of(terms[-1]), t.of(0.0)
+    ahead, further = t.term(terms[-1]), t.term(0.0)
     for term in reversed(terms[1:-1]):
         ahead, further = twice.fma(ahead, term) - further, ahead
     return t.fma(ahead, terms[0]) - further

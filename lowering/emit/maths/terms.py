@@ -1,4 +1,4 @@
-"""Formulas on LLVM values, scalars or vectors, in Python's own operators.
+"""Emit formulas on LLVM values, scalars or vectors, through Python's operators.
 
     where(x < 0.0, -x, x)
 
@@ -31,9 +31,9 @@ Operand = Any
 
 
 def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
-    """Method for `term + other` and the like, by a builder's method for integers or floats."""
+    """Method for `term + other` and the like; `integer` and `real` name the builder's methods."""
     def write(self: Term, other: Operand) -> Term:
-        return self.made(self.writes(integer, real)(self.value, self.of(other).value))
+        return self.with_value(self._method(integer, real)(self.value, self.term(other).value))
 
     return write
 
@@ -41,7 +41,7 @@ def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
 def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
     """Method for `other + term` and the like."""
     def write(self: Term, other: Operand) -> Term:
-        return self.made(self.writes(integer, real)(self.of(other).value, self.value))
+        return self.with_value(self._method(integer, real)(self.term(other).value, self.value))
 
     return write
 
@@ -49,8 +49,8 @@ def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
 def _comparison(sign: str) -> Callable[[Term, Operand], Term]:
     """Method for a signed or ordered comparison."""
     def write(self: Term, other: Operand) -> Term:
-        test = self.writes("icmp_signed", "fcmp_ordered")
-        return self.made(test(sign, self.value, self.of(other).value))
+        test = self._method("icmp_signed", "fcmp_ordered")
+        return self.with_value(test(sign, self.value, self.term(other).value))
 
     return write
 
@@ -81,17 +81,18 @@ class Term:
     def is_double(self) -> bool:
         return bool(self.kind == DOUBLE)
 
-    def made(self, value: ir.Value) -> Term:
+    def with_value(self, value: ir.Value) -> Term:
+        """A term for another value, emitted by the same writer."""
         return Term(self.em, value)
 
-    def of(self, value: Operand) -> Term:
-        """A number as a constant of this type; a term as it is."""
+    def term(self, value: Operand) -> Term:
+        """Convert a number to a constant of this term's type; return a term unchanged."""
         if isinstance(value, Term):
             return value
         number = value if self.is_integer else float(value)
-        return self.made(filled(self.value.type, number))
+        return self.with_value(filled(self.value.type, number))
 
-    def writes(self, integer: str, real: str) -> Callable[..., ir.Value]:
+    def _method(self, integer: str, real: str) -> Callable[..., ir.Value]:
         """The builder's method for values of this type."""
         method: Callable[..., ir.Value] = getattr(self.em.b, integer if self.is_integer else real)
         return method
@@ -108,18 +109,18 @@ class Term:
     equals, differs = _comparison("=="), _comparison("!=")
 
     def __neg__(self) -> Term:
-        return 0 - self if self.is_integer else self.made(self.em.b.fneg(self.value))
+        return 0 - self if self.is_integer else self.with_value(self.em.b.fneg(self.value))
 
     def __invert__(self) -> Term:
-        return self.made(self.em.b.not_(self.value))
+        return self.with_value(self.em.b.not_(self.value))
 
     def unsigned(self, sign: str, other: Operand) -> Term:
         """A comparison of unsigned integers."""
-        return self.made(self.em.b.icmp_unsigned(sign, self.value, self.of(other).value))
+        return self.with_value(self.em.b.icmp_unsigned(sign, self.value, self.term(other).value))
 
     def unordered(self, other: Operand, sign: str = "uno") -> Term:
         """True if floats compare as `sign` says, or one of them is NaN."""
-        return self.made(self.em.b.fcmp_unordered(sign, self.value, self.of(other).value))
+        return self.with_value(self.em.b.fcmp_unordered(sign, self.value, self.term(other).value))
 
     def is_nan(self) -> Term:
         return self.unordered(self)
@@ -138,7 +139,7 @@ class Term:
 
     def _cast(self, name: str, kind: ir.Type) -> Term:
         into = shaped(self.value.type, kind)
-        return self if into == self.value.type else self.made(
+        return self if into == self.value.type else self.with_value(
             getattr(self.em.b, name)(self.value, into))
 
     def bitcast(self, kind: ir.Type) -> Term:
@@ -150,7 +151,7 @@ class Term:
         return self.bitcast(ir.IntType(self.width))
 
     def resized(self, kind: ir.Type, *, signed: bool = False) -> Term:
-        """A float as another float, or an integer as another integer."""
+        """Extend or truncate: a float to another float type, an integer to another integer."""
         wider = self.width < bits_of(kind)
         if self.is_integer:
             return self._cast(("sext" if signed else "zext") if wider else "trunc", kind)
@@ -159,24 +160,24 @@ class Term:
         return self._cast("fpext" if wider else "fptrunc", kind)
 
     def to_integer(self, kind: ir.Type, *, signed: bool = True) -> Term:
-        """A float toward zero."""
+        """Convert a float to an integer, toward zero."""
         return self._cast("fptosi" if signed else "fptoui", kind)
 
     def to_float(self, kind: ir.Type, *, signed: bool = True) -> Term:
-        """An integer, rounded to nearest."""
+        """Convert an integer to a float, rounded to nearest."""
         return self._cast("sitofp" if signed else "uitofp", kind)
 
     # -- functions -----------------------------------------------------------------------------
 
     def intrinsic(self, name: str, *others: Operand) -> Term:
         """An LLVM intrinsic that is overloaded on its one type."""
-        values = [self.value, *(self.of(x).value for x in others)]
-        return self.made(self.em.call(llvm.named(name), values))
+        values = [self.value, *(self.term(x).value for x in others)]
+        return self.with_value(self.em.call(llvm.named(name), values))
 
     def builtin(self, name: str, *others: Operand, unsigned: bool = False) -> Term:
         """An OpenCL builtin whose result has this term's type."""
-        values = [self.value, *(self.of(x).value for x in others)]
-        return self.made(builtin(self.em, name, *values, unsigned=unsigned))
+        values = [self.value, *(self.term(x).value for x in others)]
+        return self.with_value(builtin(self.em, name, *values, unsigned=unsigned))
 
     def fma(self, factor: Operand, summand: Operand) -> Term:
         """self * factor + summand, rounded once."""
@@ -184,13 +185,13 @@ class Term:
 
     @property
     def size(self) -> Term:
-        """A float without its sign."""
+        """Absolute value of a float."""
         return self.intrinsic("fabs")
 
     def count_bits(self, name: str) -> Term:
-        """ctpop, ctlz or cttz; of zero the latter two are the width."""
+        """Call ctpop, ctlz or cttz; the latter two return the width for zero."""
         extra = [] if name == "ctpop" else [I1(0)]
-        return self.made(self.em.call(llvm.named(name), [self.value, *extra]))
+        return self.with_value(self.em.call(llvm.named(name), [self.value, *extra]))
 
 
 def exact_root(x: Term) -> Term:
@@ -212,13 +213,13 @@ def _note_precise(x: Term) -> None:
 
 
 def where(test: Term, a: Operand, b: Operand) -> Term:
-    """a where the test holds, else b; one of them must be a term."""
+    """Select `a` where the test is true, else `b`; one of them must be a term."""
     like = a if isinstance(a, Term) else b
-    return test.made(test.em.b.select(test.value, like.of(a).value, like.of(b).value))
+    return test.with_value(test.em.b.select(test.value, like.term(a).value, like.term(b).value))
 
 
 def builtin(
     em: Writer, name: str, *args: ir.Value, result: ir.Type | None = None, unsigned: bool = False
 ) -> ir.Value:
-    """Call an OpenCL builtin on scalars or vectors; `result` is its type, else the first's."""
+    """Call an OpenCL builtin; its type is `result`, or else that of the first argument."""
     return em.call(ROWS[name], args, result, unsigned=unsigned)

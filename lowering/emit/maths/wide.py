@@ -70,7 +70,7 @@ def in_pairs_of_registers(
 
     made = concatenated(em, [
         _call(em, name, [p], small, body) for p in _split(em, x.value)])
-    return x.made(em.b.bitcast(made, kind))
+    return x.with_value(em.b.bitcast(made, kind))
 
 
 def _split(em: Writer, value: ir.Value) -> list[ir.Value]:

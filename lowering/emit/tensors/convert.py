@@ -309,7 +309,7 @@ def _written(
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
     for group in trip.store.groups:
-        exchange.write_at(addresses.of(group), _gathered(em, source, group), size * len(group))
+        exchange.write_at(addresses.address(group), _gathered(em, source, group), size * len(group))
     if alone:
         exchange.wait_for_writes()
     else:
@@ -444,7 +444,7 @@ class Messages(Registers):
         vector, size = self._trip.vector, element_bytes(self.kind)
         kind, count = (I32, vector // 2) if self._by_words else (self.kind, vector)
         return self._em.remember((self, group), lambda: self._exchange.read_at(
-            self._addresses.of(group), kind, count, size * vector))
+            self._addresses.address(group), kind, count, size * vector))
 
     def _split(self, em: Writer, index: int) -> ir.Value:
         """Extract the elements of a message for use in this scope; return one of them."""
@@ -516,7 +516,7 @@ class _Addresses:
         for column in (*self._columns["lane"], *self._columns["warp"]):
             self._used |= column
 
-    def of(self, group: tuple[int, ...]) -> ir.Value:
+    def address(self, group: tuple[int, ...]) -> ir.Value:
         """The address of the message of these registers."""
         thread, fixed = self._thread(), f2.apply(self._columns["register"], group[0])
         if thread is None:

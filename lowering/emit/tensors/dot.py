@@ -156,4 +156,4 @@ def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
 
 
 def _rounded_to_tf32(x: Term) -> Term:
-    return x.made(x.em.call(genisa.FLOAT_TO_TF32, [x.value, I32(0)], x.value.type))
+    return x.with_value(x.em.call(genisa.FLOAT_TO_TF32, [x.value, I32(0)], x.value.type))

@@ -29,7 +29,7 @@ def where_kept(
     Addresses and masks must follow from those of register `start`, for elements of `size` bytes.
     The first address must be a multiple of `align`.
     """
-    outer = em.b.at(_stated_in(op.ptr, op.mask) or op)
+    outer = em.b.enter_location(_stated_in(op.ptr, op.mask) or op)
     kind = value.type
     assert isinstance(kind, ir.VectorType)
     first = em.address(pointers.register(em, start))
@@ -44,7 +44,7 @@ def where_kept(
     kept = em.b.icmp_unsigned("==", *pair)
     em.b.mark_fitting(kept, PROMISE_NODE)
     value = em.b.select(kept, value, value)
-    em.b.back(outer)
+    em.b.restore_location(outer)
     return value
 
 

@@ -17,7 +17,7 @@ from triton_xe.intrinsics import genisa
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import narrowed, widened
-from triton_xe.lowering.emit.scalar_code import RETURNS, branches, scalar_code
+from triton_xe.lowering.emit.scalar_code import RETURNS, has_control_flow, scalar_code
 from triton_xe.lowering.emit.tensors.convert import inside_warp
 from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import through_slm
@@ -80,7 +80,7 @@ def narrowed_results(em: Emitter, op: FoldOp, scalars: Values, index: int) -> Va
 
 def vectorizable(op: FoldOp) -> bool:
     """True if the combine region may work on vectors: straight-line arithmetic only."""
-    return not branches(op.combine) and all(
+    return not has_control_flow(op.combine) and all(
         isinstance(inner, RETURNS) or type(inner) in _ARITHMETIC for inner in op.combine.block.ops
     )
 

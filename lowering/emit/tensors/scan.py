@@ -1,7 +1,5 @@
 """Lower tt.scan: combine blocks from the smallest to the largest.
 
-At the end each element is combined once with the prefix of its run of registers.
-
 Consecutive bits of the position along the axis that all select registers, lanes or subgroups are
 one level.  At each level, the totals of the smaller blocks are known.  Each of these blocks gets
 its prefix within the larger block, and the larger block gets its total:
@@ -12,7 +10,8 @@ its prefix within the larger block, and the larger block gets its total:
 - subgroups write their totals to shared local memory, and each scans all of them, register bits
   above included.
 
-The lowest register bits are no level: a lane combines them in sequence at the beginning.
+The lowest register bits are no level: a lane combines these runs of registers in sequence at the
+beginning.  At the end it combines each element once with the prefix of its run.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ MOST_TOTALS = 16
 
 @dataclass(frozen=True)
 class Before:
-    """Prefix of a block; `known` is true if it is not empty, None if that is certain."""
+    """Prefix of a block; `known` is an i1, true if it is not empty; None if it never is."""
 
     values: Values
     known: ir.Value | None
@@ -57,7 +56,7 @@ class Before:
 Totals = Mapping[Coordinates, Values]
 """Totals of blocks by their first register, equal in all lanes and subgroups of the block."""
 Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]]
-"""Prefixes of the blocks, and a function for the totals of the larger blocks."""
+"""Prefixes of the blocks, and a function that emits the totals of the larger blocks."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,10 @@ class Bits:
 
 
 def bits_along(view: View, axis: int) -> Bits:
-    """Bits of the position along an axis; `UnsupportedError` for a swizzled layout."""
+    """Find the bits of a layout that select the position along an axis.
+
+    `UnsupportedError` for a swizzled layout, where one bit changes several position bits.
+    """
     found: tuple[dict[int, int], ...] = ({}, {}, {})
     for table, bases in zip(found[1:], (view.lanes, view.warps), strict=True):
         for bit, c in enumerate(bases):
@@ -110,13 +112,13 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
 
 
 def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
-    """Number of the operation of subgroups that the scan repeats, if there is one."""
+    """Number of the subgroup operation (`genisa.WAVE_OPERATIONS`) that computes this scan."""
     return wave_operation(op) if all(s.kind in (FLOAT, I32) for s in sources) else None
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The scan of one tensor along an axis; numbers of blocks count in its direction."""
+    """The scan of one tensor along an axis; block numbers count in the scan's direction."""
 
     em: Emitter
     view: View
@@ -146,7 +148,7 @@ class Scan:
                 for c, value in values.items()}
 
     def _next_level(self, totals: Totals, first: int, last: int) -> tuple[int, Level]:
-        """The level from bit `first` on, and how many bits it has."""
+        """Emit the level that starts at bit `first`; return its number of bits, and the level."""
         count = self._run_from(first, last, self.bits.register)
         if count:
             chained, larger = self._chained(totals, first, count)
@@ -158,7 +160,7 @@ class Scan:
         return count, self._across_warps(totals, first, count, ends=first + count == last)
 
     def _run_from(self, first: int, last: int, table: Mapping[int, int]) -> int:
-        """How many bits from `first` on are of one kind."""
+        """Number of consecutive position bits from `first` on that are keys of `table`."""
         return next(n for n in range(last + 1) if first + n == last or first + n not in table)
 
     def _block(self, c: Coordinates, first: int) -> Coordinates:
@@ -175,7 +177,7 @@ class Scan:
     def _chained(
         self, totals: Totals, first: int, count: int
     ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
-        """Blocks combined with their predecessors, and the totals of the larger blocks."""
+        """Combine a lane's blocks in sequence; return running values, and larger blocks' totals."""
         order = sorted(totals, key=lambda c: self._number(c, first, count))
         chained, whole = dict[Coordinates, Values](), dict[Coordinates, Values]()
         for c in order:
@@ -198,7 +200,7 @@ class Scan:
     # -- lanes ---------------------------------------------------------------------------------
 
     def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
-        """Scan the totals of lanes; return the results before each lane, and the groups' totals."""
+        """Scan the totals of lanes by shuffles."""
         em = self.em
         lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
         if self.wave is not None and not self.reverse and (
@@ -220,7 +222,7 @@ class Scan:
         return before, larger
 
     def _in_subgroup(self, held: Values) -> Values:
-        """Scan the values of a subgroup by one operation of Intel's compiler."""
+        """Scan the values of a subgroup by one intrinsic."""
         return [self.em.call(genisa.WAVE_PREFIX, [x, I8(self.wave), I1(1), I1(1), I32(0)])
                 for x in held]
 
@@ -244,7 +246,7 @@ class Scan:
         return self.em.b.icmp_unsigned("==" if self.reverse else "!=", bit, I32(0))
 
     def _previous_lane(self, first: int, count: int) -> tuple[ir.Value, ir.Value]:
-        """The lane with the previous block, and a flag that is true if there is one."""
+        """The lane with the previous block, and an i1 that is true if there is such a block."""
         em, mask, lane = self.em, (1 << count) - 1, self.em.lane_id()
         number = self._own_number(self.bits.lane, lane, len(self.view.lanes), first, count)
         known = em.b.icmp_unsigned("!=", number, I32(mask if self.reverse else 0))
@@ -258,7 +260,7 @@ class Scan:
     def _own_number(
         self, table: Mapping[int, int], own: ir.Value, length: int, first: int, count: int
     ) -> ir.Value:
-        """Number of this lane's, or subgroup's, block in the order of positions."""
+        """Number of the block of this lane or subgroup, `own`, in the order of positions."""
         bases = [0] * length
         for bit in range(count):
             bases[table[first + bit]] = 1 << bit
@@ -269,9 +271,9 @@ class Scan:
     # -- subgroups -----------------------------------------------------------------------------
 
     def _bits_across_warps(self, first: int, last: int) -> int:
-        """Bits from `first` on that one exchange covers: warps, and registers after them.
+        """Bits from `first` on that one exchange covers: warp bits, and register bits after them.
 
-        Lanes that read all totals alone leave registers to the next level.
+        Register bits are left to the next level if no lanes can share the totals of a row.
         """
         sharing = len(self._sharing(first))
         covered = self.bits.warp | (self.bits.register if sharing else {})
@@ -317,7 +319,7 @@ class Scan:
             values = parts[part].before_own(at, unless_first if known else list)
             before[c] = Before(values, known if self.neutral is None else None)
             if not ends and known is not None:
-                whole[self._block(c, first + count)] = parts[part].at(at + (1 << count) - 1)
+                whole[self._block(c, first + count)] = parts[part].cell(at + (1 << count) - 1)
         return before, lambda: whole
 
     def _nested(self, view: View, values: Totals) -> Totals:
@@ -326,10 +328,10 @@ class Scan:
         return Scan(self.em, view, 1, bits, False, self.combine, self.wave,
                     self.neutral).run(values)
 
-    # -- what is before ------------------------------------------------------------------------
+    # -- prefixes ------------------------------------------------------------------------------
 
     def _before(self, values: Values, known: ir.Value | None) -> Before:
-        """A prefix; certain if a neutral element stands for an empty one."""
+        """A prefix; an empty one becomes the neutral element, if the operation has one."""
         if known is None or self.neutral is None:
             return Before(values, known)
         return Before([self.em.b.select(known, x, ir.Constant(x.type, self.neutral))
@@ -354,7 +356,7 @@ class Scan:
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
     def _chosen(self, known: ir.Value | None, yes: ir.Value, no: ir.Value) -> ir.Value:
-        """Choose `yes` if a prefix is not empty; None is certain."""
+        """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
 
 

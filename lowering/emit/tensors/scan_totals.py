@@ -202,7 +202,7 @@ class Rows:
         found = scan(view, dict(zip(view.registers, self.values, strict=True)))
         return Rows(self.cells, self.lanes, self.count, [found[c] for c in view.registers])
 
-    def at(self, cell: int) -> Values:
+    def cell(self, cell: int) -> Values:
         """The values of a cell."""
         lane, value = divmod(cell, len(self.values))
         return self._moved(self.values[value], I32(lane))

@@ -1,4 +1,4 @@
-"""A layout in the form that the emitter needs: coordinates of each register of a lane."""
+"""Tabulate a layout for the emitter: coordinates of each register of a lane."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class View:
 
     @property
     def lane_free(self) -> int:
-        """Mask of the lane bits that select copies."""
+        """Mask of the lane bits that do not change the coordinates: such lanes have copies."""
         return sum(1 << i for i, c in enumerate(self.lanes) if not any(c))
 
     @property
     def warp_free(self) -> int:
-        """Mask of the warp bits that select copies."""
+        """Mask of the warp bits that do not change the coordinates: such warps have copies."""
         return sum(1 << i for i, c in enumerate(self.warps) if not any(c))
 
 
@@ -63,7 +63,7 @@ def view_of(layout: LinearLayout) -> View:
 
 
 def without_copies(layout: LinearLayout) -> LinearLayout:
-    """The layout of a `View`'s registers: without bases that add nothing."""
+    """Drop the register bases that depend on earlier ones, as `view_of` drops duplicates."""
     independent: list[int] = []
     kept = []
     flat = columns_by_dim(layout)["register"]

@@ -1,9 +1,9 @@
 """Read operands of DPAS from shared memory as 64-bit elements.
 
 A message loads twice as many bytes per lane in elements of 64 bits as in elements of 32, or two
-adjacent operands.  DPAS takes the registers whatever their element type is.  This is not done on
-devices with 2D messages.  There operands from shared memory are reloaded in crowded loops, which
-then spilled (3 KB in a block-scaled product, IGC 2.40).
+adjacent operands.  DPAS takes the registers whatever their element type is.  Devices with 2D
+messages keep 32-bit elements.  They reload operands from shared memory in loops with many live
+registers, which then spilled (3 KB in a block-scaled product, IGC 2.40).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class _Operand:
         kind = self.read.type
         return bits_of(scalar_of(kind)) * getattr(kind, "count", 1) // 8
 
-    def becomes(self, state: ModuleState, value: Any) -> None:
+    def replace_uses(self, state: ModuleState, value: Any) -> None:
         """Replace the operand by another value in the products that use it."""
         old = {id(v) for v in (self.read, *self.casts)}
         for user in self.users:
             user.operands = [value if id(v) in old else v for v in user.operands]
-            _become(state, user, genisa.DPAS, user.type)
+            _retarget(state, user, genisa.DPAS, user.type)
 
 
-class _Place(NamedTuple):
-    """Byte `offset` after a number of elements from the base, both identified by identity."""
+class _Address(NamedTuple):
+    """Address base + elements * size + offset; `base` and `elements` are ids of LLVM values."""
 
     base: int
     elements: int
@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 
 
 def widen_operands(state: ModuleState, function: ir.Function) -> None:
-    """Replace block reads that only DPAS takes by reads of 64-bit elements, of two if possible."""
+    """Replace block reads that only DPAS uses by reads of 64-bit elements, two reads by one."""
     if state.target.has_block_2d or not any(
             row_of(i) is genisa.SIMD_BLOCK_READ for i in instructions_of(function)):
         return
@@ -78,20 +78,20 @@ def _widen_block(state: ModuleState, block: ir.Block, operands: dict[int, _Opera
     register = state.target.grf_bytes
     pairs = _pairs(block, operands, state.lanes, WIDE * register)
     seconds = {id(second.read) for second in pairs.values()}
-    gone, behind = set(seconds), dict[int, list[Any]]()
+    gone, inserted = set(seconds), dict[int, list[Any]]()
     for number, one in operands.items():
         other = pairs.get(number)
         if other is not None:
-            behind[number] = _read_both(state, block, one, other)
+            inserted[number] = _read_both(state, block, one, other)
         elif number not in seconds and NARROW * register < one.bytes * state.lanes:
-            _become(state, one.read, genisa.SIMD_BLOCK_READ, vector_of(I64, one.bytes // 8))
-            one.becomes(state, one.read)
+            _retarget(state, one.read, genisa.SIMD_BLOCK_READ, vector_of(I64, one.bytes // 8))
+            one.replace_uses(state, one.read)
         elif number not in seconds:
             continue
         gone.update(map(id, one.casts))
     block.instructions[:] = [
         kept for i in block.instructions if id(i) not in gone
-        for kept in (i, *behind.get(id(i), ()))]
+        for kept in (i, *inserted.get(id(i), ()))]
 
 
 def _operand(i: Any, uses: Uses) -> _Operand | None:
@@ -112,25 +112,28 @@ def _operand(i: Any, uses: Uses) -> _Operand | None:
 def _pairs(
     block: ir.Block, operands: dict[int, _Operand], lanes: int, most: int
 ) -> dict[int, _Operand]:
-    """The operand that is adjacent in memory and read later, without a store in between."""
-    waiting: dict[_Place, Any] = {}
+    """Pair reads of adjacent operands, by the id of the first read.
+
+    No store is between the two reads, and both together have at most `most` bytes.
+    """
+    waiting: dict[_Address, Any] = {}
     found: dict[int, _Operand] = {}
     for i in block.instructions:
-        if _writes(i):
+        if _may_change_shared(i):
             waiting.clear()
         one = operands.get(id(i))
-        place = _place(i.operands[1]) if one is not None else None
-        if one is None or place is None or 2 * one.bytes * lanes > most:
+        address = _address(i.operands[1]) if one is not None else None
+        if one is None or address is None or 2 * one.bytes * lanes > most:
             continue
-        first = waiting.pop(place._replace(offset=place.offset - one.bytes * lanes), None)
+        first = waiting.pop(address._replace(offset=address.offset - one.bytes * lanes), None)
         if first is None or first.type != i.type:
-            waiting[place] = i
+            waiting[address] = i
         else:
             found[id(first)] = one
     return found
 
 
-def _place(pointer: Any) -> _Place | None:
+def _address(pointer: Any) -> _Address | None:
     """The address that `Exchange.pointer` computes, as base and offset."""
     if not isinstance(pointer, ir.GEPInstr) or pointer.source_etype != I8:
         return None
@@ -141,15 +144,15 @@ def _place(pointer: Any) -> _Place | None:
         index, offset = index.operands[0], index.operands[1].constant
     if isinstance(index, ir.Constant):
         return None
-    return _Place(id(pointer.pointer), id(index), size, offset * size)
+    return _Address(id(pointer.pointer), id(index), size, offset * size)
 
 
 def _has_constant(value: Any, opname: str) -> bool:
     return getattr(value, "opname", "") == opname and isinstance(value.operands[1], ir.Constant)
 
 
-def _writes(i: Any) -> bool:
-    """True if shared memory may have other contents afterwards."""
+def _may_change_shared(i: Any) -> bool:
+    """True if an instruction may change shared memory."""
     if isinstance(i, ir.CallInstr):
         return bool(_BETWEEN & find(getattr(i.callee, "name", "")).effects)
     if isinstance(i, ir.StoreInstr):
@@ -162,17 +165,17 @@ def _read_both(
 ) -> list[Any]:
     """Read two operands where the first is read; return the instructions that separate them."""
     count = first.bytes // 8
-    _become(state, first.read, genisa.SIMD_BLOCK_READ, vector_of(I64, 2 * count))
+    _retarget(state, first.read, genisa.SIMD_BLOCK_READ, vector_of(I64, 2 * count))
     made = []
     for start, one in ((0, first), (count, second)):
         mask = numbers(tuple(range(start, start + count)))
         made.append(ShuffleVector(block, first.read, first.read, mask))
-        one.becomes(state, made[-1])
+        one.replace_uses(state, made[-1])
     return made
 
 
-def _become(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> None:
-    """Make a call one of an intrinsic for the current types of its operands, and a result type."""
+def _retarget(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> None:
+    """Change the callee of a call to the overload of an intrinsic for its operands' types."""
     arguments = call.operands[1:]
     call.operands = [state.declare(row, [a.type for a in arguments], result), *arguments]
     call.type = result

@@ -115,7 +115,7 @@ VOID = ir.VoidType()
 
 
 class Loaded:
-    """The result of a block load, in private memory from which operands are read again."""
+    """The result of a block load, stored to private memory, from which operands are read."""
 
     def __init__(self, em: Emitter, value: ir.Value) -> None:
         element = scalar_of(value.type)
@@ -148,7 +148,7 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     held = em.get(op.desc)
     check_bytes(op, op.desc_type, op.offsets[-1:])
     if isinstance(held, Stack):
-        em.bind(op.moved, held.at(em, op.offsets))
+        em.bind(op.moved, held.moved(em, op.offsets))
         return
     rows, columns = offsets_of(op)
     if isinstance(held, Payload):
@@ -160,9 +160,9 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
 
 
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
-    """A moved payload: by message offsets, or by changing it after all other messages are sent."""
+    """Move a payload: by the immediate offsets of messages, or by changing its fields in place."""
     bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
-    if step is not None and is_in_reach((moved := held.at(*step, bits)).y, moved.x):
+    if step is not None and is_in_reach((moved := held.moved(*step, bits)).y, moved.x):
         return moved
     per = held.shape.element_bits // bits
     y, x = (
@@ -173,7 +173,7 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
 
 
 def _step(em: Emitter, by: SSAValue | int, unit: int, more: int) -> ir.Value:
-    """Units by which a payload's field moves, plus `more`."""
+    """Number of `unit`s by which a payload's field moves, plus `more`."""
     if is_zero(by):
         return I32(more)
     step = index_value(em, by)
@@ -246,7 +246,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
 
 
 def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
-    """True if a fragment is stored unchanged."""
+    """True if one 2D message stores the fragment as it is in registers."""
     block = em.get(op.desc)
     return not isinstance(block, Stack) and in_fragments(em) and (
         isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
@@ -283,7 +283,7 @@ def lower_vector_of_fragments(em: Emitter, op: xe.VectorOfFragmentsOp) -> None:
 
 
 def _typed(em: Emitter, fragment: SSAValue, kind: ir.Type) -> list[ir.Value]:
-    """The registers of a fragment."""
+    """The registers of a fragment, as scalars of type `kind`."""
     held = retyped(em, fragment_registers(em, em.get(fragment), fragment.type), kind)
     return [held.register(em, r) for r in range(held.count)]
 
@@ -302,7 +302,7 @@ def lower_fragment_of_vector(em: Emitter, op: xe.FragmentOfVectorOp) -> None:
 
 @lowers(xe.FragmentOp)
 def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
-    """Assemble an instruction's operand; a run of elements is read from memory unchanged."""
+    """Assemble a DPAS operand from loaded elements."""
     if pieces := _pieces(em, op):
         em.bind(op.value, FragmentPieces(pieces))
         return
@@ -376,8 +376,8 @@ def used_once(op: Operation) -> bool:
 def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
     """Vectors of a tensor's fragment that is too long for one vector; [] for other fragments.
 
-    A run of elements is read unchanged. Others are taken one by one, unpacked: four int32 that
-    become int8 for DPAS would need an integer of 128 bits, which SPIR-V lacks. Bytes remain in
+    Consecutive elements are read as they are.  Others are unpacked one by one: four int32 that
+    become int8 for DPAS would need an integer of 128 bits, which SPIR-V lacks.  Bytes remain in
     words, which `lower_from_fragments` regroups.
     """
     kind = op.value.type
@@ -434,7 +434,7 @@ def _run_of(
 
 
 def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
-    """Unpack parts of words by two-register instructions; None if those cannot write the order."""
+    """Unpack parts of words by two-register instructions; None if the order has no such form."""
     loads, sources = composed(op)
     order = next((o for o in (BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
@@ -463,7 +463,7 @@ def _is_used_as_integers(value: SSAValue) -> bool:
 
 
 def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
-    """Load consecutive elements of a message from the memory that it was loaded to."""
+    """Load `count` elements of a block, from element `first` on, from private memory."""
     kind = vector_of(ir.IntType(loaded.bits), count)
     pointer = em.b.gep(loaded.memory, [I32(first * loaded.bits // 8)], source_etype=I8) if (
         first) else loaded.memory
@@ -473,7 +473,7 @@ def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
 
 
 def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Value:
-    """`count` values of `bits` from element `first`; an element has one or several values.
+    """Load `count` values of `bits` bits from element `first` on; an element has one or several.
 
     Elements are unpacked 16 values at a time, because operands share the moves for this.
     """
@@ -495,7 +495,7 @@ def _assemble(
     em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
     parts: int, bits: int,
 ) -> ir.Value:
-    """Elements of one or two vectors by one shuffle; otherwise single values."""
+    """Assemble a fragment by one shuffle of one or two vectors, or else element by element."""
     kind = ir.IntType(bits)
     if parts == 1 and len(loads) <= 2 and not any(isinstance(x, Loaded) for x in loads):
         first, second = (as_integers(em, held.value) for held in (loads[0], loads[-1]))
@@ -643,7 +643,7 @@ def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
 
 
 def _operands(em: Emitter, op: Any, dpas: Dpas) -> list[ir.Value]:
-    """A and B as the instruction takes them: raw images of their registers."""
+    """A and B as vectors of integers, as the instruction takes them."""
     if ELEMENT_BITS[dpas.b] < 8 and len(op.b.type.get_shape()) == 2 and op.sg_maps is None:
         raise UnsupportedError(
             f"xegpu.dpas: B of {dpas.b} must be in VNNI form, K/v x N x v; nothing packs elements"

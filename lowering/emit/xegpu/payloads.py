@@ -61,7 +61,7 @@ class Payload:
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [], lambda parts: self
 
-    def at(self, rows: int, columns: int, bits: int) -> Payload:
+    def moved(self, rows: int, columns: int, bits: int) -> Payload:
         """The payload for a message some rows and columns of `bits` further."""
         step = columns * bits // self.shape.element_bits
         return replace(self, x=self.x + step, y=self.y + rows)
@@ -108,7 +108,7 @@ def is_stored_soon(op: CreateNdTdescOp) -> bool:
 def _message_offsets(payload: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
     """Offsets of messages other than the first one."""
     bits = op.desc_type.element_bits
-    moved = [payload.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
+    moved = [payload.moved(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
     return {(p.y, p.x) for p in moved} - {(0, 0)}
 
 

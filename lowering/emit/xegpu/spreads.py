@@ -82,7 +82,7 @@ class Spreads:
             if value not in self._places:
                 self._solve(self._reached(value))
 
-    def of(self, value: SSAValue) -> Spread:
+    def spread(self, value: SSAValue) -> Spread:
         """Distribution of the elements of a vector."""
         place = self._places.get(value, _Place())
         if place.own:
@@ -241,4 +241,4 @@ def _bits(value: SSAValue) -> int:
 
 def spread_of(em: Emitter, value: SSAValue) -> Spread:
     """Distribution of the elements of a vector."""
-    return em.analysis(Spreads).of(value)
+    return em.analysis(Spreads).spread(value)

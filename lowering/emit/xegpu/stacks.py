@@ -54,7 +54,7 @@ class Stack:
         *outer, y, x = offsets
         return replace(self, offsets=tuple(outer), block=replace(self.block, y=y, x=x))
 
-    def at(self, em: Emitter, by: Sequence[SSAValue | int]) -> Stack:
+    def moved(self, em: Emitter, by: Sequence[SSAValue | int]) -> Stack:
         """The stack moved by some elements in each dimension."""
         here = [*self.offsets, self.block.y, self.block.x]
         moved = zip(here, by, strict=True)
