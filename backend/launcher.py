@@ -320,7 +320,7 @@ class _Pointers:
         if self._outputs is None:
             from triton_xe.runtime.simulator.interface import KernelSource
 
-            source = KernelSource.of(function.binary, self.kernel, function.device.target)
+            source = KernelSource.from_binary(function.binary, self.kernel, function.device.target)
             self._outputs = frozenset(self._parameters[k] for k in source.parsed.written_arguments)
         return self._outputs
 

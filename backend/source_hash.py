@@ -43,7 +43,7 @@ def source_hash() -> str:
     """The digest, computed once per process, because loaded modules do not change with their
     files.
     """
-    return checked_files.kept_digest(
+    return checked_files.cached_digest(
         knobs.cache_dir() / "sources",
         [__file__, str(triton_xe.__file__), *map(library_path, LIBRARIES)],
         lambda: [file for _, file in source_files()], lambda: _digest(source_files()))

@@ -141,7 +141,7 @@ def predicted_us(name: str, kernel: Any, device: str) -> float:
     source = KernelSource(kernel.asm["llir"], entry_name(module, kernel.metadata.name), machine)
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
     rates = PRODUCTS[machine.product]
-    work, _ = TimedKernel.of(source, registers).launch_work(row.arguments, row.grid)
+    work, _ = TimedKernel.from_source(source, registers).launch_work(row.arguments, row.grid)
     return round(predict(work, rates).us, 1)
 
 

@@ -34,7 +34,7 @@ def costs(name: str, kernel: Any, device: str) -> tuple[float, float]:
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
     assert source.parsed.module.functions, "what the simulator has read before it can launch"
     started = time.process_time()
-    described = TimedKernel.of(source, registers)
+    described = TimedKernel.from_source(source, registers)
     found = []
     for _ in range(1 + REPEAT):
         work, _ = described.launch_work(row.arguments, row.grid)

@@ -27,7 +27,7 @@ from triton_xe.errors import DeviceError
 
 _INTERFACES = ("__array_interface__", "__sycl_usm_array_interface__", "__cuda_array_interface__")
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
-"""Types of a `typestr`'s letter, for the numbers that kernels have."""
+"""Letter of a `typestr` -> type name without its bits."""
 _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 _DLPACK_NAMES = {(10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2"}
 _OTHER_GPUS = {2: "CUDA", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed"}
@@ -92,9 +92,7 @@ def address_of(value: Any) -> int:
 
 
 def _refuse_numbers(value: Any) -> None:
-    """Refuse numpy's scalars, which have the array interface, but over memory that is freed at
-    once.
-    """
+    """Refuse numpy's scalars: the memory of their array interface is freed at once."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         raise ArrayError(f"it is one number, a numpy.{value.dtype}; pass a number: x.item()")
@@ -142,8 +140,9 @@ class DLTensor(ctypes.Structure):
 
 
 def _of_dlpack(value: Any) -> Array:
-    """The array of a DLPack capsule, which is released at once; the caller must keep `value`
-    alive.
+    """The array of an object's DLPack capsule.
+
+    The capsule is released at once, so the caller must keep `value` alive.
     """
     try:
         capsule = value.__dlpack__(max_version=(1, 0))

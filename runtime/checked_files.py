@@ -36,13 +36,13 @@ def folder_is_own(folder: Path) -> bool:
         return False
 
 
-def _is_own(at: os.stat_result) -> bool:
-    user = getattr(os, "geteuid", lambda: at.st_uid)()
-    return at.st_uid in (user, 0) and not at.st_mode & stat.S_IWOTH
+def _is_own(status: os.stat_result) -> bool:
+    user = getattr(os, "geteuid", lambda: status.st_uid)()
+    return status.st_uid in (user, 0) and not status.st_mode & stat.S_IWOTH
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes that were written; None if the file is absent, damaged, or of another user."""
+    """The bytes that `write` stored; None if the file is absent, damaged, or of another user."""
     data = read_own(path)
     if data is None:
         return None
@@ -78,16 +78,18 @@ def sources_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 SETTLED_SECONDS = 2
+"""Age of a file from which on a change can be seen in its times."""
 
 
-def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[str]],
+def cached_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[str]],
                 make: Callable[[], str], settled: float = SETTLED_SECONDS) -> str:
-    """Cached result of `make`, which computes it from `files` and from those `beside` them.
+    """Return `make()`, a digest of files, from a cache in folder `kept` if no file has changed.
 
-    It is cached with what the system reports about the files and their folders.  That includes the
-    time of the last change, which cannot be set by a program.  If that differs, the files are
-    listed again.  Files that changed within `settled` seconds are not cached, because they may
-    change again at the same time of the system's clock.
+    `files` lists the files that `make` reads; `beside` are more files that it depends on.  Inode,
+    size and times of each file and folder are cached too.  One of the times is that of the last
+    change, which no program can set.  If any differs, `files` and `make` are called again.
+    A digest of files that changed within `settled` seconds is not cached, because they may change
+    again within one tick of the system's clock.
     """
     path = kept / hashlib.sha256(beside[0].encode()).hexdigest()[:16]
     head, *names = (read(path) or b"").decode(errors="replace").split("\n")
@@ -105,9 +107,7 @@ def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[
 
 
 def _signature(names: Sequence[str]) -> tuple[str, float]:
-    """A digest of what the system reports about files and folders, and the time of the last
-    change.
-    """
+    """A digest of the inodes, sizes and times of files and folders, and the latest change."""
     seen = [os.stat(name) for name in names]
     words = [f"{name} {at.st_ino} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
              for name, at in zip(names, seen, strict=True)]

@@ -55,7 +55,7 @@ def minor_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-def of(text: str) -> TritonVersion | None:
+def find(text: str) -> TritonVersion | None:
     """The facts of a version by its full name; None if not supported."""
     return next((v for v in VERSIONS if v.number == minor_version(text)), None)
 
@@ -65,7 +65,7 @@ def installed() -> TritonVersion:
     """The facts of this process's Triton; `UnsupportedError` if not supported."""
     import triton
 
-    known = of(triton.__version__)
+    known = find(triton.__version__)
     if known is None:
         raise UnsupportedError(f"Triton {triton.__version__} is not one of {span()}; `triton-xe "
                                "setup` installs one that is")

@@ -20,7 +20,7 @@ def is_usable() -> bool:
     """True if the plugin supports the Triton that imports this module."""
     import triton
 
-    return triton_versions.of(triton.__version__) is not None
+    return triton_versions.find(triton.__version__) is not None
 
 
 def why_inactive() -> str:

@@ -61,7 +61,7 @@ PREFIX = "xe."
 
 @dataclass(frozen=True)
 class Call:
-    """An operation of the Intel dialect, in libtriton's form."""
+    """A call of an Intel operation, as inline assembly."""
 
     op: InlineAsmOp
     name: str
@@ -74,7 +74,8 @@ class Call:
         return tuple(self.op.arguments)
 
     @property
-    def at(self) -> InsertPoint:
+    def insertion(self) -> InsertPoint:
+        """The position of the operations that replace the call."""
         return InsertPoint.before(self.op)
 
 
@@ -105,7 +106,7 @@ def _call(op: InlineAsmOp, scope: Scope) -> Call | None:
 
 
 def _named_layouts(calls: list[Call]) -> dict[Encoding, Encoding]:
-    """The encodings of the linear layouts of products' operands and results."""
+    """The DPAS encoding for each linear layout of an operand or result of `xe.dpas`."""
     named: dict[Encoding, Encoding] = {}
     for call in calls:
         if call.name != "dpas":
@@ -124,7 +125,7 @@ def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
 
 
 def _rename(function: FuncOp, named: dict[Encoding, Encoding]) -> None:
-    """Restore the layouts' names in the types of a function's values."""
+    """Replace linear layouts in a function's types by the equal DPAS encodings."""
     for value in values_below(function):
         kind = value.type
         if not isinstance(kind, TensorType) or not isinstance(kind.encoding, LayoutAttr):
@@ -148,7 +149,7 @@ def _rename(function: FuncOp, named: dict[Encoding, Encoding]) -> None:
 
 
 def _descriptor(call: Call, block: TensorType[Attribute]) -> tuple[SSAValue, list[SSAValue]]:
-    """The descriptor of (base, height, width, two strides, y, x), and the indices."""
+    """Insert the tensor descriptor of a call; return it, and the indices y and x."""
     base, height, width, *strides = call.arguments[:5]
     if not isinstance(base.type, PointerType) or base.type.pointee != block.element_type:
         raise UnsupportedError(f"{call.name} of {block.element_type} elements through {base.type}")
@@ -156,7 +157,7 @@ def _descriptor(call: Call, block: TensorType[Attribute]) -> tuple[SSAValue, lis
         base=base, shape=(height, width), strides=tuple(strides),
         result_type=TensorDescType(block.get_shape(), block.element_type),
     )
-    Rewriter.insert_op(made, call.at)
+    Rewriter.insert_op(made, call.insertion)
     return made.result, list(call.arguments[5:7])
 
 
@@ -164,7 +165,7 @@ def _load(call: Call, kind: TensorType[Attribute]) -> SSAValue:
     desc, indices = _descriptor(call, kind)
     load = DescriptorLoadOp(desc=desc, indices=indices, result_type=kind)
     load.attributes[BLOCK] = UnitAttr()
-    Rewriter.insert_op(load, call.at)
+    Rewriter.insert_op(load, call.insertion)
     return load.result
 
 
@@ -180,7 +181,7 @@ def _prefetch_2d(call: Call) -> list[SSAValue]:
     assert isinstance(base, PointerType)
     layout = layout_attr(block_layout(shape, call.target, call.num_warps))
     value = _load(call, TensorType(base.pointee, shape, layout))
-    Rewriter.insert_op(xe.PrefetchedOp(value=value), call.at)
+    Rewriter.insert_op(xe.PrefetchedOp(value=value), call.insertion)
     return []
 
 
@@ -190,15 +191,15 @@ def _store_2d(call: Call) -> list[SSAValue]:
     desc, indices = _descriptor(call, value.type)
     store = DescriptorStoreOp(desc=desc, indices=indices, src=value)
     store.attributes[BLOCK] = UnitAttr()
-    Rewriter.insert_op(store, call.at)
+    Rewriter.insert_op(store, call.insertion)
     return []
 
 
 def _dpas(call: Call) -> list[SSAValue]:
-    """Product of operands in the types of the matrix unit; fp32 is rounded to tf32."""
+    """`xe.dpas` -> tt.dot of operands in the element types of DPAS; fp32 is rounded to tf32."""
     parent = parse_encoding(call.options["layout"])
     assert isinstance(parent, DpasEncoding)
-    a, b, acc = (converted(value, layout_attr(encoding), call.at) for value, encoding in zip(
+    a, b, acc = (converted(value, layout_attr(encoding), call.insertion) for value, encoding in zip(
         call.arguments, _layouts_of(parent), strict=True))
     dot = DotOp(a=a, b=b, c=acc, d_type=acc.type,
                 input_precision=StringAttr(call.options["precision"]))
@@ -212,15 +213,15 @@ def _dpas(call: Call) -> list[SSAValue]:
         raise UnsupportedError(f"dpas: warps' parts are no rectangles of {call.arguments[2].type}")
     operands = Operands(dpas, call.options["precision"])
     for index, name in enumerate((dpas.a, dpas.b)):
-        (dot.operands[index],) = operands.terms(dot.operands[index], name, call.at)
-    Rewriter.insert_op(dot, call.at)
+        (dot.operands[index],) = operands.terms(dot.operands[index], name, call.insertion)
+    Rewriter.insert_op(dot, call.insertion)
     kind = call.arguments[2].type
     assert isinstance(kind, TensorType)
-    return [converted(dot.d, kind.encoding, call.at)]
+    return [converted(dot.d, kind.encoding, call.insertion)]
 
 
 def _arrive(call: Call) -> list[SSAValue]:
-    """Raise an arrival, which must be followed by its wait in the same block."""
+    """`xe.barrier_arrive`; its wait must follow in the same block."""
     following = call.op.next_op
     while following is not None and _half(following) not in _halves(call):
         following = following.next_op
@@ -231,7 +232,7 @@ def _arrive(call: Call) -> list[SSAValue]:
 
 
 def _wait(call: Call) -> list[SSAValue]:
-    """Raise a wait, whose arrival is raised already."""
+    """`xe.barrier_wait`; its arrival must precede it in the same block, and is replaced before."""
     before, number = call.op.prev_op, _number(call)
     while before is not None and not (
         isinstance(before, xe.HalfBarrierOp) and before.number == number
@@ -257,7 +258,7 @@ def _number(call: Call) -> IntegerAttr[Any] | None:
 
 
 def _half_barrier(call: Call, half: type[xe.HalfBarrierOp]) -> list[SSAValue]:
-    Rewriter.insert_op(half(number=_number(call)), call.at)
+    Rewriter.insert_op(half(number=_number(call)), call.insertion)
     return []
 
 

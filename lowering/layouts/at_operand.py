@@ -74,10 +74,10 @@ _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
-    """Compute the value of a conversion to a dot's operand in its layout; None if not worth it.
+    """Recompute the source of a conversion to a dot operand in the operand's layout.
 
-    It pays if something is loaded element by element (2D blocks come in any layout).  Also, few
-    warps must do the same work, or no more than before.
+    None if that does not pay.  It pays if some load is element by element, because 2D blocks load
+    into any layout.  At most `MOST_COPIES` warps, or as many as before, may repeat the same work.
     """
     encoding = layout_attr_of(op.result)
     held = encoding.encoding
@@ -149,7 +149,7 @@ def rebuild_pointers(function: Operation) -> None:
 
 
 def _only_loads(pointer: SSAValue) -> list[LoadOp]:
-    """Loads through pointers that a loop moves, if there are no other uses."""
+    """Loads through a loop-carried tensor of pointers; [] if it has other uses."""
     if not isinstance(pointer.type, TensorType) or not isinstance(
             pointer.type.element_type, PointerType):
         return []
@@ -188,7 +188,10 @@ def copies_of(kind: Attribute) -> int:
 
 
 def _steps(value: SSAValue) -> list[SSAValue] | None:
-    """Values between loads and a value; None if one of them cannot be recomputed."""
+    """Values from the loads to a value, which it is computed from.
+
+    None if one of them cannot be recomputed.
+    """
     work, seen = [value], dict[SSAValue, None]()
     while work:
         here = work.pop()
@@ -209,7 +212,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 
 
 def _is_load(value: SSAValue) -> bool:
-    """True if elements are loaded as weights are: one by one, or by 2D blocks."""
+    """True for a load of elements one by one, and for a block load that was such a load."""
     op = value.owner
     return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and UNPACKED in op.attributes)
 
@@ -293,7 +296,8 @@ def _has_base(pointers: SSAValue) -> bool:
 class _OperandRematerializer(Rematerializer):
     """Recomputes values in the layout of an operand.
 
-    `gone` has the progress of each carried value, `shrunk` the masks with one element a run.
+    `gone` has the sum of the steps so far of each loop-carried value.  `shrunk` has masks with one
+    element for each run of equal elements.
     """
     gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
     shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
@@ -331,7 +335,7 @@ class _OperandRematerializer(Rematerializer):
         return with_encoding(op, encoding, at, operands).results[0]
 
     def _counted(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        """Recompute numbers that a loop counts up: initial values plus the loop's progress."""
+        """Recompute numbers that a loop counts up: initial values plus the sum of steps so far."""
         found = carried_pointer(value)
         assert found is not None
         assert isinstance(value.type, TensorType)
@@ -381,9 +385,9 @@ class _OperandRematerializer(Rematerializer):
         return repeated.result
 
     def _pointers(self, load: LoadOp, encoding: Attribute, runs: Runs | None = None) -> SSAValue:
-        """The pointers of a load, from the scalar that their loop moves if there is one.
+        """Recompute the pointers of a load; with `runs`, only the first pointer of each run.
 
-        With `runs`, the first pointer of each run.
+        Loop-carried pointers become initial pointers plus a scalar that the loop carries.
         """
         found = carried_pointer(load.ptr)
         first = load.ptr if found is None else found[0].iter_args[found[1]]
@@ -411,7 +415,7 @@ class _OperandRematerializer(Rematerializer):
 
 
 def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
-    """Sum of the steps that a loop has made so far, of an integer type."""
+    """Let a loop carry the sum of its steps so far, as an integer of type `kind`; return it."""
     assert isinstance(kind, IntegerType)
     before, body = InsertPoint.before(loop), loop.body.block
     zero = put(arith.ConstantOp(IntegerAttr(0, kind)), before)

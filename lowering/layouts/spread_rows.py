@@ -49,7 +49,7 @@ _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
 
 
 def spread_rows(function: FuncOp, scope: Scope) -> bool:
-    """Distribute values per row of a dot's result over lanes, one each."""
+    """Distribute values per row of a dot's result over the lanes, one row per lane."""
     spread = dict([*_loaded_rows(function), *_reduced_rows(function)])
     for old, new in spread.items():
         _retype_all(function, old, new)
@@ -90,10 +90,9 @@ def _is_loaded_in_loop(value: SSAValue) -> bool:
 
 
 def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
-    """Change every value of layout `old` to layout `new`, with conversions for users that need
-    `old`.
+    """Change all values of layout `old` to layout `new`; convert for users that need `old`.
 
-    Index arithmetic does not change; it is recomputed in the new layout where needed.
+    Index arithmetic keeps its layout, and is recomputed in the new one where it is needed.
     """
     found = [v for v in values_below(function) if _has(v, old) and not is_cheap(v)]
     spread: set[SSAValue] = set()
@@ -111,9 +110,7 @@ def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
 
 
 def _keeps(owner: object, function: Operation) -> bool:
-    """True if the operation can create its value in one layout only: calls, reshapes, arguments,
-    ...
-    """
+    """True if a value's layout cannot change: arguments, results of calls, reshapes and others."""
     if isinstance(owner, Operation):
         return not isinstance(owner, ReduceOp) and not takes_any_layout(owner)
     return owner is function.regions[0].first_block
@@ -138,7 +135,7 @@ def _give_back(op: Operation, spread: set[SSAValue], old: Attribute) -> None:
 def _spread_operands(
     op: Operation, old: Attribute, new: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
 ) -> None:
-    """Convert every operand of layout `old` to layout `new`; a conversion can read either."""
+    """Convert each operand of layout `old` to layout `new`; a conversion op may read either."""
     if isinstance(op, ConvertLayoutOp):
         return
     for index, value in enumerate(op.operands):

@@ -1,8 +1,8 @@
-"""LLVM's SPIR-V target, as far as llvmlite reaches it.
+"""Compile LLVM IR to SPIR-V by LLVM's own target, through llvmlite.
 
-This file imports nothing of its own package, so that a new process can run it by its name.
-It reads LLVM IR from standard input, and writes SPIR-V to standard output.  The effort is the
-second argument.
+Run as a script, this file reads LLVM IR from standard input and writes SPIR-V to standard output.
+The second argument is the optimization level.  The file imports nothing of its own package, so that
+a new process can run it by its name.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def _initialize() -> None:
 
 
 def target_machine(effort: int) -> Any:
-    """A machine for one module: LLVM's SPIR-V target keeps what it learned of the last one."""
+    """Create a target machine for one module; LLVM's SPIR-V target keeps state of each module."""
     _initialize()
     return llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine(opt=effort)
 
 
 def verified(text: str) -> Any:
-    """The module of an LLVM text, parsed and verified."""
+    """Parse and verify LLVM IR."""
     _initialize()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -52,10 +52,10 @@ def verified(text: str) -> Any:
 
 
 def keeps_widths(module: Any) -> bool:
-    """True if LLVM's strength reduction of loops makes only integers that the target has.
+    """True if LLVM's loop strength reduction creates only integer widths that SPIR-V has.
 
-    LLVM 22 computes remainders and masked numbers before a loop in as few bits as they need, such
-    as 7.  This target takes 8 bits for them without a mask.
+    LLVM 22 computes some remainders and masked numbers before a loop in, for example, 7 bits.  The
+    SPIR-V target widens them to 8 bits without a mask, which is wrong.
     """
     trial, machine = module.clone(), target_machine(2)
     trial.triple, trial.data_layout = "spirv64-unknown-unknown", str(machine.target_data)
@@ -69,7 +69,7 @@ def keeps_widths(module: Any) -> bool:
 
 
 def write(module: Any, effort: int = 2) -> bytes:
-    """SPIR-V of a verified module, which is used up; LLVM optimises with that effort, of 0 to 3.
+    """Compile a verified module to SPIR-V at optimization level `effort`, which changes the module.
 
     Names that begin with `llvm~` become those of LLVM's intrinsics.
     """

@@ -34,7 +34,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Copies:
-    """Finder of the loads of a copy from its store."""
+    """Finds the loads whose elements a store copies."""
 
     target: Target
     num_warps: int
@@ -51,7 +51,7 @@ class Copies:
         return loads if all(self._is_block(one.op, one.transposed) for one in found) else []
 
     def _is_block(self, op: Operation, transposed: bool) -> bool:
-        """True if blocks pay for a store, or for a load, transposed or not."""
+        """True if 2D blocks are possible, and pay, for a load or store."""
         if not isinstance(op, LoadOp | StoreOp):
             return False
         loop = op.parent_op() if isinstance(op, LoadOp) else None

@@ -5,7 +5,7 @@ instruction runs for all threads of the launch at once.  All devices of the tabl
 
     space = AddressSpace()                        # GPU addresses -> memory of this process
     a = space.put(numpy_array)                    # allocate; or space.map(gpu, host, size)
-    program = Program.from_zebin("bmg", binary)   # or Program.at("bmg", space, address)
+    program = Program.from_zebin("bmg", binary)   # or Program.at_address("bmg", space, address)
     launch = Launch.from_zebin(program, binary, space, groups=(4, 1, 1), arguments=[a, 1000])
     launch.run()                                  # or run("reversed"), run("shuffled:1"), ...
     space.get(a, "float32", (1000,)), launch.executed(), launch.instructions

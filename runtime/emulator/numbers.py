@@ -38,16 +38,17 @@ def bf16_to_float(bits: Array) -> Array:
 
 
 def sum_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The rounded sum and what rounding took away (Knuth's TwoSum)."""
+    """The rounded sum and its rounding error (Knuth's TwoSum)."""
     total = x + y
     t = total - x
     return total, (x - (total - t)) + (y - t)
 
 
 def product_with_error(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
-    """The rounded product and what rounding took away (Dekker's product).
+    """The rounded product and its rounding error (Dekker's product).
 
-    It is computed on the mantissas.  An error below fp64's range keeps its sign.
+    Computed on the mantissas, so that nothing overflows.  An error below fp64's range becomes the
+    least number of its sign.
     """
     total = x * y
     (x, x_exponent), (y, y_exponent) = np.frexp(x), np.frexp(y)
@@ -95,8 +96,8 @@ _SMALL = 2.0**-125
 def fused_to_single(x: Doubles, y: Doubles, z: Doubles) -> Doubles:
     """x * y + z of fp32 numbers in fp64, so that rounding it to nearest fp32 rounds once.
 
-    Products are exact.  A rounded fp64 sum is on the right side of each number halfway between two
-    fp32 numbers, unless it is one.
+    Products are exact.  Rounding the rounded fp64 sum to fp32 may be wrong if it is halfway between
+    two fp32 numbers, or denormal in fp32.  Such sums are rounded to odd instead.
     """
     product = x * y
     total = np.ascontiguousarray(product + z)
@@ -111,17 +112,17 @@ _FAR = 130
 
 
 def fused(x: Scaled, y: Scaled, z: Scaled) -> tuple[Doubles, Doubles, NDArray[Any]]:
-    """x * y + z of fp64 numbers, rounded once to nearest even, what rounding took, and an exponent.
+    """x * y + z of fp64 numbers, rounded once: (result, rounding error, exponent).
 
-    The first two are to be multiplied by two to the power of the last, so that no step overflows
-    or underflows.  The product's error is added to the error of the sum, rounded to odd.  If one
+    Result and error are scaled by two to the power of the exponent, so that no step overflows or
+    underflows.  The product's error is added to the error of the sum, rounded to odd.  If one
     summand is more than `_FAR` bits below the other, only its sign matters.
     """
     x_part, y_part, z_part = np.broadcast_arrays(x[0], y[0], z[0])
     exponent = np.where((x_part == 0) | (y_part == 0), z[1] - _FAR, x[1] + y[1])
-    apart = np.where(z_part == 0, 0, z[1] - exponent)
-    exponent = np.where(apart > _FAR, z[1] - _FAR, exponent)
-    z_part = np.ldexp(z_part, np.clip(apart, -_FAR, _FAR))
+    distance = np.where(z_part == 0, 0, z[1] - exponent)
+    exponent = np.where(distance > _FAR, z[1] - _FAR, exponent)
+    z_part = np.ldexp(z_part, np.clip(distance, -_FAR, _FAR))
     product, low = product_with_error(x_part, y_part)
     high, rest = sum_with_error(product, z_part)
     result, error = sum_with_error(high, to_odd(*sum_with_error(low, rest)))
@@ -150,7 +151,7 @@ def scaled_doubles(
 
 
 def _round_by_mode(nearest: Array, exact: Array, mode: Array) -> Array:
-    """The nearest result moved to its neighbour if the rounding mode forbids its side."""
+    """Move the nearest result to its neighbour where the rounding mode requires the other side."""
     wide = nearest.astype(np.float64)
     above, below = wide > exact, wide < exact
     to_zero = mode == ROUND_TO_ZERO
@@ -162,13 +163,13 @@ def _round_by_mode(nearest: Array, exact: Array, mode: Array) -> Array:
 
 
 def narrowed(exact: Array, dtype: Any, threads: Threads) -> Array:
-    """Exact or rounded-to-odd fp64 numbers in a narrower format, by each thread's rounding mode."""
+    """Round exact or rounded-to-odd fp64 numbers to a narrower format, by each thread's mode."""
     nearest = exact.astype(dtype)
     return nearest if threads.rounding is None else _round_by_mode(nearest, exact, threads.rounding)
 
 
 def doubles(total: Doubles, error: Doubles, threads: Threads) -> Doubles:
-    """A rounded fp64 result and its error, by each thread's rounding mode."""
+    """Move fp64 results that were rounded to nearest to each thread's rounding mode."""
     if threads.rounding is None:
         return total
     down, up = (error < 0), (error > 0)
@@ -180,7 +181,7 @@ def doubles(total: Doubles, error: Doubles, threads: Threads) -> Doubles:
 
 
 def flushed(values: Array, kind: str, threads: Threads) -> Array:
-    """Denormals of a type replaced by zero of their sign, in threads that do not keep them."""
+    """Replace denormals of a type by zero of their sign, in threads that flush them."""
     off = threads.flushed.get(kind)
     if off is None:
         return values
@@ -188,8 +189,8 @@ def flushed(values: Array, kind: str, threads: Threads) -> Array:
     return np.where(small, np.copysign(np.zeros((), values.dtype), values), values)
 
 
-def _shortened(values: Array, dropped: int, threads: Threads) -> NDArray[np.uint32]:
-    """Bits of fp32 numbers without their last `dropped` bits, rounded; NaN becomes quiet."""
+def _truncated_bits(values: Array, dropped: int, threads: Threads) -> NDArray[np.uint32]:
+    """Round fp32 numbers to fewer bits: the last `dropped` bits become 0, NaN becomes quiet."""
     floats = np.ascontiguousarray(narrowed(values, np.float32, threads)
                                   if values.dtype == np.float64 else values, dtype=np.float32)
     bits = floats.view(np.uint32)
@@ -205,7 +206,7 @@ def _shortened(values: Array, dropped: int, threads: Threads) -> NDArray[np.uint
 
 
 def convert(values: Array, kind: str, saturate: bool, threads: Threads) -> Array:
-    """Values of any numpy type as they are stored in an operand of type `kind`."""
+    """Convert values of any numpy type to an operand of type `kind`."""
     dtype = DTYPES[kind]
     if kind in FLOATS:
         return _to_float(values, kind, dtype, saturate, threads)
@@ -227,9 +228,9 @@ def _to_float(
     if saturate:
         values = np.where(np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1))
     if kind == "bf":
-        return (_shortened(values, 16, threads) >> np.uint32(16)).astype(np.uint16)
+        return (_truncated_bits(values, 16, threads) >> np.uint32(16)).astype(np.uint16)
     if kind == "tf32":
-        return _shortened(values, 13, threads).view(np.float32)
+        return _truncated_bits(values, 13, threads).view(np.float32)
     if values.dtype == dtype:
         return values
     if values.dtype.itemsize > SIZES[kind] and threads.rounding is not None:
@@ -254,8 +255,8 @@ def _integer_to_double(values: Array, kind: str, threads: Threads) -> Array:
     return doubles(total, error, threads) if kind == "df" else to_odd(total, error)
 
 
-def _whole(numbers: Doubles, threads: Threads) -> Doubles:
-    """Numbers rounded to whole ones by each thread's rounding mode."""
+def _rounded_to_integers(numbers: Doubles, threads: Threads) -> Doubles:
+    """Round numbers to integers by each thread's rounding mode."""
     if threads.rounding is None:
         return np.rint(numbers)
     modes = np.broadcast_to(threads.rounding, np.broadcast_shapes(
@@ -266,12 +267,12 @@ def _whole(numbers: Doubles, threads: Threads) -> Doubles:
 
 
 def _float_to_integer(values: Array, kind: str, threads: Threads) -> Array:
-    """Truncated, or rounded if cr0.0 says so, and clamped to the type's range; NaN becomes 0."""
+    """Truncate floats, or round them if cr0.0 says so, and clamp to the type; NaN becomes 0."""
     dtype, (low, high) = DTYPES[kind], _LIMITS[kind]
     numbers = np.where(np.isnan(values), 0, values).astype(np.float64)
     whole = np.trunc(numbers)
     if threads.rounds_integers is not None:
-        whole = np.where(threads.rounds_integers, _whole(numbers, threads), whole)
+        whole = np.where(threads.rounds_integers, _rounded_to_integers(numbers, threads), whole)
     above, below = whole >= float(high), whole <= float(low)
     inside = np.where(above | below, 0, whole).astype(np.uint64 if kind == "uq" else np.int64)
     return np.where(above, dtype(high), np.where(below, dtype(low), inside.astype(dtype)))

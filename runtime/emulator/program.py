@@ -84,7 +84,9 @@ class Program:
         return cls(device, texts[name], name)
 
     @classmethod
-    def at(cls, device: str, space: AddressSpace, address: int, name: str = "kernel") -> Program:
+    def at_address(
+        cls, device: str, space: AddressSpace, address: int, name: str = "kernel"
+    ) -> Program:
         """The program whose code is at a GPU address."""
         available = space.bytes_from(address)
         size = min(_FIRST_BYTES, available)

@@ -1,10 +1,10 @@
-"""The software scoreboard: waits in the machine code against the dependences that are executed.
+"""Check that machine code waits for its own results (Intel's software scoreboard).
 
-Hardware does not wait for registers.  Each instruction encodes its waits.  A distance `I@2` waits
-for the second last instruction of a pipe that ends in order (`A@2`: of each of these pipes).  A
-token `$3.dst` waits for the message or dpas that set it, and `$3.src` for its reads.  `Scoreboard`
-follows the instructions of a thread, and finds those that touch a register before the wait that
-they need.
+Hardware does not wait for registers, so each instruction encodes its waits.  A distance `I@2` waits
+for the second last instruction of an in-order pipe (`A@2`: of each of these pipes).  A token
+`$3.dst` waits for the message or dpas that set it, and `$3.src` until it has read its sources.
+`Scoreboard` follows the executed instructions of a thread, and finds those that touch a register
+too early.
 
 Rules and pipes: IGC, visa/iga/IGALibrary/IR/RegDeps.cpp and SWSBSetter.cpp.  What a token that is
 set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
@@ -13,16 +13,14 @@ set again waits for: visa/LocalScheduler/SWSB_G4IR.cpp (`SWSB::assignDepToken`).
   pipes; within a pipe these happen in order.
 - An instruction is complete after `_LATENCY` later ones of its pipe.
 - Messages to one unit, and `math` of Xe-HPG, read their registers in order.  Therefore a wait for
-one
-  is a wait for the reads of those before it.
+  one is a wait for the reads of those before it.
 - dpas are complete in order.
 - A branch that is taken lasts longer than the instructions that pipes in order have begun.
 - Hardware waits before a token is set again.
 - Accumulators need waits between pipes only, and none on Xe3P, where Intel's compiler writes none.
 
-Flags and address registers are not tracked: Intel's compiler writes no waits for them, between
-pipes neither, so that hardware has to.  Nor are dependences between dpas.  Intel's compiler leaves
-out no wait that these rules require.
+Flags, address registers and dependences between dpas are not tracked: Intel's compiler writes no
+waits for them, so hardware must.  Intel's compiler leaves out no wait that these rules require.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from triton_xe.runtime.emulator.instruction import Instruction, Operand
 from triton_xe.runtime.emulator.registers import FLOATS, SIZES, Bools, register_name
 
 _LATENCY: Mapping[str, int] = {"F": 10, "I": 10, "L": 14, "M": 17, "S": 10}
-"""Pipe (float, integer, long, math, scalar) -> instructions after which one is complete."""
+"""Pipe (float, integer, long, math, scalar) -> later instructions until one is complete."""
 _OUT_OF_ORDER = ("send", "dpas", "math")
 _THREE_PIPES = ("dg2", "mtl", "arl-h")
 _XE3P = (35,)
@@ -103,10 +101,11 @@ class Action:
     every_token: str
     """"dst" or "src" if it waits for all tokens."""
     tokens: int
-    """Set of bits of the tokens that `every_token` is about."""
+    """Bit mask of the tokens that `every_token` waits for."""
 
     @cached_property
-    def everything(self) -> int:
+    def registers(self) -> int:
+        """Mask of the register bytes that are read or written."""
         return self.touches.reads | self.touches.writes
 
 
@@ -128,13 +127,13 @@ def action(device: Target, instruction: Instruction) -> Action:
 
 @dataclass(frozen=True)
 class Pending:
-    """Instructions out of order that one token stands for."""
+    """The out-of-order instructions that set one token."""
 
     positions: tuple[int, ...]
     unit: str = ""
     """Unit that a message goes to, dpas or math."""
     read: tuple[int, ...] = ()
-    """Positions of those whose sources are free again."""
+    """Positions of those that have read their sources."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +143,15 @@ class State:
     pipes: tuple[tuple[str, tuple[int, ...]], ...] = tuple((name, ()) for name in _LATENCY)
     """Pipe -> positions of its incomplete instructions, the last one first."""
     tokens: tuple[tuple[int, Pending], ...] = ()
-    """Those that are set, in order."""
+    """Tokens that are set, in order, with what they wait for."""
     chain: tuple[int, ...] = ()
     """dpas of a chain whose last one will set the token."""
-    at: int = 0
-    """Position of the instruction after the last one."""
+    following: int = 0
+    """Position after the last instruction."""
 
     def enter(self, position: int) -> State:
-        """The state at a position, to which a branch may have led."""
-        if position == self.at:
+        """The state at a position; a taken branch outlasts the in-order pipes."""
+        if position == self.following:
             return self
         return replace(self, pipes=State().pipes)
 
@@ -216,7 +215,10 @@ def _after_wait(
 
 @dataclass
 class Scoreboard:
-    """The states of a program's threads; equal ones are followed once."""
+    """Follows the states of a program's threads, and collects missing waits.
+
+    Threads have numbers of states, so that equal states advance once.
+    """
 
     device: Target
     instructions: Sequence[Instruction]
@@ -245,7 +247,7 @@ class Scoreboard:
             state = self._states[number].enter(first)
             for position in range(first, end):
                 state = self._step(state, position)
-            state = replace(state, at=end)
+            state = replace(state, following=end)
             if state not in self._numbers:
                 self._numbers[state] = len(self._states)
                 self._states.append(state)
@@ -283,7 +285,7 @@ class Scoreboard:
 
     def _overlaps(self, earlier: int, step: Action) -> bool:
         """True if an instruction touches a byte that an earlier one touched too."""
-        return bool(self._actions[earlier].everything & step.everything)
+        return bool(self._actions[earlier].registers & step.registers)
 
     def _pending_conflicts(
         self, number: int, pending: Pending, earlier: int, step: Action

@@ -5,9 +5,9 @@ predicated loads that a shuffle joins feed a DPAS.  The register may even contai
 for a while, left by another thread.  A read is reported if no path to it has written the bytes,
 whatever the predicates; so it does not depend on launches.
 
-Undefined values may be copied, and go through macros of division channel by channel.  Intel's
-compiler divides numbers of a whole subgroup in one channel of 16.  A read is not reported if
-nothing uses the result: the compiler leaves some such arithmetic in the code.
+Copies of undefined values are allowed and undefined.  Macros of division are followed channel by
+channel, because Intel's compiler divides a number of a whole subgroup in one channel of 16.  A read
+is not reported if nothing uses the result: the compiler leaves some such arithmetic in the code.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class UndefinedRead:
 
 @dataclass(frozen=True)
 class _Effect:
-    """Bytes of the register file, one bit for each."""
+    """Register bytes that an instruction writes and reads, as masks with a bit per byte."""
 
     writes: int
     reads: int
     copies: bool = False
-    """True if it only moves bytes: undefined bytes may be moved, and their copies are undefined."""
+    """True if it only moves bytes; it may move undefined ones, whose copies are undefined."""
     shifts: tuple[int, ...] = ()
     """Distances in bytes from the result to each source, for results defined byte by byte."""
     last: int = 0
-    """The last register of data that a block may fill in part."""
+    """Mask of the last data register of a block store, which a block may fill in part."""
 
     def defined_after(self, written: int) -> int:
-        """The defined bytes after it."""
+        """Bytes that are defined after the instruction, if `written` are before."""
         if self.copies and self.reads and not self.reads & written:
             return written & ~self.writes
         defined = self.writes
@@ -67,7 +67,7 @@ class _Effect:
         return written | defined
 
     def missing(self, written: int) -> int:
-        """The bytes that it needs and nothing has written."""
+        """Bytes that the instruction needs, and that are not in `written`."""
         if self.copies or self.shifts:
             return 0
         wanted = self.reads & ~self.last if self.last & written else self.reads
@@ -75,15 +75,15 @@ class _Effect:
 
 
 def payload(info: KernelInfo, grf_bytes: int) -> int:
-    """The bytes that hardware fills in: r0, local ids and inline data."""
+    """Mask of the register bytes that hardware initializes: r0, local ids and inline data."""
     ids = 3 * max(1, info.simd * 2 // grf_bytes) if info.per_thread else 0
     return (1 << (1 + ids) * grf_bytes + info.inline_bytes) - 1
 
 
 def lost_value(program: Program, inputs: int) -> str:
-    """The first read of a register that nothing wrote, as a sentence; "" if there is none.
+    """Describe the first read of an unwritten register, or else a store that sends no registers.
 
-    Also a message that names data and sends none of them.
+    "" if there is neither.
     """
     found = [*map(str, undefined_reads(program, inputs)), *_unsent(program)]
     return "" if not found else (
@@ -92,7 +92,7 @@ def lost_value(program: Program, inputs: int) -> str:
 
 
 def _unsent(program: Program) -> Iterator[str]:
-    """Messages with no registers of the data that they name.
+    """Yield a sentence for each message that names a data register, but sends none.
 
     Intel's compiler 2.40 writes such stores if their addresses begin in r510 (Xe3P; IGC,
     visa/iga/IGALibrary/Backend/GED/Encoder.cpp: `encodeSendgDescsXe3`).
@@ -106,7 +106,7 @@ def _unsent(program: Program) -> Iterator[str]:
 
 
 def refuse_lost_value(program: Program, inputs: int) -> None:
-    """Raise `Fault` with the first read of a register that nothing wrote; asked once a program."""
+    """Raise `Fault` if the program has a `lost_value`; a program is checked once per `inputs`."""
     if inputs in program.complete_with:
         return
     if lost := lost_value(program, inputs):
@@ -171,7 +171,7 @@ def _used(program: Program) -> set[int]:
             for later in _following(program, number):
                 after |= live[later]
             instruction, effect = program.instructions[number], effects[number]
-            if _acts(instruction) or effect.writes & after:
+            if _has_other_effects(instruction) or effect.writes & after:
                 found.add(number)
                 kept = after if instruction.predicate is not None else after & ~effect.writes
                 after = kept | effect.reads
@@ -180,15 +180,15 @@ def _used(program: Program) -> set[int]:
     return found
 
 
-def _acts(instruction: Instruction) -> bool:
-    """True if it does more than write general registers."""
+def _has_other_effects(instruction: Instruction) -> bool:
+    """True if an instruction does more than write general registers at known positions."""
     target = instruction.destination
     return (is_message(instruction) or bool(instruction.condition) or target is None
             or target.file != "r" or target.kind == "indirect")
 
 
 def _all_effects(instruction: Instruction, device: Target) -> Footprint:
-    """All bytes that it reads, also where their values do not matter, and those that it writes."""
+    """All register bytes that are read, even if their values do not matter, or written."""
     touched = footprint(instruction, device)
     is_anywhere = any(each.kind == "indirect" for each in instruction.sources)
     return Footprint(GENERAL if is_anywhere else touched.reads & GENERAL, touched.writes & GENERAL)
@@ -221,7 +221,7 @@ def _shifts(instruction: Instruction, grf_bytes: int) -> tuple[int, ...]:
 
 
 def _last_of_block(instruction: Instruction, grf_bytes: int) -> int:
-    """The last register of a stored 2D block, whose size is not in the instruction."""
+    """Mask of the last data register of a 2D block store, which gives no size of the block."""
     if instruction.subop not in UNITS or operation(instruction) != "store_block2d":
         return 0
     data = instruction.sources[1]
@@ -240,13 +240,13 @@ def _is_independent(instruction: Instruction) -> bool:
         return instruction.subop not in UNITS
     if instruction.op in PRODUCTS:
         return is_dummy(instruction)
-    places = {_place(each) for each in instruction.sources}
-    if len(instruction.sources) < 2 or len(places) > 1:
+    regions = {_region(each) for each in instruction.sources}
+    if len(instruction.sources) < 2 or len(regions) > 1:
         return False
     if instruction.op == "cmp":
         return instruction.sources[0].type not in FLOATS
-    return instruction.destination is not None and _place(instruction.destination) in places
+    return instruction.destination is not None and _region(instruction.destination) in regions
 
 
-def _place(operand: Operand) -> tuple[str, str, int, int]:
+def _region(operand: Operand) -> tuple[str, str, int, int]:
     return operand.kind, operand.file, operand.number, operand.sub

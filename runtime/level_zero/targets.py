@@ -9,10 +9,9 @@ from triton_xe.runtime.level_zero.objects import PhysicalDevice
 
 
 def nearest_target(device: PhysicalDevice) -> tuple[Target, bool]:
-    """The row of our table for a device, and True if the table has this very device.
+    """The nearest row of our table for a device, and True if it is the device's own row.
 
-    For an unknown device the driver is asked for each feature; a feature that it does not report is
-    absent.
+    For a device without a row, features are those that the driver reports.
     """
     compute = device.compute_properties()
     has_fp64 = bool(device.module_properties().flags & raw.MODULE_FP64)

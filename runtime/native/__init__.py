@@ -1,7 +1,7 @@
-"""Parts in C, built if there is a compiler; slower Python code can replace the first two.
+"""Load the parts in C, which are built if there is a compiler; two have replacements in Python.
 
 - `launch.c`, an extension over Python's limited API: launches on Level Zero and the simulator.
-- `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
+- `threads.c`, a library without Python: the simulator's threads, and a handler of invalid accesses.
 - `emulated_gpu.c`, a library that `triton-xe emulate` preloads into programs; nothing replaces it.
 
 `launch`, `threads` and `emulated_gpu` are None where they are missing.  Reasons are no compiler
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 def digest_of_source(name: str, folder: Path = HERE) -> str:
-    """The digest of a source as it is now; `setup.py` compiles the same into what it builds."""
+    """Digest of a source file; `setup.py` compiles the digest of its source into each library."""
     return hashlib.sha256((folder / f"{name}.c").read_bytes()).hexdigest()
 
 

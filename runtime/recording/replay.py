@@ -28,7 +28,7 @@ Memory = dict[int, Bytes]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one run: `after` has all blocks, `seconds` is the host's time."""
+    """Result of one run; `after` is memory after it, `seconds` is the host's time."""
 
     finding: Finding | None
     milliseconds: float
@@ -80,23 +80,21 @@ class Replay:
         if self.device.target.name != program.target:
             raise DeviceError(
                 f"kernel {program.kernel!r} was compiled for {program.target}, but "
-                f"{self.device.name} is {self.device.target.name}; leave --device away")
+                f"{self.device.name} is {self.device.target.name}; leave out --device")
         blocks = self.recording.blocks
         self.placed = BlocksOnDevice(self.device, blocks)
         before = memory.load(folder / folders.BEFORE, blocks, range(len(blocks)))
-        self.before = self._moved(before)
+        self.before = self._relocated(before)
         self.values = [self._value(argument) for argument in self.recording.arguments]
         self.unwritten = memory.load(folder / folders.UNWRITTEN, blocks, self.recording.unwritten)
         self._maps = {number: map_.copy() for number, map_ in self.unwritten.items()}
         if self.device.is_simulated:
-            self._lend()
+            self._grant_memory()
         self.kernel = self._load()
         self._check_version()
 
-    def _lend(self) -> None:
-        """Allow kernels the memory of the recorded launch and no more; mark what was never
-        written.
-        """
+    def _grant_memory(self) -> None:
+        """Let the simulator's kernels access the recorded memory only; mark unwritten bytes."""
         for number, map_ in self._maps.items():
             self.device.note_unwritten(self.placed.blocks[number].low, map_)
         for argument in self.recording.arguments:
@@ -108,8 +106,8 @@ class Replay:
             if number not in named and block.nbytes:
                 self.device.borrow(block.low, block.high)
 
-    def _moved(self, contents: Memory) -> Memory:
-        """The contents, with the addresses in them replaced by those of this process."""
+    def _relocated(self, contents: Memory) -> Memory:
+        """Replace recorded addresses in memory contents by those of this process."""
         for table in self.recording.tables:
             data = contents.get(table.block)
             if data is not None:
@@ -118,7 +116,7 @@ class Replay:
         return contents
 
     def _value(self, argument: Argument) -> int | float:
-        """The value to launch with: a pointer is moved to the memory of this process."""
+        """The value to launch with; pointers point to memory of this process."""
         if argument.triton == REPORTS or (argument.type != "ptr" and argument.block is None):
             return argument.value
         if argument.block is None and argument.value and not self.device.is_simulated:
@@ -168,7 +166,7 @@ class Replay:
     def run(self, *, sanitize: bool = False, programs: Sequence[int] | None = None) -> Outcome:
         """Launch with the recorded memory, and return the result."""
         if (sanitize or programs is not None) and not self.device.is_simulated:
-            raise DeviceError("a GPU runs whole launches, without checks: leave --device away")
+            raise DeviceError("a GPU runs whole launches, without checks: leave out --device")
         for number, data in self.before.items():
             self.placed.write(number, data)
         for number, map_ in self.unwritten.items():
@@ -195,7 +193,7 @@ class Replay:
         return DebugBuffer(self.device, program.kernel, program.sites)
 
     def _elapsed_ms(self, start: Any, end: Any) -> float:
-        """Milliseconds; NaN for a run that did not end, or if the device has no time for it."""
+        """Milliseconds between two events; NaN for a run that did not end, or without a clock."""
         try:
             return float("nan") if end is None else float(self.device.elapsed_ms(start, end))
         except DeviceError:
@@ -240,7 +238,7 @@ class Replay:
         if changed is None:
             raise DeviceError(f"{self.folder}: {self.why_nothing_to_compare}")
         found = memory.load(self.folder / folders.AFTER, self.recording.blocks, changed)
-        return self.before | self._moved(found)
+        return self.before | self._relocated(found)
 
 
 def _version(failing: str) -> str:

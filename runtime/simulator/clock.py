@@ -160,7 +160,7 @@ class DeviceClock:
         source = kernel.source
         described = self._described.get(kernel.serial)
         if described is None:
-            described = self._described[kernel.serial] = TimedKernel.of(
+            described = self._described[kernel.serial] = TimedKernel.from_source(
                 source, kernel.n_registers)
         walk = described.sampled(arguments, grid)
         work, known = described.work_of(walk)

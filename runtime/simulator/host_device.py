@@ -201,7 +201,7 @@ class HostDevice(ABC, Generic[K]):
 
         `is_general`: the module is the version for launches that fail a condition of another one.
         """
-        source = KernelSource.of(binary, kernel_name, self.target)
+        source = KernelSource.from_binary(binary, kernel_name, self.target)
         versions = None if not is_spirv(binary) else versions_of(
             binary, kernel_name, lambda module, flags: self.load(
                 module, kernel_name, build_flags=flags, is_general=True), general)

@@ -1,4 +1,4 @@
-"""`SimulatedKernel`: a kernel, and its forms that are compiled for the host."""
+"""A simulated kernel and its compiled forms: plain, in step, shuffled, checked, traced."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ class CompiledForm:
     sanitizer: Instrumentation | None = None
     is_shuffled: bool = False
     translated: HostKernel | None = None
-    """Its host module, if that is known without a translation."""
+    """Its host module, if it was found in the cache."""
 
     @once
     def host(self) -> HostKernel:
+        """The translated host module."""
         if self.translated is not None:
             return self.translated
         with progress(f"translating kernel {self.kernel!r} for the simulator", self.kernel), (
@@ -100,7 +101,7 @@ class CompiledForm:
 
     @once
     def resident(self) -> int:
-        """Number of its work-groups that the device holds at once."""
+        """Number of work-groups that are resident on the device at once."""
         return groups_held(
             self.source.target, self.host.sub_groups, self.registers, self.host.slm_bytes,
             barriers=int(self.host.has_barrier))
@@ -117,7 +118,7 @@ class CompiledForm:
             programs=work.programs, code=code)
 
     def cold_flags(self, work: Work) -> bytearray | None:
-        """A flag for each subgroup that reaches code which was left out; None if none was."""
+        """Flags, set by subgroups that reach left-out code; None if no code is left out."""
         return None if self.host.is_whole else bytearray(work.groups * self.host.sub_groups)
 
 
@@ -126,7 +127,7 @@ class SimulatedKernel(ModuleKernel):
     """A kernel, compiled for the host at its first run; many are only timed by the clock."""
 
     part: Part = field(default=Part.COMMON, kw_only=True)
-    """The part of which its usual form is."""
+    """Part of the kernel that its usual form has."""
     own: CompiledForm = field(init=False)
     """Its usual form."""
     forms: dict[tuple[Part, bool, object], CompiledForm] = field(default_factory=dict)

@@ -126,7 +126,7 @@ class HostModule:
     constants: list[ir.Global] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.costs = HostCosts.of(host_cpu(), list(self.context.definitions.values()))
+        self.costs = HostCosts.for_host(host_cpu(), list(self.context.definitions.values()))
         self.large = {f.name for f in self.functions if is_large(f, self.costs)}
         """Functions that are split into pieces."""
 
@@ -375,7 +375,7 @@ def analysed(kernel: Kernel, *, runs_in_step: bool) -> ModuleContext:
         load: store for f in functions.values() for load, store in stores_in_place(f).items()}
     context = ModuleContext(
         module, kernel.target, kernel.sizes, ShapeAnalysis(module, kernel.sizes.lanes),
-        SharedMemory.of(module), plan, turns, CheckedAtOnce(kernel.grouped, in_place), steps,
+        SharedMemory.place(module), plan, turns, CheckedAtOnce(kernel.grouped, in_place), steps,
         bool(barriers) and steps is None)
     for origin in plan.undefined.origins if plan is not None else ():
         context.locations[origin.line] = module.location(origin.line, origin.debug)

@@ -84,7 +84,7 @@ def key(torch: Torch, recipe: Recipe = DEVICE) -> str:
     """Name of the folder that holds the library for this torch and these sources."""
     kind = f"{recipe.name} {torch.version} {torch.cxx11_abi} {platform.machine()}"
     sources = [__file__, *map(str, recipe.sources)]
-    return checked_files.kept_digest(
+    return checked_files.cached_digest(
         _digest_file(kind), sources, lambda: [], lambda: _key(torch, recipe))
 
 
@@ -114,7 +114,7 @@ def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
     path = library_path(torch, recipe)
     files = [str(path), str(_record_path(path))]
     try:
-        checked = checked_files.kept_digest(
+        checked = checked_files.cached_digest(
             _digest_file("checked"), files, lambda: [], lambda: checked_library(path))
     except OSError:
         return None

@@ -63,7 +63,7 @@ class Fields:
     def boolean(self, name: str, default: bool | None = None) -> bool:
         if default is not None and not self.has(name):
             return default
-        return self.of(name, bool, "true or false")
+        return self.typed(name, bool, "true or false")
 
     def word(self, name: str, known: Sequence[str]) -> str:
         """Entry `name`, which must be one of `known`."""
@@ -77,7 +77,7 @@ class Fields:
 
     def bases(self, name: str) -> BlockBases:
         """Entry `name`, a list of lists."""
-        return tuple(_integers(inner, name) for inner in self.of(name, list, "a list of bases"))
+        return tuple(_integers(inner, name) for inner in self.typed(name, list, "a list of bases"))
 
     def layout(self, dims: Sequence[str], optional: Sequence[str] = ()) -> LinearLayout:
         """Layout with the bases of `dims`, onto dim0, dim1, ...; an error if no basis gives the
@@ -93,11 +93,11 @@ class Fields:
 
     def nested(self, name: str) -> Fields:
         """Entry `name`, a `{...}`."""
-        found: Fields = self.of(name, Fields, "'{'")
+        found: Fields = self.typed(name, Fields, "'{'")
         found.mnemonic = self.mnemonic
         return found
 
-    def of(self, name: str, wanted: type, expected: str) -> Any:
+    def typed(self, name: str, wanted: type, expected: str) -> Any:
         """Entry `name`, an instance of `wanted`; `expected` describes it in the error."""
         item = self.item(name)
         if not isinstance(item.value, wanted):
@@ -208,11 +208,12 @@ class AttributeReader:
     def fail(self, expected: str) -> NoReturn:
         fail(self.column, expected, self.peek if self.token == "end" else repr(self.peek))
 
-    def at(self, mark: str) -> bool:
+    def is_next(self, mark: str) -> bool:
+        """True if the next token is this punctuation mark."""
         return self.token == "mark" and self.peek == mark
 
     def expect(self, mark: str) -> None:
-        if not self.at(mark):
+        if not self.is_next(mark):
             self.fail(repr(mark))
         self.advance()
 
@@ -233,16 +234,16 @@ class AttributeReader:
             return Item(self.advance() == "true", column)
         if self.token == "word" and re.fullmatch(r"[a-z]+[A-Z\d]\w*", self.peek):
             return Item(self.advance(), column)
-        if self.at("["):
+        if self.is_next("["):
             return Item(self.list(self.value), column)
-        if self.at("{"):
+        if self.is_next("{"):
             return Item(self.fields(""), column)
         self.fail("a number, '[', '{', '#', true or false")
 
     def list(self, element: Callable[[], Item]) -> list[Item]:
         self.expect("[")
         result: list[Item] = []
-        while not self.at("]"):
+        while not self.is_next("]"):
             if result:
                 self._comma("]")
             result.append(element())
@@ -250,14 +251,14 @@ class AttributeReader:
         return result
 
     def _comma(self, closing: str) -> None:
-        if not self.at(","):
+        if not self.is_next(","):
             self.fail(f"',' or {closing!r}")
         self.advance()
 
     def fields(self, mnemonic: str) -> Fields:
         result = Fields({}, self.column, mnemonic)
         self.expect("{")
-        while not self.at("}"):
+        while not self.is_next("}"):
             if result.entries:
                 self._comma("}")
             self._entry(result)
@@ -300,16 +301,16 @@ class AttributeReader:
         return result
 
     def _body(self, mnemonic: str) -> Fields:
-        if not self.at("<"):
+        if not self.is_next("<"):
             return Fields({}, self.column, mnemonic)
         self.advance()
         paddings: tuple[tuple[int, ...], ...] = ()
-        if self.at("["):
+        if self.is_next("["):
             paddings = tuple(_integers(item, "interval") for item in self.list(self.interval))
-            if self.at(","):
+            if self.is_next(","):
                 self.advance()
         fields = self._entries_without_braces(mnemonic)
-        while self.at(","):
+        while self.is_next(","):
             self.advance()
             self._entry(fields)
         fields.paddings = tuple((interval, padding) for interval, padding in paddings)
@@ -319,7 +320,7 @@ class AttributeReader:
     def _entries_without_braces(self, mnemonic: str) -> Fields:
         """The `{...}` of most attributes, or the notation that replaces it in some."""
         fields = Fields({}, self.column, mnemonic)
-        if self.at(">"):
+        if self.is_next(">"):
             return fields
         if self.token != "word":
             return self.fields(mnemonic)

@@ -142,8 +142,8 @@ class Encoding(ABC):
             case "LinearLayout":
                 return entries.layout(cls.dims, cls.optional_dims)
         kind = cls.kinds[type_]
-        entries.of(name, Encoding, Encoding.what)
-        return entries.of(name, kind, kind.what)
+        entries.typed(name, Encoding, Encoding.what)
+        return entries.typed(name, kind, kind.what)
 
     @property
     def rank(self) -> int:

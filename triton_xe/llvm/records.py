@@ -203,8 +203,8 @@ class Instruction:
             if operand.text[0] == "%":
                 yield operand.text
 
-    def of(self, operands: list[Operand]) -> Instruction:
-        """Copy the operation onto other operands, faster than `dataclasses.replace`."""
+    def with_operands(self, operands: list[Operand]) -> Instruction:
+        """Copy the instruction with other operands, faster than `dataclasses.replace`."""
         made = Instruction(*_FIELDS(self))
         made.operands = operands
         return made
@@ -256,7 +256,7 @@ def substitute(blocks: Sequence[Block], values: Mapping[str, Operand]) -> None:
     for block in blocks:
         for k, i in enumerate(block.instructions):
             if any(name in values for name in i.locals()):
-                block.instructions[k] = i.of([final(o) for o in i.operands])
+                block.instructions[k] = i.with_operands([final(o) for o in i.operands])
 
 
 @dataclass

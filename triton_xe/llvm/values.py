@@ -244,7 +244,8 @@ class Values:
     def __init__(self, b: Builder) -> None:
         self.b = b
 
-    def of(self, x: Operand) -> Value:
+    def wrap(self, x: Operand) -> Value:
+        """The operand as a value of these formulas."""
         return Value(self, x)
 
     def term(self, x: Term, t: Type) -> Value:

@@ -73,7 +73,7 @@ def plan_block(
     refusal = check_request(layout, element_bits, target)
     if refusal:
         return refusal
-    tile = MemoryTile.of(layout, surface)
+    tile = MemoryTile.from_layout(layout, surface)
     refusal = tile.check()
     if refusal:
         return refusal
@@ -164,7 +164,8 @@ class MemoryTile:
     other_bases: tuple[int, ...]
 
     @staticmethod
-    def of(layout: LinearLayout, surface: SurfaceFacts) -> MemoryTile:
+    def from_layout(layout: LinearLayout, surface: SurfaceFacts) -> MemoryTile:
+        """The basis vectors of a layout as (x, y) in the matrix in memory."""
         names, matrix = list(layout.out_dims), matrix_dims(layout)
         x = names.index(matrix[surface.contiguous_dim])
         y = names.index(matrix[1 - surface.contiguous_dim])

@@ -145,7 +145,7 @@ def plan_gather(
     refusal = check_rank(layout)
     if refusal:
         raise UnsupportedError(f"the tile cannot be gathered as one matrix: {refusal}")
-    tile = MemoryTile.of(layout, surface)
+    tile = MemoryTile.from_layout(layout, surface)
     run = _block_run(tile, surface, element_bits) if blocks else 0
     access = Access.BLOCK_1D
     if not run:

@@ -36,7 +36,7 @@ Bases = list[tuple[int, int]]
 
 def plan_steps(plan: BlockPlan) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """Return the plan as tile, tile with iterations, tile with iterations and loads."""
-    tile = MemoryTile.of(plan.layout, plan.surface)
+    tile = MemoryTile.from_layout(plan.layout, plan.surface)
     packed_x, packed_y = packing(plan)
     row = 8 * plan.shape.row_bytes // plan.element_bits
     area = coordinate(row - 1, plan.shape.height - 1)

@@ -202,7 +202,7 @@ def findings(seen: Installation) -> list[str]:
     ]
     if seen.stock is None:
         said.append("stock Triton is not installed")
-    elif triton_versions.of(seen.stock.version) is None:
+    elif triton_versions.find(seen.stock.version) is None:
         said.append(f"{seen.stock} is installed; this plugin is made for {STOCK} "
                     f"{triton_versions.span()}")
     elif seen.damaged:
@@ -222,7 +222,7 @@ def steps(seen: Installation) -> list[Step]:
     todo = [_removal(rival) for rival in seen.rivals]
     todo += [_folder_removal(seen.site / name) for name in seen.leftovers]
     held = seen.stock.version if seen.stock else ""
-    is_known = triton_versions.of(held) is not None
+    is_known = triton_versions.find(held) is not None
     if not is_known or seen.damaged or seen.rivals:
         version = held if is_known else STOCK_VERSION
         todo.append(Step(

@@ -73,7 +73,7 @@ def sentence() -> str:
     """Changes of a Triton that is not in the table of versions; empty for one that is."""
     import triton
 
-    if triton_versions.of(triton.__version__) is not None:
+    if triton_versions.find(triton.__version__) is not None:
         return ""
     found = changes()
     more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

@@ -288,7 +288,7 @@ def test_a_file_that_looks_as_old_and_as_large_as_before_is_read_again(tmp_path)
     file.write_text("x = 1")
 
     def digest(settled=checked_files.SETTLED_SECONDS):
-        return checked_files.kept_digest(tmp_path / "cache", [__file__], lambda: [str(file)],
+        return checked_files.cached_digest(tmp_path / "cache", [__file__], lambda: [str(file)],
                                          file.read_text, settled)
 
     assert digest() == "x = 1"

@@ -10,7 +10,7 @@ END = "send.gtwy (1|M0) null r1 null:0 0x0 0x02000010 {EOT}\n"
 
 def program_at(text: str, after: bytes) -> Program:
     space = AddressSpace()
-    return Program.at("bmg", space, space.put(iga.assemble("bmg", text) + after))
+    return Program.at_address("bmg", space, space.put(iga.assemble("bmg", text) + after))
 
 
 @pytest.mark.parametrize("fill", [0, 300], ids=["near", "further than is decoded at first"])

@@ -24,7 +24,7 @@ def test_code_in_memory_is_decoded_to_its_end():
     native = code("bmg", text)
     space = AddressSpace()
     address = space.put(native + bytes(256) + b"\xff" * 4096)
-    program = Program.at("bmg", space, address)
+    program = Program.at_address("bmg", space, address)
     assert program.code == native
     assert program.instructions[-1].is_end
 
@@ -34,16 +34,16 @@ def test_an_end_in_the_middle():
     text = "(W) jmpi (1|M0) other\n" + END + "other:\n(W) mov (16|M0) r20.0<1>:d 2:w"
     space = AddressSpace()
     native = code("bmg", text)
-    assert Program.at("bmg", space, space.put(native + bytes(64))).code == native
+    assert Program.at_address("bmg", space, space.put(native + bytes(64))).code == native
 
 
 def test_code_without_an_end_is_refused():
     space = AddressSpace()
     address = space.put(iga.assemble("bmg", "(W) mov (16|M0) r20.0<1>:d 1:w"))
     with pytest.raises(DeviceError, match="no thread ends"):
-        Program.at("bmg", space, address)
+        Program.at_address("bmg", space, address)
     with pytest.raises(DeviceError, match="0 bytes are mapped"):
-        Program.at("bmg", space, 64)
+        Program.at_address("bmg", space, 64)
 
 
 def test_wrong_text_names_its_line():

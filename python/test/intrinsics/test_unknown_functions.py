@@ -89,7 +89,7 @@ def test_it_may_order_accesses(name: str, shared: bool) -> None:
         "i1 false, i1 false, i32 0)\n  store <16 x i16> %r, ptr %p\n"
         "  %v = load <16 x i16>, ptr %p\n  br i1 %more, label %loop, label %end\nend:\n"))
     tables = tile_tables(Facts(function), {"%p": ("%p", 0)}, {"%p": "a"}, 16)
-    assert bool(tables.of) == shared
+    assert bool(tables.by_load) == shared
 
 
 @pytest.mark.parametrize(("name", "used"), [(KNOWN, False), *((n, True) for n in NAMES)])

@@ -91,7 +91,7 @@ class Dispatcher:
             if size <= available and space.copy(address, size) == program.code:
                 return program
         self.kernels += 1
-        known.append(Program.at(self.target.name, space, address))
+        known.append(Program.at_address(self.target.name, space, address))
         return known[-1]
 
 

@@ -1,4 +1,4 @@
-"""The interface of Linux' xe kernel driver: requests and their structures.
+"""Structures of the ioctl requests of Linux' xe kernel driver.
 
 Source: `include/uapi/drm/xe_drm.h` and `drm.h` of Linux, as Intel's compute runtime carries them in
 `third_party/uapi-eudebug/drm/xe_drm.h`.  Numbers that start with `0x4` are those of xe.

@@ -59,7 +59,7 @@ def atomic(message: Lsc) -> Step:
 
     def run(threads: Threads, running: Running) -> None:
         where = target(threads, running)
-        at = where.of(addresses(threads))
+        at = where.addresses(addresses(threads))
         chosen = chosen_channels(mask, threads, running, at.shape)
         kept = np.ones(at.shape, bool) if chosen is None else chosen
         x, y = (each(threads)[kept] for each in operands)

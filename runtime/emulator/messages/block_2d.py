@@ -77,7 +77,8 @@ class Surface:
     y: Array
     shape: Array
 
-    def of(self, chosen: Array) -> Surface:
+    def rows(self, chosen: Array) -> Surface:
+        """The entries of some threads."""
         return Surface(*(value[chosen] for value in vars(self).values()))
 
 
@@ -95,7 +96,7 @@ def block_2d(message: Lsc) -> Step:
         surface = _surface(message, threads)
         for shape in np.unique(surface.shape[active]):
             rows = np.flatnonzero(active & (surface.shape == shape))
-            part = surface.of(rows)
+            part = surface.rows(rows)
             _check(part, needed.base, multiple)
             block = _block(message, int(shape))
             _check_registers(message, block)

@@ -1,7 +1,7 @@
-"""Messages of Xe3P (`sendg`, `sendgx`) in the form of those of earlier devices (`send`).
+"""Translate messages of Xe3P (`sendg`, `sendgx`) to those of earlier devices (`send`).
 
-Their descriptor has 64 bits, among them the scale and offset of the addresses, and scalar registers
-have the base that addresses count from.  Layout: IGC, visa/iga/IGALibrary/Backend/Messages/E64.
+Their descriptor has 64 bits, including scale and offset of the addresses.  The base that is added
+to addresses is in scalar registers.  Layout: IGC, visa/iga/IGALibrary/Backend/Messages/E64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNED, _SURFACE = 1, 3
 _ADDRESSES: Mapping[int, tuple[int, int]] = {
     0: (2, 0), _SIGNED: (2, 0), 2: (3, 0), _SURFACE: (2, 2),
 }  # fmt: skip
-"""Kind of addresses -> their size and the surface, as a `send` encodes these."""
+"""Kind of addresses in a `sendg` -> size of addresses and kind of surface in a `send`."""
 
 
 def _field(descriptor: int, name: str) -> int:
@@ -42,7 +42,7 @@ def _signed(descriptor: int, name: str) -> int:
 
 
 def short_form(instruction: Instruction) -> Instruction:
-    """The instruction, with sources and descriptor of a `send` if it is a `sendg`."""
+    """Translate a `sendg` to the sources and descriptor of a `send`; keep other instructions."""
     if not instruction.op.startswith("sendg"):
         return instruction
     address, data, *bases, last = instruction.sources
@@ -57,7 +57,7 @@ def short_form(instruction: Instruction) -> Instruction:
 
 
 def _descriptor(descriptor: int, operation: str, length: int) -> int:
-    """The descriptor of a `send`; it does not say how many registers are returned."""
+    """The descriptor of a `send`, without the number of returned registers, which is not known."""
     size, surface = _ADDRESSES[_field(descriptor, "address")]
     found = {"op": _field(descriptor, "op"), "data_size": _field(descriptor, "data_size"),
              "length": length}
@@ -71,7 +71,7 @@ def _descriptor(descriptor: int, operation: str, length: int) -> int:
 
 
 def _address(address: Operand, descriptor: int, operation: str) -> Operand:
-    """The address with its offset and scale in bytes; those of a block count elements."""
+    """The address with its offset and scale in bytes; the offsets of a block are in elements."""
     if operation.endswith("block2d"):
         return replace(address, offset=(_signed(descriptor, "x"), _signed(descriptor, "y")))
     kind, size = _field(descriptor, "address"), DATA_BYTES[_field(descriptor, "data_size")][0]

@@ -219,7 +219,8 @@ class Target:
     base: int = 0
     is_local: bool = False
 
-    def of(self, addresses: Array) -> Array:
+    def addresses(self, addresses: Array) -> Array:
+        """GPU addresses for the addresses of a message."""
         return local_addresses(addresses) if self.is_local else addresses + self.base
 
 
@@ -340,7 +341,7 @@ def _mover(
 
     def places(threads: Threads, running: Running) -> tuple[Target, Array, Bools | None]:
         where = target(threads, running)
-        at = where.of(spread(addresses(threads)))
+        at = where.addresses(spread(addresses(threads)))
         return where, at, chosen_channels(mask, threads, running, (threads.count, *shape))
 
     def load(threads: Threads, running: Running) -> None:

@@ -29,11 +29,11 @@ SMALLEST = 100
 
 _ONCE = Effect.WRITES | Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
 """Effects that calls must not have twice."""
-_OF_THE_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
+_UNIFORM_IN_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
 
 
 def part_of(function: Function, part: Part) -> Function | None:
-    """The function of one part of a kernel; None if nothing can be left out."""
+    """Reduce a kernel to one part; None if nothing can be left out."""
     if part is Part.WHOLE:
         return None
     cut = _cold_edges(function)
@@ -41,17 +41,17 @@ def part_of(function: Function, part: Part) -> Function | None:
     if part is not Part.COMMON or any(is_barrier(i) for b in kept for i in b.instructions):
         slices = _slices(function, cut)
         cut = {edge for edge in cut if edge in slices}
-        kept = _conditions(function, cut, slices) if part is Part.GUARDS else _remove_branches(
+        kept = _guards_only(function, cut, slices) if part is Part.GUARDS else _remove_branches(
             function, cut)
     if not cut:
         return None
     return replace(function, blocks=[*kept, Block(COLD, [Instruction("cold", VOID, [])])])
 
 
-def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
-    """Kernel that computes the conditions of some guards, one after the other.
+def _guards_only(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
+    """Blocks of a kernel that computes only the conditions of some guards, one after the other.
 
-    A division that may trap, and that the kernel might not reach, counts as a fallback.
+    The kernel might not reach a division, so one that would trap counts as taking the fallback.
     """
     branches = {b.label: b.instructions[-1] for b in function.blocks}
     found = [Block("%xe.guard0")]
@@ -90,6 +90,7 @@ def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
 
 
 def _remove_branches(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
+    """Blocks that remain reachable if the edges of `cut` lead to the cold exit."""
     blocks = [_cut_block(b, cut) for b in function.blocks]
     reachable = replace(function, blocks=blocks).reachable([blocks[0].label])
     return [_pruned(b, reachable, cut) for b in blocks if b.label in reachable]
@@ -99,7 +100,7 @@ _Slices = dict[tuple[str, str], list[Instruction]]
 
 
 def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
-    """Backward slices of the conditions of guards that are the same for a work-group."""
+    """Backward slices of the conditions of guards that are uniform in a work-group."""
     made = Facts(function).makers
     branches = {b.label: b.instructions[-1] for b in function.blocks}
     found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
@@ -119,7 +120,7 @@ def _slice(
         i = definitions.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
-        if i.opcode == "call" and not _is_of_the_group(i):
+        if i.opcode == "call" and not _is_group_uniform(i):
             return False
         if _may_trap(i) and i.type.lanes > 1:
             return False
@@ -131,10 +132,10 @@ def _slice(
     return list(found.values()) if add(condition.local) else None
 
 
-def _is_of_the_group(call: Instruction) -> bool:
+def _is_group_uniform(call: Instruction) -> bool:
     """True if a result depends on the arguments and the work-group alone."""
     known = find(call.callee)
-    return not known.effects and known.uniformity in _OF_THE_GROUP
+    return not known.effects and known.uniformity in _UNIFORM_IN_GROUP
 
 
 def _may_trap(i: Instruction) -> bool:

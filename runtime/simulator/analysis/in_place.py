@@ -50,7 +50,8 @@ def _accessed(i: Instruction, numbers: _Numbers) -> Key | None:
         return None
     if value is None or i.operands[at].type.space != _GLOBAL:
         return None
-    return (numbers.of(i.operands[at]), mask and numbers.of(mask), value.lanes, value.scalar.size,
+    return (numbers.number(i.operands[at]), mask and numbers.number(mask),
+            value.lanes, value.scalar.size,
             align)
 
 
@@ -72,12 +73,13 @@ class _Numbers:
         self._names: dict[str, str] = {}
         self._made: dict[Key, str] = {}
 
-    def of(self, operand: Operand) -> str:
+    def number(self, operand: Operand) -> str:
+        """Name that stands for all values computed like this operand."""
         return self._names.get(operand.text, operand.text)
 
     def add(self, i: Instruction) -> None:
         if i.result is None or not i.is_pure or i.opcode in ("phi", "alloca"):
             return
         key = (i.opcode, i.type.text, i.flags, i.extra, i.indices, i.element and i.element.text,
-               *((o.type.text, self.of(o)) for o in i.operands))
+               *((o.type.text, self.number(o)) for o in i.operands))
         self._names[i.result] = self._made.setdefault(key, i.result)

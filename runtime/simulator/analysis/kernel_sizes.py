@@ -31,13 +31,14 @@ class SharedMemory(NamedTuple):
     nbytes: int
 
     @classmethod
-    def of(cls, module: ir.Module) -> SharedMemory:
-        places, end = {}, 0
+    def place(cls, module: ir.Module) -> SharedMemory:
+        """Assign an offset, a multiple of 64 bytes, to each variable of a module."""
+        offsets, end = {}, 0
         for variable in module.globals.values():
             if variable.space == 3:
-                places[variable.name] = -(-end // 64) * 64
-                end = places[variable.name] + variable.type.size
-        return cls(places, end)
+                offsets[variable.name] = -(-end // 64) * 64
+                end = offsets[variable.name] + variable.type.size
+        return cls(offsets, end)
 
 
 def find_kernel(module: ir.Module, name: str) -> Function:
@@ -82,7 +83,7 @@ def sizes(module: ir.Module, kernel: Function, target: Target) -> Sizes:
 
 def check_slm(module: ir.Module, name: str, target: Target) -> None:
     """Refuse more shared local memory than a work-group can have."""
-    nbytes = SharedMemory.of(module).nbytes
+    nbytes = SharedMemory.place(module).nbytes
     if nbytes > target.max_slm_bytes:
         raise LegalityError(
             f"kernel {name}: {nbytes} bytes of shared local memory are over the limit of "

@@ -40,7 +40,7 @@ class Sources:
             if recent is not None:
                 self.shared[id(i)] = recent
 
-    def of(self, value: Operand | None) -> int:
+    def argument(self, value: Operand | None) -> int:
         """The argument that a value was loaded from; -1 if unknown."""
         waiting = [] if value is None else [value]
         for operand in waiting:

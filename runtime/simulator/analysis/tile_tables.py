@@ -2,10 +2,9 @@
 
 The warps of a work-group multiply the same tiles of A and B.  A load of such a tile stores its
 prepared form (see `direct`) in a table of its thread, under its address and pitch.  The next load
-of that tile takes it from there.  This moves a load to an earlier time, so it must not be
-observable. It is allowed in a kernel without atomics and volatile accesses, and if no store to
-global memory can precede the load.  Stores of other work-groups do not matter: without atomics they
-have no order with this one.
+of that tile takes it from there.  In effect that load happens earlier, which must be unobservable.
+Therefore the kernel must have no atomics and volatile accesses, and no store to global memory may
+precede the load.  Stores of other work-groups do not matter, because they are not ordered with it.
 
 In a loop, the distance of consecutive tiles is mostly constant, so that the lookup tries it first.
 """
@@ -26,7 +25,7 @@ from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
 ALL_BYTES = 1 << 21
 """Bytes for the tiles of a thread: the L2 cache of a large core.
 
-Mostly one matrix gains from its table, so that half of them is used.
+Most kernels use half of them, because only one of two matrices profits from its table.
 """
 
 
@@ -41,7 +40,7 @@ class TileTable:
 
     @property
     def key_bits(self) -> int:
-        """Bits of a hash; there are four keys for each tile, so that collisions are rare."""
+        """Bits of the hash; there are four keys per tile, so that collisions are rare."""
         return (4 * self.capacity - 1).bit_length()
 
     @property
@@ -58,9 +57,9 @@ class TileTable:
 
 @dataclass(frozen=True)
 class TileTables:
-    """The tables of a kernel by `id` of the loads that use them."""
+    """The tables of a kernel, by `id` of the loads that use them."""
 
-    of: Mapping[int, TileTable]
+    by_load: Mapping[int, TileTable]
     head_bytes: int = 0
     """Bytes at the start that are zero when a launch begins."""
     nbytes: int = 0
@@ -86,22 +85,22 @@ def tile_tables(
                 continue
             array = _filled_alone(facts, block, position, pointers)
             if array in direct and block.label in function.reachable(block.successors):
-                readers.setdefault((direct[array], *_form(i)), []).append(i)
-    return _placed(list(readers.values()), lanes)
+                readers.setdefault((direct[array], *_table_key(i)), []).append(i)
+    return _with_offsets(list(readers.values()), lanes)
 
 
 _SHAPE = ("bits", "tile_width", "tile_height", "blocks", "transpose", "vnni")
 
 
-def _form(read: Instruction) -> Iterator[str]:
+def _table_key(read: Instruction) -> Iterator[str]:
     """Key of the matrix, and the shape of the tiles."""
     yield read.operands[0].text
     for name in _SHAPE:
         yield argument(read, name).text
 
 
-def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:
-    """Place the heads of all tables first, then the tiles of all."""
+def _with_offsets(readers: list[list[Instruction]], lanes: int) -> TileTables:
+    """Assign offsets to tables: first the heads of all, then the tiles of all."""
     plain = []
     for reads in readers:
         size = 2 * reads[0].type.size * lanes
@@ -134,7 +133,7 @@ def _filled_alone(
 
 
 def _orders(i: Instruction) -> bool:
-    """True if an instruction may give accesses to global memory an order between work-items."""
+    """True if an instruction may order accesses to global memory of different work-items."""
     if i.opcode in ("atomicrmw", "cmpxchg", "fence"):
         return True
     if i.opcode in ("load", "store"):

@@ -43,13 +43,14 @@ def waits(function: Function, functions: Functions) -> dict[Instruction, Instruc
 
 
 def takes(function: Function, functions: Functions) -> frozenset[Instruction]:
-    """Atomics whose results the program uses, in loops that do not wait for them.
+    """Atomics in loops that take the next item of a queue.
 
-    They take the next item of a queue: which program gets which item depends on the order of
-    programs.
+    The program uses their results, and the loop does not wait for them.  Which program gets which
+    item depends on the order of programs.
     """
     used = {name for i in function.instructions() for name in i.locals()}
-    found = [(loop, [i for i in loop.instructions if i.result in used and _changes(i, functions)])
+    found = [(loop, [i for i in loop.instructions
+                     if i.result in used and _is_read_modify_write(i, functions)])
              for loop in (_loops(function) if changes(function, functions) else ())]
     return frozenset(i for loop, some in found for i in some
                      if not _polls(i, functions) or _polled(loop, functions) is None)
@@ -72,10 +73,10 @@ def after_waits(function: Function, functions: Functions) -> frozenset[Instructi
 
 def changes(function: Function, functions: Functions) -> bool:
     """True if a function has atomics that read and write global memory."""
-    return any(_changes(i, functions) for i in function.instructions())
+    return any(_is_read_modify_write(i, functions) for i in function.instructions())
 
 
-def _changes(i: Instruction, functions: Functions) -> bool:
+def _is_read_modify_write(i: Instruction, functions: Functions) -> bool:
     """True if an instruction is, or calls, an atomic that reads and writes global memory."""
     if i.opcode == "call" and i.callee in functions:
         return changes(functions[i.callee], functions)
@@ -110,10 +111,12 @@ def _polls(i: Instruction, functions: Functions) -> bool:
 
 
 def _local(i: Instruction) -> bool:
+    """True if an access is to shared local memory."""
     return i.operands[0].type.space == SLM
 
 
 def _calls_polling(call: Instruction, callee: Function, functions: Functions) -> bool:
+    """True if a callee polls, for the constant arguments of a call."""
     given = {name: value for (name, _), value in zip(
         callee.parameters, (o.integer_value() for o in call.operands), strict=True)}
     return any(_polls(i, functions) and not _counts(i, given) for i in callee.instructions())
@@ -154,8 +157,8 @@ def _tainted(loop: Loop, functions: Functions) -> set[str]:
                 shared |= depends and i.operands[1].type.space == SLM
             elif i.result is not None:
                 loaded = shared and i.opcode == "load" and _local(i)
-                met = branched and i.opcode == "phi" and sum(x in inside for x in i.labels) > 1
-                if depends or loaded or met or _polls(i, functions):
+                merged = branched and i.opcode == "phi" and sum(x in inside for x in i.labels) > 1
+                if depends or loaded or merged or _polls(i, functions):
                     found.add(i.result)
         if before == (len(found), shared, branched):
             return found

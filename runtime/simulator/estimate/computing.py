@@ -1,4 +1,4 @@
-"""The function that an instruction computes, created once per instruction."""
+"""Evaluate integer and pointer instructions on known numbers (`estimate.numbers`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CASTS = frozenset("zext sext trunc ptrtoint inttoptr bitcast addrspacecast free
 
 
 def is_same(i: Instruction) -> bool:
-    """True if the result equals the operand: a cast that does not change the signed number."""
+    """True for a cast whose result is the same signed number as its operand."""
     return _is_cast(i) and i.opcode != "zext" and (
         i.type.scalar.bits >= i.operands[0].type.scalar.bits)
 
@@ -42,7 +42,10 @@ def _is_cast(i: Instruction) -> bool:
 
 
 def computed(i: Instruction, owns: bool) -> Computed:
-    """The function from operands to the result; its result is None if unknown."""
+    """Return a function from known operands to the result, which is None if unknown.
+
+    With `owns`, `insertelement` may change its vector in place.
+    """
     opcode, t = i.opcode, i.type
     if opcode in _CASTS:
         return _cast(i) if _is_cast(i) else _unknown

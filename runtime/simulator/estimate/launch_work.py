@@ -41,12 +41,12 @@ class TimedKernel:
     """Work-groups that the device runs at once."""
 
     @classmethod
-    def of(cls, source: KernelSource, registers: int | None = None) -> TimedKernel:
+    def from_source(cls, source: KernelSource, registers: int | None = None) -> TimedKernel:
         """A kernel of a module, for a register file; None: the usual one."""
         registers = registers or DEFAULT_REGISTERS
         module, function = source.parsed.module, source.parsed.function
         lanes, group = sizes(module, function, source.target)
-        slm_bytes = SharedMemory.of(module).nbytes
+        slm_bytes = SharedMemory.place(module).nbytes
         subgroups = math.prod(group) // lanes
         resident = groups_held(source.target, subgroups, registers, slm_bytes)
         return cls(Program(function), subgroups, lanes, registers, slm_bytes, resident)

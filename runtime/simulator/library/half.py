@@ -1,8 +1,8 @@
 """Conversions of fp16 that LLVM calls by name if the host has no instruction for them.
 
-x86-64 has none from fp64 before AVX512-FP16 (fused products and sums of fp16 end in one), and none
-at all before F16C.  Few processes have compiler-rt, or a libgcc that exports them.  Each rounds
-once.
+x86-64 has no instruction from fp64 before AVX512-FP16 (fused products and sums of fp16 need one),
+and none at all before F16C.  They are generated here, because few processes have compiler-rt, or a
+libgcc that exports them.  Each conversion rounds once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIGN_16, SIZE_16 = 0x8000, 0x7FFF
 
 
 def from_double(host: HostCpu) -> list[Function]:
-    """Convert through fp32 rounded to odd, which keeps the information for the second rounding."""
+    """Convert fp64 through fp32 that is rounded to odd, so that the second rounding is correct."""
     w = Writer(Routine("__truncdfhf2", F16, (("x", F64),)))
     single = w["x"].to(F32)
     back = single.to(F64)
@@ -28,7 +28,10 @@ def from_double(host: HostCpu) -> list[Function]:
 
 
 def from_single(host: HostCpu) -> list[Function]:
-    """Convert fp32; subnormal results are rounded by adding 0.5, whose last bit is theirs."""
+    """Convert fp32 to fp16.
+
+    Subnormal results are rounded by adding 0.5: fp32's last bit is then fp16's least number.
+    """
     w = Writer(Routine("__truncsfhf2", F16, (("x", F32),)))
     bits = w["x"].as_bits(I32)
     size = bits & 0x7FFFFFFF
@@ -42,6 +45,7 @@ def from_single(host: HostCpu) -> list[Function]:
 
 
 def to_single(host: HostCpu) -> list[Function]:
+    """Convert fp16 to fp32, which is exact."""
     w = Writer(Routine("__extendhfsf2", F32, (("x", F16),)))
     bits = w["x"].as_bits(I16).to(I32)
     size = bits & SIZE_16

@@ -162,7 +162,7 @@ class _Run(Writer):
     def add(self, word: Term, value: Term) -> Value:
         """Add to a word that all threads change, and return its old value."""
         at, added = self.launch.address(word), self.term(value, I64)
-        return self.of(self.b.atomicrmw("add", at.operand, added.operand, "monotonic"))
+        return self.wrap(self.b.atomicrmw("add", at.operand, added.operand, "monotonic"))
 
     def take(
         self, taken: Value, begin: Value, end: Value, first: Variable, size: Variable
@@ -204,7 +204,8 @@ class _Run(Writer):
     def start(self, sg: Value, result: Type) -> Value:
         """Call the kernel."""
         arguments = self.launch.address(Launch.ARGUMENTS), self.context.base, sg.to(I32)
-        return self.of(self.b.call(self["kernel"].operand, result, [a.operand for a in arguments]))
+        given = [a.operand for a in arguments]
+        return self.wrap(self.b.call(self["kernel"].operand, result, given))
 
     def end(self) -> None:
         """Free the memory that the runner allocated."""
@@ -222,7 +223,7 @@ class _WithBarriers(_Run):
 
     def _each(self, t: Type) -> Memory:
         """An array with an element for every subgroup."""
-        return Memory(self, self.of(self.b.alloca(t, self.count.operand)), t)
+        return Memory(self, self.wrap(self.b.alloca(t, self.count.operand)), t)
 
     def subgroups(self) -> None:
         """Run every subgroup to its next barrier, in order, until all have ended."""

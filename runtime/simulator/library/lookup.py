@@ -36,4 +36,4 @@ def looked_up(host: HostCpu, table: Sequence[float], places: Value) -> Value:
 
 
 def _numbers(like: Value, table: Sequence[float]) -> Value:
-    return like.w.of(constant_vector([constant(F32, x) for x in table]))
+    return like.w.wrap(constant_vector([constant(F32, x) for x in table]))

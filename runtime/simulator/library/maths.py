@@ -1,8 +1,8 @@
 """Vectorised elementary functions.
 
-For fp32, seven are polynomials written here, within 2 ulp: exp, exp2, exp10, log, log2, log10 and
-erf.  The logarithms and erf have 16 pieces each.  The others come from glibc's vector library
-(libmvec, 4 ulp), otherwise from the C library lane by lane.
+In fp32, exp, exp2, exp10, log, log2, log10 and erf are polynomials with errors below 2 ulp; the
+logarithms and erf have 16 pieces each.  Other functions call glibc's vector library (libmvec, 4
+ulp), or else the C library lane by lane.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORT = frozenset("exp exp2 exp10 log log2 log10 erf".split())
 
 
 def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
-    """`<S x T> xe.math.<name>.<type>.<S>(<S x T> ...)`."""
+    """Generate `<S x T> xe.math.<name>.<type>.<S>(<S x T> ...)`, an elementary function."""
     scalar = F32 if kind == "f32" else F64
     t = vector(lanes, scalar)
     types = [t if p.type == "T" else with_elements(t, I32) for p in ROWS[name].parameters]
@@ -44,7 +44,7 @@ def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
 
 
 def _head(value: float) -> float:
-    """The fp32 number of the 12 leading bits of `value`."""
+    """Truncate to 12 significant bits, so that products with small integers are exact in fp32."""
     (bits,) = struct.unpack("I", struct.pack("f", value))
     return float(struct.unpack("f", struct.pack("I", bits & 0xFFFFF000))[0])
 
@@ -86,9 +86,10 @@ def _scaled_at_once(p: Value, n: Value) -> Value:
 
 
 def _exponential(host: HostCpu, given: Value, name: str) -> Value:
-    """Exponential to a base; results of zero are not computed.
+    """Exponential function to the base of `name`.
 
-    Operations on subnormal numbers take hosts a hundred times as long as others.
+    Results that round to zero are selected instead of computed, because hosts take a hundred times
+    as long for subnormal numbers.
     """
     w, base = given.w, {"exp": 1.0, "exp2": log(2), "exp10": log(10)}[name]
     most = w.term(89.5 / base, given.type)
@@ -113,9 +114,9 @@ _BASES = {"log": e, "log2": 2.0, "log10": 10.0}
 
 @cache
 def _log_piece(place: int, base: float) -> tuple[float, float]:
-    """A factor that brings a piece close to 1, and the logarithm to subtract for it.
+    """A factor that brings a piece of the logarithm close to 1, and the logarithm of 1 / factor.
 
-    Among nearly equal factors, the one whose logarithm is closest to an fp32 number.
+    Among nearly equal factors, the one whose logarithm is closest to an fp32 number is chosen.
     """
     first, end = np.array([place, place + 1], np.int32).view(np.uint32) * (1 << 19) + _LOG_FIRST
     low, high = (float(np.uint32(bits).view(np.float32)) for bits in (first, end))
@@ -157,9 +158,9 @@ _ERF_DEGREE = 5
 
 @cache
 def _erf_piece(middle: float) -> list[float]:
-    """Polynomial of erf around a centre, minus the centre's value.
+    """Coefficients of erf around a centre: its Taylor series, economized in the Chebyshev basis.
 
-    It is Taylor's series, truncated in the Chebyshev basis of the piece.
+    For the centre 0, the polynomial is erf(x) - x.
     """
     hermite = [1.0, 2 * middle]
     for k in range(1, 12):

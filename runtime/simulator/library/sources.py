@@ -76,7 +76,7 @@ def source(name: str, host: HostCpu) -> Source:
 
 def _printed(written: list[Function], host: HostCpu, *, late: bool = False) -> Source:
     """The module of these functions; `late`: what they call is compiled when first called."""
-    costs = HostCosts.of(host, [])
+    costs = HostCosts.for_host(host, [])
     functions, constants = list[Function](), list[Global]()
     for function in written:
         apart = ([function], []) if not is_large(function, costs) else (

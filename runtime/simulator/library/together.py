@@ -108,7 +108,7 @@ class _Turns(Writer):
     def add(self, word: Launch, value: int) -> Value:
         """Add to a word of the launch that all threads change; return the old value."""
         at = self.launch.address(word).operand
-        return self.of(self.b.atomicrmw("add", at, self.term(value, I64).operand))
+        return self.wrap(self.b.atomicrmw("add", at, self.term(value, I64).operand))
 
 
 def _begin(checked: bool) -> list[Function]:
@@ -196,7 +196,7 @@ def _go_on(w: _Turns, shuffled: Value) -> None:
             w.context[Context.TURN] = turn.value
             with w.when(w.handles[sg] == 0):
                 given = w.launch.address(Launch.ARGUMENTS), w.context.base, sg.to(I32)
-                made = w.of(w.b.call(w["kernel"].operand, PTR, [x.operand for x in given]))
+                made = w.wrap(w.b.call(w["kernel"].operand, PTR, [x.operand for x in given]))
                 w.store(made, w.handles.address(sg))
             with w.otherwise():
                 w.follow_handle(sg, 0)
@@ -433,7 +433,7 @@ class _Runner(_Turns):
             new = self.select(fresh, head, known.value) + self.live.value
             pair = self.b.cmpxchg(self.launch.address(Launch.QUIET).operand, known.value.operand,
                                   new.operand)
-            with self.when(self.of(self.b.extract_value(pair, 1))):
+            with self.when(self.wrap(self.b.extract_value(pair, 1))):
                 self.noted.value = version
                 known.value = new
         live = self.shared(Launch.LIVE)

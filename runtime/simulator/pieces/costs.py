@@ -25,7 +25,7 @@ class HostCosts:
     functions: dict[str, int]
 
     @classmethod
-    def of(cls, host: HostCpu, functions: Sequence[Function]) -> HostCosts:
+    def for_host(cls, host: HostCpu, functions: Sequence[Function]) -> HostCosts:
         """Costs on a host, with those of `functions`, each of which calls only earlier ones."""
         made = cls(host.vector_bytes, {})
         for function in functions:

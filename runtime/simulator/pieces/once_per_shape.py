@@ -1,13 +1,13 @@
-"""Split large host functions, so that LLVM compiles each shape of their vector work once.
+"""Outline repeated vector code of large host functions, so that LLVM compiles each kind once.
 
 LLVM's time grows faster than the code of a function, and kernels repeat the same work on many
-elements.  So vectors are in memory, operations on them become pieces (`cutter`), and all pieces
-that differ in constants alone are calls of one function:
+elements.  Therefore vectors are stored in a frame in memory, and operations on them become pieces
+(`cutter`).  Pieces that differ only in constants have one shape, and call one function:
 
-    call @xe.piece.3(ptr %frame, i64 64, i64 576, i32 7, i64 64)     %x = (%x + %y) * 7
+    %x = (%x + %y) * 7   ->   call @xe.piece.3(ptr %frame, i64 64, i64 576, i32 7, i64 64)
 
-Here vectors are passed as their offsets in the frame.  The remaining function has scalars and
-calls only.  A piece that is no longer than a call is inlined.
+Vectors are passed as their offsets in the frame.  The remaining function has only scalars and
+calls.  A piece that is no longer than a call is inlined.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ Key = tuple[object, ...]
 
 
 def is_large(function: Function, costs: HostCosts) -> bool:
+    """True if a function is split into pieces."""
     return sum(map(costs.cost, function.instructions())) > LARGE
 
 
 def once_per_shape(function: Function, costs: HostCosts) -> tuple[list[Function], list[Global]]:
-    """The host function and the functions of its pieces, with their constants."""
+    """Split a host function; return it with the functions of its pieces, and their constants."""
     made = _Separated(function, costs)
     return made.functions(), list(made.constants.values())
 
@@ -60,19 +61,21 @@ class _Use:
 
 @dataclass
 class _Shape:
-    """A function that computes pieces."""
+    """The function of all pieces that are equal up to constants."""
 
     name: str
     uses: list[_Use] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
-    """Numbers of the constants that are parameters."""
+    """Indices of the constants that differ between pieces, and are parameters."""
     splats: set[int] = field(default_factory=set)
-    """Those of them that are splats in each use, and are passed as scalars."""
+    """Indices of parameters that are splats in each piece, and are passed as scalars."""
     is_short: bool = False
     """True if a piece is no longer than its call, so that it is inlined."""
 
 
 class _Separated:
+    """Splits one function."""
+
     def __init__(self, function: Function, costs: HostCosts) -> None:
         self.function, self.costs = function, costs
         blocks = with_own_edges(with_choices(function.blocks))
@@ -84,7 +87,7 @@ class _Separated:
         self.count = 0
 
     def functions(self) -> list[Function]:
-        """The function that calls a function for each shape of vector work, and these."""
+        """The remaining function, and the functions of shapes that are not inlined."""
         items = self._items()
         for row in items.values():
             for item in row:
@@ -105,7 +108,7 @@ class _Separated:
     # --- pieces -------------------------------------------------------------------------------
 
     def _items(self) -> dict[str, list[Item]]:
-        """Items of each block, with copies for the phis of its successors."""
+        """Cut the blocks into items, with copies to the phis of vectors of their successors."""
         cutter = self.cutter
         for name, t in self.function.parameters:
             if t.kind == "vec":
@@ -186,10 +189,10 @@ class _Separated:
                  for k, b in enumerate(self.blocks)]
         return frame_places(paths, {x: t.size for x, t in cutter.types.items()})
 
-    # --- what is left of the function ---------------------------------------------------------
+    # --- the remaining function ---------------------------------------------------------------
 
     def _rest(self, items: dict[str, list[Item]], nbytes: int) -> Function:
-        """The function of scalars and calls."""
+        """The remaining function, of scalars and calls."""
         self.b = b = Builder(replace(self.function, blocks=[]), "piece")
         for block in self.blocks:
             b.start(block.label)
@@ -224,7 +227,7 @@ class _Separated:
                 self.b.append(item)
         else:
             given = [self._kept_operand(o) for o in item.operands]
-            self.b.append(item.of(given))
+            self.b.append(item.with_operands(given))
             if item.type.kind == "vec":
                 self._keep(item.value)
 
@@ -232,7 +235,7 @@ class _Separated:
         self.b.append(Instruction(opcode, result.type, operands, result.text, align=align))
 
     def _kept_operand(self, x: Operand) -> Operand:
-        """Operand of an instruction that stays in the function."""
+        """An operand in the remaining function: recomputed, loaded from the frame, or unchanged."""
         if x.text in self.cutter.cheap:
             names = self._body(self.b, self.cutter.cheap[x.text], {})
             return names[x.text]
@@ -241,6 +244,7 @@ class _Separated:
             x.type, self._at(place), align=x.type.scalar.size)
 
     def _keep(self, x: Operand) -> None:
+        """Store a vector to the frame, if anything loads it."""
         place = self.cutter.places[x.text]
         if place.root in self.offsets:
             self.b.store(x, self._at(place), align=LINE)
@@ -363,7 +367,7 @@ class _Separated:
             return given.get(number - 1, o)
 
         def emit(i: Instruction) -> None:
-            made = i.of([operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
+            made = i.with_operands([operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
             if i.type is VOID:
                 b.append(made)
             else:
@@ -398,7 +402,10 @@ def _element(x: Operand) -> Operand:
 
 
 def _key(use: _Use) -> Key:
-    """Shape of a piece: everything but its operands' names and its constants, which are listed."""
+    """Key of a piece's shape: all but names and constants.
+
+    The names of its inputs and its constants are appended to `use`.
+    """
     numbers: dict[str, int] = {}
     leaves: dict[str, int] = {}
 

@@ -5,9 +5,9 @@
     %q = inttoptr (extractelement %v, 1)      ->    %x = extractelement %w, 0
     %y = PredicatedLoad.f32(%q, %m1)                %y = extractelement %w, 1
 
-A device needs a message for each if not all elements of a lane are inside, or if their alignment is
-unknown.  A host does not.  Only after this rewrite do masks of one access differ between elements.
-Accesses without masks may be of vectors: no message of a device takes more than 16 bytes of a lane.
+A device needs a message per element if the masks of a lane's elements differ, or if their alignment
+is unknown.  A host does not.  The masks of one access differ between elements only after
+this rewrite.  Accesses without masks may be of vectors already, of at most 16 bytes per lane.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _Offsets = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Element:
     """Element `index` of a vector."""
 
     vector: Operand
     index: int
 
-    def precedes(self, other: _Place) -> bool:
+    def precedes(self, other: _Element) -> bool:
         return self.vector.text == other.vector.text and self.index + 1 == other.index
 
 
@@ -41,12 +41,12 @@ class _Access:
     """An access to one element, at an address that is extracted from a vector of addresses."""
 
     i: Instruction
-    address: _Place | None
+    address: _Element | None
     start: tuple[str, int]
     """The address as a pointer and a byte offset."""
-    mask: _Place | None
+    mask: _Element | None
     other: str
-    """Spelling of the value of a load whose mask is false."""
+    """Text of the value that a load returns if its mask is false."""
 
     @property
     def is_load(self) -> bool:
@@ -54,10 +54,10 @@ class _Access:
 
 
 def joined_accesses(function: Function, *, most: int = 0) -> Function:
-    """A copy of the function with such accesses merged.
+    """Merge adjacent accesses in a copy of the function.
 
-    With `most`, only masked accesses with one source location, of at most so many bytes, are
-    merged, also across notes of undefined values.
+    `most` is for checked kernels, and limits the bytes of an access.  Then only masked accesses of
+    one source location are merged, even if calls of the sanitizer are between them.
     """
     joiner = _Joiner(function, most)
     runs = [part for block in function.blocks for run in joiner.runs(block)
@@ -70,12 +70,12 @@ def joined_accesses(function: Function, *, most: int = 0) -> Function:
         for b in function.blocks])
 
 
-_WHOLE = "%xe.whole."
+_MERGED = "%xe.whole."
 
 
 def is_joined(i: Instruction) -> bool:
     """True if a load was merged from several."""
-    return i.result is not None and i.result.startswith(_WHOLE)
+    return i.result is not None and i.result.startswith(_MERGED)
 
 
 class _Joiner(Rewriter):
@@ -84,10 +84,10 @@ class _Joiner(Rewriter):
         self.most = most
         self.known: dict[str, _Offsets] = {}
 
-    # --- what belongs together --------------------------------------------------------------
+    # --- find mergeable accesses --------------------------------------------------------------
 
     def runs(self, block: Block) -> list[list[_Access]]:
-        """Accesses that can be one: nothing between them touches memory."""
+        """Runs of accesses that can be merged: nothing between them touches memory."""
         found: list[list[_Access]] = []
         is_open = False
         for i in block.instructions:
@@ -116,8 +116,8 @@ class _Joiner(Rewriter):
         if parts is None or i.shadow:
             return None
         pointer, t, mask, other = parts
-        address = self._place(self._cast(pointer))
-        lanes = None if mask is None else self._place(mask)
+        address = self._extracted(self._cast(pointer))
+        lanes = None if mask is None else self._extracted(mask)
         if t.scalar.kind == "ptr" or not other.is_constant or (t.lanes > 1 and mask is not None):
             return None
         if mask is not None and lanes is None:
@@ -139,10 +139,10 @@ class _Joiner(Rewriter):
         is_cast = made is not None and made.opcode == "inttoptr"
         return made.operands[0] if made is not None and is_cast else pointer
 
-    def _place(self, x: Operand) -> _Place | None:
+    def _extracted(self, x: Operand) -> _Element | None:
         """The vector and index that an element is extracted from; None for other values."""
         taken = self.facts.taken(x)
-        return None if taken is None else _Place(*taken)
+        return None if taken is None else _Element(*taken)
 
     def _follows(self, first: _Access, second: _Access) -> bool:
         """True if the second access is the same operation on the next element and mask."""
@@ -197,7 +197,7 @@ class _Joiner(Rewriter):
         scale = y[0] if i.opcode == "mul" else 1 << y[0]
         return tuple(a * scale for a in x)
 
-    # --- as one ---------------------------------------------------------------------------------
+    # --- merge --------------------------------------------------------------------------------
 
     def rewrite(
         self, i: Instruction, places: dict[Instruction, tuple[list[_Access], int]]
@@ -210,7 +210,7 @@ class _Joiner(Rewriter):
             if k == 0:
                 yield from self._load(run)
             n = i.type.lanes
-            whole = Operand(_whole(run), f"{_WHOLE}{run[0].i.result}")
+            whole = Operand(_merged_type(run), f"{_MERGED}{run[0].i.result}")
             moved = replace(i, callee="", align=0, unfilled=False)
             if i.type.kind == "vec":
                 yield replace(moved, opcode="shufflevector", operands=[whole, whole],
@@ -223,13 +223,13 @@ class _Joiner(Rewriter):
 
     def _load(self, run: list[_Access]) -> Iterator[Instruction]:
         """One load in place of a run."""
-        i, t = run[0].i, _whole(run)
+        i, t = run[0].i, _merged_type(run)
         operands = list(i.operands)
         if run[0].mask is not None:
             lanes, made = self._taken([a.mask for a in run if a.mask is not None], i)
             yield from made
             operands[2:] = [lanes, ir.constant(t, run[0].other)]
-        yield replace(i, type=t, operands=operands, result=f"{_WHOLE}{i.result}")
+        yield replace(i, type=t, operands=operands, result=f"{_MERGED}{i.result}")
 
     def _store(self, run: list[_Access]) -> Iterator[Instruction]:
         """One store in place of a run, at its last instruction."""
@@ -250,7 +250,7 @@ class _Joiner(Rewriter):
         if values[0].type.kind == "vec":
             made = self.concatenated(values, at)
             return made[-1].value, made
-        found = [p for p in map(self._place, values) if p is not None]
+        found = [p for p in map(self._extracted, values) if p is not None]
         if len(found) == len(values) and all(
                 a.precedes(b) for a, b in pairwise(found)):
             return self._taken(found, at)
@@ -262,7 +262,7 @@ class _Joiner(Rewriter):
         return x, made
 
     def _taken(
-        self, found: Sequence[_Place], at: Instruction
+        self, found: Sequence[_Element], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
         """Consecutive elements of a vector, as a vector."""
         source, first = found[0].vector, found[0].index
@@ -278,7 +278,7 @@ _MOST_BYTES = 64
 
 
 def _parted(run: list[_Access]) -> Iterator[list[_Access]]:
-    """Split a run into accesses; of vectors a power of two each."""
+    """Split a run into merged accesses; those of vectors merge a power of two."""
     t = _element(run[0].i)
     if t.kind != "vec":
         yield run
@@ -289,7 +289,7 @@ def _parted(run: list[_Access]) -> Iterator[list[_Access]]:
         run = run[count:]
 
 
-def _whole(run: list[_Access]) -> Type:
+def _merged_type(run: list[_Access]) -> Type:
     """The type of all elements of a run."""
     t = _element(run[0].i)
     return ir.vector(len(run) * t.lanes, t.scalar)

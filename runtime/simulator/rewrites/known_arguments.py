@@ -102,7 +102,7 @@ def _find_comparison(
         return None
     for side in range(2):
         argument = _splat_scalar(i.operands[side], evaluation.facts)
-        numbers = evaluation.of(i.operands[1 - side]) if argument in known else None
+        numbers = evaluation.numbers(i.operands[1 - side]) if argument in known else None
         if numbers is not None:
             predicate = i.extra if side else _SWAPPED[i.extra]
             return _Comparison(i, str(argument), side, predicate, numbers)
@@ -118,7 +118,8 @@ class _Evaluation:
         if sg:
             self.known[sg] = np.arange(sub_groups, dtype=np.int64)[:, None]
 
-    def of(self, x: Operand) -> Numbers | None:
+    def numbers(self, x: Operand) -> Numbers | None:
+        """The numbers of a value by subgroup and element; None if they are not known."""
         if x.local is None:
             return _constants(x)
         if x.local not in self.known:
@@ -128,7 +129,7 @@ class _Evaluation:
     def _of(self, i: Instruction | None) -> Numbers | None:
         if i is None or i.type.scalar.kind != "int" or i.opcode not in _EVALUATED:
             return None
-        parts = [found for o in i.operands if (found := self.of(o)) is not None]
+        parts = [found for o in i.operands if (found := self.numbers(o)) is not None]
         if len(parts) < len(i.operands):
             return None
         return normalise(_EVALUATED[i.opcode](i, parts), i.type)

@@ -32,7 +32,8 @@ class _Section(NamedTuple):
     align: int
     entry_size: int
 
-    def of(self, data: bytes) -> bytes:
+    def content(self, data: bytes) -> bytes:
+        """The section's bytes in a file."""
         return data[self.offset : self.offset + self.size]
 
 
@@ -57,8 +58,8 @@ def _names(data: bytes) -> Iterator[tuple[str, bool]]:
     sections = _sections(data)
     for section in sections:
         if section.type == _SYMBOLS:
-            names = sections[section.link].of(data)
-            for at, _, _, defined, _, _ in _SYMBOL.iter_unpack(section.of(data)):
+            names = sections[section.link].content(data)
+            for at, _, _, defined, _, _ in _SYMBOL.iter_unpack(section.content(data)):
                 if at:
                     yield names[at : names.index(b"\0", at)].decode(), bool(defined)
 

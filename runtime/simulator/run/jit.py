@@ -44,7 +44,7 @@ def source_hash() -> str:
     def digest() -> str:
         return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files())).hexdigest()
 
-    kept = checked_files.kept_digest(
+    kept = checked_files.cached_digest(
         knobs.cache_dir() / "sources", [__file__, *tables], files, digest)
     return f"{llvmlite.__version__} {kept}"
 

@@ -35,7 +35,8 @@ class KernelModule:
     target: Target
 
     @classmethod
-    def of(cls, text: str, name: str, target: Target) -> KernelModule:
+    def parse(cls, text: str, name: str, target: Target) -> KernelModule:
+        """Parse a module, with the rewrites that all forms of the kernel need."""
         module = without_halves(parse_module(canonical(text)))
         return cls(plain_accesses(module, target), name, target)
 

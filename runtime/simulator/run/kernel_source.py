@@ -34,7 +34,7 @@ class KernelSource:
     target: Target
 
     @classmethod
-    def of(cls, binary: bytes, kernel_name: str, target: Target) -> KernelSource:
+    def from_binary(cls, binary: bytes, kernel_name: str, target: Target) -> KernelSource:
         """A kernel of a SPIR-V module that carries its LLVM IR, or of plain LLVM IR."""
         if not is_spirv(binary):
             return cls(binary.decode(), kernel_name, target)
@@ -46,7 +46,7 @@ class KernelSource:
         from triton_xe.runtime.simulator.run.kernel_module import KernelModule
 
         with paused_collector():
-            return KernelModule.of(self.text, self.name, self.target)
+            return KernelModule.parse(self.text, self.name, self.target)
 
     def check(self) -> None:
         """Refuse a kernel that exceeds the device's lanes, work-items or shared local memory."""

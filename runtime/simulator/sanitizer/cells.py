@@ -27,7 +27,8 @@ class Bits:
         """All of its bits."""
         return self.most << self.first
 
-    def of(self, cell: Cells) -> Cells:
+    def extract(self, cell: Cells) -> Cells:
+        """The field's number in one or several cells."""
         return (cell >> self.first) & self.most
 
 

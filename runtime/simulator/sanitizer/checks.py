@@ -152,16 +152,16 @@ def _conflict(
     `since` is the number of the latest barriers that do not order the two.
     """
     shared, atomic = (old & new).has(BYTES.full), (old & new).has(ATOMIC.full)
-    group, warp, phase = (field.of(old) for field in (GROUP, WARP, PHASE))
-    same = group == GROUP.of(new)
-    age = PHASE.of(new) - phase & PHASE.most
-    inside = same & (warp != WARP.of(new)) & (age <= since)
+    group, warp, phase = (field.extract(old) for field in (GROUP, WARP, PHASE))
+    same = group == GROUP.extract(new)
+    age = PHASE.extract(new) - phase & PHASE.most
+    inside = same & (warp != WARP.extract(new)) & (age <= since)
     across = ~slm & ~same & w.in_order()
     excused = atomic & ~(across & w.flag(Kind.LOCAL))
     ordered = w.variable(0, I1)
     acquired = w.state[Word.ACQUIRED] != 0
     with w.when(across & acquired & (group < cells.SEVERAL_GROUPS)):
-        epoch = EPOCH.of(old) - ATOMIC.of(old)
+        epoch = EPOCH.extract(old) - ATOMIC.extract(old)
         anywhere = (warp == cells.SEVERAL) | (phase == PHASE.most)
         ordered.value = has_acquired(w, (group, epoch, phase, warp), anywhere | reads)
     return (old != 0) & shared & ~excused & (inside | across & ~ordered.value)
@@ -314,7 +314,7 @@ def _join_cells(w: Checks, merged: Variable, more: Value, kind: int) -> None:
             slot.value, k = rest & rest - 1, rest.lowest()
             pair = Memory(w, ones)[k], Memory(w, others)[k]
             # the later access of a program decides the phase of both
-            swapped = PHASE.of(pair[0]) > PHASE.of(pair[1])
+            swapped = PHASE.extract(pair[0]) > PHASE.extract(pair[1])
             old, new = w.select(swapped, pair[1], pair[0]), w.select(swapped, pair[0], pair[1])
             Memory(w, joined)[k] = _joined(w, old, new, kind)
         merged.value = w.load(more.type, joined)
@@ -374,8 +374,8 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         old_write, old_read = last_writes[d], last_reads[d]
         after_write, writer = _conflicts(
             w, old_write, new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
-        was_mixed = WARP.of(old_write) == cells.SEVERAL
-        mixed = was_mixed & (GROUP.of(old_write) == GROUP.of(new))
+        was_mixed = WARP.extract(old_write) == cells.SEVERAL
+        mixed = was_mixed & (GROUP.extract(old_write) == GROUP.extract(new))
         # several subgroups may write a dword of shared memory that is never read
         several = after_write & slm & writes
         same = _stores_the_same(w, old_write, new, d, after_write)
@@ -421,7 +421,7 @@ def _stores_the_same(
     of the old store, and their order, would have to be recorded as well.
     """
     block = Memory(w, w["block"])
-    in_program = (GROUP.of(old) == GROUP.of(new)) & ~old.has(ATOMIC.full)
+    in_program = (GROUP.extract(old) == GROUP.extract(new)) & ~old.has(ATOMIC.full)
     result = w.variable(asked & w.flag(Kind.KEPT) & (in_program | (block[Entry.UNREAD] != 0)))
     start = block[Entry.LOW] & -4
     lane = w.select(w["lane"].compare("slt", 0), 0, w["lane"]).to(I64)
@@ -435,7 +435,7 @@ def _stores_the_same(
 
 def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value) -> None:
     """Drop published releases before an atomic, if another program has stored since."""
-    lists, group = block[Entry.SYNC], GROUP.of(old)
+    lists, group = block[Entry.SYNC], GROUP.extract(old)
     stored = ~old.has(ATOMIC.full) & (old & new).has(BYTES.full)
     with w.when((lists != 0) & (group < cells.SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
         at = Memory(w, (lists + (dword << 2)).pointer(), I32)
@@ -470,7 +470,7 @@ def owner_of(w: Checks, slm: Value) -> Value:
 def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value) -> Value:
     """Cell after a store, which still records other programs' stores of other bytes."""
     result, plain = w.variable(kept), ~(old | new).has(ATOMIC.full)
-    others = (old & ~new).has(BYTES.full) & (GROUP.of(old) != GROUP.of(new))
+    others = (old & ~new).has(BYTES.full) & (GROUP.extract(old) != GROUP.extract(new))
     with w.when(others & ~slm & plain):
         result.value = w.call(s.JOIN, w["ctx"], old, new, 1)
     return result.value
@@ -478,9 +478,9 @@ def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value
 
 def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     """One cell for all readers since the last write that are not ordered before this one."""
-    group = GROUP.of(old) == GROUP.of(new)
-    warp = WARP.of(old) == WARP.of(new)
-    scalar = PHASE.of(new) == PHASE.most
+    group = GROUP.extract(old) == GROUP.extract(new)
+    warp = WARP.extract(old) == WARP.extract(new)
+    scalar = PHASE.extract(new) == PHASE.most
     joined = joined_in_group(w, old, new)
     # a scalar load conflicts with no other subgroup, but the loads before it may
     phase = w.select(scalar, old & PHASE.full, joined & PHASE.full)

@@ -104,7 +104,7 @@ def _keep_clock(w: Checks, clock: Memory) -> Value:
         group = floor.value
         known = w.known(group)
         has = entry_of(clock, group)
-        whole = EPOCHS.of(has) >= known[Known.LAST_EPOCH]
+        whole = EPOCHS.extract(has) >= known[Known.LAST_EPOCH]
         every = known[Known.LAST_WARPS] & WARPS.most & ~has == 0
         ended = (group < w.state[Word.BEGUN]) & (known[Known.ENDED] != 0)
         going.value = ended & ((known[Known.LAST_EPOCH] == 0) | whole & every)
@@ -140,9 +140,9 @@ def knows(
     """True if the running program has acquired an access of another one."""
     clock = clock_of(w, w.known(w.group)[Known.CLOCK].to(I32))
     has = entry_of(clock, group)
-    fresh = epoch.compare("slt", EPOCHS.of(has))
+    fresh = epoch.compare("slt", EPOCHS.extract(has))
     own = (has >> (warp & 31)).has(1)
-    direct = fresh & (own | (phase != PHASES.of(has)) | lenient)
+    direct = fresh & (own | (phase != PHASES.extract(has)) | lenient)
     last = epoch.compare("slt", w.known(group)[Known.LAST_EPOCH])
     below = group <= clock[Clock.FLOOR]
     return ~below & direct | below & last

@@ -124,8 +124,8 @@ class _Shadows(Values):
                 entry = -1 if load is None else self.entry(load.operands[0])
                 source = indices = -1
                 if why is Cause.GATHER:
-                    source = known.of(known.shared.get(id(i)))
-                    indices = known.of(i.operands[0])
+                    source = known.argument(known.shared.get(id(i)))
+                    indices = known.argument(i.operands[0])
                 self.plan.origins.append(Origin(i.line, why, entry, i.debug, source, indices))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
@@ -313,24 +313,24 @@ class _Shadows(Values):
         if read.element is None and bad.type.lanes == read.load.type.lanes:
             at = self._bad_address(bad, read.load)
         else:
-            at = self.of(read.load.operands[0])
+            at = self.wrap(read.load.operands[0])
             at = at.integer() if at.type.kind == "ptr" else at
             at = at + (read.element or 0) * read.load.type.scalar.size
         masked = find(read.load.callee) is _LOAD
-        return (self.select(self.of(read.load.operands[2]), at, 1) if masked else at).operand
+        return (self.select(self.wrap(read.load.operands[2]), at, 1) if masked else at).operand
 
     def _goes_wrong(self, i: Instruction, why: Cause) -> Value:
         """Flag per element: true if an operation has no defined result."""
-        o = [self.of(x) for x in i.operands]
+        o = [self.wrap(x) for x in i.operands]
         if i.defines:
-            return ~self.of(i.value)
+            return ~self.wrap(i.value)
         if why is Cause.DIVISION:
             return o[1] == 0
         if why is Cause.CAST:
             return ~self._in_range(i, o[0])
         if why is Cause.LOST:
             return ~o[0].fits(i.type.scalar.bits)
-        bad = self._is_nan(self.of(i.value))
+        bad = self._is_nan(self.wrap(i.value))
         for x in o:
             if x.type.scalar.kind == "float" and not x.operand.is_undefined:
                 bad = bad & ~self._is_nan(x)
@@ -354,7 +354,7 @@ class _Shadows(Values):
         """Shadow of an operand: bits that are set where it is undefined; 0 if it cannot be."""
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return self.of(Operand(t, _shadow_name(operand.local)))
+            return self.wrap(Operand(t, _shadow_name(operand.local)))
         return self.term(0, t)
 
     def same(
@@ -559,14 +559,14 @@ class _Shadows(Values):
         An element is undefined, all of it, unless it begins where an element of the tensor begins.
         """
         t, whole = shadow_type(i.type), self.plan.integers[self.entry(i.operands[0])]
-        at = self.of(i.operands[0])
+        at = self.wrap(i.operands[0])
         at = at.integer() if at.type.kind == "ptr" else at
         steps = [k * t.scalar.size for k in range(t.lanes)]
-        address = at if t.lanes == 1 else self.spread(at, t.lanes) + self.of(
+        address = at if t.lanes == 1 else self.spread(at, t.lanes) + self.wrap(
             ir.integers(ir.I64, steps))
         bad = (address & whole - 1) != 0
         masked = find(i.callee) is _LOAD
-        mask = self.of(i.operands[2]) if masked else self.term(1, ir.I1)
+        mask = self.wrap(i.operands[2]) if masked else self.term(1, ir.I1)
         self._note(ORIGIN, [self._bad_address(bad, i).operand, (~(self.lane(bad) & mask)).operand],
                    self.numbers[id(i)])
         found = bad.signed(t.scalar)
@@ -578,7 +578,7 @@ class _Shadows(Values):
     def _bad_address(self, found: Value, i: Instruction) -> Value:
         """Address of the first undefined element of a load."""
         bad, size = self.any(found), i.type.scalar.size
-        at = self.of(i.operands[0])
+        at = self.wrap(i.operands[0])
         place = at.integer() if at.type.kind == "ptr" else at
         step = self.term(0, ir.I64)
         for k in range(bad.type.lanes - 1, -1, -1) if bad.type.lanes > 1 else ():
@@ -597,11 +597,11 @@ class _Shadows(Values):
         t = shadow_type(i.type)
         if not self.has_tags or t.scalar is ir.I1:
             return -1
-        at = self.of(i.operands[0])
+        at = self.wrap(i.operands[0])
         at = at.integer() if at.type.kind == "ptr" else at
         steps = [k * t.scalar.size for k in range(t.lanes)]
         if t.lanes > 1:
-            at = self.spread(at, t.lanes) + self.of(ir.integers(ir.I64, steps))
+            at = self.spread(at, t.lanes) + self.wrap(ir.integers(ir.I64, steps))
         bits = t.scalar.bits
         mixed = (at // t.scalar.size * 0x9E3779B97F4A7C15 >> 65 - bits).to(t.scalar)
         return mixed & (1 << bits - 1) - 1 | 1
@@ -614,7 +614,7 @@ class _Shadows(Values):
         if _is_assumption(i):
             read = self._read_for(o[0])
             at = [] if read is None else [read.load.operands[0]]
-            self._note(USE, [(~self.of(o[0])).operand, ir.TRUE, *at], len(self.plan.uses))
+            self._note(USE, [(~self.wrap(o[0])).operand, ir.TRUE, *at], len(self.plan.uses))
             self.plan.uses.append(Use(BROKEN, NONE, -1 if read is None else self.entry(at[0])))
         elif i.opcode in ("br", "switch") and o:
             self._use("a branch on", o[0])

@@ -29,9 +29,9 @@ def slm_shadow(w: Widener, i: Instruction) -> None:
     """Compute the shadow's address of an address in shared memory; ones outside wrap around."""
     pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
-    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
-    inside = x.integer() - v.of(SLM_AT).integer() & slm_shadow_bytes(w.context.slm.nbytes) - 1
-    start = v.of(known_word(w, Word.SLM_SHADOW, I64))
+    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
+    inside = x.integer() - v.wrap(SLM_AT).integer() & slm_shadow_bytes(w.context.slm.nbytes) - 1
+    start = v.wrap(known_word(w, Word.SLM_SHADOW, I64))
     moved = (inside + start).pointer().operand
     w.define(i, Uniform(moved, i.type) if alone else Wide(moved, i.type))
 

@@ -358,7 +358,7 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
     if made is not None:
         w.facts.makers[name] = made
     operands[position] = Operand(operands[position].type, name)
-    return i.of(operands)
+    return i.with_operands(operands)
 
 
 def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
@@ -371,13 +371,13 @@ def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
         return page if isinstance(pointer, Uniform) else Wide(w.broadcast(page), pointer.type)
     v = Values(w.b)
     entry = w.at(known_word(w, Word.TABLE), 8 * Entry.WORDS * row)
-    low, high, map_ = (v.of(w.b.load(I64, w.at(entry, 8 * word)))
+    low, high, map_ = (v.wrap(w.b.load(I64, w.at(entry, 8 * word)))
                        for word in (Entry.LOW, Entry.HIGH, Entry.UNWRITTEN))
     alone = isinstance(pointer, Uniform)
-    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)).integer()
+    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)).integer()
     room = high - low - t.size
     inside = (x - low <= room) & (room.compare("sge", 0))
-    moved = v.select(inside, x + map_, v.of(known_word(w, Word.SCRATCH, I64)))
+    moved = v.select(inside, x + map_, v.wrap(known_word(w, Word.SCRATCH, I64)))
     moved = moved.pointer()
     return Uniform(moved.operand, pointer.type) if alone else Wide(moved.operand, pointer.type)
 

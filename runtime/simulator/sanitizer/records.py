@@ -151,8 +151,8 @@ def full(w: Checks, ctx: Value) -> None:
 
 def list_of(w: Checks, cell: Value) -> Value:
     """The list of accesses of a cell of several programs; 0 for none."""
-    several = cells.GROUP.of(cell) == cells.SEVERAL_GROUPS
-    return w.select(several, cells.LIST.of(cell), 0).to(I32)
+    several = cells.GROUP.extract(cell) == cells.SEVERAL_GROUPS
+    return w.select(several, cells.LIST.extract(cell), 0).to(I32)
 
 
 def joined_in_group(w: Checks, old: Value, new: Value) -> Value:

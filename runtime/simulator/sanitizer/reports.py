@@ -83,7 +83,7 @@ class _Report:
 
     def programs(self) -> tuple[int, ...]:
         """The program of the fault, and the other program of a race between two."""
-        other = int(cells.GROUP.of(self.fault.other & (1 << 64) - 1)) - 1
+        other = int(cells.GROUP.extract(self.fault.other & (1 << 64) - 1)) - 1
         is_one = self.fault.code == Code.RACE and 0 <= other < cells.SEVERAL_GROUPS - 1
         return tuple(dict.fromkeys((self.fault.group, *((other,) if is_one else ()))))
 
@@ -127,8 +127,8 @@ class _Report:
         """Say which earlier access conflicts, and what does not order the two."""
         f = self.fault
         other = f.other & (1 << 64) - 1
-        group, warp = cells.GROUP.of(other) - 1, cells.WARP.of(other)
-        verb = "atomic" if f.other_writes and cells.ATOMIC.of(other) else _verb(f.other_writes)
+        group, warp = cells.GROUP.extract(other) - 1, cells.WARP.extract(other)
+        verb = "atomic" if f.other_writes and cells.ATOMIC.extract(other) else _verb(f.other_writes)
         if group == cells.SEVERAL_GROUPS - 1:
             who = "several programs"
         elif warp == cells.SEVERAL:

@@ -89,7 +89,7 @@ def _fma_to_odd(w: Widener, _: str, operands: list[Operand]) -> Operand:
     The product is exact; an inexact sum has its last bit set.
     """
     v = Values(w.b)
-    a, b, c = map(v.of, operands)
+    a, b, c = map(v.wrap, operands)
     product = a * b
     total = product + c
     rest = total - product
@@ -242,7 +242,7 @@ def conversion(w: Widener, i: Instruction) -> None:
 
 
 def _float_to_bf16(w: Widener, i: Instruction) -> None:
-    words = bf16_bits(Values(w.b).of(w.host_operands(i)[0]))
+    words = bf16_bits(Values(w.b).wrap(w.host_operands(i)[0]))
     w.define_like(i, words.as_bits(i.type.scalar).operand)
 
 
@@ -251,7 +251,7 @@ def _float_to_half(w: Widener, i: Instruction) -> None:
 
 
 def _float_to_tf32(w: Widener, i: Instruction) -> None:
-    kept = rounded(Values(w.b).of(w.host_operands(i)[0]), 13) & -(1 << 13)
+    kept = rounded(Values(w.b).wrap(w.host_operands(i)[0]), 13) & -(1 << 13)
     w.define_like(i, kept.as_bits(i.type.scalar).operand)
 
 

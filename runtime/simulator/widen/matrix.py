@@ -187,7 +187,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
                   arguments.blocks, *alignment(w.context.target), mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
     predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
-    if id(i) in w.arrays.tables.of:
+    if id(i) in w.arrays.tables.by_load:
         _tile(w, i, arguments, pointer, tail)
         return
     w.b.call(name, VOID, [pointer, *arguments.surface, *tail])
@@ -199,7 +199,7 @@ def _tile(
     w: Widener, i: Instruction, arguments: BlockArguments, own: Operand, tail: list[Operand]
 ) -> None:
     """Read into a direct array, unless a table has the tile already; `own` is the array."""
-    table = w.arrays.tables.of[id(i)]
+    table = w.arrays.tables.by_load[id(i)]
     (store,) = w.facts.users[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,

@@ -91,7 +91,7 @@ def timed_kernel(kernel: Any, device: str) -> tuple[KernelSource, TimedKernel]:
         kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name),
         find_target(device))
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers
-    return source, TimedKernel.of(source, registers)
+    return source, TimedKernel.from_source(source, registers)
 
 
 def timed(

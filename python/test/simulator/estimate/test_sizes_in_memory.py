@@ -17,6 +17,6 @@ def test_products_of_several_sizes_are_a_guess(device):
     row = replace(ROWS["grouped"], constants={"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32})
     kernel = compile(row.source(), target=GPUTarget("xpu", device, 16), options={"num_warps": 4})
     source = KernelSource(kernel.asm["llir"], kernel.metadata.name, target(device))
-    work, certain = TimedKernel.of(source, 128).launch_work(row.arguments, row.grid)
+    work, certain = TimedKernel.from_source(source, 128).launch_work(row.arguments, row.grid)
     assert work.issue.dpas > 0
     assert not certain
