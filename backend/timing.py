@@ -54,8 +54,8 @@ class BenchInterface:
     """Replaces `torch.xpu`, or its substitute, during one run of `triton.testing.do_bench`.
 
     That function runs its subject once, and estimates its time over five more runs.  Then it
-    repeats it for a tenth of a second according to the estimate.  Here the five runs, and all after
-    them, are noted by the device's clock.  The estimate is so large that one repetition is enough.
+    repeats it for a tenth of a second according to the estimate.  Here the device's clock records
+    the five runs and all later ones.  The estimate is so large that one repetition is enough.
     """
 
     def __init__(self, interface: Any, clock: Clock) -> None:

@@ -4,9 +4,9 @@
     tt.load %p : copied in several warps ; tt.store %q
                                          ->  tt.load %p ; ttg.barrier ; tt.store %q
 
-In Triton, a program loads what it stored before, whichever warp stored it.  Warps differ because
-elements are loaded in another layout or at other coordinates, and because warps share operands of a
-dot.  They also differ because one warp stores scalars and copies that all warps load.  So a barrier
+In Triton, a program loads what it stored before, whichever warp stored it.  The storing warp may be
+another one for three reasons.  The accesses have different layouts or coordinates, warps share
+operands of a dot, or one warp stores scalars and copies that all warps load.  Therefore a barrier
 is inserted between
 
 - a store and the next load that may alias it,
@@ -18,8 +18,8 @@ a load uses the same SSA value for its addresses as the store.  Each lane then l
 elements.  This holds outside of loops, and in loops whose iterations access disjoint blocks.
 
 Buffers in shared local memory are identified by their allocations.  Between accesses of lanes to
-one of them, if one is a store, the barrier orders shared memory alone.  It is inserted for one warp
-too, because compilers see a single lane's accesses.
+one of them, if one is a store, the barrier orders shared memory alone.  A program of one warp needs
+it too, because compilers see a single lane's accesses.
 
 The pass runs after every pass that alters a layout, for any number of lanes.
 """

@@ -79,7 +79,8 @@ def run_ocloc(
 ) -> tuple[bytes, str]:
     """The native binary of a module, and the compiler's log; other files are left in `folder`.
 
-    It has fewer registers than `options` name if it would lose stores with them.
+    The binary uses fewer registers than `options` say if the compiler would lose stores with so
+    many.
     `IntelCompilerError` when the compiler refuses or crashes, or leaves all kernels out, which it
     does without a message.
     """

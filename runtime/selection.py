@@ -15,8 +15,8 @@ The policy, first match wins (`TRITON_XE_DEVICE` is the user's request):
 | none | torch is an XPU build, no Intel GPU | none: that torch cannot have simulated tensors |
 | none | anything else | one simulated `bmg` |
 
-A torch without XPU support cannot have tensors on an Intel GPU (mostly a laptop's integrated one).
-Then `device="xpu"` is simulated, and the reason says what to install.
+If torch has no XPU support, it cannot have tensors on an Intel GPU (mostly a laptop's integrated
+one), so that `device="xpu"` is simulated.  The reason says what to install.
 """
 
 from __future__ import annotations

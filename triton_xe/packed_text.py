@@ -1,8 +1,8 @@
-"""Strings for the texts inside of SPIR-V modules, in UTF-8 and without a zero byte.
+"""Compress texts to strings for SPIR-V modules: UTF-8 without zero bytes.
 
-A text is compressed (zlib), and each character of the string holds seven of its bits: 8 bytes for 7
-compressed ones.  Texts of a small kernel have few repetitions, so zlib gets a sample of such texts.
-The sample is part of the format: a module that was packed with another one is unreadable.
+A text is compressed by zlib, and each character of the string has seven of the compressed bits.
+Texts of a small kernel have few repetitions, so zlib gets a sample of such texts as its dictionary.
+The sample is part of the format: a module that was packed with another sample is unreadable.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DIGITS_OF = {ord(character): digits for digits, character in _CHARACTERS.items(
 
 
 def pack(text: str) -> str:
-    """The string of a text."""
+    """Compress a text to a string."""
     writer = zlib.compressobj(EFFORT, zdict=_sample())
-    data = b"\1" + writer.compress(text.encode()) + writer.flush()  # 1 keeps zeros after it
+    data = b"\1" + writer.compress(text.encode()) + writer.flush()  # 1 preserves leading zeros
     digits = f"{int.from_bytes(data):b}"
     digits = "0" * (-len(digits) % 7) + digits
     return SEVEN_BITS + "".join(
@@ -32,7 +32,7 @@ def pack(text: str) -> str:
 
 
 def unpack(packed: str) -> str:
-    """The text of a string."""
+    """Decompress the text of a string."""
     reader = zlib.decompressobj(zdict=_sample())
     return (reader.decompress(_compressed(packed)) + reader.flush()).decode()
 

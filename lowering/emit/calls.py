@@ -1,7 +1,7 @@
 """Lower tt.call by inlining the callee.
 
-Xe GPUs run calls through a stack in memory, and the kernel's plan must see barriers and exchanges
-through shared local memory inside a callee.  Therefore `noinline` is ignored.
+`noinline` is ignored, because calls on Xe GPUs use a stack in memory.  Also, the kernel's plan must
+see barriers and exchanges through shared local memory inside a callee.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ LLVM's SPIR-V target walks from each repetition to the first, which takes minute
 def _once(opname: str) -> Callable[..., Any]:
     """The builder's method, which reuses an equal instruction at the end of the same long block.
 
-    Bit operations are always created, because some are marked for the simulator's checks.  So are
-    pointers to shared local memory, whose offsets are filled in later.
+    Bit operations are always created, because some are marked for the simulator's checks.  Pointers
+    to shared local memory are too, because their offsets are filled in later.
     """
     plain = getattr(Builder, opname)
 

@@ -1,6 +1,6 @@
 """Memory accesses of single lanes, with masks, cache policies or volatile.
 
-Intel's compiler reads a condition only on `GenISA.Predicated*`.  It writes a cache policy only for
+Intel's compiler supports a condition only on `GenISA.Predicated*`, and a cache policy only on
 `GenISA.LSCLoad` and `LSCStore`, whose last operand is the code of `hardware.block_2d.cache_code`.
 Decorations of pointers (SPV_INTEL_cache_controls) are lost if a pointer is computed in bytes.  An
 access that needs both a condition and one of the others branches, in a helper that every lane runs

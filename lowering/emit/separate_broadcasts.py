@@ -12,8 +12,8 @@ the lane's, so that the byte is lane 0's:
 The sum is an instruction of its own, to which that pattern does not reach; no pass of LLVM moves it
 over the broadcast.
 
-Some devices have no arithmetic of 64 bits.  There IGC also takes the lane for an offset into the
-parts of a difference or product, so that addresses of rows were wrong.
+On devices without 64-bit arithmetic, IGC also takes the lane for an offset into the parts of a
+difference or product.  Addresses of rows were wrong there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rule decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
 
 The scaled DPAS takes e4m3, e5m2, bf16, f16 and, on some devices, pairs of e2m1, with a scale for 32
-elements along K.  Such dots become `xe.scaled_dot`, with factors of one width.  This is exact: e2m1
-become e4m3.  Both become bf16 or f16 if the other factor is, or if pairs are packed along M or N.
-All other dots become conversions, products and a tt.dot:
+elements along K.  Such dots become `xe.scaled_dot`, with factors of one width: e2m1 become e4m3,
+which is exact.  Both become bf16 or f16 if the other factor is, or if pairs are packed along M or
+N.  All other dots become conversions, products and a tt.dot:
 
     a, scales (one per 16 or 32 values of K)  ->  bf16(a) * broadcast(scale)      both operands
     tt.dot of the products

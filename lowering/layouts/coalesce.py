@@ -5,8 +5,8 @@
     tt.load %q
     ttg.convert_layout -> #blocked
 
-libtriton walks from each access through all connected values: with 500 accesses that takes minutes.
-Here all accesses of a function count as connected.  They nearly always are, through its program id
+libtriton walks from each access through all connected values, which takes minutes for 500 accesses.
+Here all accesses of a function count as connected: nearly always they are, through its program id
 and its constants.
 """
 

@@ -155,7 +155,7 @@ def clusters_explained(encoding: DpasEncoding, dpas: Dpas, target: Target) -> st
     equal.
 
     Intel's backend groups as many as one 2D load of A (32 rows) and one of B (rows of 64 bytes)
-    feed.  It repeats the group over the block.  Here a warp's share is one group.
+    feed.  The group repeats over the block.  Here a warp's share is one group.
     """
     if not target.has_block_2d:
         return ""

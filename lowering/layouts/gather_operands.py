@@ -4,8 +4,8 @@
  -> %b' = tt.load %p' : #dot_op<1>
 
 A lane of operand B has one column of it.  If that column is contiguous in memory, each lane loads
-its own with the widest messages, at whatever address it is.  So nothing is exchanged through shared
-local memory, which would take two barriers in each iteration of the loop.
+its own with the widest messages, at any address.  This avoids an exchange through shared local
+memory, with two barriers in each iteration of the loop.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     tt.atomic_rmw add %q, (cvt %x)
  -> tt.atomic_rmw add %p, %x
 
-Triton lays scattered stores and atomics out one element per lane, as if neighbours could share a
-message.  They cannot, so that layout is not worth an exchange of 8-byte addresses through shared
+Triton distributes scattered stores and atomics one element per lane, as if neighbours could share a
+message.  Since they cannot, that layout is not worth an exchange of 8-byte addresses through shared
 local memory, with its barrier.  The result of an atomic is converted.
 
     tt.store %p, (cvt %x)  ->  tt.store %p, %x

@@ -5,8 +5,8 @@
  -> %w = fp_to_fp (block_load : #separate) ; %a = cvt %w : -> #dot_a ; tt.dot %a, %b, 0
 
 In `#separate` each warp has separate rows of A, or columns of B.  This is done if a product is
-scaled before it is added.  Product and sum then fill the registers.  It is better to read the
-operands from shared local memory, a few at a time, than to keep them in registers.
+scaled before it is added.  Product and sum then fill the registers, so it is better to read the
+operands from shared local memory, a few at a time.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
 
-A group shares its scales and zero points.  So all rows of the block have the same ones, which are
+A group shares its scales and zero points, so those of all rows of the block are equal, and are
 loaded once.  Sizes that are not known to be multiples of `LEAST` get no condition, because usual
 launches would fail it.
 """

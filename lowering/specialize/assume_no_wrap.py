@@ -5,9 +5,9 @@
                                                 condition: 2^31 - 1 is at least %start + 127, ...
 
 Sums of 32 bits may wrap around, and quotients of negative numbers are rounded towards zero.  Both
-are rare, and both prevent wide messages, which need consecutive addresses or equal elements.  So
-the launch checks that neither happens, and otherwise runs the general version.  Only operations
-from which an access gains get a condition.
+are rare, and both prevent wide messages, which need consecutive addresses or equal elements.
+Therefore the launch checks that neither happens, and otherwise runs the general version.  Only
+operations from which an access gains get a condition.
 """
 
 from __future__ import annotations

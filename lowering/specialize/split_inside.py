@@ -60,9 +60,9 @@ def split_inside(function: FuncOp, scope: Scope) -> bool:
 
 
 def _streams(function: Operation) -> bool:
-    """True if a kernel is straight code with few operations on tensors for each access.
+    """True if a kernel has few operations on tensors for each access.
 
-    It has no loops, reductions, products or calls.
+    It must have no loops, reductions, products or calls.
     """
     ops = below(function)[1:]
     accesses = sum(type(op) in (LoadOp, StoreOp) for op in ops)

@@ -3,12 +3,12 @@
     %group = arith.divsi %program, %size          xe.quick = "small"
     %tiles = arith.divsi %length, 256             xe.quick = "unsigned"
 
-The conditions of a launch fail unless every divisor among their steps is positive.  So a division
-that is one of the steps has a positive divisor.  If its dividend is not negative, it is unsigned.
-If the dividend is below 2^20, the quotient is exact in a float.  It becomes a product with the
-reciprocal and one correction (`triton_xe.lowering.spirv.quotients`), 12 instructions instead of 36.
-One more condition bounds the number of programs.  Then small multiples of a program id are divided
-in 32 bits.
+The conditions of a launch fail unless every divisor among their steps is positive.  Therefore a
+division that is one of the steps has a positive divisor.  If its dividend is not negative, it is
+unsigned.  If the dividend is below 2^20, the quotient is exact in a float.  It becomes a product
+with the reciprocal and one correction (`triton_xe.lowering.spirv.quotients`), 12 instructions
+instead of 36.  One more condition bounds the number of programs.  Then small multiples of a program
+id are divided in 32 bits.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ FILLERS = range(520, 1200, 16)
 SHORT = 60_000
 """Characters of a module below which LLVM does not optimise.
 
-Such kernels have a few loads and stores, or one product.  Optimisation takes a third of the time,
-finds nothing, and gives the loop of a product a second counter.
+Such kernels have a few loads and stores, or one product.  For them, optimisation takes a third of
+the time, finds nothing, and gives the loop of a product a second counter.
 """
 
 

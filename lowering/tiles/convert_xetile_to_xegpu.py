@@ -444,9 +444,9 @@ class _Conversion:
     def _scales(
         self, op: Operation, scales: SSAValue, first: int, group: int, count: int
     ) -> SSAValue:
-        """`count` scales from `group` on of rows of A, or columns of B, from `first` on.
+        """Assemble `count` scales from `group` on, of rows of A or columns of B from `first` on.
 
-        Those of the upper eight lanes are exchanged with those of the lower ones.
+        Scales of the upper eight lanes are exchanged with those of the lower ones.
         """
         tile = self.operands[scales]
         fragment = tile.fragment_at(0)

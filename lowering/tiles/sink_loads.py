@@ -326,7 +326,7 @@ def _is_rounded(op: Operation) -> bool:
 def _group_by_message(block: Block, target: Target, least: int) -> None:
     """Group the products of each message's values, so that only one message is live.
 
-    That is done if the messages of a tile fill half of `least` registers.
+    This is done if the messages of a tile fill half of `least` registers.
     """
     rank = {op: number for number, op in enumerate(block.ops)}
     filled = _bytes_of_tiles(block, target)
@@ -465,9 +465,9 @@ def _elementwise_chain(end: xegpu.DpasOp) -> list[Operation]:
 
 
 def _reload_from_shared(block: Block, target: Target, room: int) -> None:
-    """Read fragments again from shared local memory, where there is no room to keep them.
+    """Read fragments again from shared local memory if registers do not suffice.
 
-    Those are kept whose next use is nearest.
+    Fragments with the nearest next use are kept in registers.
     """
     reads: dict[SSAValue, Operation] = {
         op.fragment: op for op in block.ops if isinstance(op, xe.ToFragmentOp)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.register_file import refuse_lost_spills
-from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.residency import resident_groups
 from triton_xe.hardware.target import target
 from triton_xe.progress import progress
 from triton_xe.runtime import ocloc
@@ -64,7 +64,7 @@ class EmulatedKernel(ModuleKernel):
         """Work-groups that the device holds at once."""
         info = self.native.info
         subgroups = -(-prod(info.work_group or (1,)) // info.simd)
-        return groups_held(self.source.target, subgroups, info.grf_count, info.slm_bytes,
+        return resident_groups(self.source.target, subgroups, info.grf_count, info.slm_bytes,
                            barriers=info.barriers)
 
     def executed(self, grid: Grid, arguments: Sequence[Any]) -> tuple[Program, Counts] | None:

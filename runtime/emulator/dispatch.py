@@ -42,7 +42,7 @@ class LocalIds:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The threads of a launch.  Sizes in bytes."""
+    """The threads of a launch; sizes are in bytes."""
 
     groups: Triple
     threads: int

@@ -41,9 +41,9 @@ SCALE_GROUP = 32
 def resets_reads(instruction: Instruction, following: Instruction | None) -> bool:
     """True for the dpas that IGC puts first in a chain of Xe-HPG: `dpas r null s s {Atomic}`.
 
-    It only ends the suppression of repeated operand reads.  The instruction after it has the same
-    destination, and in an atomic chain reads its accumulator before the first result arrives.
-    Therefore nothing observes the product.
+    It ends the suppression of repeated operand reads, and does nothing else.  The instruction after
+    it has the same destination, and in an atomic chain reads its accumulator before the first
+    result arrives.  Therefore nothing observes the product.
     """
     return is_dummy(instruction) and following is not None and following.op == "dpas" and (
         following.destination == instruction.destination)

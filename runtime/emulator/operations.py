@@ -113,9 +113,10 @@ def _checked(instruction: Instruction, step: Step) -> Step:
 
 
 def _as_bits(instruction: Instruction) -> Instruction:
-    """A move between equal types of floats copies bits, also those of NaNs and denormals.
+    """True if a move between equal float types copies bits, even those of NaNs and denormals.
 
-    So do immediates (IGC, `G4_INST::isRawMov`): IGC moves small integers as `0x43:hf`.
+    The source may be an immediate, such as `0x43:hf` for a small integer (IGC,
+    `G4_INST::isRawMov`).
     """
     target = instruction.destination
     if instruction.op != "mov" or target is None or target.type not in FLOATS:

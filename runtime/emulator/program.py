@@ -209,9 +209,9 @@ def _without_collection() -> Iterator[None]:
 
 
 def _whole(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The elements of the program that these begin with; none if they are only a part of it.
+    """The elements of the program that these begin with; none if its end is missing.
 
-    It ends with the first end of a thread that no branch before it leads over.
+    The program ends at the first end of a thread that no earlier branch skips.
     """
     found, known, ahead = [], set(), set()
     for element in elements:

@@ -32,8 +32,8 @@ def make_direct_launcher(types: Sequence[str], general: Launch) -> Launch:
     `(gx, gy, gz, stream, function, packed, launch_metadata, enter_hook, exit_hook, *values)`:
     `function.launch_state` is a `KernelState`, or the simulator's `Simulated`.  The native code
     leaves some launches to `general`, which it calls with the same arguments.  These are launches
-    with hooks, on a queue that is not known yet, or of a kernel with other parameter types.  So are
-    those with an argument that is refused, or observed by a recorder.
+    with hooks, on a queue that is not known yet, or of a kernel with other parameter types.
+    Launches with an argument that is refused, or observed by a recorder, are too.
     """
     if native.launch is None or len(types) > native.launch.MOST_ARGUMENTS:
         return general

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
-from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.residency import resident_groups
 from triton_xe.progress import progress
 from triton_xe.runtime import native, observers
 from triton_xe.runtime.native.arguments import read_tensors
@@ -102,7 +102,7 @@ class CompiledForm:
     @once
     def resident(self) -> int:
         """Number of work-groups that are resident on the device at once."""
-        return groups_held(
+        return resident_groups(
             self.source.target, self.host.sub_groups, self.registers, self.host.slm_bytes,
             barriers=int(self.host.has_barrier))
 

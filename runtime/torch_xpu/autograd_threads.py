@@ -1,10 +1,10 @@
 """Avoid a crash at exit of a program that ends right after `backward()`.
 
 torch runs the backward pass of a device in a thread of its own.  After that thread has woken the
-caller, it drops the graph, Python objects included.  If the interpreter ends first, the thread
-waits for the interpreter's lock.  It is ended inside C++ code, and aborts the process: "terminate
-called without an active exception".  Any device has this problem; short scripts on a simulated one
-have it often.
+caller, it drops the graph, with its Python objects.  If the interpreter ends first, the thread is
+ended inside C++ code while it waits for the interpreter's lock.  That aborts the process:
+"terminate called without an active exception".  It may happen on any device, and is frequent for
+short scripts on a simulated one.
 """
 
 from __future__ import annotations

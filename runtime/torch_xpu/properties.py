@@ -25,12 +25,10 @@ CUDA_NAMES = {"multi_processor_count": "gpu_subslice_count", "L2_cache_size":
 
 
 class XpuDeviceProperties(SimpleNamespace):
-    """The names and units of torch's class: bytes, MHz, bits; `properties_of` lists them.
+    """Device properties with the names and units of torch's class (bytes, MHz, bits).
 
-    `name` starts with the product and ends with the target's name.  `architecture` packs the IP
-    version the way the compute runtime does.  It has the release in the high bits, then the
-    version. Names of CUDA's properties are missing, as in torch's XPU build, whose stub in
-    `torch._C` lists its own.  The only addition is `target_name`, the simulated device.
+    `architecture` packs the IP version as the compute runtime does.  As in torch's XPU build, names
+    of CUDA's properties are missing.  The only addition is `target_name`, the simulated device.
     """
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -84,7 +82,7 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
 
 
 def without_uuid(properties: XpuDeviceProperties) -> XpuDeviceProperties:
-    """Properties for torch 2.8, whose Inductor writes all of them into source code, bytes too."""
+    """Copy without the UUID, for torch 2.8: its Inductor writes all properties into source code."""
     return XpuDeviceProperties(**{k: v for k, v in vars(properties).items() if k != "uuid"})
 
 

@@ -1,4 +1,4 @@
-"""Dialect `llvm`: the ops and attributes of it that Triton's front end creates.
+"""The ops and attributes of dialect `llvm` that Triton's front end creates.
 
     llvm.intr.assume %condition : i1                                        # tl.assume
     #llvm.loop_annotation<licm = #llvm.loop_licm<disable = true>>           # disable_licm=True
@@ -21,9 +21,7 @@ LOOP_ANNOTATION = "llvm.loop_annotation"
 
 @irdl_op_definition
 class AssumeOp(IRDLOperation):
-    """Assume that a condition holds, as the author promises; the kernel is also correct without the
-    op.
-    """
+    """Assume that a condition is true, as the kernel's author states; ignoring it is correct."""
 
     name = "llvm.intr.assume"
     condition = operand_def(i1)
@@ -56,7 +54,7 @@ class _Entries(ParametrizedAttribute):
 
 @irdl_attr_definition
 class LoopLicmAttr(_Entries):
-    """Loop-invariant code motion that LLVM may do.
+    """Options of LLVM's loop-invariant code motion for one loop.
 
     >>> LoopLicmAttr.disabled().is_disabled
     True

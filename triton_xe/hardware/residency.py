@@ -25,8 +25,9 @@ def groups_per_core(
     device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
     barriers: int = 0,
 ) -> int:
-    """Work-groups that a core runs at once, limited by threads, shared memory and barriers; at
-    least 1.
+    """Work-groups that a core runs at once: at least 1.
+
+    Threads, shared memory and barriers limit them.
 
     >>> from triton_xe.hardware.target import target
     >>> groups_per_core(target("bmg"), subgroups=4), groups_per_core(target("bmg"), 4, 256)
@@ -39,7 +40,7 @@ def groups_per_core(
     return max(1, min(threads // subgroups, by_slm, by_barriers, MAX_GROUPS))
 
 
-def groups_held(
+def resident_groups(
     device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
     barriers: int = 0,
 ) -> int:

@@ -1,4 +1,4 @@
-"""The table of rows by name, and the lookup of the row for a symbol."""
+"""The table of intrinsics, one row per name, and the lookup of the row for a symbol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def row(name: str, signature: str, family: Family, source: str, **rest: Any) -> 
 def find(symbol: str) -> Intrinsic:
     """Return the row of a function's symbol (without `@`), or `UNKNOWN` if there is none.
 
-    An intrinsic is identified by its name before the types, as in LLVM and Intel's compiler.
+    Suffixes of types are ignored, as in LLVM and Intel's compiler.
 
     >>> find("llvm.fma.v4f32").name, find("_Z4fmodDv4_fS_").name, find("_Z7mysteryi").known
     ('llvm.fma', 'fmod', False)

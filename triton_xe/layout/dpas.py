@@ -1,10 +1,10 @@
-"""`#xe.dpas`: how the matrix unit of Intel GPUs wants its operands and leaves its result.
+"""`#xe.dpas`: layouts of the operands and results of DPAS, the matrix instruction of Intel GPUs.
 
 One DPAS instruction computes C[M, N] += A[M, K] * B[K, N], where M = repeat_count,
 N = execution_size and K = systolic_depth * ops_per_channel.  A 32-bit channel has ops_per_channel
-elements (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  `rep_cluster` instructions sit next to
-each other in one warp, then come the warps, then the whole repeats.  Operands repeat along K first,
-then along their other dim; the result along N first.
+elements (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  A warp has a cluster of `rep_cluster`
+instructions, the warps have adjacent clusters, and this block repeats until it covers the tensor.
+Operands repeat along K first, then along their other dim; the result repeats along N first.
 
 Register layouts of the instruction: visa `DPAS` documentation of the Intel graphics compiler.
 Order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose printed register
@@ -38,7 +38,7 @@ Basis = tuple[int, int]
 
 @dataclass(frozen=True)
 class DpasEncoding(DistributedEncoding):
-    """The result of a product computed by DPAS.
+    """Layout of the result of a product that DPAS computes.
 
     `warps_per_cta` and `rep_cluster` have the rank of the tensor, 2 or 3 (with a batch dimension
     first).
@@ -98,7 +98,7 @@ class DpasEncoding(DistributedEncoding):
 
     @property
     def a_elements_per_lane(self) -> int:
-        """Neighbours along K of A that share a lane: a row of A is one channel per lane."""
+        """Adjacent elements along K of A in one lane: the lanes share a row of A."""
         return max(1, self.k_size // self.execution_size)
 
     @property

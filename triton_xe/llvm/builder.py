@@ -1,4 +1,4 @@
-"""Build functions of LLVM instructions: names are automatic, operands carry their types.
+"""Build functions of LLVM instructions; results get names automatically.
 
 A function that adds a vector to another, for example:
 
@@ -9,7 +9,7 @@ A function that adds a vector to another, for example:
     b.ret()
     print(print_module([b.function]))
 
-`values.Writer` has operators, variables and control flow over this.
+`values.Writer` adds operators, variables and structured control flow.
 
 Where an operand is expected, a Python number stands for a constant of the other operand's type (in
 every element of a vector).  Everything is appended to `b.block`; `start(label)` begins another.
@@ -52,9 +52,9 @@ def define(
     name: str, result: Type, parameters: Sequence[Parameter] = (),
     *, attributes: str = "nounwind", internal: bool = False,
 ) -> Builder:
-    """A builder at the entry of a new function; a parameter is name, type and perhaps attributes.
+    """Define a function; return a builder at its entry.
 
-    Names are without %.
+    A parameter is a name without %, a type, and perhaps attributes.
     """
     types = [(f"%{p[0]}", p[1]) for p in parameters]
     spelled = {f"%{p[0]}": p[2] for p in parameters if len(p) > 2}
@@ -73,7 +73,7 @@ def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
 
 @dataclass(frozen=True)
 class Routine:
-    """A function that code calls by its symbol; parameters are names and types.
+    """Symbol, result and parameters of a function that generated code calls.
 
     Lane masks are passed as an integer, because as a vector they would take a byte each on the
     stack.
@@ -90,7 +90,7 @@ class Routine:
                       internal=internal)
 
     def received(self, b: Builder) -> list[Operand]:
-        """The arguments, at the entry of the function, in the types of the parameters."""
+        """The arguments in the function, converted from how they are passed to their types."""
         return [b.bitcast(a, p[1]) for a, p in zip(b.arguments, self.parameters, strict=True)]
 
 
@@ -262,7 +262,7 @@ class Builder:
         self, address: Operand, expected: Operand, value: Operand, ordering: str = "seq_cst", *,
         align: int = 0,
     ) -> Operand:
-        """A struct of the old value, and true if it was the expected one."""
+        """Compare and swap; the result is a struct of the old value, and true if it was swapped."""
         return self.emit(Instruction(
             "cmpxchg", struct((value.type, I1)), [address, expected, value],
             orderings=(ordering, ordering), align=align))
@@ -276,7 +276,7 @@ class Builder:
         return zero(t)
 
     def shuffle(self, x: Operand, y: Operand | None, indices: Sequence[int]) -> Operand:
-        """Elements of x, then y, by number; -1 is undefined."""
+        """Select elements by index: those of x, followed by those of y; -1 is undefined."""
         t = vector(len(indices), x.type.scalar)
         other = poison(x.type) if y is None else y
         return self.emit(Instruction("shufflevector", t, [x, other], indices=tuple(indices)))
@@ -345,7 +345,7 @@ class Builder:
     # --- control ------------------------------------------------------------------------------
 
     def phi(self, t: Type, *incoming: tuple[Operand, str]) -> Instruction:
-        """Append a phi to the current block; `meet` adds incoming values."""
+        """Append a phi to the current block; `add_incoming` adds more values."""
         i = Instruction("phi", t, [v for v, _ in incoming], labels=[x for _, x in incoming])
         self.emit(i)
         return i

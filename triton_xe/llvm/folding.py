@@ -1,6 +1,7 @@
-"""Results of integer operations that constants decide.
+"""Fold integer operations whose result constants determine.
 
-Functions for one kind of access have a third of the instructions of those for any kind.
+With the kind of an access as a constant, the sanitizer's functions have a third of the
+instructions.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "ult": operator.lt, "ule": operator.le,
     "ugt": operator.gt, "uge": operator.ge}
-_LEAVE_0 = frozenset("add sub or xor shl lshr ashr".split())
-"""Operations that leave the first operand as it is where the second is 0."""
+_NEUTRAL_ZERO = frozenset("add sub or xor shl lshr ashr".split())
+"""Operations whose result is the first operand if the second is 0."""
 
 
 def number(x: Operand) -> int | None:
@@ -36,12 +37,12 @@ def number(x: Operand) -> int | None:
 
 
 def binary(opcode: str, x: Operand, y: Operand) -> Operand | None:
-    """The result where constants decide it, else None."""
+    """The result if constants determine it, else None."""
     first, second = number(x), number(y)
     if first is None and second is None:
         return None
     if first is not None and second is not None:
-        return _computed(opcode, x.type, first, second)
+        return _fold_constants(opcode, x.type, first, second)
     if first is not None:
         commutes = opcode in ("add", "and", "or", "xor")
         return _fold_constant(opcode, y, first, x) if commutes else None
@@ -49,17 +50,17 @@ def binary(opcode: str, x: Operand, y: Operand) -> Operand | None:
     return _fold_constant(opcode, x, second, y)
 
 
-def _computed(opcode: str, t: Type, first: int, second: int) -> Operand | None:
+def _fold_constants(opcode: str, t: Type, first: int, second: int) -> Operand | None:
     bits = t.scalar.bits
     is_defined = (second < bits if opcode in ("shl", "lshr") else
                   second != 0 if opcode in ("udiv", "urem") else opcode in _OPERATIONS)
-    return _of(t, _OPERATIONS[opcode](first, second)) if is_defined else None
+    return _constant(t, _OPERATIONS[opcode](first, second)) if is_defined else None
 
 
 def _fold_constant(opcode: str, x: Operand, known: int, y: Operand) -> Operand | None:
     """The result for an operand and the constant `y`, if it is one of the two."""
     every = (1 << x.type.scalar.bits) - 1
-    if known == {"and": every}.get(opcode, 0 if opcode in _LEAVE_0 else None):
+    if known == {"and": every}.get(opcode, 0 if opcode in _NEUTRAL_ZERO else None):
         return x
     return y if known == {"and": 0, "or": every}.get(opcode) else None
 
@@ -73,14 +74,14 @@ def comparison(predicate: str, x: Operand, y: Operand) -> Operand | None:
 
 
 def resized(opcode: str, x: Operand, t: Type) -> Operand | None:
-    """A constant integer extended with zeros or cut off, else None; `t` is that of elements."""
+    """Zero-extend or truncate a constant to element type `t`; None for other operands."""
     known = number(x)
     if known is None or opcode not in ("zext", "trunc") or t.kind != "int":
         return None
-    return _of(with_elements(x.type, t), known)
+    return _constant(with_elements(x.type, t), known)
 
 
-def _of(t: Type, value: int) -> Operand:
+def _constant(t: Type, value: int) -> Operand:
     """A constant, spelled as a signed number of its width."""
     bits = t.scalar.bits
     value &= (1 << bits) - 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Issue:
-    """Instructions of one subgroup, mean over the launch; one of 16 lanes counts 1."""
+    """Mean number of instructions of a subgroup; an instruction on 16 lanes counts as 1."""
 
     dpas: float = 0
     """DPAS instructions of repeat count 8."""
@@ -25,7 +25,10 @@ class Issue:
 
 
 MOST_CELLS = 1 << 21
-"""Cells of the grid of block edges above which the union is estimated by the sum and the hull."""
+"""Largest number of cells of the grid of block edges for which a union is computed exactly.
+
+For more it is estimated: the sum of the blocks, or their bounding box if that is smaller.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,9 @@ class Blocks:
     """Blocks of one surface (a pointer argument): one row per work-group, in order of launch.
 
     Columns are first byte, end byte, first row, end row (ends are exclusive); a plain range of
-    memory has one row.  `density` is the fraction of a block that is touched.  Work-groups with
-    overlapping blocks are assumed to touch different bytes as long as the block has any left.
-    Work-groups with equal blocks touch the same bytes.
+    memory has one row.  `density` is the fraction of a block's bytes that is touched.  Work-groups
+    with equal blocks touch the same bytes.  Those with overlapping blocks are assumed to touch
+    different bytes, until all bytes of the overlap are touched.
 
     >>> Blocks(np.array([[0, 64, 0, 8], [64, 128, 0, 8]])).union()
     1024.0
@@ -61,9 +64,7 @@ class Blocks:
 
     @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Lengths between adjacent edges of the blocks in both directions, and the edges of each
-        block.
-        """
+        """Distances of adjacent block edges in x and y, and indices of each block's four edges."""
         x0, x1, y0, y1 = self._distinct[0].T
         xs, ys = np.unique([x0, x1]), np.unique([y0, y1])
         left, right, low, high = (np.searchsorted(edges, values) for edges, values in (

@@ -1,8 +1,8 @@
-"""Decide how a tile is loaded: a pure function of layout, surface facts and target.
+"""Plan the 2D block messages that load or store a tile, from layout, surface facts and target.
 
-A layout is compared with every legal message by the coordinates of their bits.  A message fits if
-its lanes are the layout's lanes and its elements are registers of the layout.  The fitting message
-with the fewest messages (or the fewest instructions) wins.
+A layout and a message are linear maps to memory coordinates, given by their basis vectors.  A
+message fits if its lanes are the layout's lanes, and its elements are registers of the layout.  The
+fitting form that needs the fewest messages (or the fewest instructions) is chosen.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from triton_xe.plan.surface import SurfaceFacts, open_guards
 class Objective(Enum):
     """Quantity that the best plan minimizes.
 
-    The two differ for Aᵀ and Bᵀ: a 32-row transposing load halves the messages.  However, its
-    result interleaves two operands, which then have to be separated by moves.  (IGC 2.40 splits
-    such a load of Bᵀ into two of 16 rows by itself; it keeps one of Aᵀ.)
+    Messages and instructions differ for Aᵀ and Bᵀ.  A 32-row transposing load halves the messages,
+    but its result interleaves two operands, which moves must separate.  (IGC 2.40 splits such a
+    load of Bᵀ into two of 16 rows; it keeps one of Aᵀ.)
     """
 
     MESSAGES = "messages"
     INSTRUCTIONS = "instructions"
     ROWS = "rows"
-    """Messages of one block instead of several side by side, in the form that stores use."""
+    """Messages; among equals, those of one block, which stores use too."""
 
 
 AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
@@ -60,11 +60,10 @@ def plan_block(
     same_width: bool = False,
     most: tuple[int, int] | None = None,
 ) -> AnyBlockPlan | Refusal:
-    """Plan the 2D block messages that load a tile into `layout`, or store it, or refuse with a
-    reason.
+    """Plan the 2D block messages that load a tile into `layout`, or store it; refuse with a reason.
 
-    `layout` maps (register, lane, warp, ...) to (dim0, dim1).  It may have further dims before them
-    that only warps differ in.  `fragment` is the operand of the consumer (`Dpas.fragment`,
+    `layout` maps (register, lane, warp, ...) to (dim0, dim1), perhaps after further dims in which
+    only warps differ.  `fragment` is the operand of the consumer (`Dpas.fragment`,
     `fragment_of`); without it each register is used separately.  With `same_width`, plain messages
     have elements of the tensor's size, as descriptors do.  A message has at most `most` rows and
     columns.  In a store, warps and registers that hold copies write equal values to the same
@@ -155,9 +154,7 @@ def check_rank(layout: LinearLayout) -> Refusal | None:
 
 @dataclass(frozen=True)
 class MemoryTile:
-    """A layout over memory coordinates (see `candidates`): the bases of registers, lanes and
-    warps.
-    """
+    """Basis vectors of a layout as memory coordinates (see `candidates`)."""
 
     register_bases: tuple[int, ...]
     lane_bases: tuple[int, ...]
@@ -165,7 +162,7 @@ class MemoryTile:
 
     @staticmethod
     def from_layout(layout: LinearLayout, surface: SurfaceFacts) -> MemoryTile:
-        """The basis vectors of a layout as (x, y) in the matrix in memory."""
+        """The tile of a layout; x runs along the contiguous dimension of the surface."""
         names, matrix = list(layout.out_dims), matrix_dims(layout)
         x = names.index(matrix[surface.contiguous_dim])
         y = names.index(matrix[1 - surface.contiguous_dim])
@@ -177,9 +174,7 @@ class MemoryTile:
         return MemoryTile(registers, lanes, tuple(base for some in bases.values() for base in some))
 
     def check(self) -> Refusal | None:
-        """Refuse a layout that no rectangle fits: broadcast or swizzled lanes, interleaved
-        warps.
-        """
+        """Refuse broadcast or swizzled lanes, and interleaved warps: these are no rectangles."""
         if 0 in self.lane_bases or len(set(self.lane_bases)) < len(self.lane_bases):
             return Refusal("several lanes hold the same element", "a gather can load it")
         lanes = union(self.lane_bases)
@@ -197,7 +192,7 @@ class MemoryTile:
 
     @cached_property
     def units(self) -> int:
-        """Union of the single coordinates (powers of 2) that registers alone reach."""
+        """Union of the coordinate bits that registers change independently of other bits."""
         if all(_is_unit(base) for base in self.register_bases):
             return union(self.register_bases)
         return sum(base for base in _reduced_basis(self.register_bases) if _is_unit(base))
@@ -234,12 +229,12 @@ class MemoryTile:
         return tuple(Message(*split(origin)) for origin in number), sources
 
     def moves(self, candidate: Candidate, fragment: Fragment) -> tuple[int, int]:
-        """Estimate the register moves from results to operands, as (separating, gathering) moves.
+        """Estimate the moves from messages' results to operands, as (separating, gathering) moves.
 
-        There are none if each operand is a run of a result's elements.  There is one per element if
-        the elements are right but scattered, and one per layout register if elements have to be
-        unpacked. (Measured with IGC 2.40: a transposed fp16 A of 16x32 takes 32 moves from two
-        16-row loads.  From one 32-row load it takes 16 more, to gather the halves of registers.)
+        No moves are needed if each operand is a run of a result's elements.  One move per element
+        gathers scattered elements, and one per layout register unpacks elements.  (Measured with
+        IGC 2.40: a transposed fp16 A of 16x32 takes 32 moves from two 16-row loads.  From one
+        32-row load it takes 16 more, to gather the halves of registers.)
         """
         registers = 1 << len(self.register_bases)
         bits = fragment.registers.bit_length() - 1
@@ -255,6 +250,7 @@ class MemoryTile:
 
 
 def union(vectors: Iterable[int]) -> int:
+    """Bitwise or of the vectors."""
     result = 0
     for vector in vectors:
         result |= vector
@@ -291,6 +287,7 @@ def _best(
     fragment: Fragment,
     objective: Objective,
 ) -> Candidate | None:
+    """The fitting candidate of least cost; None if none fits."""
     fitting = [c for c in same_lanes if tile.fits(c)]
     if not fitting:
         return None
@@ -300,13 +297,13 @@ def _best(
 
     def cost(candidate: Candidate) -> tuple[int, ...]:
         messages = tile.message_count(candidate)
-        apart, scattered = tile.moves(candidate, fragment)
+        separating, scattered = tile.moves(candidate, fragment)
         total = messages
         if objective is Objective.INSTRUCTIONS:
-            total += apart + scattered
+            total += separating + scattered
         blocks = candidate.shape.blocks
         by_rows = blocks if objective is Objective.ROWS else 0
-        return total, messages, apart, by_rows, candidate.register_bits, scattered, blocks
+        return total, messages, separating, by_rows, candidate.register_bits, scattered, blocks
 
     return min(fitting, key=cost)
 
@@ -322,6 +319,7 @@ def _fragments(
 
 
 def _fragment(first: int, sources: tuple[Source, ...], parts: int) -> FragmentSource:
+    """Describe an operand by elements of one message, or without a message if it has several."""
     message = sources[0].message
     if len(sources) == parts == 1:
         return FragmentSource(first, 1, message, (sources[0].element,), (sources[0].sub,))

@@ -1,8 +1,8 @@
-"""A view of a buffer in shared local memory: the offset of each element, and wide messages.
+"""Offsets of a buffer's elements in shared local memory, and the widest messages for them.
 
 Offsets are counted in elements and are linear in the bits of the coordinates; padding is added
-last. Leading dimensions that the layout does not have number consecutive buffers.  Partitions of
-other vendors' memories are consecutive, too.
+last.  Leading dimensions that the layout does not have are indices of consecutive buffers.
+Partitions of other vendors' memories are stored consecutively, too.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class SharedView:
     """Offsets of the elements of a buffer.
 
     The offset of an element is the xor of `columns[dim][bit]` over the set bits of its coordinates.
-    `slice_elements` is the distance of two elements of the first dimension if that dimension only
-    counts buffers, otherwise 0.  `paddings` are pairs (interval, padding): so many unused elements
-    after so many.
+    `slice_elements` is the distance of two buffers if the first dimension is an index of buffers,
+    otherwise 0.  `paddings` are pairs (interval, padding): `padding` unused elements after each
+    `interval` elements.
     """
 
     columns: tuple[tuple[int, ...], ...]
@@ -48,11 +48,11 @@ class SharedView:
         return total
 
     def padded(self, offset: int) -> int:
-        """An offset with the padding before it."""
+        """Add the padding before an element to its offset."""
         return offset + sum(offset // interval * extra for interval, extra in self.paddings)
 
     def reach(self, shape: Sequence[int]) -> int:
-        """Bits of an offset that the position of a part of this shape can change."""
+        """Offset bits that differ between parts (subviews) of a shape at different positions."""
         total = 0
         for columns, size in zip(self.columns, shape, strict=True):
             for column in columns[size.bit_length() - 1:]:
@@ -72,15 +72,16 @@ def shared_view(encoding: SharedEncoding, alloc_shape: tuple[int, ...]) -> Share
     layout = encoding.linear_layout(inner)
     if not layout.is_surjective or layout.in_dims.keys() - {"offset", "partition", "block"}:
         raise UnsupportedError(f"buffers in the layout {encoding} are not supported")
-    places = layout.sublayout(layout.in_dims.keys() - {"block"}, layout.out_dims)
-    inverse = places.pseudo_inverse().bases
-    apart, size = places.in_dims["offset"], prod(places.in_dims.values())
+    offsets_layout = layout.sublayout(layout.in_dims.keys() - {"block"}, layout.out_dims)
+    inverse = offsets_layout.pseudo_inverse().bases
+    partition_elements = offsets_layout.in_dims["offset"]
+    size = prod(offsets_layout.in_dims.values())
     strides = [size * prod(front[d + 1 :]) for d in range(len(front))]
     columns = [
         tuple(stride << bit for bit in range((count - 1).bit_length()))
         for stride, count in zip(strides, front, strict=True)
-    ] + [tuple(at + apart * sum(partition) for at, *partition in inverse[name])
-         for name in places.out_dims]
+    ] + [tuple(at + partition_elements * sum(partition) for at, *partition in inverse[name])
+         for name in offsets_layout.out_dims]
     paddings: tuple[tuple[int, int], ...] = ()
     if isinstance(encoding, PartitionedSharedEncoding):
         encoding = encoding.partition_layout
@@ -97,7 +98,7 @@ def buffer_bytes(view: SharedView, element_bytes: int) -> int:
 def messages(
     offsets: Sequence[int], moving: Iterable[int], unpadded: int, element_bytes: int
 ) -> list[tuple[int, ...]]:
-    """Registers that one message of a lane moves, in the order of memory, as wide as possible.
+    """Group registers into messages of a lane, as wide as possible; registers in memory order.
 
     `offsets` are those of the registers; `moving` are the bits that the lane, warp or position adds
     to them.

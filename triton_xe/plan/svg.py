@@ -1,4 +1,4 @@
-"""A plan as a picture: the tile with every warp's part, and one message with its operands."""
+"""Draw a plan as SVG: the tile with each warp's part, and one message with its operands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MESSAGE_PIXELS = 420
 SMALLEST_PIXELS = 72
 """Minimum side of a panel in pixels, so that its labels fit."""
 COMFORTABLE = 10
-"""Size of letters below which a label is broken into two lines."""
+"""Font size below which a label is broken into two lines."""
 LEFT, TOP, BETWEEN = 60, 84, 90
 
 
@@ -51,6 +51,7 @@ class Panel:
         return self.top + self.height * self.scale_y
 
     def box(self, x: int, y: int, width: int, height: int) -> tuple[float, float, float, float]:
+        """A rectangle of elements in pixels."""
         return (
             self.left + x * self.scale_x,
             self.top + y * self.scale_y,
@@ -64,7 +65,7 @@ Box = tuple[int, int, int, int]
 
 
 def plan_svg(plan: BlockPlan) -> str:
-    """A complete SVG document; hover over a rectangle to read what it is."""
+    """Draw a plan as an SVG document, whose rectangles have hover texts."""
     sizes = plan.layout.out_dims
     tile = Panel(LEFT, TOP, sizes[plan.x_dim], sizes[plan.y_dim], TILE_PIXELS)
     width = _row_elements(plan)
@@ -113,9 +114,7 @@ def _axes(panel: Panel, title: str) -> Iterator[str]:
 
 
 def _warps(plan: BlockPlan, panel: Panel) -> Iterator[str]:
-    """Draw every message of every warp that moves a part of its own; outline those of warp 0
-    last.
-    """
+    """Draw the messages of all warps that have parts of their own; outline those of warp 0."""
     count = plan.layout.in_dims.get("warp", 1)
     shown = [warp for warp in range(count) if not warp & plan.redundant_warp_mask]
     for position, warp in enumerate(shown):
@@ -136,9 +135,7 @@ def _message_boxes(plan: BlockPlan, warp: int) -> Iterator[Box]:
 
 
 def _operands(plan: BlockPlan, panel: Panel) -> Iterator[str]:
-    """Draw the rectangles that the operands take from message 0, or its blocks if there are no
-    operands.
-    """
+    """Draw the operands' rectangles in message 0, or its blocks if there are no operands."""
     boxes = list(_operand_boxes(plan)) if plan.fragment.registers > 1 else list(_blocks(plan))
     for position, (box, name) in enumerate(boxes):
         colour = _colour(position, len(boxes), lightness=86)

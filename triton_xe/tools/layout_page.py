@@ -1,4 +1,4 @@
-"""A layout as one HTML file: the whole tensor on a canvas, with owners on hover.
+"""Draw a layout as one HTML file: the tensor on a canvas, with registers and lanes on hover.
 
 The page contains only the bases of the linear layout and computes the rest.
 """
@@ -100,7 +100,7 @@ def write_html(encoding: Encoding, shape: tuple[int, ...], bits: int, path: Path
 
 
 def to_html(encoding: Encoding, shape: tuple[int, ...]) -> str:
-    """The page's text."""
+    """The page as text."""
     layout = to_linear_layout(encoding, shape)
     data = json.dumps({"bases": layout.bases, "shape": shape})
     title = escape(f"{encoding} on a tensor of {'x'.join(map(str, shape))}")

@@ -1,4 +1,4 @@
-"""Common arguments of `layout`, `plan` and `convert`: a layout attribute and a tensor type."""
+"""Parse the common arguments of `layout`, `plan` and `convert`: a layout and a tensor type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_encoding(text: str, file: Path | None) -> Encoding:
 
 
 def parse_tensor_type(text: str) -> tuple[tuple[int, ...], int]:
-    """Shape and bits per element; an encoding after the element type is not looked at.
+    """Parse the shape and the bits per element; an encoding after the element type is ignored.
 
     >>> parse_tensor_type("tensor<256x32xf16>"), parse_tensor_type("tensor<8x!tt.ptr<f32>>")
     (((256, 32), 16), ((8,), 64))

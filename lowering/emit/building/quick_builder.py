@@ -1,7 +1,8 @@
-"""llvmlite's builder for the instructions that kernels are full of, in half its time.
+"""Builder of the most frequent instructions, which takes half the time of llvmlite's.
 
-It writes what `ir.IRBuilder` writes.  Types are mostly the same object, and are compared only where
-they are not.  An instruction gets its fields at once, instead of through four constructors.
+It creates the same instructions as `ir.IRBuilder`.  Types are mostly the same object, and are
+compared only if they are not.  An instruction gets its fields at once, instead of through four
+constructors.
 """
 
 from __future__ import annotations

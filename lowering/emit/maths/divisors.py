@@ -2,10 +2,10 @@
 
     m = floor((2^32 - 1) / d) ;  q = floor(x m / 2^32) ;  q + 1 where x - q d >= d
 
-For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d).  That is below 1, because 2^32 - m
-d <= d, so q is at most one too small.  Signs are removed before and restored after.  The factor m
-itself is a function of the module, which `triton_xe.lowering.spirv.quotients` writes without a
-division.
+For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d).  This difference is below 1,
+because 2^32 - m d <= d, so q is at most one too small.  Signs are removed before and restored
+after.  The factor m itself is a function of the module, which `triton_xe.lowering.spirv.quotients`
+writes without a division.
 
 This takes 12 instructions.  Intel's compiler divides by 30 instructions and a branch, or by half as
 many on devices with fast doubles.  It repeats them, with the branch, for each element of a lane.

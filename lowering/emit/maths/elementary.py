@@ -1,9 +1,9 @@
 """erf and its inverse, logarithms, cube roots, tangents and lgamma of fp32 in plain arithmetic.
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
-Here they are polynomials with an error of at most 3 units in the last place.  They take a fifth to
-a half of the instructions.  `erf` takes as many as before, without its 16 gathers.  log stays with
-OpenCL, which has no table for it.  So does fp64.
+Here they are polynomials with an error of at most 3 units in the last place, and a fifth to a half
+of the instructions.  `erf` takes as many as before, without its 16 gathers. log, and all functions
+of fp64, stay with OpenCL, which has no table for log.
 
 The coefficients were fitted here with 40 digits (mpmath): weighted minimax by Lawson's iteration.
 `python/test/language/maths/test_elementary.py` measures the errors over all exponents.

@@ -1,10 +1,10 @@
 """Roundings to fp16 that Intel's compiler would leave out, made by an instruction that it keeps.
 
 IGC computes in fp32 what takes roundings of fp32 and is extended again, without any flag that
-allows it (IGC 2.40, `CustomSafeOptPass::removeHftoFCast`).  Then results differ in all bits below
+allows it (IGC 2.40, `CustomSafeOptPass::removeHftoFCast`).  Results then differ in all bits below
 fp16.  Until June 2026 it also extended a rounding to the unrounded value
-(`LowPrecisionOpt::visitFPExtInst`).  It keeps the conversion with an explicit rounding mode, which
-is the same instruction of the machine:
+(`LowPrecisionOpt::visitFPExtInst`).  IGC keeps a conversion with an explicit rounding mode, which
+is the same machine instruction:
 
     %a = fptrunc float %x to half            %a = call half @llvm.genx.GenISA.ftof.rte(float %x)
     %c = fadd half %a, %b             ->     %c = fadd half %a, %b

@@ -45,7 +45,7 @@ _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
 def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
     """True if fp16 tensors of a type are computed in pairs.
 
-    They are if a later operation uses pairs, or if the operands are pairs, as loads return them.
+    This is so if a later operation uses pairs, or if the operands are pairs, as loads return them.
     """
     if not (isinstance(kind, TensorType) and scalar_type(kind) == HALF and suits(em.state)
             and len(em.view(kind).registers) % CHUNK == 0):

@@ -79,8 +79,8 @@ MOST_DIVIDED = 1 << 20
 def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """Emit `name`, "udiv" or "urem", of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
 
-    It is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a product
-    with the reciprocal.
+    The result is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a
+    product with the reciprocal.
     """
     symbol = f"{QUOTIENT}{name}"
     function = em.state.llvm.globals.get(symbol)

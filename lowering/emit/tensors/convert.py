@@ -541,9 +541,9 @@ def through_positions(
     em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Value, ir.Value]],
     reads: Sequence[ir.Value],
 ) -> Registers:
-    """Write scalars to numbered positions of `count`, synchronise, and read others.
+    """Rearrange scalars in any way through shared memory.
 
-    That is any rearrangement.
+    Write them to numbered positions of `count`, synchronise, and read others.
     """
     read = through_slm(em, [kind], count, ((position, [x]) for position, x in writes))
     return from_scalars(em, kind, [read(position)[0] for position in reads])

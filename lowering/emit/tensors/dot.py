@@ -1,8 +1,8 @@
 """Lowering of tt.dot on tensors: by fused multiply-adds, and by DPAS for batches of matrices.
 
 By FMA, in the order of K: operands have the layout `#ttg.dot_op` of a blocked result.  Thus every
-lane holds all of K for the rows and columns it owns.  Nothing moves between lanes.  K is the outer
-loop: operands that come from shared local memory are then read a few at a time.
+lane has all of K for its rows and columns, and nothing moves between lanes.  K is the outer loop:
+operands that come from shared local memory are then read a few at a time.
 """
 
 from __future__ import annotations

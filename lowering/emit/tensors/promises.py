@@ -1,7 +1,7 @@
 """Test the program's promises in the kernel itself, for the simulator's checks.
 
 A load or store of several registers of a lane uses the address and mask of the first, because the
-others follow from it.  That is proved, or the program's promise (`tl.max_contiguous`).  The
+others follow from it.  That is proved, or stated by the program (`tl.max_contiguous`).  The
 alignment of the address may be promised too (`tl.multiple_of`).  A report names the source line of
 the value that the promise is about.
 """

@@ -224,8 +224,8 @@ class Shifted(Registers):
 class Multiples(Registers):
     """Registers that are 64-bit sums of `first` and a known multiple of `by` each.
 
-    A product of 64 bits takes Intel's compiler ten instructions, a sum one.  So each multiple is
-    the sum of one with a bit less, and a power of two times `by`.
+    A 64-bit product takes Intel's compiler ten instructions, a sum one.  Therefore each multiple is
+    computed as a sum: the multiple with one bit less set, plus a power of two times `by`.
     """
 
     def __init__(self, em: Writer, first: ir.Value, by: ir.Value, offsets: Sequence[int]) -> None:
@@ -310,8 +310,8 @@ class Below(Registers):
     def where(self, em: Writer, condition: Registers) -> Below:
         """Add a condition: elements for which it is false compare as not below the limit.
 
-        Intel's compiler joins conditions of lanes by two selections, a logic operation and moves of
-        flags.  This is one comparison, and a selection per distinct value of the condition.
+        This takes one comparison, and a selection per distinct value of the condition.  Intel's
+        compiler joins conditions of lanes by two selections, a logic operation and moves of flags.
         """
         least = -(1 << (bits_of(self.limits.kind) - 1)) if self.signed else 0
 

@@ -1,9 +1,9 @@
 """Totals of blocks in shared local memory, from which each subgroup scans all of them.
 
 Lanes that have equal totals share the work.  Each writes another register's total, and reads
-another part of a row of totals, which is stored side by side.  So an exchange takes few messages,
-and the rest is a scan of a few values per lane.  If no lanes share totals, the rows of a lane are
-stored side by side, so that messages take several of its registers.
+another part of a row of totals.  A row is stored consecutively, so that an exchange takes few
+messages, and the rest is a scan of a few values per lane.  If no lanes share totals, the rows of a
+lane are stored side by side, so that messages take several of its registers.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ class Rows:
     def before_own(self, cell: int, kept: Callable[[Values], Values]) -> Values:
         """The values of the cell before `cell` plus the subgroup's own number, after `kept`.
 
-        If a lane's value is needed for several cells, all are moved once by the own number.  Then
-        the lane of each cell is known.
+        If a lane's value is needed for several cells, the values of all lanes are first moved by
+        the subgroup's number.  The lane of each cell is then a constant.
         """
         step, start = divmod(cell - 1, len(self.values))
         if (start, kept) not in self.found:

@@ -1,7 +1,7 @@
 """Lowering of buffers in shared local memory (`ttg.local_alloc`, its views and accesses).
 
-A view of a buffer is an address in bytes and the offset of its first element.  That is xored with
-the offsets of the elements, as `plan.shared_view` says.
+A view of a buffer is an address in bytes and the offset of its first element.  The offset is xored
+with those of the elements (see `plan.shared_view`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Blocks of XeGPU programs: 2D messages if they are legal, otherwise accesses of single lanes.
 
-A block is gathered if the device has no such message, or if it is marked `xe.gather`.  It is
-also gathered if the surface is known to be too small or misaligned.  The masks of gathers implement
-the hardware's bounds: outside of the base tensor, loads return zero and stores are dropped.
+A block is gathered if the device has no such message, or if the block is marked `xe.gather`.  A
+surface that is known to be too small or misaligned is gathered, too.  The masks of gathers
+implement the hardware's bounds: outside of the base tensor, loads return zero and stores are
+dropped.
 """
 
 from __future__ import annotations

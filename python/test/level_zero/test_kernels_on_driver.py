@@ -352,11 +352,11 @@ def meet(sem, out, SLM: tl.constexpr):
 
 
 COOPERATIVE = """
-from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.residency import resident_groups
 path, name, flags, warps, slm = json.loads(os.environ["KERNEL"])
 memory = device.allocate(1 << 20)
 kernel = device.load(open(path, "rb").read(), name, build_flags=flags)
-held = groups_held(device.target, warps, kernel.n_registers, kernel.slm_bytes,
+held = resident_groups(device.target, warps, kernel.n_registers, kernel.slm_bytes,
                    barriers=int(warps > 1))
 values = [memory.pointer for _ in kernel.argument_types]
 out["more"] = refusal(lambda: device.launch(kernel, (1 << 20, 1, 1), values, cooperative=True))

@@ -80,7 +80,7 @@ def _execute(message: Lsc) -> Step:
 
 
 def _fence(threads: Threads, running: Running) -> None:
-    """Do nothing: messages are executed in order.  The destination stays undefined."""
+    """Do nothing, because messages are executed in order; the destination stays undefined."""
 
 
 def _gathered(instruction: Instruction, number: int, device: Target) -> Step:

@@ -1,8 +1,8 @@
 """Assign memory slots to matrix accumulators: one per chain of DPAS results and loop phis.
 
-DPAS runs on memory images, in place.  So the accumulator and the result of each instruction, and
-the loop phi between them, should share a slot.  Two values may share one if neither is live at the
-other's definition.
+DPAS runs on memory images, in place.  Therefore the accumulator and the result of each instruction,
+and the loop phi between them, should share a slot.  Two values may share one if neither is live at
+the other's definition.
 """
 
 from __future__ import annotations

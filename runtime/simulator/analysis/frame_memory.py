@@ -34,7 +34,7 @@ class FrameMemory:
     ) -> bool:
         """True if an instruction may be reordered with calls that write and read those arrays.
 
-        None is unknown memory.  A tile that comes from a table is not overwritten (see
+        An array of None is unknown memory.  A tile that comes from a table is not overwritten (see
         `library.tiles`).
         """
         accesses = _accesses(i)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.residency import resident_groups
 from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, sizes
@@ -48,7 +48,7 @@ class TimedKernel:
         lanes, group = sizes(module, function, source.target)
         slm_bytes = SharedMemory.place(module).nbytes
         subgroups = math.prod(group) // lanes
-        resident = groups_held(source.target, subgroups, registers, slm_bytes)
+        resident = resident_groups(source.target, subgroups, registers, slm_bytes)
         return cls(Program(function), subgroups, lanes, registers, slm_bytes, resident)
 
     @cached_property

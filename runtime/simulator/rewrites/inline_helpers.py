@@ -1,10 +1,9 @@
-"""Inline pure functions of a module.
+"""Inline pure functions of a module, with `select` instead of branches.
 
-The sanitizer inlines helpers that run lane by lane.  Both sides of a branch are computed and the
-results chosen by `select`.  Thus undefined results are tracked bit by bit, as in straight code.
-Only the side that a branch takes counts, and a branch on undefined bits makes the values that
-depend on it undefined.  A helper with a loop, a memory access or a call of another helper stays a
-call.  Any undefined operand makes all of its results undefined.
+The sanitizer inlines helpers that run lane by lane, so that it tracks undefined bits through them
+as in straight code.  Only the side that a branch takes counts, and a branch on undefined bits makes
+the values that depend on it undefined.  A helper with a loop, a memory access or a call of another
+helper stays a call.  Any undefined operand makes all results of such a call undefined.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from triton_xe.spirv import has_visa
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
-_OF_WARPS = frozenset({
+_SUBGROUP_FAMILIES = frozenset({
     Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID, Family.DPAS})
 """Families that functions with a vISA form may call; all lanes run them at once."""
 Names = dict[str, Operand]
@@ -40,7 +39,10 @@ def inline_helpers(
     is_helper: Callable[[str], bool] = is_lane_helper,
     calls: frozenset[Family] = frozenset({Family.MATHS}),
 ) -> Function:
-    """Inline the calls of such helpers, whose own calls are of the given families."""
+    """Inline calls of functions for which `is_helper` is true, if `can_inline` allows it.
+
+    `calls` are the families of functions that an inlined function may call.
+    """
     known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f, calls)}
     if not any(i.callee in known for i in function.instructions()):
         return function
@@ -73,7 +75,7 @@ def inline_helpers(
 def can_inline(
     helper: Function, calls: frozenset[Family] = frozenset({Family.MATHS})
 ) -> bool:
-    """True if a helper only computes, without loops, and has one return."""
+    """True if a helper has neither loops nor memory accesses, and one return with a value."""
     order = {b.label: k for k, b in enumerate(_forward(helper))}
     forward = len(order) == len(helper.blocks) and all(
         order[b.label] < order[x] for b in helper.blocks for x in b.successors)
@@ -121,24 +123,24 @@ def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
 
 
 def _used_by_fields(function: Function) -> set[str]:
-    """Results that are structs, and of which only fields are used."""
+    """Results that are structs, and that only `extractvalue` uses."""
     whole = {name for i in function.instructions() if i.opcode != "extractvalue"
              for name in i.locals()}
     structs = {i.result for i in function.instructions() if i.type.kind == "struct"}
     return {name for name in structs if name is not None} - whole
 
 
-def without_halves(module: Module) -> Module:
+def inline_visa_functions(module: Module) -> Module:
     """Inline functions that have a vISA form in SPIR-V (`has_visa`)."""
     if not any(map(has_visa, module.functions)):
         return module
     return replace(module, functions={
-        name: inline_helpers(function, module.functions, has_visa, _OF_WARPS)
+        name: inline_helpers(function, module.functions, has_visa, _SUBGROUP_FAMILIES)
         for name, function in module.functions.items() if not has_visa(name)})
 
 
 class _Copy:
-    """Copy of the instructions of one call into `body`."""
+    """Copies the instructions of a helper to `body`, in place of one call."""
 
     def __init__(self, call: Instruction, number: str, body: list[Instruction]) -> None:
         self.call = call
@@ -166,14 +168,15 @@ class _Copy:
                     (value,) = i.operands
                     fields = {-1: value} if value.type.kind != "struct" else (
                         _fields(helper, value) or {})
-                    returned = {k: self._of(o) for k, o in fields.items()}
+                    returned = {k: self._mapped(o) for k, o in fields.items()}
                 elif i.opcode == "br":
                     self._leave(i, block.label, taken[block.label], edges)
                 elif i.opcode != "insertvalue":
                     self._copy(i)
         return returned
 
-    def _of(self, operand: Operand) -> Operand:
+    def _mapped(self, operand: Operand) -> Operand:
+        """The caller's operand for an operand of the helper."""
         return self.values.get(operand.local or "", operand)
 
     def _name(self, name: str) -> str:
@@ -185,7 +188,7 @@ class _Copy:
         return i.value
 
     def _copy(self, i: Instruction) -> None:
-        operands = [self._of(o) for o in i.operands]
+        operands = [self._mapped(o) for o in i.operands]
         name = self._name(i.result or "")
         self.values[i.result or ""] = self._emit(replace(i, operands=operands, result=name))
 
@@ -203,11 +206,11 @@ class _Copy:
     def _leave(
         self, i: Instruction, label: str, here: Operand, edges: dict[tuple[str, str], Operand]
     ) -> None:
-        """Compute the conditions of the edges that leave a block, which runs if `here` is true."""
+        """Compute when the edges that leave a block are taken; `here`: when the block runs."""
         if not i.operands or len(set(i.labels)) == 1:
             edges[label, i.labels[0]] = here
             return
-        condition = self._of(i.operands[0])
+        condition = self._mapped(i.operands[0])
         other = self._new("xor", ir.I1, condition, ir.TRUE)
         for to, taken in zip(i.labels, (condition, other), strict=True):
             edges[label, to] = self._new("and", ir.I1, here, taken)
@@ -216,7 +219,7 @@ class _Copy:
         self, i: Instruction, label: str, edges: dict[tuple[str, str], Operand]
     ) -> None:
         """Compute a phi: the value of the edge that is taken."""
-        values = [self._of(o) for o in i.operands]
+        values = [self._mapped(o) for o in i.operands]
         found = values[0]
         for source, value in zip(i.labels[1:], values[1:], strict=True):
             found = self._new("select", i.type, edges[source, label], value, found)

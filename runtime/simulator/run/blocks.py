@@ -37,7 +37,7 @@ class Block:
 
 
 class BlockMap:
-    """Blocks of `SimulatedDevice.allocate`, then borrowed memory, then torch's xpu tensors."""
+    """Finds blocks by address: those of the device, borrowed memory, and torch's xpu tensors."""
 
     def __init__(self) -> None:
         self._own: dict[int, Block] = {}
@@ -50,12 +50,12 @@ class BlockMap:
 
     def borrow(self, block: Block) -> None:
         """Add memory of another library, merged with overlapping borrowed blocks."""
-        apart = [b for b in self._borrowed[-REMEMBERED:]
-                 if b.high <= block.low or block.high <= b.low]
-        overlapping = [block, *(b for b in self._borrowed if b not in apart)]
+        separate = [b for b in self._borrowed[-REMEMBERED:]
+                    if b.high <= block.low or block.high <= b.low]
+        overlapping = [block, *(b for b in self._borrowed if b not in separate)]
         low, high = min(b.low for b in overlapping), max(b.high for b in overlapping)
         whole = Block(low, high, block.device)
-        self._borrowed = [*apart, whole]
+        self._borrowed = [*separate, whole]
 
     def add(self, block: Block) -> None:
         self._own[block.low] = block
@@ -78,7 +78,10 @@ class BlockMap:
         return bool(self._unwritten) or torch_memory.has_maps()
 
     def to_map(self, address: int) -> int:
-        """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
+        """Distance in bytes from the block at an address to its map of unwritten bytes.
+
+        0 if the block has no map.
+        """
         for low, (high, map_) in self._unwritten.items():
             if low <= address < high:
                 return int(map_.ctypes.data) - low

@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.analysis.provenance import (
 )
 from triton_xe.runtime.simulator.analysis.waits import changes
 from triton_xe.runtime.simulator.host_kernel import HostKernel, Part
-from triton_xe.runtime.simulator.rewrites.inline_helpers import without_halves
+from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_visa_functions
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -37,7 +37,7 @@ class KernelModule:
     @classmethod
     def parse(cls, text: str, name: str, target: Target) -> KernelModule:
         """Parse a module, with the rewrites that all forms of the kernel need."""
-        module = without_halves(parse_module(canonical(text)))
+        module = inline_visa_functions(parse_module(canonical(text)))
         return cls(plain_accesses(module, target), name, target)
 
     @property

@@ -1,4 +1,4 @@
-"""Table of the sanitizer's functions by name, for the library."""
+"""Generate the sanitizer's functions by name, for the library."""
 
 from __future__ import annotations
 
@@ -57,28 +57,28 @@ _BODIES: dict[Routine, Body] = {
     state.VISIT: acquired.visit,
 }
 _BY_NAME = {routine.symbol.rpartition(".")[2]: routine for routine in _BODIES}
-_OF_LANES: dict[str, tuple[Callable[..., Routine], Body]] = {
+_LANE_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
     "scattered": (state.check_scattered, lanes.check_scattered),
     "try": (state.try_lanes, lanes.try_lanes),
 }
 
 
-_OF_STEPS: dict[str, tuple[Callable[..., Routine], Body]] = {
+_STEP_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
     "steps": (state.check_steps, steps.check_steps),
     "both_steps": (state.steps_in_place, steps.steps_in_place),
 }
 
 
 def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
-    """The function `name` of the sanitizer.
+    """Generate the sanitizer's function `name`.
 
-    `numbers` has the number of lanes, for a function on lanes.  It also has the size and kind
-    of the accesses of its callers, if they are constants.
+    `numbers` are the numbers in its symbol: for example lanes, and size and kind of accesses that
+    are constant for its callers.
     """
     if name == "band":
         return _band(*map(int, numbers[:-1]), strides=str(numbers[-1]))
-    if name in _OF_STEPS:
+    if name in _STEP_FUNCTIONS:
         return _steps(name, *map(int, numbers[:-1]), strides=str(numbers[-1]))
     return _function(name, *map(int, numbers))
 
@@ -86,7 +86,7 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
 def _steps(
     name: str, lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
 ) -> list[Function]:
-    (declare, body), known = _OF_STEPS[name], state.numbers(strides)
+    (declare, body), known = _STEP_FUNCTIONS[name], state.numbers(strides)
     return write(declare(lanes, count, size, kind, known, masked=bool(masked)),
                  partial(body, steps=steps.Steps(known, count, size), masked=bool(masked)),
                  (size, kind))
@@ -105,7 +105,7 @@ def _band(
 
 
 def _function(name: str, *numbers: int) -> list[Function]:
-    """Write a function by the kind of its name, with numbers for its signature."""
+    """Generate a function whose symbol has no strides."""
     if name == "syncs":
         return write(state.sync_lanes(*numbers), sync.syncs)
     if name == "one":
@@ -126,14 +126,17 @@ def _function(name: str, *numbers: int) -> list[Function]:
         return write(state.record_parts(*numbers), partial(parts.record, writes=bool(numbers[1])))
     if name == "block":
         return write(state.check_block(*(numbers[1:] or (state.ANY,))), checks.block, numbers)
-    if name in _OF_LANES:
-        (declare, body), (width, *known) = _OF_LANES[name], numbers
+    if name in _LANE_FUNCTIONS:
+        (declare, body), (width, *known) = _LANE_FUNCTIONS[name], numbers
         return write(declare(width, *(known or (state.ANY, state.ANY))), body, known)
     return write(_BY_NAME[name], _BODIES[_BY_NAME[name]])
 
 
 def write(routine: Routine, body: Body, known: Sequence[int] = ()) -> list[Function]:
-    """Write a function with the given body, which returns its result; a size of 0 is unknown."""
+    """Generate a function whose body emits the code and returns the result.
+
+    `known` are the size and kind of accesses, if constant; a size of 0 is unknown.
+    """
     w = Checks(routine)
     w.arguments.update((name, w.term(k, I64)) for name, k in zip(
         ("size", "kind"), known, strict=False) if k or name == "kind")

@@ -52,22 +52,22 @@ LINE_BYTES = 8, 8, 4, 4, 8, 8
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
 _LINE_STARTS = np.cumsum(_LINE_SIZES) - _LINE_SIZES
 SPARE_CHUNKS = MOST_OF_BAND
-"""Chunks before and after those of a block, which may be read together with them."""
+"""Extra chunks before and after those of a block, because several are read at once."""
 NEAR = 1 << 16
-"""Bytes from a block up to which an address of no argument is assumed to be meant for it."""
+"""Largest distance in bytes from a block at which a wrong address is reported as its own."""
 SPARE_BYTES = 1 << 29
 MOST_SEARCHED = 4096
 RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
-"""Records of releases at the begin of a launch, and the largest number of them (1 GiB)."""
+"""Records of releases at the start of a launch, and the largest number of them (1 GiB)."""
 SPARE_RECORDS = 1 << 13
-"""Records for the access at which room runs out: two per dword, for up to 16 KiB."""
+"""Records reserved for the access that exhausts the others: two per dword, for 16 KiB."""
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
 MOST_CLOCKED = 1 << 12
 """Largest number of programs of a launch with clocks."""
 CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 15, 1 << 24, 1 << 29
 """Clocks before the first search for unused ones, bytes of clocks at first, and most bytes.
 
-The number doubles up to `MOST_LEFT` as long as most clocks are in use.
+After each search that finds fewer than `MOST_LEFT` clocks, or most in use, the number doubles.
 """
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
@@ -106,7 +106,7 @@ _VALUES_AT, _LOG_AT = _address(_values), _address(_log)
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
-    """Memory of at least `nbytes`: of an earlier launch if it is at most four times as large."""
+    """Memory of at least `nbytes`: that of an earlier launch, if at most four times as large."""
     fitting = [m for m in _spare if nbytes <= m.nbytes <= 4 * nbytes]
     if not fitting:
         return np.empty(nbytes, np.uint8)
@@ -116,7 +116,7 @@ def _take(nbytes: int) -> NDArray[np.uint8]:
 
 
 def _give(memory: NDArray[np.uint8]) -> None:
-    """Keep memory for later launches; the oldest beyond `SPARE_BYTES` is freed."""
+    """Keep memory for later launches; free the oldest above `SPARE_BYTES`."""
     _spare.append(memory)
     while len(_spare) > 1 and sum(m.nbytes for m in _spare) > SPARE_BYTES:
         _spare.pop(0)
@@ -126,7 +126,7 @@ ARENA_BYTES = 1 << 19
 
 
 class Arena:
-    """Zeroed memory for the begin of a launch.
+    """Zeroed memory for the start of a launch.
 
     Memory of earlier launches is reused, because fresh pages cost more than zeroing it.
     """
@@ -308,7 +308,7 @@ class LaunchState:
     def take_turns(self) -> None:
         """Switch to clocks, because a second program begins while another one waits.
 
-        All releases before count as one, whichever location it is acquired through.
+        All earlier releases are merged into one clock, whatever location they are acquired through.
         """
         words, live = self.words, int(self.words[Word.BEGUN]) - 1
         if not words[Word.CLOCKS]:
@@ -385,9 +385,9 @@ class LaunchState:
         return tuple(start + at * count for at in (0, 8, 16, 20))
 
     def _shadow_of(self, block: Block) -> _Shadow:
-        """The words of a block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
+        """Allocate shadow memory of a block; generated code initializes it chunk by chunk.
 
-        Its cells are created at the first access, chunk by chunk.
+        Return the words of the block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
         """
         nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
         chunks = (nbytes >> CHUNK_BITS) + 2
@@ -399,15 +399,17 @@ class LaunchState:
             releases = _address(lists)
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
         spare = (1 << CHUNK_BITS) // 4
-        dwords, alike = nbytes // 4 + 2 + 2 * spare + 7 & -8, chunks + 2 * SPARE_CHUNKS + 7 & -8
-        start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * alike)
+        dwords = nbytes // 4 + 2 + 2 * spare + 7 & -8
+        line_count = chunks + 2 * SPARE_CHUNKS + 7 & -8
+        start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * line_count)
         cells = tuple(start + at * dwords + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
-        lines = _LINE_STARTS * alike + _LINE_SIZES * (SPARE_CHUNKS - first) + (start + 24 * dwords)
+        lines = (_LINE_STARTS * line_count + _LINE_SIZES * (SPARE_CHUNKS - first)
+                 + (start + 24 * dwords))
         touched = self._array(chunks + 2 * 64) + 64 - first
         return (*cells, releases), (touched, published), lines
 
-    def have_elements(self, row: int) -> None:
+    def allocate_elements(self, row: int) -> None:
         """Allocate the cells of the elements of a block, if there is enough memory."""
         block = self._whole[row]
         first, last = block.low >> CHUNK_BITS, block.high >> CHUNK_BITS
@@ -436,7 +438,7 @@ class LaunchState:
             _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
-        """Write the row of a block into the table; with its shadow memory if it is tracked."""
+        """Write the table's row of a block, with shadow memory if its accesses are tracked."""
         part = self._part(row, block)
         self.blocks[row] = part
         self.table[row, :2] = part.low, part.high
@@ -471,16 +473,16 @@ class LaunchState:
         return start + int(np.argmax(np.ctypeslib.as_array(map_)))
 
     def _part(self, row: int, block: Block) -> Block:
-        """Part of a block that accesses through an argument may use: the view that was passed."""
+        """Part of a block that an argument's accesses may touch: that of the passed tensor."""
         extent = self.tensors[row].extent if row in self.tensors else None
         return block if extent is None or self._whole_storage else block.view(*extent)
 
     def number(self, group: int) -> int:
-        """Number of a work-group that the checks know by its index in the order."""
+        """Number of the work-group at an index of the launch's order."""
         return group if self.order is None else int(self.order[group])
 
     def miss(self, address: int) -> int:
-        """A new row for a block that contains an address and has no row; -1 if there is none."""
+        """Add a row for the block that contains an address; -1 if there is no block or no room."""
         block = self.memory.find(address)
         row = int(self.words[Word.SEARCH_END])
         if block is None or row >= len(self.table) - 1:
@@ -490,7 +492,7 @@ class LaunchState:
         return row
 
     def argument_of(self, address: int) -> int | None:
-        """The parameter whose block is at, or close around, an address."""
+        """Index of the parameter whose block contains an address, or is close to it."""
         freed = self.memory.freed(address)
         if freed is not None:
             return next((k for k, p in self.pointers.items() if freed.low <= p < freed.high), None)
@@ -503,26 +505,29 @@ class LaunchState:
 _current: LaunchState | None = None
 
 
-def _answer(address: int) -> int:
+# -- callbacks of generated code, for the current launch -------------------------------------------
+
+
+def _on_miss(address: int) -> int:
     return -1 if _current is None else _current.miss(address & (1 << 64) - 1)
 
 
-def _more_room() -> None:
+def _on_full() -> None:
     if _current is not None:
         _current.make_room()
 
 
-def _elements(entry: int) -> None:
+def _on_elements(entry: int) -> None:
     if _current is not None:
-        _current.have_elements((entry - int(_current.words[Word.TABLE])) // (8 * Entry.WORDS))
+        _current.allocate_elements((entry - int(_current.words[Word.TABLE])) // (8 * Entry.WORDS))
 
 
-def _turns() -> None:
+def _on_turns() -> None:
     if _current is not None:
         _current.take_turns()
 
 
-def _note(error: int) -> None:
+def _on_fault(error: int) -> None:
     if _current is not None and _current.noted is not None:
         _current.noted(list((ctypes.c_int64 * len(checks.Fault._fields)).from_address(error)))
 
@@ -548,10 +553,10 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 
 @cache
 def prepare() -> tuple[object, ...]:
-    """Register the host's functions with the code that calls them."""
-    made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note),
-            checks.TURNS: _ROOM(_turns), checks.ELEMENTS: _NOTE(_elements),
-            checks.BIND: _BIND(_bind)}
+    """Define the symbols by which generated code calls back; return the objects to keep."""
+    made = {checks.MISS: _MISS(_on_miss), checks.ROOM: _ROOM(_on_full),
+            checks.NOTE: _NOTE(_on_fault), checks.TURNS: _ROOM(_on_turns),
+            checks.ELEMENTS: _NOTE(_on_elements), checks.BIND: _BIND(_bind)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())

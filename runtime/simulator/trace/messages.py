@@ -19,10 +19,13 @@ _KINDS = {
 }
 
 
-def _enter(
+def _register_site(
     w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = ""
 ) -> list[Operand] | None:
-    """Enter the site; return the first arguments of a record, or None if nothing is traced."""
+    """Register the trace site of an instruction; return the first operands of its record.
+
+    None if the launch is not traced.
+    """
     plan = w.context.sanitizer
     if plan is None or not plan.trace:
         return None
@@ -35,7 +38,8 @@ def traced_access(
 ) -> None:
     """Record a load, store or atomic of the lanes."""
     verb = "atomic" if kind & Kind.ATOMIC else "store" if kind & Kind.WRITE else "load"
-    head = _enter(w, i, f"{'SLM' if slm else 'global'} {verb}", t.size, f"{t.size} bytes a lane")
+    space = "SLM" if slm else "global"
+    head = _register_site(w, i, f"{space} {verb}", t.size, f"{t.size} bytes a lane")
     if head is None:
         return
     if isinstance(pointer, Uniform):
@@ -52,7 +56,7 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
     mode = "" if a.mode == "plain" else f" {a.mode}"
     shape = f"{a.blocks} x {a.tile_height} x {a.tile_width} of {a.bits} bits{mode}"
     nbytes = a.blocks * a.tile_height * a.tile_width * a.bits // 8
-    head = _enter(w, i, f"2D block {action.lower()}", nbytes, shape)
+    head = _register_site(w, i, f"2D block {action.lower()}", nbytes, shape)
     if head is not None:
         x, y = (w.b.sext(n, I64) for n in a.surface[4:])
         w.b.invoke(RECORD, *head, x, y)
@@ -63,6 +67,6 @@ def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
     kind = "barrier" if barrier else _KINDS.get(find(i.callee).family)
     if not kind:
         return
-    head = _enter(w, i, kind, 0, i.callee.removeprefix(PREFIX))
+    head = _register_site(w, i, kind, 0, i.callee.removeprefix(PREFIX))
     if head is not None:
         w.b.invoke(RECORD, *head, 0, 0)

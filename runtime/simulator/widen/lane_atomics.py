@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     state_word,
 )
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
-from triton_xe.runtime.simulator.widen.lane_helpers import helper_does
+from triton_xe.runtime.simulator.widen.lane_helpers import helper_effects
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
 
 _RELEASES = Order.RELEASE | Order.BOTH | Order.SEQUENTIAL
@@ -56,7 +56,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
     same = len(pointers) == len(scopes) == len(sizes) == 1
     if plain or not same or any(order_of(i) for i in atomics):
         return None
-    does = helper_does(helper)
+    does = helper_effects(helper)
     kind = Kind.ATOMIC | scopes.pop() | (Kind.WRITE if does & WRITES else 0)
     kind |= max(map(needs, atomics))
     return LaneAtomic(sizes.pop(), kind, does, swaps)

@@ -1,4 +1,4 @@
-"""Helpers with divergent code: scalar host functions, called once per lane."""
+"""Emit helpers with divergent code as scalar host functions that are called once per lane."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def lane_helper(
     function: Function, *, checked: bool = False, releases: bool = True, noted: bool = False,
     suffix: str = "", counted: bool = False,
 ) -> Function:
-    """The scalar helper as a host function, which takes its ids as arguments.
+    """Emit a helper as a host function for one lane, which takes its ids as arguments.
 
-    `checked`: every access is checked; `noted`: none is, but the effects of compare-and-swaps are
-    recorded; `counted`: changes of memory are counted.
+    `checked`: every access is checked.  `noted`: accesses are not checked, but effects of
+    compare-and-swaps are recorded.  `counted`: changes of memory are counted.
     """
     parameters = [("%ctx", PTR), ("%sg", I32), ("%lane", I32), *function.parameters]
     made = Function(host_name(function, suffix), function.result, parameters, [], is_internal=True)
@@ -78,7 +78,7 @@ def _count(b: Builder, i: Instruction) -> None:
 
 
 def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:
-    """Write a call of a helper: ids of the lane, fences, atomic loads; others unchanged."""
+    """Emit a call in a helper: lane ids, fences and atomic loads; other calls are unchanged."""
     known = find(i.callee)
     if known in _IDS:
         b.append(Instruction("add", I32, [_IDS[known], constant(I32, 0)], i.result))
@@ -198,23 +198,23 @@ def _load(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def helper_does(helper: Function) -> int:
-    """Reads and writes of the read-modify-writes of a lane helper."""
+def helper_effects(helper: Function) -> int:
+    """Effects of a lane helper's read-modify-writes: `READS`, `WRITES` or both."""
     effects = find(helper.name).effects
     return READS * (Effect.READS in effects) | WRITES * (Effect.WRITES in effects)
 
 
 class LaneChecks:
-    """Writer of a lane helper's accesses, with checks before them.
+    """Emits a lane helper's accesses, with checks before them.
 
-    The load before a loop of compare-and-swap may be stale, which the loop handles: so it is
-    atomic. If nothing `releases`, effects of the atomics are not recorded.
+    The load before a loop of compare-and-swap counts as atomic, because the loop handles a stale
+    value.  If nothing in the kernel `releases`, effects of atomics are not recorded.
     """
 
     def __init__(self, b: Builder, helper: Function, *, releases: bool) -> None:
         self.b = b
         self.releases = releases
-        self.only = helper_does(helper)
+        self.only = helper_effects(helper)
         self.loops = any(i.opcode == "cmpxchg" for i in helper.instructions())
 
     def atomic_load(self, i: Instruction, order: int) -> None:
@@ -243,8 +243,8 @@ class LaneChecks:
             return
         what: Operand | int = self.only
         if i.opcode == "cmpxchg":
-            met = self.b.extract_value(i.value, 1)
-            what = self.b.select(met, constant(I32, self.only), self.only & READS)
+            swapped = self.b.extract_value(i.value, 1)
+            what = self.b.select(swapped, constant(I32, self.only), self.only & READS)
         self._sync(address, order_of(i), what)
 
     def _access(self, i: Instruction, at: int, t: Type, kind: int) -> Operand:

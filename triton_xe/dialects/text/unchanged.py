@@ -14,7 +14,10 @@ _HEAD = "builtin.module"
 
 
 def snapshot(module: ModuleOp) -> Snapshot:
-    """Everything that the text inside a module depends on; equal if nothing changed."""
+    """List all that a module's text depends on, except its own attributes.
+
+    Two snapshots are equal if the text is.
+    """
     taken: Snapshot = []
     for op in module.body.block.ops:
         _take(op, taken)
@@ -36,7 +39,10 @@ def _take(op: Operation, taken: Snapshot) -> None:
 
 
 def with_head(text: str, module: ModuleOp) -> str | None:
-    """The text of an unchanged module with its current attributes; None if these have aliases."""
+    """Replace the module's attributes in its earlier text by its current ones.
+
+    None if an attribute is printed as an alias.
+    """
     head, _, rest = write_module(ModuleOp([], module.attributes, module.sym_name)).partition("\n")
     if not head.startswith(_HEAD) or rest.strip() != "}":
         return None

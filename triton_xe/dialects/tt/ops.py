@@ -41,7 +41,7 @@ from triton_xe.dialects.text.assembly import (
 
 
 class ConversionOp(FieldOp, ABC):
-    """Convert one value to another of any type."""
+    """Base of ops that convert one value to a value of any type."""
 
     src = operand_def()
     result = result_def()
@@ -58,7 +58,7 @@ class SameTypeOp(FieldOp, ABC):
 
 
 class PairOp(FieldOp, ABC):
-    """Combine two values of one type to one of another."""
+    """Base of ops that combine two values of one type to a value of another type."""
 
     lhs = operand_def(ANY)
     rhs = operand_def(ANY)
@@ -207,7 +207,7 @@ class ExpandDimsOp(ConversionOp):
 
 @irdl_op_definition
 class BroadcastOp(ConversionOp):
-    """Grow dimensions of size 1."""
+    """Repeat elements along dimensions of size 1."""
 
     name = "tt.broadcast"
 
@@ -422,9 +422,7 @@ class DotScaledOp(FieldOp):
     def _unpacked(
         factor: SSAValue, elements: Attribute, packed: IntegerAttr | None, along_k: int
     ) -> list[int]:
-        """The shape in elements; two elements of e2m1 are packed in a byte, along K or the other
-        dimension.
-        """
+        """The shape in elements; a byte packs two e2m1, along K or along the other dimension."""
         shape = list(shape_of_type(factor.type))
         if elements == StringAttr("e2m1"):
             shape[along_k if packed is None or packed.value.data else -3 - along_k] *= 2
@@ -437,7 +435,7 @@ PROGRAM_AXES = ("x", "y", "z")
 
 
 class ProgramAxisOp(FieldOp, ABC):
-    """A property of one axis of the launch grid."""
+    """Base of ops that return a number of one axis of the launch grid."""
 
     axis = prop_def(KeywordConstraint(PROGRAM_AXES))
     result = result_def(i32)

@@ -52,8 +52,9 @@ class ChunkOp(DescriptorOp):
     def _verify_per_lane(
         self, what: str, value: SSAValue, kind: str, accepts: Callable[[Attribute], bool]
     ) -> None:
-        """Refuse a value without one entry per work-item; with an sg_map it may be the work-item's
-        own.
+        """Refuse a value that is not a vector of one entry per work-item.
+
+        With an sg_map it may also be the work-item's own entry.
         """
         desc, type_ = self.desc_type, value.type
         lanes, own = desc.get_shape()[0], desc.lane_map is not None
@@ -138,9 +139,7 @@ class LoadGatherOp(ChunkAccessOp):
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
     def __init__(self, *, desc: SSAValue, **given: Any) -> None:
-        """Build the op; `transpose` is set if the descriptor has chunks, as the verifier
-        demands.
-        """
+        """Create the op; set `transpose` for chunks of several elements, which need it."""
         type_ = desc.type
         chunks = isinstance(type_, TensorDescType) and type_.chunk_size_per_lane > 1
         super().__init__(desc=desc, transpose=TRANSPOSED if chunks else None, **given)

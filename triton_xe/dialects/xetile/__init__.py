@@ -12,7 +12,7 @@ Source: the RFC for XeTile and XeGPU, section "XeTile Dialect".  These rules app
 contradicts itself or leaves something open:
 
 - `tile<64x64xbf16, index, index, index, index, index>` repeats the types of the offsets, sizes and
-  stride in the tile's type.  They are read and dropped, a tile's type is its sizes and elements.
+  stride in the tile's type.  They are read and dropped, because a type has sizes and elements only.
 - `update_tile_offset` has no result in the example.  Here it returns the moved tile, and takes two
   offsets, rows first, like `init_tile` (the example's type list has one).
 - `store_tile` writes its operands as tile, vector but their types as vector, tile; here both are

@@ -5,8 +5,8 @@ k, each product is added to the fp32 (or wrapping i32) accumulator and rounded o
 Accumulators of fp16 and bf16 are widened, and rounded once at the end.
 
 The scaled DPAS multiplies each product by the scales of its row and column, which is exact, before
-it is added.  How the hardware rounds sums within an instruction is not published; this is the order
-of the plain DPAS.
+it is added.  How hardware rounds sums within a scaled DPAS is not published; here it is as in the
+plain DPAS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def unpack_b(raw: Bytes, shape: Dpas) -> NDArray[np.float32] | NDArray[np.int32]
 
 
 def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
-    """Register image of the result."""
+    """Execute a DPAS on register images; return that of the result."""
     kind, size = shape.accumulator, (shape.repeat_count, shape.execution_size)
     rows = unpack(a, shape.a).reshape(shape.repeat_count, shape.k)
     columns = unpack_b(b, shape)
@@ -48,9 +48,9 @@ def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
 def scaled_dpas(
     accumulator: Bytes, a: Bytes, b: Bytes, scale_a: Bytes, scale_b: Bytes, shape: Dpas
 ) -> Bytes:
-    """Register image of the result.
+    """Execute a scaled DPAS on register images; return that of the result.
 
-    A lane's scales are those of column `lane` of B, and of row `lane` of A in the first lanes.
+    Lane l has the scales of column l of B, and, for l below the repeat count, of row l of A.
     """
     with np.errstate(invalid="ignore"):
         rows = unpack(a, shape.a).astype(np.float64).reshape(shape.repeat_count, shape.k)
@@ -66,7 +66,7 @@ def scaled_dpas(
 def _sums(
     accumulator: Bytes, rows: NDArray[np.float64], columns: NDArray[np.float64], kind: str
 ) -> Bytes:
-    """Register image of accumulators of a type, to which the products are added."""
+    """Add the products to accumulators of a float type; return their register image."""
     if kind == "f32":
         c = accumulator.view(np.float32)
     elif kind == "f16":
@@ -92,7 +92,7 @@ def _accumulate(
 
 
 def add_once(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float32]:
-    """x + y rounded once to fp32: the double sum rounded to odd, then to fp32.
+    """x + y rounded once to fp32: the fp64 sum is rounded to odd, then to fp32.
 
     Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
     rounding to odd", IEEE Transactions on Computers 57(4), 2008.

@@ -1,4 +1,4 @@
-"""Tables of predicted figures, as text and as a page of plots."""
+"""Format tables of predicted figures as text, and as a page of plots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ td, th { text-align: right; padding: 1px 10px; } th { font-weight: normal; }
 
 
 def as_text(table: Table) -> str:
-    """Devices and lines side by side."""
+    """Format a table as text, with a column for each device and line."""
     rows = [[*table.x_names, *map(_title, table.series)]]
     for k, place in enumerate(table.x_values):
         rows.append([*map(str, place), *(_text(s.values[k]) for s in table.series)])
@@ -48,7 +48,7 @@ def _text(value: float | None) -> str:
 
 
 def as_page(tables: Sequence[Table], file: str) -> str:
-    """One file with a plot and a table for each; it needs no network."""
+    """Format tables as one HTML file, with a plot for each; the page needs no network."""
     body = "".join(_section(t) for t in tables)
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f"<title>{escape(file)}</title><style>\n{STYLE}\n</style></head><body>"

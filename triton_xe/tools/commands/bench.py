@@ -1,4 +1,4 @@
-"""`triton-xe bench FILE`: the file's `perf_report` functions, predicted for several devices."""
+"""`triton-xe bench FILE`: predict the file's `perf_report` functions for several devices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`triton-xe emulate -- COMMAND`: run any program with Intel's driver on an emulated GPU.
 
 The program sees one Intel GPU, whose kernels are executed instruction by instruction as Intel's
-compiler wrote them.  Programs that it starts see the GPU too.  See docs/emulator.md.
+compiler wrote them.  Its child processes see the GPU too (docs/emulator.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The program's exit code; `DeviceError` says what is missing."""
+    """Run the program; return its exit code.  `DeviceError` if the driver is missing."""
     words = arguments.program[arguments.program[:1] == ["--"] :]
     if not words:
         raise ValueError("name a program to run: triton-xe emulate -- python kernel.py")

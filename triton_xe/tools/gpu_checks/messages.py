@@ -26,7 +26,7 @@ _COMBINATIONS = (
 
 
 def _module(name: str, lanes: int, declare: str, parameters: str, body: str) -> Module:
-    """A kernel of one subgroup; `%lane` is the number of the lane."""
+    """Build a kernel of one subgroup from LLVM IR; `%lane` is the number of the lane."""
     return from_llvm(name, f"""
 target triple = "spirv64-unknown-unknown"
 declare spir_func i64 @{_LOCAL_ID}(i32)
@@ -50,7 +50,7 @@ def _vector(bench: Bench, shape: BlockShape) -> tuple[str, int]:
 
 
 def _chosen(bench: Bench, operation: str) -> Iterator[BlockShape]:
-    """Yield the largest block of each kind, and the largest of the narrowest."""
+    """Yield two blocks of each kind: the largest, and the largest of those with least width."""
     kinds: dict[tuple[int, bool, bool], list[BlockShape]] = {}
     for shape in legal_shapes(operation, bench.target):
         if shape.result_bytes >= 4 * bench.target.subgroup_size * max(2, shape.element_bytes):
@@ -202,7 +202,7 @@ def dpas_products(bench: Bench) -> None:
 
 
 def dpas_rounding(bench: Bench) -> None:
-    """Compare sums of numbers from 2^-40 on exactly; many of them are denormal in fp16."""
+    """Compare sums exactly, of numbers down to 2^-40; many of them are denormal in fp16."""
     for dpas in _dpas_variants(bench):
         if dpas.is_float and ELEMENT_BITS[dpas.a] >= 16:
             module, arrays = _multiply(bench, dpas, special=True)

@@ -1,4 +1,4 @@
-"""The report as one HTML file, which needs no server and no network."""
+"""Format the report as one HTML file, which needs no server and no network."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _stage(stage: Stage) -> str:
     return f'<div class=stage id="stage-{stage.name}">{lines}</div>'
 
 
-# -- the rest -------------------------------------------------------------------------------------
+# -- registers, remarks, findings, drawings -------------------------------------------------------
 
 
 def _native(report: Report) -> str:

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import DeviceError, SimulatorTrap
-from triton_xe.hardware.residency import groups_held
+from triton_xe.hardware.residency import resident_groups
 from triton_xe.hardware.target import target
 
 BMG = target("bmg")
@@ -51,7 +51,7 @@ def neighbours(sem, a, b, n, ROUNDS: tl.constexpr):
         arrive_and_wait(sem)
 
 
-@pytest.mark.parametrize("programs", [1, 7, groups_held(BMG, 4, barriers=1)])
+@pytest.mark.parametrize("programs", [1, 7, resident_groups(BMG, 4, barriers=1)])
 def test_barriers_over_the_grid(programs):
     a = np.arange(programs, dtype=np.int32)
     want = a.copy()
@@ -64,7 +64,7 @@ def test_barriers_over_the_grid(programs):
 
 @pytest.mark.parametrize("warps", [1, 4])
 def test_more_programs_than_the_device_holds_hang(warps):
-    held = groups_held(BMG, warps, barriers=int(warps > 1))
+    held = resident_groups(BMG, warps, barriers=int(warps > 1))
     a = np.zeros(held + 1, np.int32)
     with pytest.raises(SimulatorTrap, match=f"a deadlock: .*others: {held}, .*1 of {held + 1} "
                        f"programs have not begun.*holds {held} at once.*a real device hangs"):
@@ -74,7 +74,7 @@ def test_more_programs_than_the_device_holds_hang(warps):
 
 def test_cooperative_grids():
     """A launch that says so is refused before it runs."""
-    held = groups_held(BMG, 8, barriers=1)
+    held = resident_groups(BMG, 8, barriers=1)
     a = np.zeros(held + 1, np.int32)
     given = {"ROUNDS": 1, "num_warps": 8, "launch_cooperative_grid": True}
     neighbours[(held,)](np.zeros(1, np.uint32), a, a.copy(), held, **given)
