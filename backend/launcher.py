@@ -1,10 +1,10 @@
 """Launch a compiled kernel by a Python function that is generated per kernel signature.
 
 Triton passes every argument of the kernel, constants included, possibly nested in tuples.  The
-function unpacks them by position and passes them to the device.  It does no dictionary or string
-work and no imports per launch.  On the simulator, where any address of the host would work, it
-checks that tensors are on the right device.  A GPU's launch code reads and checks tensors itself.
-They are therefore passed unchanged, and only a refusal is examined, to name the argument.
+function unpacks them by position and passes them to the device, without dictionary or string work
+and imports.  On the simulator, where any address of the host would work, it checks that tensors are
+on the right device.  A GPU's launch code checks tensors itself, so they are passed unchanged.
+After a refusal, the argument is searched for and named.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def reporting_sites(metadata: Any) -> list[Any]:
 
 
 def make_direct(signature: tuple[Any, ...], general: Launch) -> Launch:
-    """One native call if all arguments are pointers and numbers, otherwise `general`.
+    """Return a launcher in C if all arguments are pointers and numbers, otherwise `general`.
 
-    The call passes unusual launches to `general`: hooks, a new queue, a refused argument, checks of
-    the simulator.
+    It passes unusual launches to `general`: hooks, a new queue, a refused argument, checks of the
+    simulator.
     """
     types = [kind for kind in map(_native_type, signature) if kind is not None]
     if len(types) < len(signature):
@@ -151,7 +151,7 @@ def make_launch(
 
 
 class _Writer:
-    """Collects the statements that check arguments, and the expressions of the values to pass."""
+    """Writes the source of a launch function: statements that check arguments, values to pass."""
 
     def __init__(self, device_checks: bool, how: str, *, is_recorded: bool = False) -> None:
         self.device_checks = device_checks
@@ -198,7 +198,7 @@ class _Writer:
         return "function.device.launch(function.kernel, "
 
     def _naming(self) -> str:
-        """Pass names and extents of tensors to the checks of the simulator."""
+        """Keyword argument with the names of tensors, for the simulator's checks."""
         if not self.tensors or (self.device_checks and not self.is_recorded):
             return ""
         names = tuple((k, name) for k, name, _ in self.tensors)
@@ -283,7 +283,10 @@ def _tensor_class() -> type:
 
 
 class _Pointers:
-    """The general path: parameters, subclasses, wrappers, buffers, and all errors."""
+    """Converts arguments that are not plain tensors to addresses, and names them in errors.
+
+    Examples are parameters, subclasses, wrappers, buffers and arrays of other libraries.
+    """
 
     def __init__(self, kernel: str, parameters: list[str]) -> None:
         self.kernel = kernel

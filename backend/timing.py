@@ -1,8 +1,9 @@
 """Time kernels on the simulator, and on any device without torch.
 
 On the simulator a launch is expensive, and equal launches take equal time.  A simulated device has
-a clock that predicts the time of a card.  A launch that is only timed is noted by that clock, and
-does not run.  Without torch, this module has the part of `torch.xpu` that Triton's benchmarks use.
+a clock that predicts the time of a real one.  While a launch is only timed, the clock counts it,
+and the kernel does not run.  Without torch, this module provides the part of `torch.xpu` that
+Triton's benchmarks use.
 """
 
 from __future__ import annotations
@@ -27,13 +28,10 @@ def bench_simulated(
     return_mode: str = "mean",
     **_: Any,
 ) -> Any:
-    """Milliseconds of one call, after one that compiles; parameters as in
-    `triton.testing.do_bench`.
+    """Measure one call in milliseconds, after one that compiles.
 
-    With the device's clock no kernel runs; without one, both calls run.
-
-    Return one number without `quantiles`, otherwise one per quantile; they are equal, because there
-    is one measurement.
+    Parameters and result are those of `triton.testing.do_bench`.  All quantiles are equal, because
+    there is one measurement.  With the device's clock no kernel runs; without one, both calls run.
     """
     elapsed = max(_once(kernel_call, clock), SMALLEST_MS)
     if quantiles is not None:

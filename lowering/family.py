@@ -99,13 +99,14 @@ def tested_at_launch(scope: Scope) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite of operations of some classes, or of a whole function if no class is given.
+    """A rewrite of operations of classes `ops`, or of a whole function if no class is given.
 
-    `rewrite` returns a true value if it changed something.
+    It applies if all conditions of `when` are true.  `rewrite` returns a true value if it changed
+    something.
     """
 
     rewrite: Callable[[Any, Scope], object]
-    of: tuple[type[Operation], ...] = ()
+    ops: tuple[type[Operation], ...] = ()
     when: tuple[Callable[[Scope], bool], ...] = ()
 
     @property
@@ -113,10 +114,10 @@ class Rule:
         return self.rewrite.__name__.replace("_", "-")
 
     def apply(self, scope: Scope) -> None:
-        """Rewrite a function."""
+        """Apply the rule to a function, and erase operations that it left unused."""
         if not all(holds(scope) for holds in self.when):
             return
-        found = all_of(scope.function, *self.of) if self.of else [scope.function]
+        found = all_of(scope.function, *self.ops) if self.ops else [scope.function]
         if any([self.rewrite(op, scope) for op in found if op.parent is not None]):
             erase_dead(scope.function)
 

@@ -1,4 +1,4 @@
-"""Small helpers for rewriting xDSL operations in place, without a pattern driver."""
+"""Helpers for rewriting xDSL operations in place, and for emitting scalar arithmetic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from triton_xe.lowering.facts.values import Unknown
 
 
 def detach(op: Operation) -> None:
-    """Take an operation out of its block, without dropping it."""
+    """Remove an operation from its block without erasing it."""
     op.detach()  # type: ignore[no-untyped-call]
 
 
@@ -78,7 +78,10 @@ def locate_since(before: Operation | None, op: Operation) -> None:
 
 
 def replace_by(op: Operation, write: Callable[[], Sequence[SSAValue]]) -> bool:
-    """Replace an operation by the results that `write` writes before it, at its source location."""
+    """Replace an operation by the results of `write`, which inserts operations before it.
+
+    They get the operation's source location.
+    """
     before = op.prev_op
     results = write()
     locate_since(before, op)
@@ -106,7 +109,7 @@ def _number(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
 
 
 class Scalars:
-    """Writer of scalar arithmetic at one insertion point; equal expressions are written once.
+    """Emits scalar arithmetic at one insertion point; equal expressions are emitted once.
 
     Polynomials are computed with 64 bits and truncated to 32 if requested.
     """
@@ -183,7 +186,7 @@ class Scalars:
         return self._known[symbol]
 
     def _derived(self, symbol: Symbol) -> SSAValue:
-        """Write a symbol that is no value: a remainder, a misalignment, an iteration."""
+        """Emit a symbol that is not an SSA value: a remainder, a misalignment, an iteration."""
         if isinstance(symbol, Remainder):
             return self.insert(arith.RemSIOp(self.poly(symbol.value), self.poly(symbol.modulus)))
         if isinstance(symbol, Misalignment):
@@ -198,7 +201,7 @@ class Scalars:
         return self.insert(arith.DivSIOp(before_last, step))
 
     def all_hold(self, guards: Iterable[Guard]) -> SSAValue | None:
-        """One i1 that is true if all guards hold; None if there are none."""
+        """Emit an i1 that is true if all guards are satisfied; None if there are no guards."""
         holds: SSAValue | None = None
         guards = list(guards)
         for guard in dict.fromkeys((*room(guards), *guards)):
@@ -207,7 +210,7 @@ class Scalars:
         return holds
 
     def _holds(self, guard: Guard) -> SSAValue:
-        """One i1 that is true if a guard holds."""
+        """Emit an i1 that is true if a guard is satisfied."""
         amount, bound = guard.amount, guard.bound
         if guard.relation is Relation.AT_LEAST:
             if bound.as_constant is not None and amount not in self._known:
@@ -231,10 +234,10 @@ class Scalars:
 
 
 def room(guards: Iterable[Guard]) -> Iterator[Guard]:
-    """Yield guards of single symbols under which the compared amounts and bounds fit 63 bits.
+    """Yield guards under which evaluating `guards` in 64 bits does not overflow.
 
-    Most sums fit by the ranges of their symbols; products of three fit only if their symbols are
-    small.  Raises `Unknown` if no ranges of the symbols suffice.
+    They bound single symbols so that all compared numbers fit 63 bits.  Most sums need no bound.
+    Products of three symbols do.  Raises `Unknown` if no bounds suffice.
     """
     affine, what = Affine(), "numbers have room in 64 bits"
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
@@ -280,7 +283,7 @@ def retype(value: SSAValue, kind: TensorType[Any]) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """True if an unused operation can be erased: it has no effect but reading memory."""
+    """True if an unused operation can be erased, because it at most reads memory."""
     if type(op) is ExternElementwiseOp:
         return bool(op.pure.value.data)
     return _only_reads(type(op)) and not op.regions
@@ -289,7 +292,7 @@ def is_pure(op: Operation) -> bool:
 @cache
 def _only_reads(kind: type[Operation]) -> bool:
     """True if operations of a class declare that they only read; unknown classes do not."""
-    if kind is arith.RemUIOp:  # xDSL's says nothing
+    if kind is arith.RemUIOp:  # xDSL's class declares no effects
         return True
     effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
     writes = any(isinstance(trait, MemoryWriteEffect | MemoryFreeEffect) for trait in effects)
@@ -365,7 +368,7 @@ def erase_dead(root: Operation) -> None:
 
 
 def drop_dead_carries(loop: scf.ForOp) -> bool:
-    """Remove loop-carried values that only compute themselves; True if there was one."""
+    """Remove loop-carried values that are used only for their own next value; True if any."""
     body, last = loop.body.block, last_of(loop.body.block)
     dead = [i for i in range(len(loop.res)) if _is_dead_carry(loop, last, i)]
     if not dead:
@@ -408,7 +411,7 @@ def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
 def _with_carries(
     loop: scf.ForOp, carried: Sequence[SSAValue], results: Sequence[SSAValue]
 ) -> scf.ForOp:
-    """Rebuild the loop with other carried values; `results` are the first of its old ones."""
+    """Rebuild a loop with other loop-carried values; `results` are the old results to replace."""
     new = scf.ForOp(loop.lb, loop.ub, loop.step, carried, loop.detach_region(0))
     new.attributes = dict(loop.attributes)
     Rewriter.insert_op(new, InsertPoint.before(loop))
@@ -434,7 +437,7 @@ def yield_more(loop: scf.ForOp, values: Sequence[SSAValue]) -> None:
 
 
 def carry_more(body: Block, start: SSAValue) -> BlockArgument:
-    """Add a loop-carried value, loop-invariant until its yield operand is replaced."""
+    """Add a loop-carried value, which the loop yields unchanged until its user replaces that."""
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
     loop, (added,) = extend_for(loop, [start])
@@ -452,12 +455,12 @@ def conjuncts(mask: SSAValue) -> Iterator[SSAValue]:
 
 
 def conjunction(conditions: Sequence[SSAValue], before: Operation) -> SSAValue:
-    """The condition that is true if all are."""
+    """The conjunction of conditions."""
     return reduce(lambda one, other: put_before(arith.AndIOp(one, other), before), conditions)
 
 
 def functions(module: Operation) -> Iterator[FuncOp]:
-    """Every tt.func of a module."""
+    """Yield each tt.func of a module that has a body."""
     for op in module.regions[0].block.ops:
         if isinstance(op, FuncOp) and op.body.blocks:
             yield op

@@ -1,4 +1,4 @@
-"""Functions written by hand as kernels; see `lower_kernel_functions`."""
+"""Convert functions of programs written by hand to kernels: memrefs become addresses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ARGUMENT_TYPES = IntegerType | IndexType | AnyFloat | PointerType | LLVMPointer
 
 
 def lower_kernel_functions(module: ModuleOp, device: Target) -> None:
-    """Make kernels of all functions of a module, which have equally many subgroups."""
+    """Convert all functions of a module to kernels; all must have the same number of subgroups."""
     found = {module_warps(module)} if WARPS in module.attributes else set()
     for function in list(module.body.block.ops):
         if isinstance(function, func.FuncOp) and function.body.blocks:
@@ -114,7 +114,7 @@ def _function(old: func.FuncOp) -> FuncOp:
 
 
 def _argument(value: SSAValue, kind: MemRefType[Any]) -> None:
-    """Make an argument of memref type the address that the offset of its type counts from."""
+    """Convert an argument of memref type to a pointer to the memref's base, before its offset."""
     offset = kind.get_offset()
     if offset is None:
         raise UnsupportedError(
@@ -141,9 +141,9 @@ def _block(value: SSAValue) -> Block:
 def _memref(
     address: SSAValue, kind: MemRefType[Any], offset: int, scope: str = "global"
 ) -> None:
-    """Pass the shape and strides of a memref on to the operations that describe parts of it.
+    """Give the shape and strides of a memref to the operations that access it.
 
-    `address` is that of the first element, `offset` elements after one that blocks may start at.
+    `address` is that of the first element, `offset` elements after the memref's base.
     """
     for use in list(address.uses):
         op = use.operation

@@ -1,15 +1,15 @@
-"""Masked loads that Intel's compiler loses, with a constant for lanes without a load.
+"""Work around masked loads that IGC 2.40 loses.
 
-A predicated load may take another value's registers, its own where that value is no constant.  If
-instructions then only move its elements, IGC 2.40 gives the moved vector registers that nothing
-writes (on devices with messages of predicated loads):
+The value of a predicated load in masked-off lanes may be non-constant.  If instructions then only
+move the loaded elements, IGC gives the moved vector registers that nothing writes (on devices with
+predicated messages).  Therefore the load gets a constant, and a select the value:
 
     %x = PredicatedLoad(%p, %m, %other)           %y = PredicatedLoad(%p, %m, zero)
     store(shufflevector %x, <0, 1>)         ->    %x = select %m, %y, %other
     store(shufflevector %x, <2, 3>)               store(shufflevector %x, <0, 1>) ...
 
-It merges adjacent loads and stores, so that a store of the whole result may become a part too.
-Arithmetic reads the right registers, and so do DPAS and inline assembly that take all of them.
+A store of the whole result may be affected too, because IGC merges adjacent stores.  Arithmetic
+reads the right registers, and so do DPAS and inline assembly that take all elements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MASK, OTHER = 3, 4
 _MOVES = frozenset((
     "extractelement", "insertelement", "shufflevector", "bitcast", "zext", "sext", "trunc",
     "fpext", "fptrunc", "or", "shl", "lshr"))
-"""Instructions that compilers may turn into moves, as conversions there and back are."""
+"""Instructions that IGC may turn into moves; a pair of inverse conversions is a move too."""
 _COMPUTED = frozenset((
     "fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "add", "sub", "mul", "sdiv", "udiv", "srem",
     "urem", "and", "xor", "ashr", "icmp", "fcmp", "sitofp", "uitofp", "fptosi", "fptoui"))
@@ -46,7 +46,7 @@ def separate_other_values(state: ModuleState) -> None:
 
 
 def _is_moved(load: Any, uses: Uses) -> bool:
-    """True if anything but arithmetic takes a load's elements; DPAS may take all of them."""
+    """True if a load's elements are used by other than arithmetic, or DPAS that takes all."""
     return any(
         user.opname not in _MOVES | _COMPUTED
         and not (_takes_registers(user) and _elements(value, load) == _elements(load, load))
@@ -54,7 +54,7 @@ def _is_moved(load: Any, uses: Uses) -> bool:
 
 
 def _elements(value: Any, load: Any) -> Elements:
-    """The positions in the load of a vector's elements, -1 for others; none if not known."""
+    """Index in the load of each element of a vector, -1 for other elements; () if not known."""
     if value is load:
         return tuple(range(getattr(load.type, "count", 1)))
     opname = getattr(value, "opname", "")
@@ -91,9 +91,9 @@ def _separate(state: ModuleState, load: Any, uses: Uses) -> None:
 
 
 def _constant(other: Any) -> ir.Constant | None:
-    """The constant that a function returns, or undefined, of which lanes need no more.
+    """The constant that a call returns; undefined for an undefined vector with one element set.
 
-    A vector with one element inserted is as good as an undefined one, and costs one move.
+    None for other values.  Masked-off lanes do not need that element, which costs one move.
     """
     if isinstance(other, ir.CallInstr) and other.callee.name.startswith(WIDE):
         result = other.callee.blocks[0].terminator.operands[0]

@@ -1,6 +1,6 @@
-"""Formulas of integers, pointers and masks over the positions in a block.
+"""Affine formulas of integers, pointers and masks over the positions in a block.
 
-They are read from ttgir; layouts do not count, only the arithmetic:
+They are derived from the arithmetic in ttgir; layouts do not matter:
 
     index    = start + sum over dims of  stride[d] * position[d]
     pointers = base + index (in elements)
@@ -64,7 +64,7 @@ from triton_xe.lowering.facts.values import (
 
 @dataclass(frozen=True)
 class Remainder:
-    """The symbol `value % modulus` of two scalars (value must not be negative)."""
+    """Symbol: `value % modulus` of two scalars; value must not be negative."""
 
     value: Poly
     modulus: Poly
@@ -78,30 +78,30 @@ class Remainder:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Symbol: the number of iterations of a loop that are complete, 0 in the first."""
+    """Symbol: the number of complete iterations of a loop, 0 in the first one."""
 
     loop: Operation
 
 
 @dataclass(frozen=True)
 class LastIteration:
-    """The symbol: index of the last iteration of a loop, which runs at least once."""
+    """Symbol: the index of the last iteration of a loop that runs at least once."""
 
     loop: Operation
 
 
 @dataclass(frozen=True)
 class Misalignment:
-    """The symbol `address % BASE_ALIGNMENT`: the bytes that become part of a surface's rows."""
+    """Symbol: `address % BASE_ALIGNMENT`, the bytes before the first element in a surface's row."""
 
     base: SSAValue
 
 
 @dataclass(frozen=True)
 class Wrap:
-    """An index that continues elsewhere once `start` + position reaches `end`.
+    """Wraparound of an index along a dimension, if `start` + position reaches `end`.
 
-    It does not as long as `unless` holds; then `symbol` equals `start`.
+    If guard `unless` is satisfied the block does not reach it, and `symbol` equals `start`.
     """
 
     start: Poly
@@ -126,7 +126,7 @@ class Index:
     is_exact: bool = True
 
     def without_wrap(self, dim: int) -> Index:
-        """The index that does not wrap along a dimension."""
+        """The index without the wraparound along a dimension, and without its condition."""
         wrap = self.wraps[dim]
         return replace(
             self, start=self.start.substitute({wrap.symbol: wrap.start}),
@@ -140,7 +140,7 @@ class Index:
         return self if every == self.conditions else replace(self, conditions=every)
 
     def plus(self, other: Index, sign: int = 1) -> Index:
-        """The sum with another index, or the difference."""
+        """The sum with another index, or the difference for sign -1."""
         add = Poly.__add__ if sign == 1 else Poly.__sub__
         strides = tuple(map(add, self.strides, other.strides))
         return Index(add(self.start, other.start), strides, self.conditions,
@@ -148,7 +148,7 @@ class Index:
                      ).under(other.conditions)
 
     def times(self, by: Poly) -> Index:
-        """The product with a number that is the same at all positions."""
+        """The product with a number that is equal at all positions."""
         return replace(self, start=self.start * by, strides=tuple(s * by for s in self.strides))
 
     @property
@@ -186,10 +186,10 @@ def _remembered(
     known: dict[SSAValue, Formula | Unknown], value: SSAValue,
     through: frozenset[type[Operation]], find: Callable[[SSAValue], Formula],
 ) -> Formula:
-    """Return the cached formula of a value, or raise its `Unknown`.
+    """Return the cached formula of a value, computed by `find` if needed, or raise `Unknown`.
 
-    Operands of operations of some classes come first, without recursion: code may be arbitrarily
-    deep.
+    Operands of operations of classes `through` are computed first, without recursion, because
+    expressions may be arbitrarily deep.
     """
     waiting = [(value, False)]
     while waiting:
@@ -223,7 +223,7 @@ class Affine:
         self._masks: dict[SSAValue, Mask | Unknown] = {}
         self._exact: dict[SSAValue, Index] = {}
 
-    # -- what is known of polynomials --------------------------------------------------------------
+    # -- ranges and divisors of polynomials --------------------------------------------------------
 
     def bounds(
         self, poly: Poly, assumed: Mapping[Symbol, Range] = MappingProxyType({})
@@ -255,7 +255,7 @@ class Affine:
         return least if isinstance(symbol, LastIteration) else 0, most
 
     def multiple_of(self, poly: Poly) -> int:
-        """A number that certainly divides the value of a polynomial; 0 if the value is 0."""
+        """A known divisor of the value of a polynomial; 0 if the value is 0."""
         out = 0
         for monomial, coefficient in poly.terms.items():
             out = gcd(out, coefficient * prod(map(self._symbol_multiple, monomial)))
@@ -275,7 +275,7 @@ class Affine:
     # -- integers ----------------------------------------------------------------------------------
 
     def scalar(self, value: SSAValue) -> Poly:
-        """A scalar integer as a polynomial that is always right; maybe a symbol of its own."""
+        """A scalar integer as a polynomial without conditions; at worst a symbol of its own."""
         found = self.exact(value)
         return Poly.symbol(value) if found.conditions else found.start
 
@@ -291,7 +291,7 @@ class Affine:
         return self._exact[value]
 
     def _fitting(self, found: Index, value: SSAValue) -> Index:
-        """The formula under the conditions that its least and greatest element fit."""
+        """Add the conditions under which the formula's least and greatest element fit its bits."""
         bits = bits_of(value)
         (least, most), what = full(bits), f"numbers of {bits} bits do not wrap around"
         limits = full(min(bits, 63))  # a test with 64 bits computes sums of both sides
@@ -362,7 +362,7 @@ class Affine:
         raise Unknown(f"{owner.name} has no affine form")
 
     def natural(self, value: SSAValue) -> Index:
-        """Formula of integers, under the conditions that they fit and that none is negative."""
+        """Formula of integers, under conditions that they fit and are not negative."""
         found = self.exact(value)
         if any(self.bounds(stride)[0] < 0 for stride in found.strides):
             raise Unknown("an unsigned number that falls along a dimension")
@@ -381,7 +381,7 @@ class Affine:
         return self._result(op, left.plus(right, 1 if type(op) is arith.AddiOp else -1))
 
     def _result(self, op: Operation, found: Index, is_exact: bool = True) -> Index:
-        """The formula of a sum or product, which is exact if its operands are and it has room."""
+        """Mark the formula of a sum or product exact if its operands are and it does not wrap."""
         is_exact = is_exact and found.is_exact and not self.facts.wraps(op)
         return found if is_exact == found.is_exact else replace(found, is_exact=is_exact)
 
@@ -403,7 +403,7 @@ class Affine:
         return Index(Poly.symbol(value), ())
 
     def _selected(self, op: SelectOp) -> Index:
-        """`where(x < bound, x, y)`: x, as long as the whole block is below the bound."""
+        """`where(x < bound, x, y)` -> x, if the whole block is below the bound."""
         compare = op.cond.owner
         if not isinstance(compare, CmpiOp):
             raise Unknown("a choice of positions by something else than a comparison")
@@ -456,15 +456,15 @@ class Affine:
         return total
 
     def moved(self, offset: SSAValue, index: Index) -> Index:
-        """The index that a scalar offset of a pointer adds to another one."""
+        """A scalar pointer offset as an index with the rank of `index`."""
         return replace(self._offset(offset), strides=(_ZERO,) * len(index.strides))
 
     def _offset(self, value: SSAValue) -> Index:
-        """Index that is added to a pointer: signed, or modulo 2^64 as addresses are."""
+        """Formula of a pointer offset: exact, or modulo 2^64 for 64-bit offsets."""
         return self.index(value) if bits_of(value) == 64 else self.exact(value)
 
     def mask(self, value: SSAValue | None) -> Mask:
-        """A tensor of conditions as bounds on block positions."""
+        """Bounds on block positions that a tensor of conditions tests."""
         if value is None:
             return Mask()
         return _remembered(self._masks, value, _BOUNDED, self._mask)
@@ -527,7 +527,7 @@ class Affine:
 
 
 def limit(need: Guard) -> tuple[Symbol, Range] | None:
-    """The range of a single symbol that a condition of the form a >= b implies, if it is of one."""
+    """The range of a symbol that a condition a >= b implies; None if it has several symbols."""
     gap = need.amount - need.bound
     if len(gap.terms) != 1 + bool(gap.constant_part):
         return None

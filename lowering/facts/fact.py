@@ -28,11 +28,11 @@ Range = tuple[int, int]
 class Fact(NamedTuple):
     """Properties of all elements of a value of some bits; a scalar is a row of one element.
 
-    `low`, `high`: bounds of each element as a signed number, both included. `contiguity[d]`: in
-    each aligned run of so many elements along dimension d, an element is the previous one plus one.
-    Integers below 64 bits do not wrap inside a run.  For pointers, and modulo 2^64, "plus one" is
-    one element of the type that they point to. `constancy[d]`: in each aligned run of so many
-    elements, all are equal. `divisibility[d]`: a divisor of the first element of each run of
+    `low`, `high`: bounds of each element as a signed number, both included.  `contiguity[d]`: in
+    each aligned run of so many elements along dimension d, each element is the previous one plus
+    one.  Integers below 64 bits do not wrap inside a run.  For pointers, and modulo 2^64, "plus
+    one" is one element of the type that they point to.  `constancy[d]`: in each aligned run of so
+    many elements, all are equal.  `divisibility[d]`: a divisor of the first element of each run of
     `contiguity[d]` elements; for pointers, of its address in bytes.
     """
 
@@ -60,7 +60,7 @@ class Fact(NamedTuple):
         return found
 
     def firsts(self, runs: Iterable[int], unit: int = 1) -> list[int]:
-        """Divisors, along each dim, of the first element of runs that are cut to so many elements.
+        """Divisors, along each dim, of the first elements if runs are shortened to `runs`.
 
         `unit` is the distance of neighbours: the bytes of an element for pointers.
         """
@@ -69,9 +69,9 @@ class Fact(NamedTuple):
                     self.contiguity, self.divisibility, runs, strict=True)]
 
     def aligned(self, bits: int) -> Fact:
-        """This fact with runs that begin at multiples of their length.
+        """Shorten runs until they begin at multiples of their length.
 
-        Such a run of numbers of so many bits never wraps around.
+        Then no run of numbers of `bits` bits wraps around.
         """
         runs = tuple(map(min, self.contiguity, self.divisibility, repeat(1 << bits - 1)))
         return self._replace(contiguity=runs, divisibility=tuple(self.firsts(runs)))
@@ -84,7 +84,7 @@ def full(bits: int) -> Range:
 
 
 def unknown(bits: int, rank: int) -> Fact:
-    """The fact that holds for every value."""
+    """The fact that is true of every value of so many bits."""
     ones = (1,) * (rank or 1)
     return Fact(*full(bits), ones, ones, ones)
 
@@ -95,7 +95,7 @@ def power_of_two_divisor(value: int) -> int:
 
 
 def signed(value: int, bits: int) -> int:
-    """A number modulo 2^bits, as a signed one.
+    """Reduce a number modulo 2^bits to a signed one.
 
     >>> signed(200, 8)
     -56
@@ -111,13 +111,13 @@ def fitting(found: Range, bits: int) -> Range:
 
 
 def clamped(found: Range, bits: int) -> Range:
-    """Part of a range that fits so many bits."""
+    """Clamp the ends of a range to `bits` bits."""
     low, high = full(bits)
     return max(low, min(found[0], high)), min(high, max(found[1], low))
 
 
 def join(a: Fact, b: Fact, unit: int = 1) -> Fact:
-    """Fact that holds for both values, whose neighbours differ by `unit`."""
+    """Fact that is true of both values (the join of the lattice); neighbours differ by `unit`."""
     contiguity = tuple(map(min, a.contiguity, b.contiguity))
     divisibility = tuple(map(min, a.firsts(contiguity, unit), b.firsts(contiguity, unit)))
     return Fact(min(a.low, b.low), max(a.high, b.high), contiguity,
@@ -125,7 +125,7 @@ def join(a: Fact, b: Fact, unit: int = 1) -> Fact:
 
 
 def rounded(fact: Fact) -> Fact:
-    """This fact with the ends of the range rounded to multiples of its divisor."""
+    """Shrink the range to multiples of the fact's divisor."""
     by = fact.divisor
     if by == 1 or not (fact.low % by or fact.high % by):
         return fact

@@ -88,7 +88,7 @@ def decompose_scaled_dots(dot: DotScaledOp, scope: Scope) -> bool:
 
 
 def refusal(dot: DotScaledOp, target: Target | None) -> str | None:
-    """Reason why a dot is no scaled DPAS; None if it is one."""
+    """Reason why a dot cannot use the scaled DPAS; None if it can."""
     if target is None or not target.has_scaled_dpas:
         return "the device has no scaled DPAS for these subgroups"
     m, n = shape_of(dot.c)[-2:]
@@ -124,12 +124,14 @@ def _format(dot: DotScaledOp, index: int) -> str:
 
 
 def _packs_k(dot: DotScaledOp, index: int) -> bool:
-    """True if neighbours along K share a byte."""
+    """True if an e2m1 operand has pairs along K in a byte."""
     packs_k = (dot.lhs_k_pack, dot.rhs_k_pack)[index]
     return _format(dot, index) == "e2m1" and (packs_k is None or bool(packs_k.value.data))
 
 
 class _Decomposition(Writer):
+    """Rewrites one `tt.dot_scaled`."""
+
     def __init__(self, op: DotScaledOp) -> None:
         self.op = op
         self.formats = [_format(op, index) for index in (0, 1)]
@@ -212,9 +214,7 @@ class _Decomposition(Writer):
         return self.put(FpToFpOp(src=value, result_type=wide))
 
     def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
-        """Unpack pairs of 4-bit floats, neighbours along K unless packed along the other
-        dimension.
-        """
+        """Unpack pairs of 4-bit floats, which are packed along K or along the other dimension."""
         axis = self.batches + (1 - index if _packs_k(self.op, index) else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
@@ -281,9 +281,9 @@ def minor_first(rank: int) -> list[str]:
 
 
 def _with_pairs(layout: LinearLayout) -> LinearEncoding:
-    """Layout of B with neighbours along K in one lane, which share a dword in DPAS.
+    """Layout of B with adjacent elements along K in one lane, which share a dword in DPAS.
 
-    The lanes or warps that had them get the bit of the last register.
+    It exchanges the lane or warp bit that selects them with the last register bit.
     """
     bases = {name: list(held) for name, held in layout.bases.items()}
     registers = bases["register"]
@@ -296,7 +296,7 @@ def _with_pairs(layout: LinearLayout) -> LinearEncoding:
 
 
 def _doubled(value: SSAValue, axis: int) -> LinearEncoding:
-    """Layout with twice the elements along an axis, neighbours in adjacent registers."""
+    """Layout with twice the elements along an axis; pairs are in adjacent registers."""
     shape, old = shape_of(value), layout_of(value.type)
     bases = {
         name: [tuple(x * (1 + (d == axis)) for d, x in enumerate(b)) for b in held]

@@ -1,6 +1,6 @@
-"""Conversions between all float types of Triton, and arithmetic on those that LLVM lacks.
+"""Convert between all float types of Triton, and compute with those that LLVM lacks.
 
-LLVM's SPIR-V target names half, float and double.  bf16 is stored as i16 and fp8 as i8 (`fp8`).
+LLVM's SPIR-V target has half, float and double.  bf16 is stored as i16 and fp8 as i8 (`fp8`).
 Their values are widened to float for arithmetic, and rounded once afterwards.
 """
 
@@ -42,7 +42,7 @@ def constant(kind: Any, value: Any) -> ir.Constant:
 
 
 def widened(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
-    """A value of Triton type `kind` in a type that LLVM computes with."""
+    """Widen a value of Triton type `kind` to a type that LLVM computes with."""
     return _widened(kind, Term(em, value)).value
 
 
@@ -53,7 +53,7 @@ def _widened(kind: Any, x: Term) -> Term:
 
 
 def widest(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
-    """A value of Triton type `kind` as float, or as double if it is one."""
+    """Convert a value of Triton type `kind` to float; doubles stay doubles."""
     wide = _widened(kind, Term(em, value))
     return wide.resized(FLOAT).value if wide.kind == HALF else wide.value
 

@@ -82,18 +82,18 @@ class _Access:
 
     @cached_property
     def _threads(self) -> tuple[list[int], list[int]]:
-        """Addend of each bit of lane and of warp to an offset."""
+        """Offset that each bit of the lane, and of the warp, contributes (by xor)."""
         view = self.tensor
         return [self._offset(c) for c in view.lanes], [self._offset(c) for c in view.warps]
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Addend of each register."""
+        """Offset that each register contributes (by xor)."""
         return [self._offset(c) for c in self.tensor.registers]
 
     @cached_property
     def _start(self) -> ir.Value:
-        """The offset of the lane's register whose own is 0."""
+        """Offset of the register of this lane that contributes 0."""
         em, total = self.em, self.buffer.origin
         for value, columns, what in zip(
             (em.lane_id(), em.warp_id()), self._threads, ("lane", "warp"), strict=True
@@ -105,7 +105,7 @@ class _Access:
 
     @cached_property
     def _used(self) -> int:
-        """The bits that `_start` may have."""
+        """Mask of the bits that may be set in `_start`."""
         total = self.reach
         for columns in self._threads:
             for column in columns:
@@ -132,7 +132,7 @@ class _Access:
         return em.b.gep(pointer, [I32(fixed)], source_etype=I8) if fixed else pointer
 
     def along_axis(self, value: ir.Value) -> ir.Value:
-        """Addend of an element's coordinate along the axis to its offset."""
+        """Offset that an element's coordinate along the axis contributes (by xor)."""
         assert self.axis is not None
         at = Term(self.em, value).resized(I32).value
         part = self.em.bits_to_coordinate(at, self.columns[self.axis], ("along", at))
@@ -144,7 +144,7 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def in_bytes(em: Emitter, layout: SharedView, offset: ir.Value, size: int) -> ir.Value:
-    """An offset in elements, with its padding, in bytes."""
+    """Convert an offset in elements to bytes, and add the padding before it."""
 
     def make() -> ir.Value:
         term = Term(em, offset)
@@ -197,7 +197,7 @@ def lower_reinterpret(em: Emitter, op: ttg.MemDescReinterpretOp) -> None:
 def _moved(
     em: Emitter, buffer: Buffer, kind: ttg.MemDescType, by: ir.Value, origin: ir.Value
 ) -> Buffer:
-    """The view that begins so many elements later."""
+    """The view that begins `by` elements later."""
     if _is_zero(by):
         return Buffer(buffer.base, origin)
     size = element_bytes(scalar_type(kind.element_type))
@@ -246,7 +246,7 @@ def lower_local_store(em: Emitter, op: ttg.LocalStoreOp) -> None:
 
 
 def _store(em: Emitter, value: SSAValue, memory: SSAValue) -> None:
-    """Store a tensor to shared local memory, elements that are adjacent in both as one vector."""
+    """Store a tensor to shared local memory, by vectors of adjacent elements if possible."""
     access, held = _Access(em, memory, value), em.registers(value)
     for group in access.groups():
         write_vector(em, access.pointer(access.offsets[group[0]]), join(em, held, list(group)),
@@ -268,7 +268,7 @@ def lower_local_load(em: Emitter, op: ttg.LocalLoadOp) -> None:
 def _elements(
     em: Emitter, memory: SSAValue, indices: SSAValue, axis: int
 ) -> tuple[_Access, list[ir.Value]]:
-    """The address of each register's element where `indices` point to along the axis."""
+    """The access of a gather or scatter, and the address of each register's element."""
     access, held = _Access(em, memory, indices, axis), em.registers(indices)
     return access, [
         access.pointer(offset, access.along_axis(held.register(em, register)))

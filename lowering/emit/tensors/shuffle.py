@@ -1,4 +1,4 @@
-"""Moving values between the lanes of a subgroup."""
+"""Move values between the lanes of a subgroup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LANES_OF_XOR = 16
 
 
 def _pieces(em: Emitter, value: ir.Value) -> list[ir.Value]:
-    """A scalar as pieces of 16 or 32 bits, low one first.
+    """Split a scalar into pieces of 16 or 32 bits, low one first.
 
     16 bits are not extended: IGC 2.40 crashes on reductions by shuffles of such integers.
     """
@@ -68,5 +68,5 @@ def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
 
 
 def uniform(em: Emitter, value: ir.Value) -> ir.Value:
-    """A value that all lanes share, in a form that the compiler knows to be shared."""
+    """Broadcast lane 0, so that Intel's compiler knows that all lanes have an equal value."""
     return shuffle_index(em, value, I32(0))

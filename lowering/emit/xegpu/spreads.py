@@ -1,8 +1,9 @@
-"""Distribution of the vectors of XeGPU programs written by hand.
+"""Find how the vectors of XeGPU programs written by hand are distributed over lanes.
 
 A whole vector is distributed over the lanes of its subgroup; a fragment belongs to one work-item.
-The kind of a value, and its unit of distribution, follow from the ops that use it.  These are
-descriptors, DPAS operands, and through elementwise ops and loops their other operands.
+The ops that use a value determine its kind, and the number of consecutive elements in a lane (its
+unit): accesses through descriptors, and DPAS.  Elementwise ops and loops pass both on to their
+other operands.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ _PER_LANE: dict[type[Operation], str] = {
 
 @dataclass(frozen=True)
 class _Demand:
-    """Requirement of an op on a vector: a fragment or a whole vector, and its unit unless any is
-    allowed.
-    """
+    """Requirement of an op on a vector: `own`: that it is a fragment; its unit, None for any."""
 
     value: SSAValue
     own: bool
@@ -59,8 +58,8 @@ class _Demand:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Distribution of a vector; None while it is unknown."""
+class _Distribution:
+    """Distribution of a vector; `own` is true for a fragment, None while it is unknown."""
 
     own: bool | None = None
     unit: Fraction = Fraction(1)
@@ -75,27 +74,27 @@ class Spreads:
         self._demands: list[_Demand] = []
         for op in below(function):
             self._constrain(op)
-        self._places: dict[SSAValue, _Place] = {}
+        self._found: dict[SSAValue, _Distribution] = {}
         for demand in self._demands:
             self._edges[demand.value] += []
         for value in self._edges:
-            if value not in self._places:
+            if value not in self._found:
                 self._solve(self._reached(value))
 
     def spread(self, value: SSAValue) -> Spread:
         """Distribution of the elements of a vector."""
-        place = self._places.get(value, _Place())
-        if place.own:
+        found = self._found.get(value, _Distribution())
+        if found.own:
             return Spread(self.lanes, own=True)
-        if place.unit.denominator != 1:
+        if found.unit.denominator != 1:
             raise UnsupportedError(
                 f"{value.type}: less than an element of it would be in one lane; cast it where"
                 " its elements are as small"
             )
-        return Spread(self.lanes, int(place.unit))
+        return Spread(self.lanes, int(found.unit))
 
     def _reached(self, start: SSAValue) -> dict[SSAValue, Fraction]:
-        """The values of the same layout, and how many times the unit of `start` theirs is."""
+        """The values of the same distribution, with their units relative to that of `start`."""
         found, waiting = {start: Fraction(1)}, [start]
         while waiting:
             value = waiting.pop()
@@ -127,12 +126,12 @@ class Spreads:
         unit = units[0][0] if units else 1 / min(
             ratio * _share_of_a_byte(value) for value, ratio in times.items())
         for value, ratio in times.items():
-            self._places[value] = _Place(own, unit * ratio)
+            self._found[value] = _Distribution(own, unit * ratio)
 
-    # -- what the ops say ------------------------------------------------------------------------
+    # -- requirements of ops -----------------------------------------------------------------------
 
     def _note_equal(self, values: Iterable[SSAValue], ratio: Fraction = Fraction(1)) -> None:
-        """Note the same layout; the unit of the later ones is `ratio` times the first's."""
+        """Record that values have one distribution, later ones `ratio` times the first's unit."""
         vectors = [v for v in values if isinstance(v.type, VectorType)]
         for other in vectors[1:]:
             self._edges[vectors[0]].append((other, ratio))
@@ -143,7 +142,7 @@ class Spreads:
             self._demands.append(_Demand(value, own, unit, because))
 
     def _constrain(self, op: Operation) -> None:
-        """Note what an operation requires of the layouts of its vectors."""
+        """Record what an operation requires of its vectors."""
         if type(op) in _SAME_LAYOUT:
             self._note_equal([*op.operands, *op.results])
         elif isinstance(op, vector.BitcastOp):
@@ -195,7 +194,7 @@ class Spreads:
 
 
 def _carried(op: Operation) -> Iterable[Iterable[SSAValue]]:
-    """Groups of values that a loop passes to one another, and that therefore have one layout."""
+    """Groups of values with one distribution, because a loop or branch passes one to the other."""
     if isinstance(op, scf.ForOp):
         body = op.body.block
         assert body.last_op is not None
@@ -217,9 +216,7 @@ def _flavour(demand: _Demand) -> str:
 
 
 def _unit(op: Operation, desc: TensorDescType) -> int | None:
-    """Unit of an op's vector: a lane has whole chunks unless they are transposed; None for
-    blocks.
-    """
+    """Unit of an op's vector: a chunk, or 1 if chunks are transposed; None for blocks."""
     if not desc.scattered:
         return None
     transposed = isinstance(op, LoadGatherOp | StoreScatterOp) and op.transpose is not None
@@ -227,7 +224,7 @@ def _unit(op: Operation, desc: TensorDescType) -> int | None:
 
 
 def _share_of_a_byte(value: SSAValue) -> Fraction:
-    """1, or less for elements that share bytes."""
+    """Fraction of a byte that an element takes, for elements of 2 and 4 bits; otherwise 1."""
     bits = _bits(value) if isinstance(value.type, VectorType) else 8
     return Fraction(bits, 8) if bits in (2, 4) else Fraction(1)
 

@@ -1,4 +1,4 @@
-"""Lowering of barriers in two halves: arrive, and wait."""
+"""Lower split barriers: arrive and wait."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
 
 
 def _fence_all(em: Emitter, semantics: int) -> None:
-    """Write a fence of all memory, because named barriers order none."""
+    """Emit a fence of all memory, because named barriers do not order memory."""
     em.call(spirv.MEMORY_BARRIER, [I32(WORK_GROUP), I32(semantics)])
