@@ -149,13 +149,6 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "internals/patches.md"])
-def test_files_of_the_sources_exist(page):
-    text = (ROOT / "docs" / page).read_text()
-    names = set(re.findall(r"`((?:backend|lowering|runtime|triton_xe)/[\w/]+\.py)`", text))
-    assert {name for name in names if not (ROOT / name).exists()} == set()
-
-
 def test_troubleshooting_names_messages_that_there_are():
     """In our sources, torch, Triton and Python; text that a line break parts is joined."""
     import torch
