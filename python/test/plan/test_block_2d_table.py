@@ -10,9 +10,14 @@ from triton_xe.hardware.block_2d import BlockShape, check_load, check_prefetch, 
 from triton_xe.hardware.target import TARGETS, target
 from triton_xe.plan import result_layout
 
-XE3P = "nvl-p cri"
-XE2 = f"bmg bmg-g31 lnl ptl wcl nvl-s nvl-u {XE3P}"
-ALL = f"pvc {XE2}"
+
+def since(generation: int) -> str:
+    """Names of the devices with 2D messages from a generation on."""
+    return " ".join(name for name, device in TARGETS.items()
+                    if device.has_block_2d and device.ip_version[0] >= generation)
+
+
+ALL, XE2, XE3P = since(12), since(20), since(35)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,12 @@ def test_imports_point_one_way():
     assert list(wrong_imports()) == []
 
 
+def test_the_architecture_page_has_the_rows():
+    rows = (", ".join(f"`{name}`" for name in row if name != "__init__") for row in ROWS)
+    table = "".join(f"| {row} |\n" for row in rows)
+    assert table in (ROOT / "docs/architecture.md").read_text()
+
+
 def reaching_into_the_simulator():
     """Names of the simulator's modules in other rooms; `interface` is for them."""
     room = "runtime.simulator."
