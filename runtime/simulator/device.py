@@ -18,7 +18,7 @@ from triton_xe.runtime import findings, native, observers, torch_memory
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.native.arguments import format_of
 from triton_xe.runtime.simulator.host_device import HostDevice, Work
-from triton_xe.runtime.simulator.host_kernel import Part, Purpose
+from triton_xe.runtime.simulator.host_kernel import WHOLE, Form, Part, Purpose
 from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, choose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.tensors import tensors_of
@@ -110,7 +110,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         if choice.what is Purpose.TRACE:
             self._trace(kernel, choice, work)
             return
-        form = kernel.form(choice.part, shuffled=choice.is_shuffled)
+        form = kernel.compiled(Form(choice.part, is_shuffled=choice.is_shuffled))
         launch, cold = form.launch(work), form.cold_flags(work)
         launcher.run(launch._replace(seed=self._seed(choice)), cold)
         if cold is not None and 1 in cold:
@@ -127,7 +127,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         kernel.prefers_whole = cold.count(1) * 4 > len(cold)
         if kernel.prefers_whole:
             kernel.stop()
-        launch = kernel.form(Part.WHOLE).launch(work)
+        launch = kernel.compiled(WHOLE).launch(work)
         each = work.groups * launch.host.sub_groups // len(cold)
         launcher.run_again(launch, bytearray(np.repeat(np.frombuffer(cold, np.uint8), each)))
 
@@ -193,7 +193,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
             if part is Part.KNOWN and self._needs_fallback(kernel, work):
                 part = Part.WHOLE
             shadow.prepare()
-            form = kernel.form(part, plan, shuffled=choice.is_shuffled)
+            form = kernel.compiled(Form(part, plan, choice.is_shuffled))
             host = form.host
             assert host.sanitizer is not None
             state = shadow.LaunchState(
@@ -213,7 +213,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         """
         if not kernel.source.parsed.has_known_guards or kernel.host.is_whole:
             return False
-        launch = kernel.form(Part.GUARDS).launch(work)
+        launch = kernel.compiled(Form(Part.GUARDS)).launch(work)
         cold = bytearray(work.groups * launch.host.sub_groups)
         try:
             launcher.run(launch, cold)

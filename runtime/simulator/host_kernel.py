@@ -40,6 +40,38 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
+class Form:
+    """Form in which a kernel is compiled, for one kind of launches."""
+
+    part: Part = Part.WHOLE
+    """If nothing can be left out, or other programs may wait for it, the whole is compiled."""
+    plan: Instrumentation | None = None
+    """Plan of the checks or the trace; None without them."""
+    is_shuffled: bool = False
+    """True for launches whose programs and subgroups take turns in another order."""
+    in_step: bool = False
+    """True to run the subgroups of a program in one function, if the kernel allows that."""
+    arguments: tuple[int, ...] = ()
+    """Arguments for which an in-step kernel has a version; 0 for those that are not integers."""
+
+    @property
+    def purpose(self) -> Purpose:
+        if self.plan is None:
+            return Purpose.RUN
+        return Purpose.TRACE if self.plan.trace else Purpose.CHECK
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Key of the code: launches whose checks have equal keys share it."""
+        plan = None if self.plan is None else self.plan.key
+        return self.part, plan, self.is_shuffled, self.in_step, self.arguments
+
+
+WHOLE = Form()
+"""The whole kernel, without checks."""
+
+
+@dataclass(frozen=True)
 class HostKernel:
     """The text of a host module, and the facts that a launch needs of its kernel."""
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
@@ -16,14 +16,11 @@ from triton_xe.runtime import native, observers
 from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
-from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part, Purpose
+from triton_xe.runtime.simulator.host_kernel import ENTRY, Form, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.jit import CHECKED, IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
-
-if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
 _NEVER = 1 << 62
 
@@ -65,9 +62,7 @@ class CompiledForm:
     kernel: str
     source: KernelSource
     registers: int
-    part: Part
-    sanitizer: Instrumentation | None = None
-    is_shuffled: bool = False
+    form: Form
     translated: HostKernel | None = None
     """Its host module, if it was found in the cache."""
 
@@ -78,7 +73,7 @@ class CompiledForm:
             return self.translated
         with progress(f"translating kernel {self.kernel!r} for the simulator", self.kernel), (
                 paused_collector()):
-            return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
+            return self.source.translated(self.form)
 
     @once
     def loaded(self) -> tuple[NativeCode, int]:
@@ -87,9 +82,9 @@ class CompiledForm:
                 paused_collector()):
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             if self.host.in_pieces:
-                kind += IN_PIECES if self.sanitizer is None else CHECKED
+                kind += IN_PIECES if self.form.plan is None else CHECKED
             runner = launcher.runner_name(
-                self.host.takes_turns, self.host.has_barrier, self.sanitizer is not None)
+                self.host.takes_turns, self.host.has_barrier, self.form.plan is not None)
             code = load_kernel(self.host.text, self.host.helpers, kind, runner)
             return code, code.address(ENTRY)
 
@@ -130,8 +125,8 @@ class SimulatedKernel(ModuleKernel):
     """Part of the kernel that its usual form has."""
     own: CompiledForm = field(init=False)
     """Its usual form."""
-    forms: dict[tuple[Part, bool, object], CompiledForm] = field(default_factory=dict)
-    """Other forms: by part, shuffled order, and key of the checks."""
+    forms: dict[tuple[object, ...], CompiledForm] = field(default_factory=dict)
+    """Other forms, by their keys."""
     prefers_whole: bool = False
     """True if too many subgroups reached code that the usual form leaves out."""
     lacks_in_step: bool = False
@@ -143,10 +138,11 @@ class SimulatedKernel(ModuleKernel):
         """Refuse a kernel that does not fit the device; a translated one was checked before."""
         super().__post_init__()
         self._form = partial(CompiledForm, self.name, self.source, self.n_registers)
-        kept = self.source.read_cached(self.part.value)
+        usual = Form(self.part)
+        kept = self.source.read_cached(usual)
         if kept is None:
             self.source.check()
-        self.own = self._form(self.part, translated=kept)
+        self.own = self._form(usual, translated=kept)
 
     @once
     def argument_types(self) -> tuple[str, ...]:
@@ -164,26 +160,23 @@ class SimulatedKernel(ModuleKernel):
     def resident(self) -> int:
         return self.own.resident
 
-    def form(
-        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
-    ) -> CompiledForm:
+    def compiled(self, form: Form) -> CompiledForm:
         """A form of the kernel; launches with equal keys of their checks share one."""
-        if (part, sanitizer, shuffled) == (self.part, None, False):
+        if form.key == self.own.form.key:
             return self.own
-        key = part, shuffled, None if sanitizer is None else sanitizer.key
-        if key not in self.forms:
-            self.forms[key] = self._form(part, sanitizer, shuffled)
-        return self.forms[key]
+        if form.key not in self.forms:
+            self.forms[form.key] = self._form(form)
+        return self.forms[form.key]
 
     @once
     def in_step(self) -> CompiledForm | None:
         """The in-step form of this kernel, if it can have one."""
         with progress(f"translating kernel {self.name!r} for many programs", self.name), (
                 paused_collector()):
-            host = self.source.translated(
-                self.part, in_step=True, arguments=self._integers(self.arguments))
+            form = Form(self.part, in_step=True, arguments=self._integers(self.arguments))
+            host = self.source.translated(form)
         self.lacks_in_step = not host.in_step
-        return self._form(self.part, translated=host) if host.in_step else None
+        return self._form(form, translated=host) if host.in_step else None
 
     def _integers(self, arguments: Sequence[int | float]) -> tuple[int, ...]:
         """The arguments that are integers; 0 for others."""
@@ -234,6 +227,6 @@ class SimulatedKernel(ModuleKernel):
         """Stop launches, and unload the code of all forms."""
         super().close()
         self.stop()
-        self.own = self._form(self.part)
+        self.own = self._form(Form(self.part))
         self.forms.clear()
         self.in_step = None

@@ -28,7 +28,7 @@ from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime import native
-from triton_xe.runtime.simulator.host_kernel import HostKernel
+from triton_xe.runtime.simulator.host_kernel import Form, HostKernel
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.symbols import symbol
@@ -272,7 +272,7 @@ KERNELS = {
 }
 
 
-def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: int) -> HostKernel:
+def host_of(name: str, *, plan: Instrumentation | None = None, **others: int) -> HostKernel:
     """What translates one of the kernels, perhaps with other constants."""
     kernel, types, constants = KERNELS[name]
     signature = {**types, **dict.fromkeys(constants, "constexpr")}
@@ -281,7 +281,7 @@ def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: in
     module = plain_accesses(parse_module(canonical(attached_llvm_ir(made.asm["spv"]))),
                             target("bmg"))
     entry = entry_name(made.asm["spv"], made.name)
-    return translate(module, entry, target("bmg"), sanitizer=sanitizer)
+    return translate(module, entry, target("bmg"), Form(plan=plan))
 
 
 @pytest.mark.sample(3)
@@ -289,7 +289,7 @@ def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: in
                          [*itertools.product(KERNELS, [False]),
                           pytest.param("rows", True, marks=pytest.mark.slow)])
 def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -> None:
-    host = host_of(name, sanitizer=Instrumentation() if checked else None)
+    host = host_of(name, plan=Instrumentation() if checked else None)
     runner = symbol("run", "barrier" if host.has_barrier else "plain")
     names = {*host.helpers, runner + "_checked" * checked}
     done = compile_all([host.text], names, for_arm)

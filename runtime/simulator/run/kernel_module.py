@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from triton_xe import llvm as ir
@@ -19,11 +19,10 @@ from triton_xe.runtime.simulator.analysis.provenance import (
     stored_to,
 )
 from triton_xe.runtime.simulator.analysis.waits import changes
-from triton_xe.runtime.simulator.host_kernel import HostKernel, Part
+from triton_xe.runtime.simulator.host_kernel import Form, HostKernel, Part
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_visa_functions
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
-from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,5 @@ class KernelModule:
         kernel_sizes.sizes(self.module, self.function, self.target)
         kernel_sizes.check_slm(self.module, self.name, self.target)
 
-    def translated(
-        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
-        in_step: bool = False, arguments: Sequence[int] = (),
-    ) -> HostKernel:
-        return pipeline.translate(
-            self.module, self.name, self.target, part=part, sanitizer=sanitizer,
-            shuffled=shuffled, runs_in_step=in_step, arguments=arguments)
+    def translated(self, form: Form) -> HostKernel:
+        return pipeline.translate(self.module, self.name, self.target, form)

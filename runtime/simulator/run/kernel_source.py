@@ -6,8 +6,7 @@ Host modules: `<cache>/simulator/<key>.host`, the key as in `jit` with the modul
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,13 @@ from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target
 from triton_xe.runtime import code_cache
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator.host_kernel import HostKernel, Part
+from triton_xe.runtime.simulator.host_kernel import Form, HostKernel
 from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.run.kernel_module import KernelModule
-    from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
 
 @dataclass(frozen=True)
@@ -52,33 +50,25 @@ class KernelSource:
         """Refuse a kernel that exceeds the device's lanes, work-items or shared local memory."""
         self.parsed.check()
 
-    def read_cached(self, how: str) -> HostKernel | None:
-        """The cached host module of an unchecked part; None if there is none."""
-        found = code_cache.read(self._path(how))
+    def read_cached(self, form: Form) -> HostKernel | None:
+        """The cached host module of a form without checks; None if there is none."""
+        found = code_cache.read(self._path(form))
         return None if found is None else _read(found)
 
-    def translated(
-        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
-        in_step: bool = False, arguments: Sequence[int] = (),
-    ) -> HostKernel:
-        """The host module of a part, from the cache if it is unchecked and cached.
-
-        An in-step form has a version for these `arguments`, of which integers count.
-        """
-        if sanitizer is not None:
-            return self.parsed.translated(
-                part, sanitizer, shuffled=shuffled and self.parsed.has_atomics)
-        how = f"in step {arguments}" if in_step else "shuffled" if shuffled else part.value
-        found = self.read_cached(how)
+    def translated(self, form: Form) -> HostKernel:
+        """The host module of a form, from the cache if it is unchecked and cached."""
+        if form.plan is not None:
+            shuffled = form.is_shuffled and self.parsed.has_atomics
+            return self.parsed.translated(replace(form, is_shuffled=shuffled))
+        found = self.read_cached(form)
         if found is not None:
             return found
-        made = self.parsed.translated(
-            part, shuffled=shuffled, in_step=in_step, arguments=arguments)
-        code_cache.write(self._path(how), _written(made))
+        made = self.parsed.translated(form)
+        code_cache.write(self._path(form), _written(made))
         return made
 
-    def _path(self, how: str) -> Path:
-        key = object_key("\0".join([self.target.name, self.name, self.text]), how)
+    def _path(self, form: Form) -> Path:
+        key = object_key("\0".join([self.target.name, self.name, self.text]), str(form))
         return code_cache.file("simulator", key, ".host")
 
 

@@ -30,7 +30,7 @@ def slm_shadow(w: Widener, i: Instruction) -> None:
     pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
     x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
-    inside = x.integer() - v.wrap(SLM_AT).integer() & slm_shadow_bytes(w.context.slm.nbytes) - 1
+    inside = x.integer() - v.wrap(SLM_AT).integer() & slm_shadow_bytes(w.kernel.slm.nbytes) - 1
     start = v.wrap(known_word(w, Word.SLM_SHADOW, I64))
     moved = (inside + start).pointer().operand
     w.define(i, Uniform(moved, i.type) if alone else Wide(moved, i.type))
@@ -65,7 +65,7 @@ def origin(w: Widener, i: Instruction) -> None:
     """Record the addresses that a masked load would have read, in lanes that it skips."""
     b = w.b
     pointer, mask = (w.value(o) for o in i.operands[1:])
-    row = b.add(b.zext(SG, I64), _number(i) * w.context.sizes.sub_groups)
+    row = b.add(b.zext(SG, I64), _number(i) * w.kernel.sizes.sub_groups)
     origins = known_word(w, Word.ORIGINS)
     at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))
     group = b.add(w.context_word(Context.GROUP, I64), 1)

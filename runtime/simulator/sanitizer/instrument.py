@@ -53,7 +53,7 @@ DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
 
 
 def checking(w: Widener) -> bool:
-    return w.context.sanitizer is not None and not w.context.sanitizer.trace
+    return w.kernel.plan is not None and not w.kernel.plan.trace
 
 
 def guarded(
@@ -61,7 +61,7 @@ def guarded(
     align: int = 0,
 ) -> Instruction:
     """The instruction with its address replaced by a safe one; itself when not sanitizing."""
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     operand = i.operands[position]
     if plan is None or operand.type.space == 0:
         return i
@@ -99,9 +99,9 @@ def _access_checked(
     mask: Value | None, kind: int,
 ) -> Instruction:
     """Write the checks of an access, alone or with others, and give it a safe address."""
-    if i in w.context.at_once.grouped:
+    if i in w.kernel.grouped:
         _check_group(w, i, position, t, mask, kind)
-    store = w.context.at_once.in_place.get(i)
+    store = w.kernel.in_place.get(i)
     if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
         fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
         return _moved(w, i, position, _moved_where(w, pointer, t, fine))
@@ -136,7 +136,7 @@ def _does(kind: int) -> dict[str, bool]:
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
     """True if a subgroup's copy of a loaded value matters; None if every subgroup's does."""
-    seen, every = _observers(w, i), (1 << w.context.sizes.sub_groups) - 1
+    seen, every = _observers(w, i), (1 << w.kernel.sizes.sub_groups) - 1
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == every:
         return None
     return w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
@@ -144,7 +144,7 @@ def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
 
 def _observers(w: Widener, i: Instruction) -> int:
     """Bit mask of the subgroups whose copies of a loaded value matter."""
-    plan, every = w.context.sanitizer, (1 << w.context.sizes.sub_groups) - 1
+    plan, every = w.kernel.plan, (1 << w.kernel.sizes.sub_groups) - 1
     assert plan is not None
     return plan.observers.get(w.function.name, {}).get(i.result or "", every)
 
@@ -227,9 +227,9 @@ def _check_group(
 ) -> None:
     """Check accesses of one operation by one call; valid ones are not checked again."""
     count = 1 if mask is None else mask.type.lanes
-    stores = w.context.at_once.in_place
+    stores = w.kernel.in_place
     flags = kind | Kind.WRITE if i in stores else kind
-    alike = [k for k in w.context.at_once.grouped[i] if _is_same_check(w, i, k, position, kind)]
+    alike = [k for k in w.kernel.grouped[i] if _is_same_check(w, i, k, position, kind)]
     if count == 1 and i not in stores and not kind & (Kind.ATOMIC | Kind.SLM):
         _check_scattered(w, alike, position, t, mask is not None, kind)
     pointers = {k: pointer for k in alike
@@ -296,7 +296,7 @@ def _mask_of(i: Instruction) -> int:
 
 
 def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     assert plan is not None
     return plan.entry(w.function, i.operands[position], **_does(kind))
 
@@ -305,7 +305,7 @@ def _is_same_check(
     w: Widener, i: Instruction, other: Instruction, position: int, kind: int
 ) -> bool:
     """True if one call can check both, because arguments and reports are the same."""
-    stores, sites = w.context.at_once.in_place, [site(w, k)[2] for k in (i, other)]
+    stores, sites = w.kernel.in_place, [site(w, k)[2] for k in (i, other)]
     if i in stores and other in stores:
         sites = [site(w, stores[k])[2] for k in (i, other)]
     return (sites[0] == sites[1] and (i in stores) == (other in stores)
@@ -387,7 +387,7 @@ def site(w: Widener, i: Instruction) -> tuple[Operand, Operand, int]:
 
     The line is the first one of those with the same source location.
     """
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     if plan is None or i.debug is None:
         return CTX, SG, i.line
     return CTX, SG, plan.lines.setdefault(i.debug, i.line)
@@ -505,7 +505,7 @@ def guarded_surface(
     w: Widener, i: Instruction, arguments: BlockArguments, kind: int
 ) -> BlockArguments:
     """The 2D block, moved out of its surface if it would access invalid memory."""
-    plan, b = w.context.sanitizer, w.b
+    plan, b = w.kernel.plan, w.b
     if plan is None or plan.trace:
         return arguments
     entry = plan.entry(w.function, i.operands[0], **_does(kind))
@@ -556,7 +556,7 @@ def _integer(i: Instruction, name: str) -> int | None:
 
 def _is_ignored(w: Widener, i: Instruction) -> bool:
     """True if the checks ignore a barrier, because the compiler inserted it."""
-    return i.added and w.context.sanitizer is not None and w.context.sanitizer.strict
+    return i.added and w.kernel.plan is not None and w.kernel.plan.strict
 
 
 def note_site(w: Widener, i: Instruction) -> None:
@@ -564,8 +564,8 @@ def note_site(w: Widener, i: Instruction) -> None:
     if checking(w):
         w.note_location(i)
         entry = SEARCHED
-        if w.context.sanitizer is not None and is_atomic_helper(i.callee):
-            entry = w.context.sanitizer.entry(
+        if w.kernel.plan is not None and is_atomic_helper(i.callee):
+            entry = w.kernel.plan.entry(
                 w.function, i.operands[0], writes=True, reads=True)
         w.b.store(constant(I32, i.line), state_word(w, Word.SITE))
         w.b.store(constant(I64, entry), state_word(w, Word.ENTRY))
@@ -582,7 +582,7 @@ def after_barrier(w: Widener, i: Instruction) -> None:
 
 def synchronises(w: Widener, i: Instruction, pointer: Operand, what: int | Operand) -> None:
     """Record an atomic of one lane; `what`: whether it `READS` and `WRITES`."""
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     if plan is None or plan.trace or not plan.releases:
         return
     if i.operands[0].type.space == 3 or local_scope(i):
@@ -624,7 +624,7 @@ _MAKES_NUMBERS = frozenset("fadd fsub fmul fdiv frem fptrunc sitofp uitofp".spli
 
 def finite_result(w: Widener, i: Instruction) -> None:
     """Report a result that is not finite although all operands are."""
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     if plan is None or not plan.finite or i.result is None or i.type.scalar.kind != "float":
         return
     known = find(i.callee)

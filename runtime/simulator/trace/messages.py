@@ -26,10 +26,10 @@ def _register_site(
 
     None if the launch is not traced.
     """
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     if plan is None or not plan.trace:
         return None
-    plan.sites[i.line] = Site(kind, nbytes, w.context.module.location(i.line, i.debug), detail)
+    plan.sites[i.line] = Site(kind, nbytes, w.kernel.module.location(i.line, i.debug), detail)
     return [CTX, SG, constant(I32, i.line)]
 
 

@@ -197,7 +197,7 @@ def _runs_loaded(
 
 def _inlined(w: Widener, function: ir.Function, *arguments: Operand) -> Operand:
     """Call a function that is inlined, or called where host functions are in pieces."""
-    w.context.definitions[function.name] = function
+    w.kernel.host.definitions[function.name] = function
     return w.b.call(function.name, function.result, arguments)
 
 

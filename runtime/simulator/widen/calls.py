@@ -59,12 +59,12 @@ def call(w: Widener, i: Instruction) -> None:
         own(w, i)
         return
     traced_call(w, i, barrier=is_barrier(i))
-    target = w.context.find(callee)
+    target = w.kernel.functions.get(callee)
     if target is not None:
         (lane_call if is_lane_helper(target.name) else function_call)(w, i, target)
         return
-    if known.family not in _CHECKED and not known.available(w.context.target):
-        w.refuse(i, f"{w.context.target.name} has no {known.name}")
+    if known.family not in _CHECKED and not known.available(w.kernel.target):
+        w.refuse(i, f"{w.kernel.target.name} has no {known.name}")
     if is_barrier(i):
         barrier(w, i)
         return
@@ -127,7 +127,7 @@ def _constant(value: Callable[[Widener, int], int]) -> Rule:
 
 
 def _work_size(w: Widener, d: int) -> int:
-    return w.context.sizes.work_group[d] if d < 3 else 1
+    return w.kernel.sizes.work_group[d] if d < 3 else 1
 
 
 # --- memory builtins ------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def cycle_counter(w: Widener, i: Instruction) -> None:
 
 def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `pipeline`)."""
-    steps = w.context.in_step
+    steps = w.kernel.schedule.in_step
     if steps is not None and steps.in_loops:
         steps.meetings.add(w.continue_in_new_block())
         return
@@ -207,12 +207,12 @@ def host_type(w: Widener, t: Type, uniform: bool) -> Type:
 
 def function_call(w: Widener, i: Instruction, target: Function) -> None:
     """Call a widened function; arguments that are equal in all lanes are passed as scalars."""
-    shapes = w.context.shapes.arguments[target.name]
+    shapes = w.kernel.shapes.arguments[target.name]
     arguments = [
         w.uniform(o) if shape is not None and shape.uniform else w.wide_of(o)
         for o, shape in zip(i.operands, shapes, strict=True)
     ]
-    returned = w.context.shapes.returns[target.name]
+    returned = w.kernel.shapes.returns[target.name]
     uniform = returned is not None and returned.uniform
     x = w.b.call(host_name(target), host_type(w, i.type, uniform), [CTX, SG, *arguments])
     if i.result is not None:
@@ -258,17 +258,17 @@ def lane_call(w: Widener, i: Instruction, target: Function) -> None:
 
 
 def _define(w: Widener, *functions: Function) -> None:
-    w.context.definitions.update((f.name, f) for f in functions)
+    w.kernel.host.definitions.update((f.name, f) for f in functions)
 
 
 def _checked_atomic(
     w: Widener, i: Instruction, target: Function, atomic: LaneAtomic, arguments: list[Operand]
 ) -> None:
     """Call a helper without checks if one check of all lanes finds no fault; else lane by lane."""
-    plan = w.context.sanitizer
+    plan, turns = w.kernel.plan, w.kernel.schedule.turns
     assert plan is not None
     noted = plan.releases and atomic.swaps
-    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=bool(w.context.turns)),
+    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=bool(turns)),
             lane_loop(target, w.lanes, PASSED))
     good = tried(w, i, atomic)
     passed, all_checked = (
@@ -290,7 +290,7 @@ _RULES: dict[Callable[..., object] | None, Rule] = {
     ids.get_local_id: _local_id,
     ids.get_local_size: _constant(_work_size),
     ids.get_sub_group_size: _constant(lambda w, _: w.lanes),
-    ids.get_num_sub_groups: _constant(lambda w, _: w.context.sizes.sub_groups),
+    ids.get_num_sub_groups: _constant(lambda w, _: w.kernel.sizes.sub_groups),
     ids.get_work_dim: _constant(lambda w, _: 3),
     time.perf_counter_ns: cycle_counter,
     block_1d.block_read: block_read_1d,

@@ -18,6 +18,7 @@ from triton_xe.runtime.simulator.host_kernel import ENTRY
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read_back
+from triton_xe.runtime.simulator.translation import Kernel
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
@@ -34,7 +35,6 @@ from triton_xe.runtime.simulator.widen.widener import (
     SITES_AT,
     SLM,
     TILES,
-    ModuleContext,
     Rule,
     Widener,
     known,
@@ -52,22 +52,22 @@ constant vector with all others that the block loads.
 class FunctionWriter:
     """One function, widened."""
 
-    def __init__(self, context: ModuleContext, function: Function) -> None:
-        self.context = context
+    def __init__(self, kernel: Kernel, function: Function) -> None:
+        self.kernel = kernel
         self.function = function
-        self.takes_turns = function.is_kernel and bool(context.turns)
-        self.is_coroutine = function.is_kernel and context.is_coroutine
-        matrices = Matrices(operand_roles(function, context.target))
-        steps = context.in_step if function.is_kernel else None
+        self.takes_turns = function.is_kernel and bool(kernel.schedule.turns)
+        self.is_coroutine = function.is_kernel and kernel.schedule.is_coroutine
+        matrices = Matrices(operand_roles(function, kernel.target))
+        steps = kernel.schedule.in_step if function.is_kernel else None
         self.runs_all = steps is not None and not steps.in_loops
         """True if it has code for each subgroup."""
         self.shared = (steps and steps.shared) or frozenset[str]()
         """Values that are equal in all subgroups, if it has."""
-        self.w = Widener(context, function, Arrays(), matrices, prepare_roles,
+        self.w = Widener(kernel, function, Arrays(), matrices, prepare_roles,
                          *([constant(I32, 0)] if self.runs_all else []))
         self.w.arrays = self._arrays()
         if self.runs_all:
-            self.w.shared = Shared(SharedImage(context.slm.nbytes))
+            self.w.shared = Shared(SharedImage(kernel.slm.nbytes))
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
         self.order = self.w.facts.order
@@ -91,7 +91,7 @@ class FunctionWriter:
         pointers = private_pointers(function)
         kinds = direct_arrays(w.facts, pointers, w.matrices.roles, w.lanes)
         tables = NO_TABLES
-        if self.context.sanitizer is None and not self.takes_turns:
+        if self.kernel.plan is None and not self.takes_turns:
             tables = tile_tables(w.facts, pointers, kinds, w.lanes)
         return Arrays(pointers, find_granules(function, pointers), kinds, tables)
 
@@ -112,7 +112,7 @@ class FunctionWriter:
         arguments = b.block = Block("")
         self._parameters()
         if self.runs_all:
-            self.team += [w.for_subgroup(k) for k in range(1, self.context.sizes.sub_groups)]
+            self.team += [w.for_subgroup(k) for k in range(1, self.kernel.sizes.sub_groups)]
         for other in self.team[1:]:
             other.values.update(w.values)
         for block in self.order:
@@ -154,7 +154,7 @@ class FunctionWriter:
 
     @property
     def _result(self) -> Type:
-        shape = self.context.shapes.returns[self.function.name]
+        shape = self.kernel.shapes.returns[self.function.name]
         return host_type(self.w, self.function.result, self._is_uniform(shape))
 
     def _head(self, function: Function) -> None:
@@ -171,7 +171,7 @@ class FunctionWriter:
             return
         function.name, function.is_internal = host_name(self.function), True
         function.result = self._result
-        shapes = self.context.shapes.arguments[self.function.name]
+        shapes = self.kernel.shapes.arguments[self.function.name]
         function.parameters += [
             (f"%p{k}", host_type(self.w, t, self._is_uniform(shape)))
             for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True))
@@ -183,14 +183,14 @@ class FunctionWriter:
         def name(result: Operand, opcode: str, *operands: Operand) -> None:
             b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
 
-        b, context = self.w.b, self.context
+        b = self.w.b
         if self.is_coroutine:
             null = constant(PTR, 0)
             token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
             size = b.call("llvm.coro.size.i64", I64)
             frame = b.invoke(FRAME, CTX, SG, size)
             self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
-        offset = tiles_offset(context.slm.nbytes)
+        offset = tiles_offset(self.kernel.slm.nbytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
         name(TILES, "getelementptr", SLM, constant(I64, offset))
         name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
@@ -223,7 +223,7 @@ class FunctionWriter:
     def _parameters(self) -> None:
         """Bind the parameters: for a kernel those in the argument buffer."""
         w = self.w
-        shapes = self.context.shapes.arguments[self.function.name]
+        shapes = self.kernel.shapes.arguments[self.function.name]
         for k, ((name, t), shape) in enumerate(
             zip(self.function.parameters, shapes, strict=True)
         ):
@@ -378,7 +378,7 @@ class FunctionWriter:
         elif i.opcode == "unreachable":
             w.b.unreachable()
         elif i.opcode == "cold":
-            w.b.invoke(COLD, CTX, SG if self.context.in_step is None else constant(I32, 0))
+            w.b.invoke(COLD, CTX, SG if self.kernel.schedule.in_step is None else constant(I32, 0))
             self._return(i)
         else:
             w.fail(f"unknown instruction {i.opcode}")
@@ -387,8 +387,8 @@ class FunctionWriter:
         w = self.w
         if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
             self._stop_when_asked(i)
-        if i in self.context.turns.waits:
-            turns.wait(w, self.context.turns.waits[i])
+        if i in self.kernel.schedule.turns.waits:
+            turns.wait(w, self.kernel.schedule.turns.waits[i])
         operands = list(i.operands)
         if operands:
             value = w.value(operands[0])

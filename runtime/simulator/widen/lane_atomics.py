@@ -82,7 +82,7 @@ def _in_active_lanes(helper: Function) -> bool:
 
 def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     """True if no lane of a helper's call has a fault; then the accesses are recorded."""
-    plan, s = w.context.sanitizer, w.lanes
+    plan, s = w.kernel.plan, w.lanes
     assert plan is not None
     entry = plan.entry(w.function, i.operands[0], reads=True)
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
@@ -95,7 +95,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
 
 def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
     """Record the accesses of a call of a helper without checks."""
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     assert plan is not None
     if not plan.releases or atomic.kind & Kind.LOCAL:
         return

@@ -31,7 +31,7 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
         )
     except LegalityError as error:
         w.refuse(i, str(error))
-    reason = _CHECKS[action](shape, w.context.target)
+    reason = _CHECKS[action](shape, w.kernel.target)
     if reason is not None:
         w.refuse(i, f"illegal 2D block {action.lower()}: {reason}")
     if w.lanes != block_2d.SUBGROUP_SIZE:
@@ -67,11 +67,11 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
     if argument(i, "dpasw").integer_value():
         w.refuse(i, "DPASW is not simulated")
     try:
-        shape = dpas_of(i, w.context.target)
+        shape = dpas_of(i, w.kernel.target)
     except LegalityError as error:
         w.refuse(i, f"illegal DPAS: {error}")
     reason = dpas.check_dpas(
-        shape.a, shape.b, shape.accumulator, w.context.target,
+        shape.a, shape.b, shape.accumulator, w.kernel.target,
         repeat_count=shape.repeat_count, subgroup_size=w.lanes,
         depth=argument(i, "depth").integer_value() or 0,
     )
@@ -86,11 +86,11 @@ def check_scaled_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
     if any(argument(i, name).integer_value() is None for name in ("precision_a", "precision_b")):
         w.refuse(i, "a DPAS whose types are not constants")
     try:
-        shape = dpas_of(i, w.context.target)
+        shape = dpas_of(i, w.kernel.target)
     except LegalityError as error:
         w.refuse(i, f"illegal DPAS: {error}")
     reason = dpas.check_scaled_dpas(
-        shape.a, shape.b, shape.accumulator, w.context.target, subgroup_size=w.lanes)
+        shape.a, shape.b, shape.accumulator, w.kernel.target, subgroup_size=w.lanes)
     if reason is not None:
         w.refuse(i, f"illegal DPAS: {reason}")
     _check_sizes(w, i, shape)

@@ -143,10 +143,10 @@ def _call_library(w: Widener, name: str, operands: list[Operand]) -> Operand:
     if name not in SHORT or t.scalar is not F32:
         return w.b.call(called, t, operands)
     inner = f"inlined.{called}"
-    if inner not in w.context.definitions:
+    if inner not in w.kernel.host.definitions:
         (made,) = function(host_cpu(), name, t.scalar.mangled, w.lanes)
         made.name, made.is_internal, made.attributes = inner, True, "nounwind alwaysinline"
-        w.context.definitions[inner] = made
+        w.kernel.host.definitions[inner] = made
     return w.b.freeze(w.b.call(inner, t, operands))
 
 

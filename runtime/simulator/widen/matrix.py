@@ -172,7 +172,7 @@ def _message(action: str) -> Rule:
         elif action == "Write":
             image = w.to_memory(w.value(argument(i, "value")))
             name = symbol("block_write", arguments.bits, arguments.tile_width,
-                          arguments.tile_height, *alignment(w.context.target))
+                          arguments.tile_height, *alignment(w.kernel.target))
             w.b.call(name, VOID, [image, *arguments.surface, *tail])
 
     return rule
@@ -184,7 +184,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     target, kind = _redirect(w, i)
     mode = _widening(arguments, kind) if kind else arguments.mode
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
-                  arguments.blocks, *alignment(w.context.target), mode)
+                  arguments.blocks, *alignment(w.kernel.target), mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
     predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
     if id(i) in w.arrays.tables.by_load:
@@ -203,9 +203,9 @@ def _tile(
     (store,) = w.facts.users[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
-             *alignment(w.context.target), _widening(arguments, w.arrays.direct_kinds[array]))
+             *alignment(w.kernel.target), _widening(arguments, w.arrays.direct_kinds[array]))
     (function,) = tiles.expected(host_cpu(), *shape)
-    w.context.definitions[function.name] = function
+    w.kernel.host.definitions[function.name] = function
     site = w.temporary(8 * tiles.SITE_WORDS)
     w.frame.append(Instruction("store", VOID, [zero(vector(tiles.SITE_WORDS, I64)), site]))
     group = w.context_word(Context.GROUP, I64)

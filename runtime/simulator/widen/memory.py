@@ -225,7 +225,7 @@ def _permutation(
 
 
 def _count(w: Widener, i: Instruction, address: Operand, result: Operand) -> None:
-    if w.context.turns:
+    if w.kernel.schedule.turns:
         count_atomic(w.b, i, address, result)
 
 

@@ -46,7 +46,7 @@ def prefetch_next(
     `parts`: offset from `start`, and bytes, of each accessed part.  `address` is the pointer in the
     kernel; None if prefetching does not pay.
     """
-    plan = w.context.sanitizer
+    plan = w.kernel.plan
     if address is None or (plan is not None and plan.trace):
         return
     try:

@@ -40,7 +40,7 @@ def wait(w: Widener, polled: Instruction) -> None:
 
 def write_before(w: Widener, i: Instruction) -> None:
     """Write code that precedes an instruction in a kernel that takes turns."""
-    turns = w.context.turns
+    turns = w.kernel.schedule.turns
     if i in turns.takes or i in turns.after_waits or (turns.anywhere and _is_seen(i)):
         _take_turn(w, i)
     if _writes(i):
@@ -71,7 +71,7 @@ def _take_turn(w: Widener, i: Instruction) -> None:
     left = b.sub(b.load(I64, at, volatile=True), constant(I64, 1))
     b.store(left, at)
     gives = b.icmp("eq", left, 0)
-    if i in w.context.turns.after_waits:
+    if i in w.kernel.schedule.turns.after_waits:
         long = b.load(I64, b.at(CTX, Context.LONG.offset), volatile=True)
         gives = b.and_(gives, b.icmp("eq", long, 0))
     over, after = b.label(), b.label()

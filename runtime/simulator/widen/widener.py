@@ -6,10 +6,9 @@ has their common parts: the host function, and conversions between the forms of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn, TypeGuard
 
@@ -17,18 +16,14 @@ import numpy as np
 
 from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap, UnsupportedError
-from triton_xe.hardware.target import Target
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
 from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
-from triton_xe.runtime.simulator.analysis.in_step import InStep
-from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, Sizes
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
-from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, Table, normalise
+from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, normalise
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
-from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+from triton_xe.runtime.simulator.translation import Kernel
 from triton_xe.runtime.simulator.widen.parts import Arrays, Checked, Here, Matrices, Shared
 from triton_xe.runtime.simulator.widen.values import (
     REGISTER_BYTES,
@@ -63,73 +58,6 @@ ARGS, SLM, TILES, ERROR, SITES_AT = (
 """Values that the entry of a host function defines."""
 
 
-@dataclass(frozen=True)
-class Turns:
-    """Points where a program yields to others; true if programs are interleaved.
-
-    See `analysis.waits`.
-    """
-
-    anywhere: bool = False
-    """True if subgroups may yield before every access, in shuffled order."""
-    waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
-    """Back edges of loops that wait for other programs, with the access that polls."""
-    takes: frozenset[Instruction] = frozenset()
-    """Atomics that take items of a queue."""
-    after_waits: frozenset[Instruction] = frozenset()
-    """Instructions after waits; a program does not yield there if its turn is a long one."""
-
-    def __bool__(self) -> bool:
-        return self.anywhere or bool(self.waits or self.takes)
-
-
-@dataclass(frozen=True)
-class CheckedAtOnce:
-    """Accesses that share a check."""
-
-    grouped: Groups
-    """First access of a tensor operation -> its accesses; see `rewrites.grouped_accesses`."""
-    in_place: Mapping[Instruction, Instruction]
-    """Loads -> stores to the same elements."""
-
-
-@dataclass
-class ModuleContext:
-    """Common data of the functions of one host module."""
-
-    module: ir.Module
-    target: Target
-    sizes: Sizes
-    shapes: ShapeAnalysis
-    slm: SharedMemory
-    sanitizer: Instrumentation | None
-    """Plan of the checks or the trace; None without them."""
-    turns: Turns
-    at_once: CheckedAtOnce
-    in_step: InStep | None
-    """How the subgroups of a program run in one function; None if each runs on its own."""
-    has_barrier: bool
-    """True if the kernel suspends its subgroups at barriers."""
-    definitions: dict[str, Function] = field(default_factory=dict)
-    """Host functions that are not in the kernel's module, by name."""
-    locations: dict[int, str] = field(default_factory=dict)
-    """Line of the LLVM module -> source location, of instructions that may trap."""
-
-    @property
-    def is_coroutine(self) -> bool:
-        """True if subgroups suspend, at barriers or for other programs."""
-        return self.has_barrier or bool(self.turns)
-
-    def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
-        """Shapes of values, of one subgroup if its number is known."""
-        if sub_group is None:
-            return self.shapes
-        return ShapeAnalysis(self.module, self.sizes.lanes, sub_group)
-
-    def find(self, callee: str) -> Function | None:
-        return self.module.functions.get(callee)
-
-
 class Widener:
     """Widener of `function` into the host function that `b` builds.
 
@@ -137,15 +65,15 @@ class Widener:
     """
 
     def __init__(
-        self, context: ModuleContext, function: Function, arrays: Arrays, matrices: Matrices,
+        self, kernel: Kernel, function: Function, arrays: Arrays, matrices: Matrices,
         prepare: Callable[[Widener, str, Value], None], sg: Operand = SG,
     ) -> None:
-        self.context = context
+        self.kernel = kernel
         self.function = function
-        self.lanes = context.sizes.lanes
+        self.lanes = kernel.sizes.lanes
         self.sg = sg
         """Number of the subgroup."""
-        self.shapes = context.shapes_of(sg.integer_value())
+        self.shapes = kernel.shapes_of(sg.integer_value())
         self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
         """Instructions at the very beginning of the entry: memory in the frame, and constants."""
@@ -180,7 +108,7 @@ class Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
         made.sg, made.values, made.steps, made.checked = constant(I32, number), {}, {}, Checked()
-        made.shapes = self.context.shapes_of(number)
+        made.shapes = self.kernel.shapes_of(number)
         made.lane_groups = LaneGroups(made.facts, made.shape, made.lanes)
         return made
 
@@ -196,11 +124,11 @@ class Widener:
         name = self.function.name
         if i is None:
             return f"kernel {name}"
-        return f"kernel {name}, {self.context.module.location(i.line, i.debug)}"
+        return f"kernel {name}, {self.kernel.module.location(i.line, i.debug)}"
 
     def note_location(self, i: Instruction) -> None:
         """Note the source location of an instruction that may trap at run time."""
-        self.context.locations[i.line] = self.context.module.location(i.line, i.debug)
+        self.kernel.host.locations[i.line] = self.kernel.module.location(i.line, i.debug)
 
     # --- host code --------------------------------------------------------------------------
 
@@ -253,11 +181,11 @@ class Widener:
         return Uniform(operand, operand.type)
 
     def _global_address(self, operand: Operand) -> Value:
-        variable = self.context.module.globals.get(operand.text)
+        variable = self.kernel.module.globals.get(operand.text)
         if variable is None:
             self.fail(f"unknown global {operand.text}")
         if variable.space == 3:
-            offset = self.context.slm.offsets[operand.text]
+            offset = self.kernel.slm.offsets[operand.text]
             pointer = self.at(SLM, offset)
             if self.shared is not None:
                 self.shared.offsets[pointer.text] = offset

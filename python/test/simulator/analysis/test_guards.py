@@ -15,7 +15,7 @@ from benchmarks.compile_time import OPTIONS, tutorial_source
 from triton_xe.backend.general_version import general_version
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.host_kernel import Part
+from triton_xe.runtime.simulator.host_kernel import WHOLE, Part
 
 Text = Callable[..., str]
 P = "ptr addrspace(1)"
@@ -75,10 +75,6 @@ done:"""  # noqa: E501
     return kernel(f"{P} %in, {P} %out, i32 %n, i32 %odd", body, warps=warps, other=DECLARED)
 
 
-WHOLE = Part.WHOLE, False, None
-"""Key of the whole kernel among the forms of one."""
-
-
 def launch(device: SimulatedDevice, text: str, align: Any, odd: int, groups: int = 12,
            warps: int = 1) -> Any:
     rows = groups * warps * 8
@@ -103,7 +99,7 @@ def test_only_the_subgroups_that_left_run_again(
     elif odd == 1:
         guard = "%cold = icmp eq i32 %odd, 1"
     loaded = launch(device, copy_text(kernel, guard, warps=4), align, odd, warps=4)
-    assert (WHOLE in loaded.forms) is compiled
+    assert (WHOLE.key in loaded.forms) is compiled
     assert loaded.prefers_whole is prefers
 
 
@@ -112,9 +108,9 @@ def test_fallback_with_a_barrier_runs_whole_groups(
 ) -> None:
     text = copy_text(kernel, "%cold = icmp eq i32 %g, %odd", fallback_end=WAIT, warps=4)
     loaded = launch(device, text, align, 3, warps=4)
-    assert WHOLE in loaded.forms
+    assert WHOLE.key in loaded.forms
     assert not loaded.host.has_barrier
-    assert loaded.forms[WHOLE].host.has_barrier
+    assert loaded.forms[WHOLE.key].host.has_barrier
 
 
 def test_barrier_behind_a_guard_of_the_work_group(
@@ -124,7 +120,7 @@ def test_barrier_behind_a_guard_of_the_work_group(
                      warps=4)
     loaded = launch(device, text, align, 3, warps=4)
     assert loaded.host.has_barrier
-    assert WHOLE in loaded.forms
+    assert WHOLE.key in loaded.forms
 
 
 def test_barrier_behind_a_guard_of_the_subgroup_keeps_the_kernel_whole(
@@ -200,7 +196,7 @@ def test_a_checked_launch_leaves_out_what_no_work_group_needs(
 ) -> None:
     work = Checked(device, copy_text(kernel, guard))
     np.testing.assert_array_equal(work.run(odd, work.rows), work.source)
-    (compiled,) = [form for key, form in work.kernel.forms.items() if key[2]]
+    (compiled,) = [made for made in work.kernel.forms.values() if made.form.plan]
     assert compiled.host.is_whole is whole
 
 
@@ -211,5 +207,5 @@ def test_a_checked_launch_finds_faults_on_either_side(
     work = Checked(device, copy_text(kernel, "%cold = icmp eq i32 %g, %odd"))
     with pytest.raises(SimulatorTrap, match="out-of-bounds"):
         work.run(odd, work.rows - 1)
-    parts = [part for part, _, checks in work.kernel.forms if checks]
+    parts = [made.form.part for made in work.kernel.forms.values() if made.form.plan]
     assert parts == [Part.WHOLE if odd == 3 else Part.KNOWN]

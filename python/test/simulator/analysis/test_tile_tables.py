@@ -329,7 +329,7 @@ def test_no_table_when_accesses_are_checked(
         device.copy_to_device(buffer.pointer, x)
     device.launch(loaded, (N // 32, M // 64, 1), [*(b.pointer for b in buffers), M, N, K],
                   sanitize=True)
-    (checked,) = [form for key, form in loaded.forms.items() if key[2]]
+    (checked,) = [made for made in loaded.forms.values() if made.form.plan]
     assert checked.host.tile_bytes == 0
     result = np.zeros_like(plain)
     device.copy_to_host(result, buffers[2].pointer)

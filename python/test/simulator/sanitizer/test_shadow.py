@@ -17,6 +17,7 @@ from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator.host_kernel import Form
 from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.sanitizer import instrument, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
@@ -219,7 +220,7 @@ entry:
         monkeypatch.setattr(instrument, "in_map",
                             lambda w, p, _, t, row=row: in_map(w, p, row, t))
         plan = Instrumentation(suspects=frozenset({0}))
-        made = translate(parse_module(text), "k", target("bmg"), sanitizer=plan).text
+        made = translate(parse_module(text), "k", target("bmg"), Form(plan=plan)).text
         check_text(made, f"CHECK-NOT: {before}")
 
 
