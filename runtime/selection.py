@@ -1,4 +1,4 @@
-"""Choice of the device that kernels run on: a real Intel GPU, simulated ones, or none.
+"""Choose the device that kernels run on: a real Intel GPU, simulated ones, or none.
 
 `decide` is the whole policy, a pure function of the user's request and of the machine's properties.
 `select` examines the machine, cheaply: it imports neither torch nor triton and starts no process.
@@ -38,9 +38,7 @@ TorchBuild = Literal["xpu", "other", "missing"]
 
 
 class Machine(NamedTuple):
-    """The machine's properties for `decide`; `other_gpu` names another vendor's GPU, or is
-    empty.
-    """
+    """The machine's properties for `decide`; `other_gpu` is another vendor's name, or empty."""
 
     intel_gpu: bool = False
     other_gpu: str = ""

@@ -1,4 +1,4 @@
-"""Layouts of block loads and stores that are not next to a dot."""
+"""Choose layouts for block loads and stores whose matrix is not a dot's operand or result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_BYTES = 256
 
 
 def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> bool:
-    """Give block loads and stores without a dot's layout one that 2D blocks support.
+    """Convert block loads and stores without a dot's layout to a layout that 2D blocks support.
 
     Return True if there were any.
     """
@@ -90,7 +90,7 @@ def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
 
 
 def block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
-    """The layout of a DPAS result of that shape."""
+    """The layout of a DPAS result of the given shape, which block loads and stores support."""
     rows = min(8, shape[0])
     width = target.dpas_execution_size or target.subgroup_size  # loads need no matrix unit
     dpas = Dpas("f16", "f16", "f32", rows, width)

@@ -1,4 +1,4 @@
-"""Rules that eliminate layout conversions next to dots, or move them to where they cost nothing.
+"""Eliminate layout conversions next to dots, or move them to where they cost nothing.
 
 A conversion from a DPAS layout (or from a slice of one) moves down until it reaches its inverse or
 a store.  It moves through elementwise operations, reductions, broadcasts and loop-carried values.
@@ -101,9 +101,7 @@ def is_block(kind: Attribute) -> bool:
 
 
 def is_words(kind: Attribute) -> bool:
-    """True if a layout is given by its bases, as that of words from which bit fields are
-    extracted.
-    """
+    """True if a layout is a linear layout, as that of words from which bit fields are extracted."""
     return isinstance(encoding_of(kind), LinearEncoding)
 
 
@@ -117,7 +115,7 @@ def fold_conversions(op: ConvertLayoutOp) -> bool:
 
 
 def _replaced(op: ConvertLayoutOp, value: SSAValue) -> bool:
-    """Use a value in place of a conversion; return True, as a rule does that applies."""
+    """Replace a conversion's result by a value; return True, because the rule applied."""
     op.result.replace_all_uses_with(value)
     return True
 
@@ -161,8 +159,8 @@ def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
 def through_cast(op: ConvertLayoutOp) -> bool:
     """cvt(cast x) -> cast(cvt x), towards a block load.
 
-    The rule does not apply to bytes that were extracted from wider elements.  Lanes have two of
-    them in a row, which no block load of larger elements delivers.
+    The rule does not apply to bytes that were extracted from wider elements.  Their layout has two
+    adjacent bytes in a lane, which no block load of larger elements delivers.
     """
     inner = op.src.owner
     if not isinstance(inner, Operation) or type(inner) not in CASTS:
@@ -204,7 +202,7 @@ def through_shape(op: ConvertLayoutOp) -> bool:
 def reload(op: ConvertLayoutOp) -> bool:
     """cvt(load p) -> load p' if that is cheaper than an exchange.
 
-    That holds for rows and columns of values, and for matrices without other uses.
+    It is for rows and columns of values, and for matrices without other uses.
     """
     load = op.src.owner
     if not isinstance(load, LoadOp) or is_volatile(load) or not is_dpas(op.result.type):
@@ -242,7 +240,7 @@ def _convert_operand(op: Operation, index: int, encoding: Attribute) -> None:
 
 
 def _carry(loop: scf.ForOp, index: int, encoding: Attribute) -> None:
-    """Carry value `index` of a loop in another layout; its users see the old one."""
+    """Carry value `index` of a loop in another layout; convert it to the old one for its users."""
     body = loop.body.block
     old = loop.results[index].type
     _convert_operand(loop, 3 + index, encoding)
@@ -294,7 +292,7 @@ def _is_free(value: SSAValue, encoding: Attribute) -> bool:
 def _move_past_user(
     op: ConvertLayoutOp, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
 ) -> bool:
-    """Let one user of a conversion work on the unconverted value x, which has a DPAS layout.
+    """Move one user of a conversion before it, to the unconverted value x of DPAS layout.
 
     `copied` creates the user's copy from (user, x, layout of x), or returns None if it does not
     apply.

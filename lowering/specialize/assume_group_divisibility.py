@@ -3,8 +3,8 @@
     %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
 
 A group shares its scales and zero points, so those of all rows of the block are equal, and are
-loaded once.  Sizes that are not known to be multiples of `LEAST` get no condition, because usual
-launches would fail it.
+loaded once.  Group sizes that are not known to be multiples of `LEAST` get no condition, because
+usual launches would fail it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def assume_group_divisibility(function: FuncOp, scope: Scope) -> bool:
     facts = Facts(trusting=False)
     wanted: dict[BlockArgument, tuple[int, Division]] = {}
     for division, size in _divisions(dots):
-        rows = _rows_in_a_row(division, facts)
+        rows = _rows_of_a_group(division, facts)
         if rows > max(declared_multiple(size), wanted.get(size, (0, division))[0]):
             wanted[size] = rows, division
     for size, (rows, division) in wanted.items():
@@ -76,10 +76,10 @@ def _splatted(value: SSAValue) -> SSAValue | None:
     return value.owner.src if isinstance(value.owner, SplatOp) else None
 
 
-def _rows_in_a_row(division: Division, facts: Facts) -> int:
-    """Consecutive rows that have the same quotient by a large divisor.
+def _rows_of_a_group(division: Division, facts: Facts) -> int:
+    """Number of consecutive rows with equal quotients, if the divisor is a multiple of it.
 
-    Quotients of negative numbers are rounded towards zero, so that groups differ in length there.
+    1 if the dividends may be negative, because their quotients are rounded towards zero.
     """
     rows = facts.of(division.lhs)
     natural = isinstance(division, arith.DivUIOp) or rows.low >= 0
@@ -87,7 +87,7 @@ def _rows_in_a_row(division: Division, facts: Facts) -> int:
 
 
 def _declare(function: FuncOp, index: int, multiple: int) -> None:
-    """Note a divisor of an argument."""
+    """Set `tt.divisibility` of an argument."""
     assert function.arg_attrs is not None
     held = list(function.arg_attrs.data)
     held[index] = DictionaryAttr(

@@ -5,13 +5,13 @@
  -> scf.for ... { tt.load %p, true ; tt.dot }                      condition: 32 divides %left
 
 Intel's compiler gives each masked message separate 64-bit addresses, two registers each, and
-initialises its registers.  Unmasked messages share an address.  Launches that fail a condition use
-the general version.  Two kinds of accesses gain from that:
+initialises its result.  Unmasked messages share an address.  Launches that fail a condition use the
+general version.  Two kinds of accesses gain from that:
 
 - blocks of a product's operands, in a loop, on devices without 2D messages, whose hardware would
   check the edges;
-- rows that fill the registers and their block, because they leave no room for addresses while they
-  are reduced.
+- rows as long as their block, which fill the registers while they are reduced, and leave none for
+  addresses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from triton_xe.lowering.specialize.split_inside import Masked, all_true, bounds_
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
 
 FILLING = 128
-"""Registers of loaded values live at a reduction, as words, from which masks are dropped.
+"""Fewest registers of loaded values (as words) at a reduction for which masks are dropped.
 
 It is half of the larger file.  With 192 the masks made layer norm's gradient spill up to 2,688
 bytes.  With 128 the softmax's gradient has 487 instructions with masks and 308 without (IGC 2.40).
@@ -82,7 +82,7 @@ def _leaves_room(dot: DotOp, register: int) -> bool:
 
 
 def _accesses_of_rows(function: FuncOp, register: int) -> list[Masked]:
-    """The accesses of a kernel without products whose loaded rows fill the registers."""
+    """The accesses of a kernel whose loaded rows fill the registers; [] if it has products."""
     reducing = {op.parent for op in all_of(function, ReduceOp)} - {None}
     held = max((_loaded(block) for block in reducing if block is not None), default=0)
     if all_of(function, DotOp) or held < FILLING * register:
@@ -97,14 +97,14 @@ def _loaded(block: Block) -> int:
 
 
 def _are_of_arguments(guards: Iterable[Guard], function: FuncOp) -> bool:
-    """True if guards test arguments alone, not where a row starts."""
+    """True if guards depend on arguments only, not on the program's position."""
     arguments = set(function.body.blocks[0].args)
     return all(isinstance(amount, Poly) and amount.symbols <= arguments
                for guard in guards for amount in (guard.amount, guard.bound))
 
 
 def _drop_mask(access: Masked, guards: list[Guard] | None, what: str) -> None:
-    """Make an access's mask true for all of its users, under conditions of the launch."""
+    """Replace an access's mask by true, for all of its users, if the guards can be assumed."""
     mask = access.mask
     if guards is None or mask is None:
         return

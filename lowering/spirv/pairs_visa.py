@@ -1,17 +1,18 @@
-"""vISA for the functions that compute fp16 in pairs (`triton_xe.lowering.emit.maths.pairs`).
+"""Write vISA for functions on pairs of fp16 (`triton_xe.lowering.emit.maths.pairs`).
 
-Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
+Four registers of 64 bytes have 128 fp16 values, two in each dword of a lane.  "One" operand has 32
+values, which are used four times.  Integers are converted by their bits: 0x6400 | n is 1024 + n.
 
 | function | arguments | result |
 |---|---|---|
-| add, sub, mul | four dwords, and four or one | of each half |
-| plus | four dwords | and a known number |
-| plus, less, from | four dwords, and twice four or one | a product, and the third as it says |
-| bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
-| rows | words of eight rows in lanes, and as above | as above |
-| in_order | the same, and by how much words are moved to the right | as above |
-| in_turns | the same, and in lane 0 a mask of the last bits, in lane 1 fp16's 1024 | as above |
-| nibbles | a word | its eight, in fp16's 1024 |
+| add, sub, mul | four dwords; four or one | of each fp16 value |
+| plus | four dwords | each plus a constant, which is in the name |
+| plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
+| bits | eight words; their rotation | 1024 + the last bits of each word |
+| rows | words of eight rows in lanes; their rotation | like bits |
+| in_order | words; their shifts to the right | like rows |
+| in_turns | words; shifts; lane 0: mask of the last bits, lane 1: 0x6400 | like rows |
+| nibbles | a word | 1024 + each of its eight nibbles |
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
 
 
 def arguments_of(name: str) -> tuple[str, ...]:
-    """The types of a function's arguments."""
+    """Types of the arguments of the function `name`."""
     kind, _, how = name.partition(".")
     if how.count("_") == 2:
         return FOUR, *(ONE if given == "one" else FOUR for given in how.split("_")[1:])
@@ -36,7 +37,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
 
 
 def body_of(name: str) -> str:
-    """The vISA of a function."""
+    """Write the vISA of the function `name`."""
     kind, _, how = name.partition(".")
     if how.count("_") == 2:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
@@ -55,7 +56,7 @@ _WORDS = ".decl U v_type=G type=UW num_elts=128 alias=<$0,0>"
 
 
 def _arithmetic(kind: str, how: str) -> list[str]:
-    """Body of an operation on 128 halves; a second operand of 32 is used four times."""
+    """Body of add, sub or mul of 128 values."""
     one = how == "by_one"
     sign, opcode = ("(-)", "add") if kind == "sub" else ("", kind)
     return [
@@ -65,7 +66,7 @@ def _arithmetic(kind: str, how: str) -> list[str]:
 
 
 def _fused(kind: str, second: str, third: str) -> list[str]:
-    """Body of a multiply-add of 128 halves; operands of 32 are used four times."""
+    """Body of a multiply-add of 128 values."""
     first, last = {"less": ("", "(-)"), "from": ("(-)", "")}.get(kind, ("", ""))
     sizes = [32 if given == "one" else 128 for given in (second, third)]
     steps = [size // 128 for size in sizes]
@@ -82,7 +83,7 @@ def _plus(kind: str, how: str) -> list[str]:
 
 
 def _masked(r: int, bits: int, source: str) -> str:
-    """The last bits of each 16, with those of fp16's 1024: a & b | c."""
+    """Instruction that converts the last bits of words to fp16: `bfn.xf8` is a & b | c."""
     mask = (1 << bits) - 1
     return f"bfn.xf8 (M1_NM, 32) U({r},0)<1> 0x{mask:x}:uw {source}<1;1,0> 0x6400:uw"
 
@@ -107,8 +108,7 @@ def _bits(kind: str, how: str) -> list[str]:
 
 
 def _in_order(kind: str, how: str) -> list[str]:
-    """Like `rows`, if lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper
-    half.
+    """Like `rows`, but lanes 0 to 3 of 8 have bit fields of the lower half, 4 to 7 of the upper.
 
     The halves of two rows are combined, so that one move extracts both fields of a lane.  The
     distance is equal for the upper and the lower halves.
@@ -122,7 +122,7 @@ def _in_order(kind: str, how: str) -> list[str]:
 
 
 def _in_turns(kind: str, how: str) -> list[str]:
-    """Like `rows`, if even lanes have fields of the lower half, and odd lanes of the upper half.
+    """Like `rows`, but even lanes have bit fields of the lower half, odd lanes of the upper.
 
     The halves of two rows are combined; those of even lanes are moved to every other position, then
     those of odd lanes.
@@ -140,7 +140,7 @@ def _in_turns(kind: str, how: str) -> list[str]:
 
 
 def _nibbles(kind: str, how: str) -> list[str]:
-    """Unpack a byte b to the nibbles of two neighbours: b and b << 12, separated by the mask."""
+    """Unpack the two nibbles of a byte b to adjacent words: b and b << 12, then masked."""
     lines = [_WORDS, ".decl D v_type=G type=UD num_elts=64 alias=<$0,0>",
              _alias("B", "UB", 64, 1)]
     for r in range(4):

@@ -1,8 +1,8 @@
 """Find the 2D surface that a load or store accesses, and the guards for that.
 
-`surface_access` is a pure function: a load or store in, a `Surface` out, or `Unknown` raised with
-the reason.  Its guards imply `block_2d.surface_rules` for the surface that begins at the aligned
-address below the base.
+`surface_access` is a pure function from a load or store to a `Surface`.  It raises `Unknown` with
+the reason if there is none.  The guards imply `block_2d.surface_rules` for the surface that begins
+at the aligned address below the base.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None)
 
 
 def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
-    """Surface of an access; `Unknown` says why it has none."""
+    """Find the surface of an access; raise `Unknown` with the reason if it has none."""
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
@@ -177,7 +177,7 @@ def _surface(
 
 
 def _bounds(s: Surface, mask: Mask, shape: tuple[int, ...], size: int) -> list[Guard]:
-    """Requirements on the numbers of a surface with elements of `size` bytes."""
+    """Requirements on position and size of a surface with elements of `size` bytes."""
     other, unit = (1, 0) if s.transposed else (0, 1)
     needs: list[Guard] = []
     if unit not in mask.high:
@@ -204,7 +204,7 @@ def _bounds(s: Surface, mask: Mask, shape: tuple[int, ...], size: int) -> list[G
 
 
 def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> Surface:
-    """The surface with guards for its alignment; its elements have `size` bytes."""
+    """Add the guards for a surface's alignment; its elements have `size` bytes."""
     guards, alignment, word = list(s.guards), s.base_alignment, block_2d.OFFSET_BYTES
     moving, still = s.x.split(lambda symbol: is_computed_in(symbol, loop))
     if affine.multiple_of(moving * size) % word:
@@ -233,10 +233,10 @@ def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> S
 
 
 def _is_launch_argument(base: SSAValue) -> bool:
-    """True if a base is an argument of the launch, and tested before it.
+    """True if a base is a kernel argument, and guards are tested before the launch.
 
-    Such bases are aligned except for views that begin within a row: then the general version runs.
-    Bases that a program computes are often those of a head or a group, at any address.
+    Such bases are aligned except for views that begin within a row, for which the general version
+    runs.  Bases that a program computes, for example of a head or a group, may be at any address.
     """
     function = base.owner.parent_op() if isinstance(base, BlockArgument) else None
     return (isinstance(function, FuncOp) and function.is_kernel
@@ -244,7 +244,7 @@ def _is_launch_argument(base: SSAValue) -> bool:
 
 
 def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
-    """The index with its contiguous dimension, and a guard if only the launch shows its stride."""
+    """Find the contiguous dimension; an unknown stride is assumed to be 1, checked by guards."""
     for unit in (1, 0):
         if index.strides[unit].as_constant == 1:
             return index, unit, []
@@ -267,7 +267,7 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
 
 
 def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> list[Guard]:
-    """All requirements except the conditions that the others imply."""
+    """The needs, and the conditions that no other requirement implies."""
     conditions = [need for need in dict.fromkeys(conditions) if need not in needs]
     limits = {need: limit(need) for need in (*conditions, *needs)}
     for condition in conditions:
@@ -278,7 +278,7 @@ def _unproved(conditions: list[Guard], needs: list[Guard], affine: Affine) -> li
 
 
 def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list[Guard]:
-    """Requirements as guards that can be tested before the loop, without proved ones."""
+    """Convert requirements to guards that can be tested before the loop; drop proved ones."""
     guards: list[Guard] = []
     assumed = implied(needs)
     for need in needs:

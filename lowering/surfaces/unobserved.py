@@ -1,10 +1,10 @@
 """Find rows, columns and elements of a loaded tile that no store can make observable.
 
 Kernels keep their loads in bounds by `row % M`, and mask their stores by `row < M`.  The rows that
-wrap are then loaded and multiplied in vain: they may have any values.  A walk from the load to the
-stores proves that for one dimension of a tile.  It follows the positions from the end on through
-operations that do not mix them with other positions.  The same proof exists for elements that a
-mask excludes from a load and from all stores.
+wrap around are then loaded and multiplied in vain, so they may have any values.  A walk from the
+load to the stores proves this for one dimension of a tile.  It follows the rows through operations
+that do not mix them with other rows.  `is_hidden` proves it for elements that a mask excludes from
+a load and from all stores.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Hidden(Protocol):
 
 @dataclass(frozen=True)
 class _Wrapped:
-    """Positions from the end of a wrap on."""
+    """Positions that wrap around: those from the end of a `Wrap` on."""
 
     wrap: Wrap
     affine: Affine
@@ -80,7 +80,7 @@ class _Wrapped:
 
 @dataclass(frozen=True)
 class _Repeated:
-    """Positions after the first one of a dimension along which addresses do not move."""
+    """Positions after the first along a dimension of stride 0, which repeat the first one."""
 
     affine: Affine
     needs: dict[Guard, None] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def repeats_unobserved_if(value: SSAValue, dim: int, affine: Affine) -> list[Gua
 
 
 def unobserved_if(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> list[Guard] | None:
-    """The conditions under which no store depends on a tensor's positions that a wrap replaces.
+    """The conditions under which no store depends on a tensor's positions that wrap around.
 
     None if a store may depend on them.
     """
@@ -136,14 +136,14 @@ def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
 def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
     """True if no stored value depends on a tensor's elements for which a mask is false."""
     def reached(value: SSAValue) -> list[SSAValue] | None:
-        ops = [use.operation for use in value.uses if not _shows_only(use, mask)]
+        ops = [use.operation for use in value.uses if not _masks(use, mask)]
         known = all(keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
         return [op.results[0] for op in ops] if known else None
 
     return can_follow(value, reached)
 
 
-def _shows_only(use: Use, mask: SSAValue) -> bool:
+def _masks(use: Use, mask: SSAValue) -> bool:
     """True if a use takes elements only for which a mask is true."""
     match use.operation:
         case StoreOp() as store:
@@ -187,7 +187,7 @@ def _reached(use: Use, dim: int, hidden: Hidden) -> list[_Part] | None:
 
 
 def _carried(loop: scf.ForOp, place: int, dim: int, hidden: Hidden) -> list[_Part] | None:
-    """Argument and result of a loop that carries a value, if the positions stay the same."""
+    """Argument and result of a loop that carries a value; None if the positions may change."""
     if place < 0 or not hidden.stays(loop):
         return None
     return [(loop.body.block.args[place + 1], dim), (loop.results[place], dim)]

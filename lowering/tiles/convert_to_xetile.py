@@ -83,9 +83,7 @@ def tile_vector(kind: Attribute) -> VectorType[Any]:
 
 
 def _check_rectangle(kind: TensorType[Attribute]) -> None:
-    """Refuse tensors of which a warp has several pieces, because their registers are in no tile
-    order.
-    """
+    """Refuse a tensor of which a warp has several rectangles, which are no single tile."""
     encoding = encoding_of(kind)
     operand = encoding if isinstance(encoding, DotOperandEncoding) else None
     parent = operand.parent if operand else encoding
@@ -102,6 +100,8 @@ def _check_rectangle(kind: TensorType[Attribute]) -> None:
 
 
 class _Conversion:
+    """Converts one function."""
+
     def __init__(
         self, function: Operation, target: Target, num_warps: int, num_stages: int
     ) -> None:
@@ -140,7 +140,7 @@ class _Conversion:
         for view in all_of(self.function, xe.ToTileOp):
             fold_to_tile(view)
 
-    # -- where a subgroup's part begins --------------------------------------------------------
+    # -- start of a subgroup's part ------------------------------------------------------------
 
     def warp(self) -> SSAValue:
         if self._warp is None:
@@ -148,16 +148,16 @@ class _Conversion:
         return self._warp
 
     def part(self, bases: Sequence[int]) -> SSAValue | None:
-        """The xor of bases over the bits of the warp number, as i32; None for always 0."""
+        """Emit the xor of the bases of the warp number's set bits, as i32; None if always 0."""
         key = tuple(bases)
         if key not in self._parts:
             self._parts[key] = self._part(key)
         return self._parts[key]
 
     def _part(self, bases: tuple[int, ...]) -> SSAValue | None:
-        """The sum of bits of the warp number times their bases.
+        """Emit the sum of the warp number's bits times their bases.
 
-        Bits whose bases double are one term.
+        Consecutive bits whose bases double are one term.
         """
         total: SSAValue | None = None
         bit = 0
@@ -174,7 +174,7 @@ class _Conversion:
         return total
 
     def _bits(self, first: int, count: int, known: int, scale: int) -> SSAValue:
-        """`count` bits of the warp number from bit `first`, times `scale`; it has `known` bits."""
+        """Emit `count` bits of the warp number (of `known` bits) from `first` on, times `scale`."""
         value = self.warp()
         if first:
             value = self.top.insert(arith.ShRUIOp(value, self.top.constant(first, i32)))
@@ -188,7 +188,7 @@ class _Conversion:
     # -- cursors ---------------------------------------------------------------------------------
 
     def _cursor(self, cursor: xe.CursorOp) -> None:
-        """Convert a cursor, and the one load or store that uses it: at once, or in a loop."""
+        """Convert a cursor and the load, store or prefetch that uses it, directly or in a loop."""
         (use,) = list(cursor.cursor.uses)
         user = use.operation
         if isinstance(user, scf.ForOp):
@@ -205,7 +205,7 @@ class _Conversion:
             Rewriter.erase_op(cursor)
 
     def _init_tile(self, cursor: xe.CursorOp, access: xe.BlockLoadOp | xe.BlockStoreOp) -> SSAValue:
-        """The subgroup's part of the tile at a cursor, in the order of memory."""
+        """Create the tile of the subgroup's part at a cursor, with rows and columns of memory."""
         transposed, kind = _access_type(access)
         rows, columns = _memory_order(subgroup_shape(kind), transposed)
         bases = layout_of(kind).bases["warp"]
@@ -226,7 +226,7 @@ class _Conversion:
         return op.results[0]
 
     def _moved(self, start: SSAValue, bases: list[int], before: Operation) -> SSAValue:
-        """A coordinate of the tile plus the start of the subgroup's part of it."""
+        """Add the start of the subgroup's part to a coordinate of the tile."""
         part = self.part(bases)
         if part is None:
             return start
@@ -258,7 +258,7 @@ class _Conversion:
         Rewriter.replace_op(load, [op, xe.FromTileOp(tile=op.value, tensor_type=kind)])
 
     def _store(self, store: xe.BlockStoreOp, tile_value: SSAValue) -> None:
-        """Store a tile; only the first of several subgroups with copies of it does so."""
+        """Store a tile; of several subgroups with copies, only the first stores it."""
         view = _tile_view(store.value)
         op = xetile.StoreTileOp(value=view.tile, tile=tile_value)
         locate(store, view, op)
@@ -271,9 +271,7 @@ class _Conversion:
         Rewriter.replace_op(store, [view, once], [])
 
     def _first_copy(self, kind: Attribute) -> SSAValue | None:
-        """True if this subgroup is the first that owns its part; None if no two own the same
-        part.
-        """
+        """Emit an i1, true in the first of the subgroups with equal parts; None without copies."""
         bases = layout_of(kind).bases["warp"]
         copies = sum(1 << k for k, base in enumerate(bases) if not any(base))
         if not copies:
@@ -286,7 +284,7 @@ class _Conversion:
     def _prefetch(
         self, cursor: xe.CursorOp, load: xe.BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
     ) -> scf.ForOp:
-        """Prefetch the tile of `num_stages - 1` iterations later; return the new loop.
+        """Prefetch a load's tile `num_stages - 1` iterations ahead; return the new loop.
 
         A tile that is loaded twice, as a matrix and its transpose, is prefetched once.  Short rows
         are not prefetched, because a cache line has those of the next iterations.
@@ -324,9 +322,7 @@ class _Conversion:
     def _prefetched_part(
         self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint
     ) -> xetile.InitCoopTileOp | None:
-        """This warp's part of a tile that one message per warp prefetches; None if that is
-        impossible.
-        """
+        """Create the part of a tile that this warp prefetches by one message; None if it cannot."""
         transposed, kind = _access_type(load)
         shape = kind.get_shape()
         rows, columns = _memory_order((shape[0], shape[1]), transposed)
@@ -426,9 +422,7 @@ def carried_uses(cursor: SSAValue) -> tuple[list[xe.BlockLoadOp], xe.AdvanceOp]:
 
 
 def separate(cursor: xe.CursorOp) -> None:
-    """Give each load its own cursor, because loads of one address in two layouts need different
-    tiles.
-    """
+    """Give each load its own cursor, because loads in different layouts need different tiles."""
     uses = list(cursor.cursor.uses)
     loop = uses[0].operation
     if not isinstance(loop, scf.ForOp):
@@ -450,7 +444,7 @@ def separate(cursor: xe.CursorOp) -> None:
 
 
 ON_TILES = (xe.RoundTf32Op, arith.AddfOp, arith.AddiOp, arith.MulfOp)
-"""Operations on tiles, computed one fragment at a time, so that each is loaded before its use."""
+"""Operations on tiles: they are computed fragment by fragment, each loaded right before its use."""
 
 
 def _is_of_tiles(op: Operation | Block) -> TypeGuard[Operation]:
@@ -461,7 +455,7 @@ def _is_of_tiles(op: Operation | Block) -> TypeGuard[Operation]:
 
 
 def view_sums(loop: scf.ForOp) -> None:
-    """Let a loop view what it carries as tiles, if it computes them from tiles.
+    """Let a loop carry tiles instead of tensors that it computes from tiles.
 
         yield (arg + from_tile x)  ->  yield from_tile (to_tile (from_tile (to_tile arg) + ...))
     """
@@ -481,7 +475,7 @@ def view_sums(loop: scf.ForOp) -> None:
 
 
 def fold_to_tile(view: xe.ToTileOp) -> None:
-    """Compute a tile without the tensor that it is made of.
+    """Compute a tile directly, without the tensor that it is a view of.
 
         to_tile(from_tile x)  ->  x
         to_tile(x + y)        ->  to_tile x + to_tile y, if x and y are from_tile or such sums

@@ -1,14 +1,14 @@
 """Pass sink-loads: move loads to their uses if a block loads more than the registers can hold.
 
-The loads of a tile are adjacent.  That hides their latency best if all of them fit.  Operands of
-attention, K and V of a step, do not fit.  A tensor that changes its layout is loaded right before
-it does.  Products that fill the registers are computed at their uses.
+The loads of a tile are adjacent, which hides their latency best if all of them fit.  If they do not
+(as K and V of attention), they are moved down to their first use, or to the conversion of their
+layout.  Products that fill the registers are computed at their uses.
 
-If operands that are combined with a loop's product do not all fit next to it, they are loaded
-message by message.  Each is used up before the next one.
+Operands that are combined with a loop's product may not all fit next to it.  Then they are loaded
+message by message, and each is combined before the next one is loaded.
 
-A loop may need values that are loaded before it.  If they do not fit next to its loop-carried
-values and results, they are loaded again in the loop.  The products of such a loop are grouped by
+Values that are loaded before a loop for use in it may not fit next to its loop-carried values and
+results.  Then they are loaded again in the loop.  The products of such a loop are grouped by
 message.
 """
 
@@ -120,16 +120,13 @@ def _warn_of_spills(body: Block, target: Target) -> None:
 
 
 def _live_bytes(loop: scf.ForOp, target: Target) -> int:
-    """Bytes that a loop carries and loads before it, and of its largest product.
-
-    A quarter is added for values that are being converted.
-    """
+    """Bytes of a loop's carried values, of those loaded before it, and of its largest product."""
     held = [*loop.iter_args, *(load.value for load in _preloaded(loop))]
     return sum(_bytes(value, target) for value in held) + _product_bytes(loop.body.block, target)
 
 
 def _forwarded_bytes(body: Block, target: Target) -> int:
-    """Bytes that a loop takes from another loop or passes on, which are copied."""
+    """Bytes of loop results that are initial values of another loop: these are copied."""
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
     taken = [value for value in loop.iter_args if isinstance(value.owner, scf.ForOp)]
@@ -139,7 +136,7 @@ def _forwarded_bytes(body: Block, target: Target) -> int:
 
 
 def _reload_threshold(body: Block, several: bool, target: Target) -> int:
-    """Registers that a loop's values may fill; with more, it reloads what is loaded before it."""
+    """Number of registers above which a loop reloads values that are loaded before it."""
     if several or _has_values_across(body):
         return BUDGET
     if max(_bytes_of_tiles(body, target).values(), default=0) * 2 > HALF_FILE * target.grf_bytes:
@@ -166,16 +163,19 @@ def _is_after(op: Operation, loop: Operation) -> bool:
 
 
 def _product_bytes(body: Block, target: Target) -> int:
-    """Bytes of a loop's largest product that it does not carry, and of values being converted."""
+    """Bytes of a loop's largest product that it does not carry.
+
+    A quarter is added for values that are being converted.
+    """
     made = (_bytes(op.tensor, target) for op in _temporary_products(body))
     return max(made, default=0) * 5 // 4
 
 
 def _peak_temporary_bytes(body: Block, target: Target) -> int:
-    """Bytes like `_product_bytes`, with values of the same type that are live at the same time.
+    """Bytes like `_product_bytes`, including other live values of the product's type.
 
-    An example is the probabilities of attention's gradient, which are live next to the products
-    they are multiplied by.
+    An example is the probabilities of attention's gradient, which are live together with the
+    products that they are multiplied by.
     """
     rank = {op: number for number, op in enumerate(body.ops)}
     spans: dict[Any, list[tuple[int, int]]] = {}
@@ -204,7 +204,7 @@ def _temporary_products(body: Block) -> list[xe.FromFragmentsOp]:
 
 
 def _reload_in_loop(body: Block) -> None:
-    """Load again in each iteration a loop-invariant value that does not fit next to the others.
+    """Load values that are loaded before a loop again in each of its iterations.
 
     An example is Q of attention, next to the accumulator and the scores of a wide head.
     """
@@ -216,7 +216,7 @@ def _reload_in_loop(body: Block) -> None:
 
 
 def _preloaded(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
-    """The messages before a loop that only load operands of products in it."""
+    """The messages before a loop whose values are only operands of products in the loop."""
     found = dict.fromkeys(
         value.owner.loads[0].owner for op in loop.body.block.ops if type(op) is xegpu.DpasOp
         for value in op.operands if type(value.owner) is xe.FragmentOp)
@@ -268,13 +268,13 @@ def _sink_loads(block: Block, target: Target) -> None:
 
 
 def _sink_fragments(block: Block, target: Target) -> None:
-    """Make fragments of tensors, those that are stored, and what products are combined to, at
-    their uses.  If the registers do not suffice, one sum of products after another, too.
+    """Compute fragments, and elementwise operations on products, right before their uses.
 
         p = a * b; q = a * c; x = p + s; y = q + t  ->  p = a * b; x = p + s; q = a * c; y = q + t
 
-    On Xe-HPC, whose messages have no offsets, it is expensive to overwrite registers that a message
-    reads.  Fragments that are rounded to half their size do not need more registers together.
+    If registers do not suffice, this includes the products themselves.  On Xe-HPC, whose messages
+    have no offsets, stored fragments that are rounded to half their size stay where they are.  They
+    need no more registers than before, and overwriting registers that a message reads is expensive.
     """
     made: set[Operation] = {op for op in block.ops if isinstance(op, xe.ToFragmentOp) or (
         isinstance(op, xe.FragmentOp) and _is_stored(op))}
@@ -297,7 +297,7 @@ def _sink_fragments(block: Block, target: Target) -> None:
 
 
 def _sink_to_uses(block: Block, ops: set[Operation]) -> None:
-    """Move operations without effects before their first use, with those that they need."""
+    """Move operations of `ops` before their first use, after those of `ops` that they need."""
     left = {op for op in ops if {user.parent for user in _users(op)} == {block}}
     for user in [op for op in block.ops if op not in left]:
         waiting = [(user, False)]
@@ -345,7 +345,7 @@ def _bytes_of_tiles(block: Block, target: Target) -> Counter[SSAValue]:
 
 
 def _tile(load: xegpu.LoadNdOp) -> SSAValue:
-    """The descriptor of the tile of which a message loads a part."""
+    """The original descriptor of a message, before offsets were added."""
     desc: SSAValue = load.desc
     while isinstance(desc.owner, xegpu.UpdateNdOffsetOp):
         desc = desc.owner.desc
@@ -380,10 +380,10 @@ def _multiplies(use: Use, block: Block) -> bool:
 
 
 def _sink_to_conversion(load: LoadOp, target: Target, ordering: set[int]) -> None:
-    """Move a tensor's load to where it changes its layout, if that is its only use.
+    """Move a load to the conversion of its layout, if that goes through shared local memory.
 
-    If the layout changes through shared local memory there is a barrier after the load.  Therefore
-    stores of other subgroups that came later still come later.
+    There is a barrier between the load and the conversion's reads, so that later stores of other
+    subgroups are still after the load.
     """
     users = {use.operation for use in load.result.uses}
     if is_volatile(load) or not isinstance(load.result.type, TensorType):
@@ -399,8 +399,7 @@ def _carried_bytes(body: Block, target: Target) -> int:
 
 
 def _sink_exchanged_operands(block: Block, target: Target) -> None:
-    """Load an operand that is exchanged through shared local memory after the previous one is
-    stored there.
+    """Load operands that go through shared local memory one after another, not all at first.
 
     As in `_sink_to_conversion` there is a barrier after the loads.
     """
@@ -445,7 +444,7 @@ def _exclusive_producers(op: Operation) -> tuple[list[Operation], list[Operation
 
 
 def _has_register_pressure(sums: Iterable[xegpu.DpasOp], block: Block, target: Target) -> bool:
-    """True if sums of products fill the registers, but their factors leave room."""
+    """True if sums of products fill the registers, and computing them one by one would help."""
     factors = {value for op in block.ops if type(op) is xegpu.DpasOp for value in (op.a, op.b)}
     made = sum(_bytes(op.results[0], target) for op in sums)
     room = HALF_FILE * target.grf_bytes
@@ -506,8 +505,7 @@ def _tensor_source(op: Operation | Block) -> Operation | None:
 
 
 def _combine_by_message(block: Block, target: Target) -> None:
-    """Load operands that are combined with a loop's results message by message, if they do
-    not fit.
+    """Load operands of a loop's results message by message, if they do not all fit.
 
         load a; load b; add p, a; add q, b  ->  load a; add p, a; load b; add q, b
     """
@@ -593,7 +591,10 @@ def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
 
 
 def _move_to_user(op: Operation, users: set[Operation], ordering: set[int]) -> None:
-    """Move an operation to its first user, or to the first of the `ordering` ones, given by id."""
+    """Move an operation down to its first user, or to the first operation that orders memory.
+
+    `ordering` has the ids of the latter.
+    """
     if any(user.parent is not op.parent for user in users) or not users:
         return
     uses, following = set(map(id, users)), op.next_op

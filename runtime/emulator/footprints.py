@@ -1,10 +1,9 @@
-"""Which bytes of the registers an instruction reads and writes.
+"""Find the register bytes that an instruction reads and writes.
 
-Sets are integers with one bit for each byte of the general registers and accumulators.  Registers
-that an address register selects are not in them, nor what a move without destination reads.  IGC
-writes such moves on pvc only to end the suppression of repeated reads.  Sizes of messages come from
-their descriptors, those of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp
-(`getDPASSrcDepUpBound`).
+Sets of bytes are bit masks over the general registers and accumulators.  They lack registers that
+an address register selects, and the sources of moves without destination.  IGC writes such moves on
+pvc to end the suppression of repeated reads.  Sizes of messages come from their descriptors, those
+of dpas from IGC, visa/iga/IGALibrary/IR/RegDeps.cpp (`getDPASSrcDepUpBound`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _FILES = ("r", "acc")
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that an instruction reads and writes, as sets of bits."""
+    """Register bytes that an instruction reads and writes, as bit masks."""
 
     reads: int
     writes: int
@@ -43,9 +42,9 @@ def footprint(instruction: Instruction, device: Target) -> Footprint:
     """Bytes of the register file that an instruction reads and writes, as bit masks."""
     grf_bytes = device.grf_bytes
     if instruction.op.startswith("send"):
-        return _of_message(instruction, device)
+        return _message_footprint(instruction, device)
     if instruction.op in PRODUCTS:
-        return _of_dpas(instruction, grf_bytes)
+        return _dpas_footprint(instruction, grf_bytes)
     target = instruction.destination
     if target is not None and target.is_null and not instruction.condition:
         return Footprint(0, 0)
@@ -65,7 +64,7 @@ def footprint(instruction: Instruction, device: Target) -> Footprint:
 
 
 _TWO_HALVES = "mullh"
-"""The product whose high half goes to the registers after its destination."""
+"""Instruction that writes the high half of a product to the registers after its destination."""
 _READ_ACCUMULATOR, _WRITE_ACCUMULATOR = ("mach", "macl"), ("mach", "addc", "subb")
 """Instructions that use acc0 without naming it."""
 
@@ -75,7 +74,7 @@ def _bytes(first: int, count: int) -> int:
 
 
 def _is_tracked(operand: Operand | None) -> bool:
-    """True for registers that sets of bytes have; an address register selects others."""
+    """True for operands whose registers are known and tracked."""
     return operand is not None and operand.file in _FILES and operand.kind != "indirect"
 
 
@@ -90,7 +89,7 @@ def _region(operand: Operand, width: int, grf_bytes: int) -> int:
 
 @cache
 def _elements(region: Region, width: int, size: int) -> int:
-    """The bytes of a region's elements, counted from its first."""
+    """Mask of the bytes of a region's elements, counted from its first byte."""
     found = 0
     for element in set(elements(region, width).tolist()):
         found |= _bytes(element * size, size)
@@ -98,13 +97,13 @@ def _elements(region: Region, width: int, size: int) -> int:
 
 
 def _range(operand: Operand | None, size: int, grf_bytes: int) -> int:
-    """`size` bytes from the beginning of an operand."""
+    """Mask of `size` bytes from the start of an operand."""
     if operand is None or operand.file != "r":
         return 0
     return _bytes(operand.number * grf_bytes + operand.sub * SIZES.get(operand.type, 1), size)
 
 
-def _of_message(instruction: Instruction, device: Target) -> Footprint:
+def _message_footprint(instruction: Instruction, device: Target) -> Footprint:
     """Registers that a message reads and writes."""
     address, data = instruction.sources[:2]
     grf_bytes = device.grf_bytes
@@ -126,7 +125,7 @@ def _of_message(instruction: Instruction, device: Target) -> Footprint:
 
 
 def _sent_bytes(message: Lsc, address: Operand, data: Operand) -> int:
-    """The bytes of addresses and data that the channels of a message send."""
+    """Mask of the bytes of addresses and data that a message sends."""
     grf_bytes, width = message.grf_bytes, message.instruction.width
     if message.operation == "fence":
         return 0
@@ -144,7 +143,7 @@ def _sent_bytes(message: Lsc, address: Operand, data: Operand) -> int:
     return found
 
 
-def _of_dpas(instruction: Instruction, grf_bytes: int) -> Footprint:
+def _dpas_footprint(instruction: Instruction, grf_bytes: int) -> Footprint:
     """Registers that a DPAS reads and writes."""
     initial, right, left, *scales = instruction.sources
     rows, columns, k = shape_of(instruction)

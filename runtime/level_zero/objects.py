@@ -1,4 +1,7 @@
-"""Level Zero objects: each owns one handle, `close()` may be called twice, errors name the call."""
+"""Level Zero objects.
+
+Each owns one handle.  `close()` may be called twice, and errors name the call.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ _owner = os.getpid()
 
 
 def refuse_after_fork() -> None:
-    """Raise `DeviceError` in a child forked after Level Zero was started, because the driver hangs
-    there.
+    """Raise `DeviceError` in a child that was forked after Level Zero was started.
+
+    The driver would hang there.
     """
     if os.getpid() != _owner:
         raise DeviceError(
@@ -67,9 +71,7 @@ class _Owner:
         return self._handle.value or 0
 
     def wait_before_close(self, wait: Callable[[], None]) -> None:
-        """Call `wait` before the handle is destroyed, because the device may still use the
-        object.
-        """
+        """Call `wait` before the handle is destroyed: the device may still use the object."""
         self._waits[:] = [wait]
 
     @property
@@ -84,14 +86,14 @@ def _destroy(
     call: Any, handle: raw.Handle, waits: list[Callable[[], None]], keep: tuple[Any, ...]
 ) -> None:
     """Wait for work that may use a handle, and destroy it."""
-    # errors are ignored, since no caller awaits them; a forked child must not touch the driver
+    # errors are ignored, since no caller can handle them; a forked child must not call the driver
     if os.getpid() != _owner:
         return
     for wait in waits:
         try:
             wait()
         except QueueRecordingError:
-            return  # what a graph may come to use is kept
+            return  # a graph that is being recorded may use the object later
         except DeviceError:
             continue
     call(handle)
@@ -121,7 +123,7 @@ class Driver:
         return [PhysicalDevice(self, handle) for handle in handles]
 
     def context(self) -> Context:
-        """The context on this driver that all of this package shares."""
+        """The context on this driver that all users of this package share."""
         with _lock:
             if self._context is None or self._context.is_closed:
                 self._context = Context(self)
@@ -206,23 +208,24 @@ def _created(handle: _AnyHandle, create: str, *arguments: Any) -> _AnyHandle:
     return handle
 
 
-_LOOKS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64)
-_ASKS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_WAIT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64)
+_STATUS_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 def wait(call: str, handle: raw.Handle, device: raw.DeviceHandle | None = None) -> None:
-    """Wait without a limit, unless a signal interrupts the program or the device is lost.
+    """Wait without a time limit, until done, interrupted by a signal, or the device is lost.
 
-    The polled functions are called with plain addresses.  If an argument were checked in Python,
-    ctypes would turn an exception of a signal handler into an error of that argument.
+    The polled functions are called with plain addresses.  If ctypes converted arguments in Python,
+    it would turn an exception of a signal handler into an error of that argument.
     """
-    looks = ctypes.cast(api().function(call), _LOOKS)
-    while code := looks(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
+    poll = ctypes.cast(api().function(call), _WAIT_FUNCTION)
+    while code := poll(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
         if code != raw.NOT_READY:
             raise LevelZeroError(call, code)
         if device is None or not api().has("zeDeviceGetStatus"):
             continue
-        status = ctypes.cast(api().function("zeDeviceGetStatus"), _ASKS)(device) & 0xFFFFFFFF
+        status_of = ctypes.cast(api().function("zeDeviceGetStatus"), _STATUS_FUNCTION)
+        status = status_of(device) & 0xFFFFFFFF
         if status in (raw.DEVICE_LOST, raw.REQUIRES_RESET):
             raise LevelZeroError("zeDeviceGetStatus", status, what=f"{call} would never end")
 
@@ -306,7 +309,7 @@ def _free(
         except QueueRecordingError:
             return
         except DeviceError:
-            pass  # a lost device must not keep its memory from being given back
+            pass  # memory of a lost device is freed, too
     free(context.handle, pointer)
 
 
@@ -468,9 +471,7 @@ class Allocation:
 
 
 def allocation_range(context: Context, pointer: int) -> tuple[int, int] | None:
-    """Start and end of the allocation that contains an address; None if the driver knows of
-    none.
-    """
+    """Start and end of the allocation that contains an address; None if it is unknown."""
     base, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = api().function("zeMemGetAddressRange")(
         context.handle, pointer, ctypes.byref(base), ctypes.byref(size)
@@ -530,7 +531,7 @@ def physical_devices() -> list[PhysicalDevice]:
 
 
 def _list(kind: Any, call: str, *before: Any, after: tuple[Any, ...] = ()) -> list[Any]:
-    """The elements of a query that is called first for their number, then for the elements."""
+    """Query a list: the function is called for the number of elements, then for the elements."""
     count = ctypes.c_uint32()
     api().call(call, *before, ctypes.byref(count), None, *after)
     elements = (kind * count.value)()
@@ -545,7 +546,7 @@ def _list(kind: Any, call: str, *before: Any, after: tuple[Any, ...] = ()) -> li
 
 
 def _take_log(log: raw.BuildLogHandle) -> str:
-    """The text of a build log, which is then destroyed."""
+    """Read the text of a build log, and destroy the log."""
     if not log.value:
         return ""
     size = ctypes.c_size_t()

@@ -15,12 +15,10 @@ class _RunLimitReached(Exception):
 def smallest(
     programs: Programs, shows: Callable[[Programs], bool], likely: Iterable[Programs] = ()
 ) -> tuple[list[int], bool]:
-    """Find programs that show the error, none of which can be left out; and True if that is
-    certain.
+    """Find a minimal subset of `programs` that shows the error: no program can be left out.
 
-    `programs` show the error, and `likely` subsets are tried first.  Parts are left out: halves,
-    then smaller parts, then single programs until none can be left out.  The result is not certain
-    if MOST_RUNS runs were not enough.
+    Return the subset, and False if MOST_RUNS runs were not enough to be certain.  `likely` subsets
+    are tried first.  Then halves are left out, then smaller parts, at last single programs.
 
     >>> smallest(range(1000), lambda some: {3, 700} <= set(some))
     ([3, 700], True)

@@ -1,4 +1,4 @@
-"""Layouts of the records that Python and the host code share: of a launch, and of a work-group."""
+"""Records that Python and the host code share: words of a launch, and of a work-group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Context(IntEnum):
     """Words of a work-group, 8 bytes each; the runner writes them, other host code reads them."""
 
     GROUP_ID = 0
-    """Three words."""
+    """Program id, three words."""
     GROUPS = 3
     """Sizes of the grid, three words."""
     SLM = 6
@@ -32,18 +32,18 @@ class Context(IntEnum):
     CHANGES = 15
     """Number of stores of the work-group that changed global memory, if it takes turns."""
     TURN = 16
-    """Accesses that a subgroup may still execute in its turn."""
+    """Number of accesses that a subgroup may still execute in its turn."""
     FRAME_BYTES = 17
     LIVE = 18
     """True if a work-group runs here."""
     SEEN = 19
     """Digest of the state of all its coroutines."""
     TAKEN = 20
-    """Turns that its first subgroup has given up before an access."""
+    """Number of times that the first subgroup yielded before an access."""
     LONG = 22
-    """True if the work-group keeps its turn after it has waited."""
+    """True if the work-group does not yield after a wait."""
     PASSED = 21
-    """Subgroups that are past the last barrier, until all are; for checked launches."""
+    """Number of subgroups that have passed the last barrier; only in checked launches."""
     CHECKS = 24
     """Saved state of the launch's checks for this work-group while another one has its turn."""
     COUNT = 40
@@ -92,7 +92,7 @@ class Launch(IntEnum):
     They take turns at their queues and after they have waited.
     """
     CURRENT = 15
-    """Address of the context of the work-group whose state the words of the checks are."""
+    """Address of the context of the work-group that the state of the checks belongs to."""
     SEED = 13
     """Seed of the order in which work-groups take turns; 0: one after another."""
     NEXT = 16
@@ -103,9 +103,9 @@ class Launch(IntEnum):
     LIVE = 24
     """Work-groups that have begun and not ended, if they take turns."""
     VERSION = 25
-    """Number of events other than waiting."""
+    """Number of events other than polls of waiting loops."""
     QUIET = 26
-    """A version; in the lower 32 bits, the number of work-groups that have only waited since."""
+    """A value of `VERSION`, and in the lower 32 bits the work-groups that only polled since."""
     ENTERED = 27
     """Number of threads that have begun."""
     ERROR_RECORD = 32
@@ -126,7 +126,7 @@ WINDOW = 8
 
 
 def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program id of a work-group, from its number."""
+    """Compute the program id of a work-group from its number."""
     x, rest = group % grid[0], group // grid[0]
     return x, rest % grid[1], rest // grid[1]
 

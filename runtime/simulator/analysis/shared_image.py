@@ -1,8 +1,8 @@
 """Track the contents of shared local memory from store to store.
 
-If the generator of a kernel's code knows which element of which vector is stored to which byte, it
-knows the result of a load.  Then it needs no memory for it.  A byte is unknown if an unknown value
-was stored there, or several elements at once; a load of an unknown byte is unknown.
+If the code generator knows which element of which vector is stored to which byte, it replaces a
+load by a shuffle of vectors.  A byte is unknown if an unknown value was stored there, or several
+elements at once.  A load of an unknown byte is unknown.
 
 >>> image = SharedImage[str](64)
 >>> image.store(np.arange(0, 64, 4)[None, :], 4, ["x"], np.arange(16)[None, :])
@@ -37,28 +37,28 @@ class SharedImage(Generic[T]):
         """Make all bytes unknown."""
         self._source[:] = _UNKNOWN
 
-    def store(self, addresses: Table, size: int, sources: Sequence[T], places: Table) -> None:
+    def store(self, addresses: Table, size: int, sources: Sequence[T], positions: Table) -> None:
         """Store elements of `size` bytes to `addresses`.
 
-        `places` has the position of each element in the vectors `sources`, which are numbered
-        consecutively with `STEP` positions each; -1 is undefined.
+        `positions` has the position of each element: k * `STEP` + i for element i of `sources[k]`;
+        -1 is undefined.
         """
         at = _bytes(addresses, size)
         if not self._holds(at):
             self.forget()
             return
-        known = np.repeat((places >= 0).reshape(-1), size)
+        known = np.repeat((positions >= 0).reshape(-1), size)
         self._source[at] = np.where(
-            known, np.repeat(places.reshape(-1) // STEP, size) + len(self._sources), _UNKNOWN)
-        self._byte[at] = _bytes(places % STEP * size, size)
+            known, np.repeat(positions.reshape(-1) // STEP, size) + len(self._sources), _UNKNOWN)
+        self._byte[at] = _bytes(positions % STEP * size, size)
         self._sources += sources
         found, counts = np.unique(at, return_counts=True)
         self._source[found[counts > 1]] = _UNKNOWN
 
     def load(self, addresses: Table, size: int) -> tuple[list[T], Table] | None:
-        """Vectors, and the positions of their elements at these addresses, in the form of `store`.
+        """The vectors and positions, as in `store`, of the elements at `addresses`.
 
-        None if that is not known.
+        None if they are not known.
         """
         at = _bytes(addresses, size)
         if not self._holds(at):

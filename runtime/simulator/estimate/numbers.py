@@ -1,7 +1,8 @@
-"""Integers of a sample of work-items as arrays: (groups, subgroups, lanes, elements of a vector).
+"""Compute with the integers of a sample of work-items.
 
-An axis of length 1 is one value for all; None is an unknown number.  Numbers that are only added
-and multiplied are represented as a sum of small arrays, one for each set of axes.
+They are arrays with axes (groups, subgroups, lanes, elements of a vector).  An axis of length 1 has
+one value for all; None is an unknown number.  Numbers that are only added and multiplied are
+represented as a sum of small arrays, one for each set of axes.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def forget() -> None:
 
 
 def _cached_term(compute: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> Numbers:
-    """Compute a term of two operands, or return the one that was computed of them before."""
+    """Compute a term from two operands, or return the cached one, so that equal terms are one."""
     key = compute, id(a), b if isinstance(b, int) else id(b)
     found = _CACHED_TERMS.get(key)
     if found is None:
@@ -130,7 +131,7 @@ def _add_term(terms: list[Numbers], term: Numbers) -> None:
 
 
 def difference(after: Numbers | Sum, before: Numbers | Sum) -> Numbers:
-    """The difference of two states of one number."""
+    """The difference of two numbers, computed from the terms in which they differ."""
     if isinstance(after, Sum) and isinstance(before, Sum) and len(after.terms) == len(before.terms):
         changed = [a - b for a, b in zip(after.terms, before.terms, strict=True) if a is not b]
         found = np.zeros((1, 1, 1, 1), np.int64)
@@ -381,7 +382,7 @@ def _insert_element(vector: Numbers, one: Numbers, k: int, count: int, owns: boo
 def evaluated(
     definition: Callable[..., NDArray[Any]], operands: Sequence[Numbers], bits: int
 ) -> Known:
-    """Evaluate a function by its readable definition, on integers of this many bits."""
+    """Evaluate a function by its readable definition, on integers of `bits` bits."""
     if bits not in (8, 16, 32, 64):
         return None
     together = np.broadcast_arrays(*operands)

@@ -1,4 +1,4 @@
-"""Messages in the code: the meaning of their operands, and their constant properties."""
+"""Describe messages in the code: meaning of their operands, and constant properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_xe.llvm import Instruction, Operand
 
 MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC, Family.HELPER)
 SLM_SPACE = 3
-PLACES = ("pointer", "address", "payload", "base", "pitch", "x", "y")
+ADDRESS_OPERANDS = ("pointer", "address", "payload", "base", "pitch", "x", "y")
 ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
 
 
@@ -57,7 +57,7 @@ class Site:
         """Indices of the operands that determine the address."""
         if self.family is Family.HELPER or self.instruction.opcode in ACCESSES:
             return [self.at]
-        return [k for k, name in enumerate(self.names) if name in PLACES]
+        return [k for k, name in enumerate(self.names) if name in ADDRESS_OPERANDS]
 
     @cached_property
     def space(self) -> int:

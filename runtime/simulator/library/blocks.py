@@ -1,4 +1,4 @@
-"""Native 2D block reads and writes: straight row copies inside the surface, clipped otherwise.
+"""Generate 2D block reads and writes: plain row copies inside the surface, otherwise clipped.
 
 The readable definitions are in `intrinsics/definitions/block_2d.py`.
 """
@@ -56,7 +56,10 @@ class Tile:
 
 
 class Surface(Writer):
-    """Writer of a block message: `enter` checks the surface, then the tile is inside or clipped."""
+    """Writes the function of a block message: `enter` checks the surface, and branches.
+
+    One branch is for tiles that are inside the surface, the other (`clip`) for all others.
+    """
 
     def __init__(
         self, routine: Routine, tile: Tile, attributes: str = WIDE, *, internal: bool = False
@@ -66,7 +69,7 @@ class Surface(Writer):
         self.clip = self.b.label("clip")
 
     def enter(self, after_trap: Value | None = None) -> None:
-        """Trap unless `block_2d.surface_rules` hold; continue where the tile is inside."""
+        """Trap if the surface is illegal; continue in the branch for a tile that is inside."""
         tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
         with self.when(self.is_illegal()):
             self.call(TRAP, self["error"], Code.SURFACE, self["line"], self["base"], *sizes,
@@ -79,7 +82,7 @@ class Surface(Writer):
         self.near = self.place()
 
     def locate(self) -> Value:
-        """True if all of the tile is inside the surface, which is legal."""
+        """Compute the tile's bounds; true if all of it is inside the surface."""
         tile = self.tile
         x, y = self["x"].signed(I64), self["y"].signed(I64)
         self.last = self["h1"].to(I64)
@@ -91,7 +94,7 @@ class Surface(Writer):
                 & y.compare("sge", 0) & (y + (tile.height - 1)).compare("sle", self.last))
 
     def place(self) -> Value:
-        """The address of the tile, once it is located."""
+        """The address of the tile; `locate` must have been called."""
         return self.start + (self.y0 * self.pitch + self.x0)
 
     def is_illegal(self) -> Value:
@@ -132,10 +135,10 @@ def block_read(
     host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
     mode: str,
 ) -> list[Function]:
-    """Read a tile into the register image; outside the surface is zero.
+    """Read a tile into the register image; elements outside the surface are zero.
 
-    Mode `rows_<kind>` writes fp32 rows, block after block, and `columns_<kind>` columns of pairs:
-    prepared operands (see `direct`).
+    Modes `rows_<kind>` and `columns_<kind>` write prepared operands (see `direct`): fp32 rows,
+    block after block, or columns of pairs.
     """
     tile = Tile(bits // 8, width, height, blocks, base, pitch)
     name = symbol("block_read", bits, width, height, blocks, base, pitch, mode)
@@ -172,7 +175,7 @@ def block_write(
 def copy_function(name: str, tile: Tile, mode: str) -> Function:
     """The function that copies the rows of a tile to the form of `mode`.
 
-    `pitch` is the distance of rows in bytes; a loop unless they are transposed.
+    `pitch` is the distance of rows in bytes.  Rows that are not transposed are copied in a loop.
     """
     parameters = (("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64))
     w = Writer(Routine(name, VOID, parameters), f"noinline {WIDE}", internal=True)
@@ -217,7 +220,7 @@ def _widened_bytes(tile: Tile, form: str) -> int:
 
 
 def _rows(kind: str) -> _Copy:
-    """Each row as fp32."""
+    """Return a copier that writes each row as fp32."""
 
     def copy(rows: list[Value], tile: Tile, to: Value) -> None:
         for y, row in enumerate(rows):
@@ -228,7 +231,7 @@ def _rows(kind: str) -> _Copy:
 
 
 def _columns(kind: str) -> _Copy:
-    """Columns of pairs of elements as two rows of fp32 each."""
+    """Return a copier that writes each column of pairs as two rows of fp32."""
 
     def copy(rows: list[Value], tile: Tile, to: Value) -> None:
         pairs = [part for whole in _transposed(rows, tile)
@@ -242,7 +245,7 @@ def _columns(kind: str) -> _Copy:
 
 
 def _in_parts(x: Value, count: int) -> list[Value]:
-    """Vectors of `count` neighbouring elements."""
+    """Split a vector into vectors of `count` adjacent elements."""
     if x.type.count == count:
         return [x]
     return [x.shuffled(None, range(first, first + count))
@@ -262,7 +265,7 @@ def _plain(rows: list[Value], tile: Tile, to: Value) -> None:
 
 
 def _interleaved(x: Value, y: Value, first: int = 0, count: int = 0) -> Value:
-    """Elements of x and y in turn, `count` of them (all) from element `first` of each on."""
+    """Interleave elements of x and y: `count` in total (default all), from element `first` on."""
     n = x.type.count
     return x.shuffled(y, [first + k // 2 + (k % 2) * n for k in range(count or 2 * n)])
 

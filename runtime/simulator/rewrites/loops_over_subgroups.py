@@ -1,14 +1,15 @@
-"""One function for all subgroups of a program, as loops over them: one from barrier to barrier.
+"""Merge all subgroups of a program into one function: a loop over them between barriers.
 
     first stretch       for sg in subgroups:
     barrier         ->      first stretch; store values that a later stretch needs
     second stretch      for sg in subgroups:
                             load these values; second stretch
 
-All subgroups take the same path (see `analysis.in_step`).  So a branch at the end of a loop is
-taken once, by the last of them.  Values that are equal in all subgroups are stored once, or
-computed before the loop if nothing was written yet.  Values that take little work are recomputed
-instead of being stored.  Values that are not live at the same time share memory.
+The code from barrier to barrier is a stretch.  All subgroups take the same path (see
+`analysis.in_step`), so that the last one takes the branch at the end of a stretch for all.  Values
+that are equal in all subgroups are stored once, or computed before the loop if nothing was written
+yet.  Cheap values are recomputed instead of being stored.  Values that are not live at the same
+time share memory.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from triton_xe.llvm import (
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.llvm.solver import reached
-from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
+from triton_xe.runtime.simulator.analysis.assign_offsets import Access, assign_offsets
 
 _LINE = 64
 _MOST_RECOMPUTED = 6
@@ -46,14 +47,14 @@ _READING = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.prefetch.")
 
 
 def loops_over_subgroups(
-    function: Function, meetings: Collection[str], sub_groups: int, *, sg: str, stopped: str
+    function: Function, after_barriers: Collection[str], sub_groups: int, *, sg: str, stopped: str
 ) -> Function:
-    """The host function for all subgroups, from that of one subgroup.
+    """Convert the host function of one subgroup to that of all subgroups.
 
-    `meetings`: labels of the blocks after barriers.  `sg`: the parameter with the subgroup's
-    number. `stopped`: label of the block that gives up.
+    `after_barriers`: labels of the blocks after barriers.  `sg`: the parameter with the subgroup's
+    number.  `stopped`: label of the block that ends the launch.
     """
-    return _Loops(function, meetings, sub_groups, sg, stopped).write()
+    return _Loops(function, after_barriers, sub_groups, sg, stopped).write()
 
 
 @dataclass
@@ -75,7 +76,7 @@ class _FrameMemory:
         `turns`: edges at which the next subgroup runs, in memory of its own.
         """
         accesses = {b.label: list(self._accesses(b)) for b in blocks}
-        places, nbytes = slot_places(accesses, {b.label: [
+        places, nbytes = assign_offsets(accesses, {b.label: [
             x for x in b.successors if (b.label, x) not in turns] for b in blocks}, self.sizes)
         for name, at in self.slots.values():
             at.operands[1] = constant(I64, places[name])
@@ -91,13 +92,16 @@ class _FrameMemory:
 
 
 class _Loops:
+    """Converts one function."""
+
     def __init__(
-        self, function: Function, meetings: Collection[str], sub_groups: int, sg: str, stopped: str
+        self, function: Function, after_barriers: Collection[str], sub_groups: int, sg: str,
+        stopped: str,
     ) -> None:
         self.function, self.sub_groups = function, sub_groups
         self.sg, self.stopped = sg, stopped
         self.entry = function.blocks[0]
-        self.owner = _stretches(function, meetings, stopped)
+        self.owner = _stretches(function, after_barriers, stopped)
         facts = Facts(function)
         self.made = facts.makers
         self.home = {name: facts.homes[i] for name, i in facts.makers.items()}
@@ -111,10 +115,10 @@ class _Loops:
         self.allocas: list[Instruction] = []
         self._assign_memory()
 
-    # --- what is kept ---------------------------------------------------------------------------
+    # --- values that are live between stretches -------------------------------------------------
 
     def _assign_memory(self) -> None:
-        """Decide which values are stored, each before its users."""
+        """Assign memory to values that are live between stretches and not recomputed."""
         order = {i.result: k for k, i in enumerate(self.function.instructions()) if i.result}
         for i in self.entry_phis.values():
             self._keep(i.value)
@@ -127,7 +131,7 @@ class _Loops:
                 self._keep(crossing[name])
 
     def _keep(self, x: Operand) -> None:
-        """Give a value memory: for each subgroup, or once if all have the same."""
+        """Assign memory to a value: for each subgroup, or once if it is equal in all."""
         if x.text in self.kept.sizes or x.text in self.kept.single:
             return
         if x.text in self.own:
@@ -141,7 +145,7 @@ class _Loops:
         return self.owner.get(self.home.get(x.text, "")) is not None
 
     def _live_in_operands(self) -> Iterator[Operand]:
-        """Yield operands that another stretch than that of their user computes."""
+        """Yield operands that are computed in another stretch than their user."""
         for block in self.function.blocks:
             for i in block.instructions:
                 for k, x in enumerate(i.operands):
@@ -151,7 +155,7 @@ class _Loops:
                         yield x
 
     def _is_recomputed(self, name: str) -> bool:
-        """True if a few instructions recompute a subgroup's value.
+        """True if a varying value is recomputed by a few instructions.
 
         Their inputs are the subgroup's number, values that are equal in all, and stored values.
         """
@@ -159,7 +163,7 @@ class _Loops:
             self._cost(name) <= _MOST_RECOMPUTED)
 
     def _cost(self, name: str) -> int:
-        """Number of instructions that recompute a value; above the limit if none can."""
+        """Number of instructions that recompute a value; above the limit if it is impossible."""
         if name not in self.own or name == self.sg or name in self.kept.sizes:
             return 0
         i = self.made[name]
@@ -207,7 +211,7 @@ class _Loops:
 
 
 class _Stretch:
-    """Writer of the loop of a stretch, which begins at its first block."""
+    """Writes the loop of a stretch, whose only entry is its first block."""
 
     def __init__(self, loops: _Loops, blocks: list[Block]) -> None:
         self.loops, self.blocks = loops, blocks
@@ -341,7 +345,7 @@ class _Stretch:
         return read.value
 
     def _recompute(self, name: str) -> Operand:
-        """Write the instruction that computes a value once more; return its result."""
+        """Copy the instruction that computes a value; return the copy's result."""
         i = self.loops.made[name]
         made = replace(i, operands=[self._operand(x) for x in i.operands],
                        result=self.loops._name("again"))
@@ -349,7 +353,7 @@ class _Stretch:
         return made.value
 
     def _write_terminator(self, block: Block) -> None:
-        """Write the terminator: the end of the stretch continues with the next subgroup first."""
+        """Write the terminator; branches out of the stretch go to a latch."""
         last = block.instructions[-1]
         operands = [self._operand(x) for x in last.operands]
         labels = [label if self._is_in_turn(label) else self._latch(block, label)
@@ -361,14 +365,14 @@ class _Stretch:
         self.out.append(replace(last, operands=operands, labels=labels))
 
     def _is_in_turn(self, label: str) -> bool:
-        """True if a branch to this block does not end the turn of the current subgroup."""
+        """True if a branch to this block stays in the loop's body, or ends the launch."""
         inside = self.loops.owner.get(label) == self.label and label != self.label
         return inside or label == self.loops.stopped
 
     def _latch(self, block: Block, target: str | None) -> str:
-        """A block that continues with the next subgroup, or, after the last one, with `target`.
+        """Write a block that continues with the next subgroup, or after the last with `target`.
 
-        Operands of the phis there are stored before.
+        It stores the operands of the phis of `target`.
         """
         loops, label = self.loops, self.loops._name(f"{self.label[1:]}.next")
         before = self.out, self.here
@@ -397,11 +401,11 @@ def _store(x: Operand, slot: Operand) -> Instruction:
 
 
 def _stretches(
-    function: Function, meetings: Collection[str], stopped: str
+    function: Function, after_barriers: Collection[str], stopped: str
 ) -> dict[str, str]:
     """Map each block but the entry to the first block of its stretch, its only entry."""
     entry, *blocks = function.blocks
-    firsts = {*entry.successors, *meetings}
+    firsts = {*entry.successors, *after_barriers}
     predecessors = function.predecessors
     while True:
         owner = {label: label for label in firsts}
@@ -423,9 +427,9 @@ def _stretches(
 
 
 def _varying_values(facts: Facts, sg: str) -> set[str]:
-    """Values that differ between subgroups.
+    """Values that may differ between subgroups.
 
-    They are computed from subgroup numbers, or stored in memory of the function itself.
+    They depend on subgroup numbers, or are loaded from memory in the function's frame.
     """
     allocas = (i.value.text for i in facts.function.instructions() if i.opcode == "alloca")
     frame = reached(allocas, lambda x: [

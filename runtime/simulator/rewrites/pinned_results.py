@@ -1,7 +1,7 @@
 """Prevent LLVM from moving arithmetic past the cuts of a block.
 
-Long blocks are cut.  LLVM sinks values that are used only after the cut, sums for example.  Then it
-has to keep all of their operands live: loaded values, which it spills.
+Long blocks are cut.  LLVM sinks values that are used only after the cut, for example sums, so that
+their operands stay live: loaded values, which it spills.
 
     %s = fadd <16 x float> %x, %y                %s = fadd <16 x float> %x, %y
     br i1 %bad, label %stopped, label %next      %s.here = asm sideeffect "", "=v,0" (%s)
@@ -26,7 +26,7 @@ _ARITHMETIC = frozenset("fadd fsub fmul".split())
 
 
 def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
-    """A copy of the host function whose cuts, which branch to `stopped`, pin results."""
+    """Copy a host function, with results pinned at cuts: blocks that may branch to `stopped`."""
     stops = {stopped, *(b.label for b in function.blocks if b.successors == [stopped])}
     cuts = {b.label for b in function.blocks
             if len(b.successors) > 1 and not stops.isdisjoint(b.successors)}
@@ -46,7 +46,7 @@ def _fills_registers(i: Instruction, host: HostCpu) -> bool:
     computes = i.opcode in _ARITHMETIC or (
         i.opcode == "call" and i.callee.startswith(("llvm.fma.", "llvm.maxnum.", "llvm.minnum.")))
     if not (computes and t.kind == "vec" and t.scalar.kind == "float" and t.scalar.bits >= 32):
-        return False  # halves are in registers only where the host computes with them
+        return False  # only some hosts have fp16 in registers
     registers, left = divmod(t.count * t.scalar.bits, 8 * host.vector_bytes)
     return not left and registers.bit_count() == 1
 
@@ -75,7 +75,7 @@ def _pin(i: Instruction, host: HostCpu) -> list[Instruction]:
 
 
 def _written(block: Block, pinned: dict[str, tuple[str, list[Instruction]]]) -> Block:
-    """A block with its pins; pinned values of other blocks are replaced."""
+    """Add a block's pins, and use the pinned values of other blocks."""
     held = {name: made[-1].value for name, (_, made) in pinned.items()}
     others = {name: x for name, x in held.items() if pinned[name][0] != block.label}
     phis, rest = Block(block.label, block.phis), block.instructions[len(block.phis):-1]

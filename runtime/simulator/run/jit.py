@@ -1,8 +1,8 @@
 """Compile host modules with LLVM, cache the objects on disk, and load them into the process.
 
 Objects are cached in `<cache>/simulator` (`code_cache`).  The key hashes the module text, the host
-CPU, llvmlite's version and sources.  These are the sources of this package, of `triton_xe.llvm`,
-and of the tables of devices and intrinsics.
+CPU and llvmlite's version.  It also hashes the sources of the simulator, of `triton_xe.llvm`, and
+of the tables of devices and intrinsics.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def _file_of(module: str) -> str:
 
 
 LARGE = 8 << 20
-"""Characters of a module from which on full optimisation doubles LLVM's time for little gain."""
+"""Characters of a module above which full optimisation doubles LLVM's time for little gain."""
 
 
 def fresh_machine(host: HostCpu, effort: int = 2) -> llvm.TargetMachine:
-    """LLVM's code generator for a CPU, which no other module uses."""
+    """Create a code generator of LLVM for a CPU."""
     return llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=effort, reloc="pic", codemodel="small", jit=True
     )
@@ -84,16 +84,13 @@ def object_key(text: str, kind: str) -> str:
 
 
 def compile_object(text: str, kind: str) -> bytes:
-    """The object code of a host module.
-
-    `kind` is kernel or coroutine, or library (as written).
-    """
-    (made,) = _kept_objects(text, kind, lambda: text)
+    """Compile a host module of a kind (kernel, coroutine or library), or find it in the cache."""
+    (made,) = _cached_objects(text, kind, lambda: text)
     return made
 
 
-def _kept_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[bytes]:
-    """The objects of a module, from the cache if it has all of them."""
+def _cached_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[bytes]:
+    """Compile a module, or find its objects in the cache; `known_by` identifies its text."""
     key = object_key(known_by, kind)
     names = [".o", ".pieces.o"] if kind.endswith(CHECKED) else [".o"]
     paths = [code_cache.file("simulator", key, name) for name in names]
@@ -107,7 +104,7 @@ def _kept_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[byt
 
 
 def compiled(text: str, kind: str) -> list[bytes]:
-    """The objects of a module, compiled: one, or what calls the pieces and the pieces."""
+    """Compile a module to one object; with checks, to two: the caller of pieces, and pieces."""
     with code_lock:
         machine = _target_machine(host_cpu(), effort(text))
         try:
@@ -119,7 +116,7 @@ def compiled(text: str, kind: str) -> list[bytes]:
             raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
         _passes(kind)(module, machine)
         if kind != AS_WRITTEN or "i1" in text:
-            module = _with_whole_bytes(module)
+            module = _load_whole_bytes(module)
         if kind.endswith(CHECKED):
             return _separate_objects(module, machine)
         return [bytes(machine.emit_object(module))]
@@ -132,11 +129,11 @@ def _passes(kind: str) -> Callable[[llvm.ModuleRef, llvm.TargetMachine], None]:
 
 
 def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> list[bytes]:
-    """Objects of what calls the pieces, and of the pieces.
+    """Emit the caller of pieces and the pieces as two objects, the caller at LLVM's level 0.
 
-    The former is long, and under the checks most of it is calls.  Therefore LLVM's least effort
-    makes code that is as fast in a third of the time.  Without checks that code is up to 30 %
-    slower.  LLVM emits no function that is `available_externally`.
+    With checks, the caller is long and consists mostly of calls, so that level 0 emits code as fast
+    in a third of the time.  Without checks that code is up to 30 % slower.  LLVM emits no function
+    that is `available_externally`.
     """
     for f in _defined(module):
         if is_piece(f.name):
@@ -155,17 +152,17 @@ def _defined(module: llvm.ModuleRef) -> list[llvm.ValueRef]:
     return [f for f in module.functions if not f.is_declaration]
 
 
-def _with_whole_bytes(module: llvm.ModuleRef) -> llvm.ModuleRef:
-    whole = with_whole_bytes(text := str(module))
+def _load_whole_bytes(module: llvm.ModuleRef) -> llvm.ModuleRef:
+    whole = load_whole_bytes(text := str(module))
     return module if whole is text else llvm.parse_assembly(whole)
 
 
 _BITS = re.compile(r"%(\S+) = load (i(\d+)|<(\d+) x i1>), (?!ptr %index\.addr,)(ptr .*)")
-"""Loads of integers and flags, but for a coroutine's index, which LLVM loads as it stored it."""
+"""Loads of integers and flags, except a coroutine's index, which LLVM stores in the same form."""
 
 
-def with_whole_bytes(text: str) -> str:
-    """LLVM IR that loads bits with all of their bytes; `text` itself where it does so already.
+def load_whole_bytes(text: str) -> str:
+    """Rewrite LLVM IR to load flags by whole bytes; return `text` itself if it does so already.
 
         %m = load <1 x i1>, ptr %p, align 4   ->   %"m.bytes" = load i8, ptr %p, align 4
                                                    %"m.bits" = trunc i8 %"m.bytes" to i1
@@ -191,20 +188,20 @@ def _with_bytes(load: re.Match[str]) -> str:
 
 
 IN_PIECES = " in pieces"
-"""Part of the kind of kernels whose vector work is in functions of its own: see `pieces`."""
+"""Suffix of the kind of kernels that are split into pieces (see `pieces`)."""
 CHECKED = f"{IN_PIECES} with checks"
 LIBRARY = "library"
 """The kind of library functions, which have loops and are short."""
 AS_WRITTEN = f"{LIBRARY} as written"
-"""The kind of library functions that LLVM's passes do not improve."""
-_WRITTEN_WELL = frozenset({"san", "dpas"})
-"""Families of such functions: the checks, and DPAS, which have no branches."""
+"""Kind of library functions that LLVM's passes do not improve."""
+_UNIMPROVED = frozenset({"san", "dpas"})
+"""Families of functions that LLVM's passes do not improve: checks, and DPAS without branches."""
 
 
 def lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Split coroutines, and remove variables and branches where constants decide.
+    """Split coroutines, promote variables to registers, and fold constant branches.
 
-    LLVM's other passes find little where vectors are in memory, and in the checks.  InstCombine
+    LLVM's other passes gain little if vectors are in memory, and in the checks.  InstCombine
     takes 5 s for 12,000 instructions in one block, and 0.8 s for 4,200 in which selects of selects
     are many (`sanitizer.parts`).
     """
@@ -218,7 +215,7 @@ def lower(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run LLVM's pipeline of effort 1, which moves computations out of loops."""
+    """Run LLVM's pipeline of level 1, which hoists loop-invariant code."""
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
@@ -231,7 +228,7 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 def shorten(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Simplify a kernel, split its coroutine, and simplify the parts.
 
-    The pipeline of effort 1 takes three to four times as long, most of it in further runs of
+    The pipeline of level 1 takes three to four times as long, most of it in further runs of
     InstCombine.  Its code is 2 to 6 % shorter, and 13 % for scaled products of e2m1.
     """
     _simplify(module, machine)
@@ -250,7 +247,7 @@ def _simplify(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def _split_coroutines(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run the pipeline of effort 0, which also inlines what must be inlined."""
+    """Run LLVM's pipeline of level 0, which splits coroutines and inlines `alwaysinline` calls."""
     builder = _builder(machine)
     builder.getModulePassManager().run(module, builder)
 
@@ -260,15 +257,16 @@ def _builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
 
 
 class NativeCode:
-    """Objects loaded into the process as one; finds addresses by symbol.
+    """Objects that are loaded into the process together; finds addresses by symbol.
 
-    `DeviceError` if they call a function that this process lacks; LLVM would assume address 0.
+    `DeviceError` if they call a function that this process lacks, for which LLVM would assume
+    address 0.
     """
 
     def __init__(self, *objects: bytes) -> None:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, fresh_machine(host_cpu()))
-        self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
+        self.engine.remove_module(empty)  # otherwise LLVM sets up all of its passes for it
         provide(elf.undefined_names(*objects))
         with near_each_other(sum(map(elf.bytes_in_memory, objects))):
             for data in objects:
@@ -316,8 +314,8 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
 
 
 def _helper_objects(name: str, on: HostCpu) -> list[bytes]:
-    kind = AS_WRITTEN if parts(name)[0] in _WRITTEN_WELL else LIBRARY
-    return _kept_objects(f"{name} {on}", kind, lambda: _source(name, on))
+    kind = AS_WRITTEN if parts(name)[0] in _UNIMPROVED else LIBRARY
+    return _cached_objects(f"{name} {on}", kind, lambda: _source(name, on))
 
 
 def _hold(name: str, code: NativeCode) -> None:
@@ -334,12 +332,12 @@ def _source(name: str, host: HostCpu) -> str:
 def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> NativeCode:
     """Compile (or find) and load a host module, with the library functions it calls.
 
-    The first kernel also loads its runner, because one loader less is faster to set up.
+    The first kernel is loaded together with its runner, because a second loader takes longer.
     """
     with code_lock:
         for name in helpers:
             helper_address(name)
-        kernel = _kept_objects(text, kind, lambda: text)
+        kernel = _cached_objects(text, kind, lambda: text)
         if runner in loaded_code:
             return NativeCode(*kernel)
         code = NativeCode(*kernel, *_helper_objects(runner, host_cpu()))

@@ -5,10 +5,10 @@ the work-group.  Work-groups of a checked launch run on one thread, one after an
 
 A tracked block has two cells of 64 bits per dword of memory, the last write and the last read.
 Their fields are `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and
-`GROUP`.  Two accesses of one dword race when one writes, they share bytes, not both are atomic, and
+`GROUP`.  Two accesses of one dword race if one writes, they share bytes, not both are atomic, and
 
-- in one work-group: other subgroup, same phase, so no barrier with the right fence between.  A
-  store to global memory after a load needs a barrier of any kind, by which the value has arrived;
+- in one work-group: they are of different subgroups in the same phase, so that no barrier with the
+  right fence is between them.  After a load, any barrier suffices for a store to global memory;
 - in two work-groups: the second has not acquired what the first released after its access (`sync`).
 """
 
@@ -63,7 +63,7 @@ def report(w: Checks, *arguments: Value) -> Value:
 
 
 def find(w: Checks, ctx: Value, address: Value) -> Value:
-    """Row of the block that contains an address, or -1; a new block is requested once."""
+    """Row of the block that contains an address, or -1; the host may add a row for it."""
     found = w.variable(-1)
     with w.range(w.state[Word.FIRST_SEARCHED], w.state[Word.SEARCH_END]) as k:
         with w.when(w.holds(w.block(k), address)):
@@ -120,7 +120,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
 
 
 def _fine_in_pieces(w: Checks) -> Value:
-    """True if a range of dwords has no possible fault, tested `_PIECE` of them at a time."""
+    """True if a range of dwords certainly has no fault; `_PIECE` of them are tested at a time."""
     address, size, kind = (w[name] for name in ("address", "size", "kind"))
     known, align = kind.operand.integer_value(), 4 << 8
     kept = 255 & ~Kind.KEPT
@@ -137,7 +137,7 @@ def _fine_in_pieces(w: Checks) -> Value:
 
 
 def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
-    """True if there is memory at an address, even if the kernel was not given it."""
+    """True if a range is in some block, even if no argument points to it."""
     row = w.call(s.FIND, w["ctx"], address)
     some = row.compare("sge", 0)
     block = w.block(w.select(some, row, 0))
@@ -170,7 +170,7 @@ def _conflict(
 def _conflicts(
     w: Checks, old: Value, new: Value, slm: Value, since: Term, *, reads: Value, asked: Value
 ) -> tuple[Value, Value]:
-    """Return whether an access conflicts with one that a cell records, and the cell of that one.
+    """Return True if an access conflicts with one that a cell records, and the cell of that one.
 
     If `asked`, a cell with a list of accesses is compared with each access of the list.
     """
@@ -209,7 +209,7 @@ def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
     return (old != 0) & clash
 
 
-# --- beginning with cells of a chunk --------------------------------------------------------------
+# --- creation of a chunk's cells ------------------------------------------------------------------
 #
 # Each dword of a chunk has a cell.  If the first accesses of the chunk are narrower than a dword,
 # each element has a cell instead.  Thus programs may share a dword without sharing a cell.  A
@@ -221,7 +221,7 @@ _PARTS_OF_DWORDS = {s.OF_HALVES: 2, s.OF_BYTES: 4}
 
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
-    """Create cells for a chunk of global memory: those that are `wanted` and do not exist."""
+    """Create the `wanted` cells of a chunk of global memory that do not exist yet."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     before = flags[chunk]
@@ -283,7 +283,7 @@ def _elements(entry: Memory, chunk: Value, kind: int) -> Value:
 
 
 def _cells_of_elements(w: Checks, cells: Value, count: int) -> Value:
-    """Split each dword's cell into those of its `count` elements, by bytes; 0 for none."""
+    """Split each dword's cell into cells of its `count` elements; 0 for unaccessed elements."""
     width, part = 4 // count, (1 << 4 // count) - 1
     each = cells.shuffled(None, [k // count for k in range(count * _DWORDS)])
     masks = Value(w, integers(I64, [part << k % count * width for k in range(count * _DWORDS)]))
@@ -335,7 +335,7 @@ def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:
 def _cells_of(
     w: Checks, entry: Memory, chunk: Value, kind: int, number: int
 ) -> tuple[Value, Value]:
-    """Cells and sites of the dwords that one cell of their chunk records; 0 for the others."""
+    """Expand a cell of a chunk to cells and sites of its dwords; 0 for unaccessed dwords."""
     cell, site, bytes_ = (
         w.load(t, (entry[word + kind + number * s.LINE_WORDS] + chunk * t.size).pointer())
         for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
@@ -468,7 +468,7 @@ def owner_of(w: Checks, slm: Value) -> Value:
 
 
 def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value) -> Value:
-    """Cell after a store, which still records other programs' stores of other bytes."""
+    """The cell after a store: it still records other programs' stores of other bytes."""
     result, plain = w.variable(kept), ~(old | new).has(ATOMIC.full)
     others = (old & ~new).has(BYTES.full) & (GROUP.extract(old) != GROUP.extract(new))
     with w.when(others & ~slm & plain):
@@ -477,7 +477,7 @@ def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value
 
 
 def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
-    """One cell for all readers since the last write that are not ordered before this one."""
+    """The cell after a read: all reads since the last write that are not ordered before it."""
     group = GROUP.extract(old) == GROUP.extract(new)
     warp = WARP.extract(old) == WARP.extract(new)
     scalar = PHASE.extract(new) == PHASE.most
@@ -524,7 +524,7 @@ def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value
 
 
 def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
-    """Begin a new phase of the memory that a barrier fences, when the first subgroup passes it."""
+    """Begin a new phase of the memory that a barrier fences; the first subgroup does so."""
     state = w.state
 
     def fences(order: Order, fenced: Word) -> Value:
@@ -592,12 +592,12 @@ def _report_lane(
         w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, at, size, kind, code, other, 0, 0)
 
 
-# --- what was written -----------------------------------------------------------------------------
+# --- maps of unwritten bytes ----------------------------------------------------------------------
 #
-# Maps with a byte for each byte, 0xff where nothing has been written. torch's allocator makes one
-# for each fresh block.  Its operators and the stores of checked launches mark what they write.
-# A load of bytes that were never written is followed like one that is masked off (`definedness`).
-# Its *shadow* is what the same load finds in the map.
+# A map has a byte for each byte of a block, 0xff if it was never written.  torch's allocator
+# creates one for each fresh block.  Its operators and the stores of checked launches mark what they
+# write.  A load of bytes that were never written is tracked like one that is masked off
+# (`definedness`).  Its *shadow* is what the same load reads from the map.
 
 
 def mark(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> None:
@@ -639,7 +639,7 @@ def clipped(w: Checks, first: Value, count: Value, limit: Value) -> tuple[Value,
 def surface_part(
     w: Checks, width: Value, height: Value, place: Sequence[Value], shape: Sequence[Value]
 ) -> tuple[Value, Value, Value, Value, Value]:
-    """Bytes of a row, and rows, of a 2D block that are in its surface; true if there are any."""
+    """First and end byte, first and end row of a 2D block in its surface; true if any are."""
     x0, x1 = clipped(w, place[0], shape[0], width)
     y0, y1 = clipped(w, place[1], shape[1], height)
     return x0, x1, y0, y1, x0.compare("slt", x1) & y0.compare("slt", y1)

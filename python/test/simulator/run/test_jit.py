@@ -104,11 +104,11 @@ def test_loads_of_whole_bytes_stay() -> None:
     text = ("  %a = load <16 x i1>, ptr %p, align 2\n  %b = load i32, ptr %p, align 4\n"
             "  %c = load <2 x i8>, ptr %p, align 1\n"
             "  %index = load i3, ptr %index.addr, align 1\n")
-    assert jit.with_whole_bytes(text) is text
+    assert jit.load_whole_bytes(text) is text
 
 
 def test_loads_of_bits_read_their_bytes() -> None:
-    assert jit.with_whole_bytes("  %0 = load <9 x i1>, ptr %p, align 4\n") == (
+    assert jit.load_whole_bytes("  %0 = load <9 x i1>, ptr %p, align 4\n") == (
         '  %"0.bytes" = load i16, ptr %p, align 4\n'
         '  %"0.bits" = trunc i16 %"0.bytes" to i9\n'
         '  %0 = bitcast i9 %"0.bits" to <9 x i1>\n')

@@ -25,18 +25,21 @@ class Access(NamedTuple):
     is_store: bool
 
 
-def slot_places(
+def assign_offsets(
     accesses: Mapping[str, Sequence[Access]], successors: Mapping[str, Iterable[str]],
     sizes: Mapping[str, int],
 ) -> tuple[dict[str, int], int]:
-    """Offset of each value, and total bytes; accesses and successors are given by block."""
-    apart = clashes([
+    """Assign an offset to each value; return offsets and total bytes.
+
+    Accesses and successors are given by the label of their block.
+    """
+    conflicts = clashes([
         Path(label, [Step((), (name,)) if is_store else Step((name,)) for name, is_store in those],
              successors[label]) for label, those in accesses.items()])
     found: dict[str, tuple[int, int]] = {}
     for name, size in sizes.items():
         begin, room = 0, -(-size // LINE) * LINE
-        for first, end in sorted(found[x] for x in apart[name] if x in found):
+        for first, end in sorted(found[x] for x in conflicts[name] if x in found):
             if first >= begin + room:
                 break
             begin = max(begin, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from triton_xe.runtime.simulator.analysis.slot_places import LINE, Access, slot_places
+from triton_xe.runtime.simulator.analysis.assign_offsets import LINE, Access, assign_offsets
 
 
 def stores_and_loads(text: str) -> list[Access]:
@@ -15,21 +15,21 @@ def test_what_is_computed_of_a_value_takes_its_place() -> None:
     accesses = {"first": stores_and_loads("+a +b"), "second": stores_and_loads("-a +c -b +d"),
                 "third": stores_and_loads("-c -d")}
     successors = {"first": ["second"], "second": ["third"], "third": []}
-    places, nbytes = slot_places(accesses, successors, dict.fromkeys("abcd", 60))
+    places, nbytes = assign_offsets(accesses, successors, dict.fromkeys("abcd", 60))
     assert places == {"a": 0, "b": LINE, "c": 0, "d": LINE}
     assert nbytes == 2 * LINE
 
 
 def test_a_wide_value_takes_the_place_of_two_narrow_ones() -> None:
     accesses = {"only": stores_and_loads("+a +b -a -b +c -c")}
-    places, nbytes = slot_places(accesses, {"only": []}, {"a": 64, "b": 64, "c": 128})
+    places, nbytes = assign_offsets(accesses, {"only": []}, {"a": 64, "b": 64, "c": 128})
     assert places == {"a": 0, "b": 64, "c": 0}
     assert nbytes == 128
 
 
 def test_what_a_loop_needs_in_its_next_pass_stays() -> None:
     accesses = {"before": stores_and_loads("+a"), "pass": stores_and_loads("-a +b -b")}
-    places, nbytes = slot_places(
+    places, nbytes = assign_offsets(
         accesses, {"before": ["pass"], "pass": ["pass"]}, {"a": 64, "b": 64})
     assert nbytes == 2 * LINE
     assert places["a"] != places["b"]
@@ -46,7 +46,7 @@ def test_random_programs_load_what_they_stored() -> None:
                             for _ in range(rng.randint(0, 8))] for label in labels}
         successors = {label: rng.sample(labels, rng.randint(0, min(2, len(labels))))
                       for label in labels}
-        places, nbytes = slot_places(accesses, successors, sizes)
+        places, nbytes = assign_offsets(accesses, successors, sizes)
         assert all(places[x] % LINE == 0 and places[x] + sizes[x] <= nbytes for x in names)
         shared += nbytes < sum(-(-size // LINE) * LINE for size in sizes.values())
         for _ in range(20):
