@@ -1,17 +1,16 @@
 """Conditions that a launch must satisfy to run the fast version of a kernel.
 
 The fast version may assume facts about its arguments and its grid: alignment, pitches, sizes.  The
-assumptions are a table of steps that the runtime evaluates before each launch.  If they do not
-hold, it launches the general version of the kernel instead.
+assumptions are a table of steps that the runtime evaluates before each launch.  If one is false, it
+launches the general version of the kernel instead.
 
-A step is a signed integer of `bits` bits, as the kernel computes it.  Its exact value is that of
-the kernel unless it wraps around.  Therefore the conditions do not hold if a step may have an exact
-value outside of `bits` bits, or a divisor that is not positive.  Unsigned operations are expressed
-by applying `rest` to their operands.
+A step computes a signed integer of `bits` bits, as the kernel does, but exactly.  A launch fails
+the conditions if a step's exact value may be outside of `bits` bits, or a divisor is not positive.
+Unsigned operations are expressed by applying `rest` to their operands.
 
-Each step has the range of its values over all programs of the launch, and a power of two that
-divides them all.  That is exact for arguments, and conservative for values that differ between
-programs.
+Evaluation computes, for each step, the range of its values over all programs of the launch, and a
+power of two that divides them all.  Both are exact for arguments, and conservative for values that
+differ between programs.
 
     >>> table = Table()
     >>> size, tile = table.step("argument", 1), table.step("program", 0)
@@ -104,11 +103,11 @@ class Table:
         return self.step("constant", value)
 
     def require(self, op: str, a: int, b: int = 0, *, what: str) -> None:
-        """Add a condition."""
+        """Add a condition; `what` describes it."""
         self.meanings.setdefault(self.step(op, a, b), what)
 
     def failing(self, arguments: Sequence[int], grid: Sequence[int]) -> str:
-        """Return the first condition that a launch does not satisfy, in words; "" if all hold."""
+        """Describe the first condition that a launch does not satisfy; "" if it satisfies all."""
         ranges: list[Range] = []
         if 0 in grid:
             return ""
@@ -138,6 +137,7 @@ class Table:
 
     @staticmethod
     def read(text: str) -> Table:
+        """Parse a table; `ValueError` if it is damaged."""
         table = Table()
         for number, line in enumerate(text.splitlines()):
             op, a, b, bits, *what = line.split(" ", 4)
@@ -150,7 +150,7 @@ class Table:
 
 
 def _is_sound(step: Step, number: int) -> bool:
-    """True if the operands of a step come before it."""
+    """True if a step is valid, and its operands come before it."""
     op, a, b, bits = step
     if op not in OPS or bits not in WIDTHS:
         return False
@@ -207,7 +207,7 @@ def _computed(step: Step, x: Range, y: Range) -> Range:
         raise Unsafe
     zeros = {"multiply": min(x.zeros + y.zeros, MANY_ZEROS), "divide": 0, "span": 0}
     found = _remainder(x, y) if op == "remainder" else Range(
-        *ENDS[op](x, y), zeros.get(op, min(x.zeros, y.zeros)))
+        *RANGE_RULES[op](x, y), zeros.get(op, min(x.zeros, y.zeros)))
     if found.low < -end or found.high >= end:
         raise Unsafe
     return found
@@ -215,7 +215,7 @@ def _computed(step: Step, x: Range, y: Range) -> Range:
 
 def _remainder(x: Range, y: Range) -> Range:
     if x.low == x.high and y.low == y.high:
-        return _exact(x.low - _cut(x.low, y.low) * y.low)
+        return _exact(x.low - _divide(x.low, y.low) * y.low)
     if -y.low < x.low and x.high < y.low:
         return x
     zeros = min(x.zeros, y.zeros)
@@ -223,27 +223,27 @@ def _remainder(x: Range, y: Range) -> Range:
     return Range(max(min(x.low, 0), -most), min(max(x.high, 0), most), zeros)
 
 
-def _cut(x: int, y: int) -> int:
-    """The quotient by a positive number, cut towards zero."""
+def _divide(x: int, y: int) -> int:
+    """The quotient by a positive number, rounded towards zero."""
     return x // y if x >= 0 else -(-x // y)
 
 
 def corners(compute: Callable[[int, int], int], x: Any, y: Any) -> Ends:
-    """Ends of what is monotonic in both operands."""
+    """Range of a function that is monotonic in both operands."""
     (a, b), (c, d) = x[:2], y[:2]
     ends = compute(a, c), compute(a, d), compute(b, c), compute(b, d)
     return min(ends), max(ends)
 
 
 Ends = tuple[int, int]
-ENDS: dict[str, Callable[[Any, Any], Ends]] = {
+RANGE_RULES: dict[str, Callable[[Any, Any], Ends]] = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "subtract": lambda x, y: (x[0] - y[1], x[1] - y[0]),
     "multiply": lambda x, y: corners(int.__mul__, x, y),
-    "divide": lambda x, y: corners(_cut, x, y),
+    "divide": lambda x, y: corners(_divide, x, y),
     "minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "either": lambda x, y: (min(x[0], y[0]), max(x[1], y[1])),
     "span": lambda x, y: (x[0], max(x[1], y[1] - 1)),
 }
-"""Least and greatest result in integers of mathematics, from those of the operands."""
+"""Operation -> function from the ranges of its operands to the exact range of its result."""

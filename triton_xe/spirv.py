@@ -1,4 +1,4 @@
-"""SPIR-V modules: written by LLVM, with texts for the runtime inside.
+"""Read and change SPIR-V modules, and attach texts for the runtime to them.
 
 Triton passes `load_binary` only the module, so the module carries all texts that the runtime needs,
 above all the LLVM IR, which the simulator executes.  They are packed (`packed_text`) and split over
@@ -26,7 +26,7 @@ HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
 That body is vISA, or LLVM IR for quotients.
 """
 PRODUCT = "bdpas_"
-"""Start of the names of functions, after `WIDE`, that multiply by assembly."""
+"""Prefix, after `WIDE`, of functions that compute DPAS by inline assembly."""
 BF16_SUM = "__xe_lane_atomic_one_bf16"
 """Prefix of helpers that add to bf16 in memory: a loop in LLVM IR, one message in SPIR-V."""
 LLVM_IR = "llvm-ir"
@@ -48,10 +48,10 @@ UNFILLED_NODE = "xe.unfilled"
 """Metadata of a masked load that leaves the registers of inactive lanes unchanged."""
 FITS_NODE, PROMISE_NODE, INSIDE_NODE, RANGE_NODE = DEFINED_NODES = (
     "xe.fits", "xe.promise", "xe.inside", "xe.range")
-"""Metadata of comparisons that guard operations against undefined behaviour.
+"""Metadata of comparisons that the sanitizer tests: if one is false, results are undefined.
 
-If a comparison is false, the code after it has an arbitrary result.  The conditions are: a shift is
-by less than the width; `tl.assume` holds; accesses are inside; an index is in range.
+In this order: A shift is by less than the width.  `tl.assume` or another promise is true.  An
+access is inside its bounds.  A converted number is in the range of its type.
 """
 ADDED_NODE = "xe.added"
 """Metadata of a barrier (and its fences) that the compiler added."""
@@ -63,7 +63,7 @@ FALLBACK_NODE = "xe.fallback"
 It says which label, 0 or 1, is the version that is always valid; the other one is faster.
 """
 CHUNK = 120_000
-"""Characters of an instruction, which has room for 262,128 bytes; a character takes at most two."""
+"""Characters of an attached string: an instruction has 262,128 bytes, a character at most two."""
 OP_MODULE_PROCESSED = 330
 # capability, extension, import, memory model, entry point, execution mode, strings, sources, names
 _EARLIER_OPCODES = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
@@ -80,8 +80,9 @@ def is_spirv(binary: bytes) -> bool:
 
 
 def instructions(binary: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield each instruction as (opcode, byte offset, byte length); `DeviceError` for a damaged
-    module.
+    """Yield each instruction as (opcode, byte offset, byte length).
+
+    `DeviceError` for a damaged module.
     """
     words = _words(binary)
     at = HEADER_WORDS
@@ -119,15 +120,15 @@ _TARGETS = {
 _SWITCH = 251
 
 
-_PLACES = dict.fromkeys(_RESULT_SECOND, 2) | dict.fromkeys(_RESULT_FIRST, 1)
-_PLACES_IN_BODY = dict.fromkeys(_WITHOUT_RESULT, 0) | _PLACES
-"""Word of an instruction that is its result; 0 if none; in bodies, other opcodes have it second."""
+_RESULT_WORD = dict.fromkeys(_RESULT_SECOND, 2) | dict.fromkeys(_RESULT_FIRST, 1)
+_RESULT_WORD_IN_BODY = dict.fromkeys(_WITHOUT_RESULT, 0) | _RESULT_WORD
+"""Opcode -> index of the word with its result, 0 for none; others in bodies have it in word 2."""
 
 
 def defined_ids(binary: bytes) -> list[int]:
     """The ids that the instructions define."""
     words, at, found = _words(binary), HEADER_WORDS, []
-    places, other = _PLACES, 0
+    places, other = _RESULT_WORD, 0
     end = len(words)
     while at < end:
         head = words[at]
@@ -135,9 +136,9 @@ def defined_ids(binary: bytes) -> list[int]:
         if length == 0 or at + length > end:
             raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {at * 4}")
         if opcode == _FUNCTION:
-            places, other = _PLACES_IN_BODY, 2
+            places, other = _RESULT_WORD_IN_BODY, 2
         place = places.get(opcode, other)
-        if place and (length > 2 or opcode in _PLACES):
+        if place and (length > 2 or opcode in _RESULT_WORD):
             found.append(words[at + place])
         at += length
     return found
@@ -151,10 +152,9 @@ def ids_are_sound(binary: bytes) -> bool:
 
 
 def with_new_labels(binary: bytes) -> bytes:
-    """Give labels new ids, if the labels can be distinguished from each other.
+    """Give labels new, highest ids; return the module unchanged if two labels have equal ids.
 
-    Labels occur only in operands that nothing else uses, so it does not matter whether other
-    results have equal ids.  The new ids are the highest ones.
+    Operands that name labels name nothing else, so other results may have the old ids of labels.
     """
     words = list(_words(binary))
     whole = [(opcode, at // 4, length // 4) for opcode, at, length in instructions(binary)]
@@ -212,7 +212,7 @@ def attached(binary: bytes, name: str) -> str:
     """
     mark = f"{MARK}{name} ".encode()
     found: list[str] = []
-    at = binary.find(mark)  # no time is spent on the instructions
+    at = binary.find(mark)  # faster than walking the instructions
     while at >= 0:
         end = binary.index(b"\0", at)
         found.append(binary[at + len(mark) : end].decode().partition(" ")[2])

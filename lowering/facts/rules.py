@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowFlag
 from xdsl.ir import Operation, SSAValue
 
-from triton_xe.conditions import ENDS, corners
+from triton_xe.conditions import RANGE_RULES, corners
 from triton_xe.dialects.arith_ext import (
     CmpiOp,
     ExtSIOp,
@@ -87,7 +87,7 @@ class Result:
     def ranged(self, a: Fact, b: Fact) -> tuple[Range, bool]:
         """The range of a sum, product or left shift, and True if it may wrap around."""
         if type(self.op) is not arith.ShLIOp:
-            exact = ENDS[_EXACT[type(self.op)]](a, b)
+            exact = RANGE_RULES[_EXACT[type(self.op)]](a, b)
         elif _shift_amounts(self.bits, b):
             exact = corners(int.__lshift__, a, b)
         else:
@@ -348,7 +348,7 @@ def _quotients(to: Result, a: Range, b: Range) -> Range | None:
             return 0, a[1]
         return (0, ((1 << to.bits) - 1) // b[0]) if b[0] > 1 else None
     if b[0] > 0:
-        return ENDS["divide"](a, b)
+        return RANGE_RULES["divide"](a, b)
     most = max(abs(a[0]), abs(a[1]))
     return (0 if a[0] >= 0 and b[0] >= 0 else -most), most
 
@@ -410,7 +410,7 @@ def _extreme(to: Result, given: Sequence[Fact]) -> Fact:
     if isinstance(to.op, arith.MaxUIOp | arith.MinUIOp) and min(a.low, b.low) < 0:
         which = "either"
     return to.fact(
-        ENDS[which](a, b), constancy=list(map(min, a.constancy, b.constancy)),
+        RANGE_RULES[which](a, b), constancy=list(map(min, a.constancy, b.constancy)),
         divisibility=[min(a.every(d), b.every(d)) for d in range(to.rank)])
 
 
@@ -423,7 +423,7 @@ def _selected(to: Result, given: Sequence[Fact]) -> Fact:
     runs = [min(same[d], a.contiguity[d], b.contiguity[d]) for d in range(to.rank)]
     unit = pointee_bytes_or_1(to.op.results[0])
     return to.fact(
-        ENDS["either"](a, b), contiguity=runs,
+        RANGE_RULES["either"](a, b), contiguity=runs,
         constancy=list(map(min, same, a.constancy, b.constancy)),
         divisibility=list(map(min, a.firsts(runs, unit), b.firsts(runs, unit))))
 

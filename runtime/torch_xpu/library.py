@@ -1,4 +1,4 @@
-"""The C functions of the built library with their types, and wrappers of some of them."""
+"""Bindings of the C++ library that registers the simulated device with torch."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Library:
         return Allocation(base.value, size.value, device.value)
 
     def to_map(self, pointer: int) -> int:
-        """Bytes from the block at an address to its map of unwritten bytes; 0 without one."""
+        """Distance in bytes from the block at an address to its map of unwritten bytes, or 0."""
         base, size = c_uint64(), c_uint64()
         found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
         return found - base.value if found else 0
@@ -105,7 +105,7 @@ class Library:
         return Traffic(*values)
 
     def memory_stats(self, index: int) -> dict[str, Any]:
-        """torch's nested dictionary of statistics: name -> pool -> field, and counters."""
+        """Memory statistics as torch nests them: name -> pool -> field, and counters."""
         count = len(STATISTICS) * len(POOLS) * len(FIELDS) + len(COUNTERS)
         values = (c_int64 * count)()
         self.functions.xe_memory_stats(index, values)

@@ -1,9 +1,9 @@
 """Inductor's launcher of kernels that it caches with their graphs, on a simulated device.
 
 A graph in torch's cache contains its kernels: their sources are neither loaded nor compiled.  They
-are launched as Triton's own launcher does, so that arguments are checked and named.  torch keys
-them by its own version and Triton's alone.  So kernels are compiled anew if another version of this
-package compiled them, or for another device, or if their code was changed.
+are launched as Triton's own launcher does, so that arguments are checked and named. torch's key has
+only its own version and Triton's.  Therefore kernels are compiled again if this package, the device
+or their code has changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def adjust(module: Any) -> None:
 
 
 def origin_of(kernel: Any) -> dict[str, Any]:
-    """Data to create Triton's launcher for a compiled kernel, and the compiler of the kernel."""
+    """Data for Triton's launcher of a compiled kernel, and for `_is_current`."""
     signature = {name: each for name, each in kernel.src.signature.items() if each != "constexpr"}
     return {
         "signature": signature,
@@ -59,7 +59,7 @@ def origin_of(kernel: Any) -> dict[str, Any]:
 
 
 def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
-    """Load a kernel, and launch it as Triton does."""
+    """Load a kernel, and let it be launched as Triton launches kernels."""
     from triton.runtime.driver import driver
 
     binary = Path(kernel.cubin_path).read_bytes()
@@ -76,7 +76,7 @@ def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
 
 
 def drop_outdated_kernels(module: Any) -> None:
-    """Make `torch._inductor.triton_bundler` drop kernels of another compiler."""
+    """Let `torch._inductor.triton_bundler` drop cached kernels that are not current."""
     bundler = module.TritonBundler
     load: Callable[[Any], list[str]] | None = getattr(bundler, "load_autotuners", None)
     if load is None:

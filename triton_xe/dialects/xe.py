@@ -137,7 +137,7 @@ class BlockStoreOp(SurfaceOp):
 
 @irdl_op_definition
 class PrefetchedOp(FieldOp):
-    """Marks a load whose value is only needed in the cache: a prefetch."""
+    """Mark a load as a prefetch: its value is needed in the cache only."""
 
     name = "xe.prefetched"
     value = operand_def(TensorType)
@@ -172,7 +172,7 @@ class BarrierWaitOp(HalfBarrierOp):
 
 @irdl_op_definition
 class ReadSharedOp(FieldOp):
-    """Read all elements of a tensor in shared memory that no use has read."""
+    """Read the elements of a tensor in shared memory that no use has read yet."""
 
     name = "xe.read_shared"
     tensor = operand_def(TensorType)
@@ -181,7 +181,7 @@ class ReadSharedOp(FieldOp):
 
 @irdl_op_definition
 class DivisorOp(FieldOp):
-    """Compute the values that later divisions by a scalar share, `signed` ones or others."""
+    """Compute the values that later divisions by a scalar share; `signed`: signed divisions."""
 
     name = "xe.divisor"
     value = operand_def()
@@ -191,7 +191,7 @@ class DivisorOp(FieldOp):
 
 @irdl_op_definition
 class ToTileOp(FieldOp):
-    """The part of a tensor that the current subgroup owns, as a tile."""
+    """View the part of a tensor that the current subgroup owns as a tile."""
 
     name = "xe.to_tile"
     tensor = operand_def(TensorType)
@@ -202,7 +202,7 @@ class ToTileOp(FieldOp):
 
 @irdl_op_definition
 class FromTileOp(FieldOp):
-    """The tensor of which every subgroup owns the given tile."""
+    """Form the tensor of which each subgroup owns the given tile."""
 
     name = "xe.from_tile"
     tile = operand_def()
@@ -308,7 +308,7 @@ class FragmentOp(_OnFragments):
 
 @irdl_op_definition
 class ToFragmentOp(_OnFragments):
-    """A tensor's registers from `first` on as an operand of an instruction."""
+    """View a tensor's registers from `first` on as an operand of an instruction."""
 
     name = "xe.to_fragment"
     tensor = operand_def(TensorType)
@@ -320,7 +320,7 @@ class ToFragmentOp(_OnFragments):
 
 @irdl_op_definition
 class FromFragmentsOp(_OnFragments):
-    """The tensor whose registers are the given fragments in sequence."""
+    """Form the tensor whose registers are the given fragments in sequence."""
 
     name = "xe.from_fragments"
     fragments = var_operand_def()
@@ -332,7 +332,7 @@ class FromFragmentsOp(_OnFragments):
 class _OnPlaces(_OnFragments, ABC):
     """Base of the ops between fragments and a vector of the whole subgroup.
 
-    `places` counts registers of fragments, and in each register the lanes.
+    A position in fragments is: register * lanes + lane.
     """
 
     places = prop_def(DenseArrayBase)
@@ -344,7 +344,7 @@ class _OnPlaces(_OnFragments, ABC):
 
 @irdl_op_definition
 class VectorOfFragmentsOp(_OnPlaces):
-    """The vector whose element p is position `places[p]` of the fragments."""
+    """Form the vector whose element p is at position `places[p]` of the fragments."""
 
     name = "xe.vector_of_fragments"
     fragments = var_operand_def()
@@ -356,7 +356,7 @@ class VectorOfFragmentsOp(_OnPlaces):
 
 @irdl_op_definition
 class FragmentOfVectorOp(_OnPlaces):
-    """The fragment whose position p is element `places[p]` of a vector, or 0 for -1."""
+    """Form the fragment with element `places[p]` of a vector at position p; 0 for -1."""
 
     name = "xe.fragment_of_vector"
     source = operand_def(VectorType)
@@ -433,7 +433,7 @@ class RepeatOp(FieldOp):
 
 
 class _ByStrideOp(FieldOp, ABC):
-    """Base of the ops on the bit `stride` of elements' row-major positions."""
+    """Base of ops on pairs of elements whose row-major positions differ in the bit `stride`."""
 
     stride = prop_def(IntegerAttr)
     traits = traits_def(Pure())

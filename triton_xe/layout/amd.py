@@ -1,4 +1,4 @@
-"""`#ttg.amd_mfma` and `#ttg.amd_wmma`: AMD's matrix cores (CDNA: 64 lanes, RDNA: 32 lanes).
+"""`#ttg.amd_mfma`, `#ttg.amd_wmma`: layouts of AMD's matrix cores (CDNA: 64 lanes, RDNA: 32).
 
 Register layouts: AMD's matrix instruction calculator; parameters: `TritonGPUAttrDefs.td`.
 """
@@ -32,13 +32,12 @@ WMMA_TILE = 16
 class AmdMfmaEncoding(DistributedEncoding):
     """The result of an MFMA product; `instr_shape` is [M, N, K] or [M, N].
 
-    Versions 1-4 are gfx908, 90a, 942, 950.  The number of adjacent tiles of one warp is
-    `tiles_per_warp`. The entry `elementType`, which older texts have, is read and ignored, as
-    libtriton does; `elementBitWidth` counts.  `MDim` and `NDim`, the names of the dialect's
-    definition, are read as the shape.
+    Versions 1-4 are gfx908, 90a, 942, 950.  A warp has `tiles_per_warp` adjacent tiles.  Entry
+    `elementType` of older texts is ignored, as in libtriton; `elementBitWidth` is used instead.
+    `MDim` and `NDim`, the names in the dialect's definition, are read as the shape.
 
-    4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no kernels
-    with them.
+    4x4 instructions, whose result every 16 lanes share, are supported although Triton 3.9 has no
+    kernels with them.
     """
 
     mnemonic: ClassVar[str] = "ttg.amd_mfma"
@@ -98,7 +97,7 @@ class AmdMfmaEncoding(DistributedEncoding):
         return tiling.cover(layout, self.cga_layout, shape)
 
     def _instruction(self) -> LinearLayout:
-        """One tile, out dims N then M: runs of 4 registers along M (N if transposed)."""
+        """Layout of one tile, out dims N then M: runs of 4 registers along M (N if transposed)."""
         m_size, n_size = self.instr_shape[:2]
         m, n = dim_name(self.rank - 2), dim_name(self.rank - 1)
         run, across, length, size = (m, n, m_size, n_size)
@@ -180,9 +179,9 @@ class AmdWmmaEncoding(DistributedEncoding):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """Without `rank`, the rank is that of the bases, and 2 when there are none.
+        """Without entry `rank`, the rank is that of the bases, or 2 if there are none.
 
-        Older texts say `warpsPerCTA`, warps that follow each other along the last dim first.
+        Older texts have `warpsPerCTA`: warps are numbered along the last dim first.
         """
         if entries.has("warpsPerCTA"):
             bases = _warp_bases(entries.integers("warpsPerCTA"))

@@ -1,4 +1,4 @@
-"""Recommended tiles of work-groups and subgroups for a product MxNxK, and their cost."""
+"""Recommend tiles of work-groups and subgroups for a product MxNxK, by predicted time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {"i8": "s8", "f32": "tf32", "tf32": "tf32", "f16": "f16", "bf16": "bf16"
 
 @dataclass(frozen=True)
 class Choice:
-    """One tiling of a product; amounts are those of a subgroup in an iteration of STEP."""
+    """One tiling of a product; counts are per subgroup in an iteration of `STEP` rows of B."""
 
     tile: Tile
     needed: int
@@ -45,7 +45,7 @@ HEADER = ("work-group", "subgroup", "subgroups", "registers", "DPAS", "loads", "
 
 
 def registers_needed(tile: Tile, dpas: Dpas, device: Target) -> int:
-    """Registers of C, of A and B for one iteration, and of addresses.
+    """Registers that a subgroup needs: C, A and B of one iteration, and addresses.
 
     >>> from triton_xe.hardware.target import target
     >>> registers_needed(Tile(256, 256, 32, 64), Dpas("f16", "f16", "f32"), target("bmg"))

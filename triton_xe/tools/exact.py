@@ -1,9 +1,8 @@
-"""Instructions of a launch as Intel's compiler wrote them, for the time model.
+"""Count the instructions of a launch in native code, for the time model.
 
-The hot loop of the native code corresponds to that of the LLVM IR.  Its number of rounds follows
-from the walk, and from how many of its products (or messages, without products) the compiler put
-into one round.  All other instructions run as often, on average, as the LLVM IR outside of its
-hot loop.
+The hot loop of the native code corresponds to that of the LLVM IR.  The walk counts its iterations.
+If the compiler unrolled it, the products (or messages) of both loops show how often.  All other
+instructions are assumed to run as often, on average, as the LLVM IR outside of its hot loop.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ ISSUED = ("fp", "integer", "maths", "messages")
 def native_issue(
     loaded: ModuleKernel, kernel: TimedKernel, walk: Walk, estimated: Issue
 ) -> Issue:
-    """Instructions of a subgroup according to the native code of a simulated device's kernel.
+    """Count the instructions of a subgroup in native code.
 
-    Those that an emulated device executed in this launch, if it ran.  If Intel's compiler refuses
-    the kernel, warn, and return `estimated`.
+    If an emulated device has run this launch, these are the executed instructions.  If Intel's
+    compiler refuses the kernel, warn, and return `estimated`.
     """
     executed = loaded.executed(walk.grid, walk.arguments)
     if executed is not None:
@@ -52,14 +51,17 @@ def native_issue(
 
 
 def executed_issue(program: Program, counts: NDArray[Any], lanes: int, estimated: Issue) -> Issue:
-    """Instructions of a subgroup that ran each of a program's so often; waits as in `estimated`."""
+    """Instructions of a subgroup from the executions of each instruction, `counts`.
+
+    Waits are those of `estimated`.
+    """
     return replace(estimated, **_costs(zip(program.instructions, counts.tolist(), strict=True),
                                        lanes))
 
 
 @cache
 def native(module: bytes, device: str, flags: str) -> intel.CompiledKernel:
-    """A compiled module with one kernel; `DeviceError` without Intel's compiler."""
+    """Compile a module with one kernel; `DeviceError` without Intel's compiler."""
     return intel.compile_spirv(module, device, flags)
 
 
@@ -70,8 +72,8 @@ def exact_issue(program: Program, kernel: TimedKernel, walk: Walk, estimated: Is
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
     hot = _hot_loop(kernel, issues)
     rest = issues.keys() - hot
-    static = sum(_all(issues[b]) for b in rest)
-    ran = sum(_all(issues[b]) * runs.get(b, 0.0) for b in rest)
+    static = sum(_total(issues[b]) for b in rest)
+    ran = sum(_total(issues[b]) * runs.get(b, 0.0) for b in rest)
     once = ran / static if static else 1.0
     most = max((runs.get(b, 0.0) for b in hot), default=0.0)
     rounds = _rounds(inside, [issues[b] for b in hot], most)
@@ -80,7 +82,7 @@ def exact_issue(program: Program, kernel: TimedKernel, walk: Walk, estimated: Is
 
 
 def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
-    """Rounds of the native code's loop."""
+    """Iterations of the native code's loop, whose body may be unrolled."""
     body = list(body)
     for name in ("dpas", "messages"):
         here, there = sum(getattr(issue, name) for issue in body), getattr(inside, name)
@@ -100,7 +102,7 @@ def _hot_loop(kernel: TimedKernel, issues: dict[str, Issue]) -> frozenset[str]:
         sum(issues[b].dpas for b in body), sum(issues[b].messages for b in body)))
 
 
-def _all(issue: Issue) -> float:
+def _total(issue: Issue) -> float:
     return float(sum(getattr(issue, f.name) for f in fields(issue)))
 
 

@@ -1,4 +1,4 @@
-"""Mathematical functions: LLVM intrinsics, OpenCL builtins; conversions, of GenISA and OpenCL."""
+"""Widen calls of mathematical functions (LLVM, OpenCL), and of conversions (OpenCL, GenISA)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIBRARY = frozenset(
 
 
 def math_call(w: Widener, i: Instruction) -> bool:
-    """Define the result of a mathematical function; False if it is none."""
+    """Widen a call of a mathematical function; False for other calls."""
     known = find(i.callee)
     if known.family is not Family.MATHS:
         return False
@@ -58,7 +58,7 @@ def math_call(w: Widener, i: Instruction) -> bool:
 
 
 def _native(w: Widener, i: Instruction, name: str) -> None:
-    """Write an LLVM intrinsic on the host vector; arguments that must be constant stay scalar."""
+    """Emit an LLVM intrinsic on host vectors; arguments that must be constant stay scalar."""
     uniform, group = not w.result_shape(i).wide, w.group(i)
     operands = [
         w.uniform(o) if uniform or p.constant else w.ordered(w.value(o), group)
@@ -79,7 +79,7 @@ _EXTREMES = ("minnum", "maxnum")
 
 
 def _call_in_fp32(w: Widener, name: str, operands: list[Operand]) -> Operand:
-    """Call the intrinsic of that name on fp32."""
+    """Call intrinsic `name` on fp32."""
     return extreme(w, name, *operands) if name in _EXTREMES else w.b.intrinsic(name, *operands)
 
 
@@ -107,7 +107,7 @@ _BY_FP32: dict[str, Callable[[Widener, str, list[Operand]], Operand]] = {
         .split(), _call_in_fp32),
     "fma": _fma_to_odd,
 }
-"""Functions of fp16 that hosts have for fp32 alone, where they are exact enough."""
+"""Functions of fp16 that are computed in fp32, and then rounded once to fp16."""
 
 
 def _library(w: Widener, i: Instruction, name: str) -> None:
@@ -134,7 +134,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
 
 
 def _call_library(w: Widener, name: str, operands: list[Operand]) -> Operand:
-    """A library function of S elements, inlined if it is short.
+    """Call a library function on the vector of all lanes; it is inlined if it is short.
 
     The `freeze` keeps LLVM from recomputing it after a barrier.
     """
@@ -151,7 +151,7 @@ def _call_library(w: Widener, name: str, operands: list[Operand]) -> Operand:
 
 
 def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None:
-    """Call a library function on parts of a vector in memory order, which the result keeps."""
+    """Call a library function on parts of a vector in memory order, the order of the result."""
     t, b, s = i.type.scalar, w.b, w.lanes
     operands = [w.ordered(w.value(o), group) for o in i.operands]
     if t.name == "half":
@@ -217,7 +217,7 @@ _NAME = re.compile(r"_Z\d+convert_(u?)(char|short|int|long|half|float|double)\d*
 
 
 def conversion(w: Widener, i: Instruction) -> None:
-    """Convert without saturation, rounding to nearest or toward zero as LLVM does."""
+    """Widen OpenCL's `convert_*` without saturation, for rounding modes that LLVM's casts have."""
     found = _NAME.match(i.callee)
     if found is None:
         w.fail(f"unknown function {i.callee}")

@@ -1,4 +1,4 @@
-"""Shuffles, broadcasts, votes, reductions and scans over the lanes of a subgroup."""
+"""Widen shuffles, broadcasts, votes, reductions and scans over the lanes of a subgroup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
 def combine(w: Widener, op: str, a: Operand, b: Operand) -> Operand:
-    """`a op b` on host vectors."""
+    """Emit `a op b` on host vectors."""
     if op in ("add", "mul", "or", "xor", "and", "fadd", "fmul"):
         return w.b.binary(op, a, b)
     if op in ("fmin", "fmax"):
@@ -29,10 +29,10 @@ def combine(w: Widener, op: str, a: Operand, b: Operand) -> Operand:
 
 
 def extreme(w: Widener, name: str, a: Operand, b: Operand) -> Operand:
-    """The intrinsic minnum or maxnum.
+    """Emit minnum or maxnum; in functions with fp16, by comparisons.
 
-    For fp32 that was converted from fp16, LLVM narrows it to fp16, which hosts compute element by
-    element.
+    Otherwise LLVM narrows it to fp16 if operands were converted from fp16, which hosts compute
+    element by element.
     """
     if a.type.scalar is not F32 or not w.has_half:
         return w.b.intrinsic(name, a, b)
@@ -50,7 +50,7 @@ def _identity(op: str, t: Type) -> Operand:
 
 
 def reduce_piece(w: Widener, piece: Value, op: str) -> Operand:
-    """All lanes reduced, pairing lane l with l + half at each step."""
+    """Reduce all lanes: each step combines lane l with lane l + half, and halves the width."""
     x, width = w.wide(piece), w.lanes
     while width > 1:
         half = width // 2
@@ -155,7 +155,7 @@ def shuffle(w: Widener, i: Instruction, index: Value) -> None:
 
 
 def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) -> None:
-    """Give all lanes the value of one; a lane number beyond the subgroup wraps."""
+    """Broadcast the value of one lane; its number is taken modulo the number of lanes."""
     known = index.integer_value()
     lane = w.b.and_(index, w.lanes - 1) if known is None else constant(
         index.type, known % w.lanes)
@@ -168,7 +168,7 @@ def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) ->
 
 
 def _dynamic(w: Widener, piece: Value, index: Operand) -> Wide:
-    """Shuffle through a library function, as an indirect register move."""
+    """Shuffle by an index that is not constant, through a library function."""
     t, s, b = piece.type, w.lanes, w.b
     if index.type.scalar.bits != 32:
         index = b.cast("trunc" if index.type.scalar.bits > 32 else "zext", index, I32)
@@ -186,7 +186,7 @@ def shuffle_index(w: Widener, i: Instruction) -> None:
 
 
 def _relative(operation: str) -> Rule:
-    """Index = lane `operation` operand: xor, add (down, rotate), sub (up)."""
+    """Rule for shuffles whose index is lane `operation` operand: xor, add (down), sub (up)."""
 
     def rule(w: Widener, i: Instruction) -> None:
         operand = argument(i, "index")

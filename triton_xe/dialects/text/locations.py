@@ -1,9 +1,8 @@
-"""Source locations: the line of the user's Python that an operation was compiled from.
+"""Read source locations: the line of the user's Python that an operation was compiled from.
 
-Every op has xDSL's `op.location`; `source_of(op)` reads it.  In that attribute libtriton writes a
-source location (`"file":line:column`), and the name of the Python variable around it
-(`"acc"(location)`).  For code inlined from another function it adds the location of the call
-(`callsite(location at location)`).
+`source_of(op)` reads xDSL's `op.location`.  libtriton writes a source location there
+(`"file":line:column`), perhaps with the name of the assigned variable (`"acc"(location)`).  For
+inlined code it adds the location of the call (`callsite(location at location)`).
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ _LIBRARY = "/triton/language/"
 
 @dataclass(frozen=True)
 class Source:
-    """A location in Python; `name` is the variable assigned there, `caller` the location of the
-    call.
-    """
+    """A location in Python; `name` is the variable assigned there, `caller` that of the call."""
 
     file: str
     line: int

@@ -1,9 +1,9 @@
 """`triton-xe doctor`: list devices, drivers and compilers, which are used, and which are missing.
 
-The exit code is 0 if kernels can run.  Then stock Triton is complete and loads this plugin, and a
-small kernel computed the right numbers on the device of this process.  Otherwise it is 1.  Beside
-another vendor's GPU, where the plugin is inactive on purpose, the kernel runs on the simulated
-device.
+The exit code is 0 if kernels can run, otherwise 1.  Kernels can run if stock Triton is complete and
+loads this plugin.  Also, a small kernel must compute the right numbers on the device of this
+process.  Next to another vendor's GPU, where the plugin is inactive on purpose, the kernel runs on
+the simulated device.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OCLOC_HINT = (
 
 @dataclass
 class Report:
-    """All findings; `advice` has one sentence per recommended action."""
+    """Results of all examinations; `advice` has a sentence for each recommended action."""
 
     python: str
     packages: dict[str, str]
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 def check_gpu(
     as_json: bool, file: Path, machine: Mapping[str, Any], checks: Iterable[Result]
 ) -> int:
-    """Report the checks of the first GPU; 0 if all passed, 1 if one failed, 3 without a GPU."""
+    """Report checks of the first GPU; return 0 if all passed, 1 if one failed, 3 without a GPU."""
     from triton_xe.tools import gpu_checks
 
     gpus = [each for each in machine["devices"] if each["target"]]
@@ -213,7 +213,7 @@ def triton_report(program: str = LOAD) -> dict[str, Any]:
 
 
 def _newer() -> list[str]:
-    """Changes in the installed Triton, if it is not a supported version."""
+    """Describe the interfaces of Triton that differ, if its version is not supported."""
     done = subprocess.run([sys.executable, "-c", _CANARY], capture_output=True, text=True)
     return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
@@ -235,7 +235,7 @@ def _choice(report: Report, choose: Callable[[], Selection]) -> Selection | None
 
 
 def _level_zero(report: Report) -> None:
-    """Note the loader, drivers and GPUs; an absent loader is a finding, not an error."""
+    """Record the loader, drivers and GPUs; a missing loader is recorded, too."""
     from triton_xe.runtime.level_zero.objects import drivers
     from triton_xe.runtime.level_zero.raw import api
 
@@ -331,7 +331,7 @@ def run_trial(
 ) -> dict[str, Any]:
     """Run a vector addition on the device of this process, and check its numbers.
 
-    `count_wrong` does so on a device (default: `wrong_elements`).
+    `count_wrong` counts wrong numbers on a device (default: `wrong_elements`).
     """
     if selection is not None and selection.on_request:
         selection = decide("sim", Machine())
