@@ -96,7 +96,7 @@ def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:
     factor = plan.parts
     if shape.transpose:
         rows = min(lanes, shape.height)
-        mapping = xegpu.sg_map((rows, lanes // rows), (1, factor))
+        mapping = xegpu.sg_map((rows, lanes // rows), (1, min(factor, width)))
     elif shape.vnni:
         mapping = xegpu.sg_map((1, lanes), (factor, 1))
     elif width * plan.element_bits >= lanes * plan.register_bits:

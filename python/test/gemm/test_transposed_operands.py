@@ -92,3 +92,26 @@ def test_factors_become_narrower_after_a_transposed_load(kind, offset):
     c = torch.zeros(m, n, dtype=torch.int32, device="xpu")
     narrowed_product[(1,)](*on_device, c, m, n, k, num_warps=2)
     assert np.array_equal(c.cpu().numpy(), (a.T + 1) @ (b.T + 1))
+
+
+@triton.jit
+def added_product(a_ptr, b_ptr, d_ptr, c_ptr, stride, M: tl.constexpr, N: tl.constexpr,
+                  K: tl.constexpr):
+    rows, columns, inner = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :], tl.arange(0, K)
+    a = tl.load(a_ptr + inner[None, :] * stride + rows)
+    b = tl.load(b_ptr + inner[:, None] * N + columns)
+    d = tl.load(d_ptr + columns * stride + rows)
+    tl.store(c_ptr + rows * N + columns, tl.dot(a, b) + d)
+
+
+@pytest.mark.parametrize("m", [1, 4])
+def test_few_rows_of_bytes_that_lie_transposed(m):
+    """Messages bring four rows, as words; one is gathered."""
+    n, k, stride = 64, 32, 64
+    rng = np.random.default_rng(m)
+    shapes = (k, stride), (k, n), (n, stride)
+    a, b, d = (rng.integers(-128, 128, shape, np.int8) for shape in shapes)
+    c = torch.zeros(m, n, dtype=torch.int32, device="xpu")
+    added_product[(1,)](*(torch.from_numpy(x).to("xpu") for x in (a, b, d)), c, stride, m, n, k)
+    left, right, more = (x.astype(np.int32) for x in (a[:, :m].T, b, d[:, :m].T))
+    assert np.array_equal(c.cpu().numpy(), left @ right + more)
