@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from xdsl.ir import Operation
@@ -20,7 +21,7 @@ from triton_xe.lowering.layouts.dpas_choice import dpas_encoding
 from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, is_words
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.rewriting import all_of, erase_dead, locate, retyped
-from triton_xe.plan import SurfaceFacts, plan_block_load, plan_block_store
+from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.model import BlockPlan
 
 LEAST_BYTES = 256
@@ -56,12 +57,20 @@ def is_worth_a_block(
     stores: bool = False, transposed: bool = False,
 ) -> bool:
     """True if 2D blocks move a matrix without a dot's layout with fewer messages than gathers."""
+    plan = block_plan(shape, bits, target, num_warps, stores=stores, transposed=transposed)
+    return not isinstance(plan, Refusal) and (
+        prod(shape) * bits // 8 >= LEAST_BYTES * num_warps * len(plan.messages))
+
+
+@lru_cache(maxsize=1024)
+def block_plan(
+    shape: tuple[int, ...], bits: int, target: Target, num_warps: int, *,
+    stores: bool = False, transposed: bool = False,
+) -> BlockPlan | Refusal:
+    """The messages that move a matrix in the layout of `block_layout`, or why none do."""
     layout = to_linear_layout(block_layout(shape, target, num_warps), shape)
-    plan = (plan_block_store if stores else plan_block_load)(
+    return (plan_block_store if stores else plan_block_load)(
         layout, SurfaceFacts(contiguous_dim=0 if transposed else 1), bits, target)
-    if not isinstance(plan, BlockPlan):
-        return False
-    return prod(shape) * bits // 8 >= LEAST_BYTES * num_warps * len(plan.messages)
 
 
 def _load_in(op: BlockLoadOp, encoding: LayoutAttr) -> None:

@@ -16,12 +16,13 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.values import Unknown, pointee_bits, shape_of
+from triton_xe.lowering.facts.values import pointee_bits, shape_of
 from triton_xe.lowering.layouts.block_layouts import is_worth_a_block
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
 from triton_xe.lowering.surfaces.surfaces import surface_access
 from triton_xe.lowering.uses import can_follow
+from triton_xe.plan import Refusal
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,10 @@ class Copies:
         if not isinstance(op, LoadOp | StoreOp):
             return False
         loop = op.parent_op() if isinstance(op, LoadOp) else None
-        try:
-            surface = surface_access(
-                op, self.affine, loop if isinstance(loop, scf.ForOp) else None)
-            strides = self.affine.index(op.ptr).strides
-        except Unknown:
+        surface = surface_access(op, self.affine, loop if isinstance(loop, scf.ForOp) else None)
+        if isinstance(surface, Refusal):
             return False
+        strides = self.affine.index(op.ptr).strides
         stores, along = isinstance(op, StoreOp), surface.transposed != transposed
         if all(stride.as_constant != 1 for stride in strides) or (stores and along):
             return False

@@ -23,7 +23,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, alignment
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.poly import Poly
-from triton_xe.lowering.facts.values import Unknown, shape_of
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
@@ -39,6 +39,7 @@ from triton_xe.lowering.surfaces.raise_surfaces import (
     stores_dot,
 )
 from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
+from triton_xe.plan import Refusal
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,9 @@ def fuse_split_stores(split: SplitOp, scope: Scope) -> bool:
         return False
     if not stores_dot(halves.whole, scope.target):
         return False
-    try:
-        left, right = (surface_access(store, Affine(needed=alignment(scope.target)), None)
-                       for store in halves.stores)
-    except Unknown:
+    left, right = (surface_access(store, Affine(needed=alignment(scope.target)), None)
+                   for store in halves.stores)
+    if isinstance(left, Refusal) or isinstance(right, Refusal):
         return False
     adjacent = _adjacent(left, right, halves.columns)
     if adjacent:

@@ -12,8 +12,9 @@ copied into both versions, so that no phis of accumulators are needed.  Refusals
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -29,11 +30,13 @@ from triton_xe.dialects.arith_ext import (
     TruncIOp,
     UIToFPOp,
 )
+from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation, alignment
+from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import (
     Affine,
@@ -45,10 +48,13 @@ from triton_xe.lowering.facts.affine import (
     is_computed_in,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
-from triton_xe.lowering.facts.values import Unknown, shape_of
+from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bits, shape_of
 from triton_xe.lowering.family import Scope
+from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.at_operand import UNPACKED
-from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.layouts.block_layouts import block_plan
+from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
+from triton_xe.lowering.layouts.propagate_layouts import brings
 from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
@@ -66,11 +72,9 @@ from triton_xe.lowering.rewriting import (
 )
 from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
-from triton_xe.lowering.surfaces.surfaces import (
-    Surface,
-    surface_access,
-)
+from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
 from triton_xe.lowering.surfaces.weights_by_blocks import scales_by_blocks, weights_by_blocks
+from triton_xe.plan import Refusal
 
 BLOCK = "xe.block"
 """Attribute of a load or store that the program wants as 2D messages."""
@@ -78,9 +82,6 @@ RUNS = "xe.runs"
 """Attribute of an scf.for that is known to run at least once."""
 VERSIONS = "xe.versions"
 """Attribute of an scf.if whose first side is the fast version of the second."""
-TESTED = "xe.tested"
-"""Attribute of a store whose guards hold, because they were tested with those of loads."""
-
 _PASS_THROUGH = (
     ConvertLayoutOp, TransOp, TruncFOp, ExtFOp, FpToFpOp, BitcastOp, SIToFPOp, UIToFPOp, ExtSIOp,
     TruncIOp, arith.BitcastOp,
@@ -93,6 +94,14 @@ class Motion:
 
     start: Poly
     step: Poly
+
+
+class Access(NamedTuple):
+    """The surface of a load that becomes 2D messages, and how its y and x move in a loop."""
+
+    surface: Surface
+    y: Motion
+    x: Motion
 
 
 def raise_surfaces(function: FuncOp, scope: Scope) -> bool:
@@ -121,21 +130,22 @@ def _refusal(scope: Scope) -> str:
 def _raise(function: FuncOp, scope: Scope) -> None:
     """Raise the loads of a function, then its stores."""
     target, needed = scope.target, alignment(scope.target)
-    affine = Affine(needed=needed)
+    affine, tested = Affine(needed=needed), set[Operation]()
     copies = Copies(target, scope.warps, affine)
+    sources: list[LoadOp] = []
     joined: list[LoadOp] = []
     weights: list[LoadOp] = []
     if scope.keeps_layouts:
         loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
     else:
-        loads, joined = _dot_loads(function, target)
+        sources, joined = _dot_loads(function, target)
         weights = [*weights_by_blocks(function, target, scope.warps),
                    *scales_by_blocks(function, target, scope.warps)]
-        loads = [*loads, *joined, *weights, *_copied(function, copies)]
-    for sites in _grouped_by_test(_sites(
-            list(dict.fromkeys(loads)), affine, joined, weights)):
+        loads = [*sources, *joined, *weights, *_copied(function, copies)]
+    choice = _Choice(scope, affine, sources, joined, weights)
+    for sites in _grouped_by_test(_sites(list(dict.fromkeys(loads)), choice)):
         if _stays_inside(sites[0].anchor):
-            _version(sites, _stores_after(sites[0].anchor, affine, scope))
+            _version(sites, _stores_after(sites[0].anchor, affine, scope), tested)
         else:
             remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
     erase_dead(function)
@@ -147,7 +157,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
         if BLOCK in store.attributes or (not scope.keeps_layouts and (
             stores_dot(store.value, target) or stores_blocks(store.value)
         )):
-            _raise_store(store, affine)
+            _raise_store(store, affine, store in tested)
 
 
 def _stores_after(
@@ -163,14 +173,12 @@ def _stores_after(
     for store in _rest(anchor):
         if not isinstance(store, StoreOp) or not stores_dot(store.value, scope.target):
             continue
-        try:
-            guards = surface_access(store, affine, None).guards
-            list(room(guards))
-        except Unknown:
+        surface = surface_access(store, affine, None)
+        if isinstance(surface, Refusal):
             continue
-        tested = tested_in_kernel(guards, anchor)
+        tested = tested_in_kernel(surface.guards, anchor)
         if tested and hoist(values_of_guards(tested), anchor):
-            found[store] = guards
+            found[store] = surface.guards
     return found
 
 
@@ -187,7 +195,7 @@ def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[
     found: list[DotOp | xe.ScaledDotOp] = all_of(function, DotOp, xe.ScaledDotOp)
     dots = [op for op in found if _is_on_dpas(op, target)]
     operands = [value for dot in dots for value in (dot.a, dot.b)]
-    sources = [op for op in map(_source, operands) if isinstance(op, LoadOp)]
+    sources = [op for op, _ in map(_source, operands) if isinstance(op, LoadOp)]
     joined = []
     for value in (*operands, *(store.value for store in all_of(function, StoreOp))):
         if stores_dot(value, target):
@@ -202,12 +210,13 @@ def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
     return [load for store in stores for load in copies.loads(store)]
 
 
-def _source(value: SSAValue) -> Operation | Block:
-    """The operation that a value comes from, through conversions of its type and layout."""
-    op = value.owner
+def _source(value: SSAValue) -> tuple[Operation | Block, bool]:
+    """The operation that a value comes from, through conversions; True if they transpose it."""
+    op, swapped = value.owner, False
     while isinstance(op, _PASS_THROUGH):
+        swapped ^= isinstance(op, TransOp)
         op = op.operands[0].owner
-    return op
+    return op, swapped
 
 
 @dataclass
@@ -216,7 +225,7 @@ class Site:
 
     anchor: Operation
     loop: scf.ForOp | None
-    accesses: dict[LoadOp, tuple[Surface, Motion, Motion]]
+    accesses: dict[LoadOp, Access]
 
     @property
     def guards(self) -> list[Guard]:
@@ -258,9 +267,7 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(
-    loads: list[LoadOp], affine: Affine, joined: Collection[LoadOp], weights: Collection[LoadOp]
-) -> list[Site]:
+def _sites(loads: list[LoadOp], choice: _Choice) -> list[Site]:
     """Loads that can be raised, by the block that contains them."""
     groups: dict[Block, list[LoadOp]] = {}
     for load in loads:
@@ -272,37 +279,88 @@ def _sites(
         loop = parent if isinstance(parent, scf.ForOp) else None
         found = {}
         for load in members:
-            try:
-                access = _access(load, affine, loop)
-                if load in weights:
-                    _refuse_kernel_tests(load, access[0])
-                if loop is not None and load in joined:
-                    _refuse_alignment_tests(load, access[0])
+            access = choice.access(load, loop)
+            if isinstance(access, Refusal):
+                remark(load, f"stays a gather: {access.reason}")
+            else:
                 found[load] = access
-            except Unknown as reason:
-                remark(load, f"stays a gather: {reason}")
         if found:
             sites.append(Site(loop or _first_in_block(list(found)), loop, found))
     return sites
 
 
-def _refuse_alignment_tests(load: LoadOp, surface: Surface) -> None:
-    """Raise `Unknown` if the alignment of a load would have to be tested in the kernel.
+@dataclass(frozen=True)
+class _Choice:
+    """Decides which loads become 2D messages.
 
-    The load is combined with a dot's result in a loop.  Such a test would also decide how the dot's
-    operands are loaded, which need none.  If the launch tests alignments, the general version runs
-    instead.
+    `sources` are operands of dots, `joined` are combined with a dot's result, and `weights` are
+    unpacked for dots, in layouts that messages bring.
     """
-    aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
-    if aligned and tested_in_kernel(aligned, load):
-        raise Unknown(f"the loop's other loads do not ask whether {aligned[0].what}")
+
+    scope: Scope
+    affine: Affine
+    sources: Collection[LoadOp]
+    joined: Collection[LoadOp]
+    weights: Collection[LoadOp]
+
+    def access(self, load: LoadOp, loop: scf.ForOp | None) -> Access | Refusal:
+        """How 2D messages access what a load does, or why it stays a gather."""
+        surface = surface_access(load, self.affine, loop)
+        if isinstance(surface, Refusal):
+            return surface
+        y, x = (_motion(at, loop) for at in (surface.y, surface.x))
+        if y is None or x is None:
+            return Refusal("a coordinate does not advance by a constant step")
+        if load in self.weights:
+            refused = _kernel_test(load, surface)
+        else:
+            refused = self._alignment_test(load, surface, loop) or self._layout(load, surface)
+        return refused or Access(surface, y, x)
+
+    def _alignment_test(
+        self, load: LoadOp, surface: Surface, loop: scf.ForOp | None
+    ) -> Refusal | None:
+        """Refuse a joined load in a loop if the kernel would have to test its alignment.
+
+        Such a test would also decide how the dot's operands are loaded, which need none.  If the
+        launch tests alignments, the general version runs instead.
+        """
+        aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
+        if loop is None or load not in self.joined or not aligned or (
+                not tested_in_kernel(aligned, load)):
+            return None
+        return Refusal(f"the loop's other loads do not ask whether {aligned[0].what}")
+
+    def _layout(self, load: LoadOp, surface: Surface) -> Refusal | None:
+        """Refuse a load for a dot that no message brings as a block, nor as operands of dots."""
+        if load not in self.sources and load not in self.joined:
+            return None
+        plan = block_plan(shape_of(load.ptr), pointee_bits(load.ptr), self.scope.target,
+                          self.scope.warps, transposed=surface.transposed)
+        if not isinstance(plan, Refusal):
+            return None
+        brought = list(self._as_operands(load, surface.transposed))
+        return None if brought and all(brought) else plan
+
+    def _as_operands(self, load: LoadOp, transposed: bool) -> Iterator[bool]:
+        """Tell for each operand that is a load if messages bring its layout."""
+        target, element = self.scope.target, element_of(load.result)
+        dots: list[DotOp | xe.ScaledDotOp] = all_of(self.scope.function, DotOp, xe.ScaledDotOp)
+        for dot in dots:
+            dpas = instruction_of(dot, target)
+            for index, value in enumerate((dot.a, dot.b)):
+                source, swapped = _source(value)
+                if source is load and isinstance(dpas, Dpas):
+                    parent = shares({dot: dpas}, self.scope.warps, target)[dot]
+                    held = layout_attr(operand_encoding(index, parent, dpas))
+                    kind = TensorType(element, shape_of(value), held)
+                    yield brings(target, kind, transposed != swapped)
 
 
-def _refuse_kernel_tests(load: LoadOp, surface: Surface) -> None:
-    """Raise `Unknown` if the kernel itself would have to test whether a load can be 2D blocks."""
+def _kernel_test(load: LoadOp, surface: Surface) -> Refusal | None:
+    """Refuse a load if the kernel itself would have to test whether it can be 2D messages."""
     tested = tested_in_kernel(surface.guards, load)
-    if tested:
-        raise Unknown(f"the launch cannot test that {tested[0].what}")
+    return Refusal(f"the launch cannot test that {tested[0].what}") if tested else None
 
 
 def _grouped_by_test(sites: list[Site]) -> list[list[Site]]:
@@ -334,23 +392,13 @@ def _split_site(site: Site) -> list[Site]:
     return [part for part in parts if hoist(part.values, part.anchor)]
 
 
-def _access(
-    op: LoadOp, affine: Affine, loop: Operation | None
-) -> tuple[Surface, Motion, Motion]:
-    """Surface of a load, and how its y and x move in a loop; raise `Unknown` if it has none."""
-    surface = surface_access(op, affine, loop)
-    return surface, _motion(surface.y, loop), _motion(surface.x, loop)
-
-
-def _motion(at: Poly, loop: Operation | None) -> Motion:
-    """Split a coordinate into start and step per iteration; `Unknown` if the step varies."""
+def _motion(at: Poly, loop: Operation | None) -> Motion | None:
+    """Split a coordinate into start and step per iteration; None if the step varies."""
     if loop is None:
         return Motion(at, Poly({}))
     moving, still = at.split(lambda s: is_computed_in(s, loop))
     step, rest = moving.divide(Poly.symbol(Iteration(loop)))
-    if rest.terms or not invariant_in(step, loop):
-        raise Unknown("a coordinate does not advance by a constant step")
-    return Motion(still, step)
+    return None if rest.terms or not invariant_in(step, loop) else Motion(still, step)
 
 
 def _first_in_block(ops: Sequence[Operation]) -> Operation:
@@ -360,10 +408,13 @@ def _first_in_block(ops: Sequence[Operation]) -> Operation:
     return next(op for op in block.ops if op in ops)
 
 
-def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> None:
+def _version(
+    sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]], whole: set[Operation]
+) -> None:
     """Guard the code from the first site on: with surfaces if the guards hold, else as before.
 
-    If the kernel tests guards of loads, it tests those of `stores` with them.
+    If the kernel tests guards of loads, it tests those of `stores` with them, and `whole` gets
+    these stores.
     """
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
@@ -373,13 +424,11 @@ def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> Non
             if loop.attributes.get(RUNS) is not None or _surely_runs(loop, affine)}
     if len(loops) == 1 and not runs:
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
-        guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
-        runs = set(loops)
-    try:
-        list(room(guards))
-    except Unknown as reason:
-        remark(anchor, f"stays as it is: {reason}")
-        return
+        once = at_least(high - low, Poly.constant(1), "the loop runs at least once")
+        with suppress(Unknown):
+            list(room([once]))
+            guards.append(once)
+            runs = set(loops)
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
@@ -392,6 +441,7 @@ def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> Non
         op for site in sites for op in (site.loop, *site.accesses) if op is not None
     ]
     everything += stores
+    everything += whole.intersection(_rest(anchor))
     copies = dict(zip(everything, everything, strict=True))
     if condition is not None:
         copies = split_rest(anchor, condition, everything)
@@ -403,8 +453,7 @@ def _version(sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]]) -> Non
         accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
         first = loop if loop is not None else _first_in_block(list(accesses))
         _place_cursors(first, loop, accesses)
-    for store in stores:
-        copies[store].attributes[TESTED] = UnitAttr()
+    whole.update(copy for op, copy in copies.items() if op in stores or op in whole)
 
 
 def _surely_runs(loop: scf.ForOp, affine: Affine) -> bool:
@@ -469,7 +518,7 @@ def split_rest(
 def _place_cursors(
     first: Operation,
     loop: scf.ForOp | None,
-    accesses: dict[LoadOp, tuple[Surface, Motion, Motion]],
+    accesses: dict[LoadOp, Access],
 ) -> None:
     """Replace loads by block loads at cursors, which a loop carries and advances."""
     scalars = Scalars(InsertPoint.before(first))
@@ -552,20 +601,16 @@ def in_slow_version(op: Operation) -> bool:
     return False
 
 
-def _raise_store(store: StoreOp, affine: Affine) -> None:
-    """Replace a store by a 2D block store, unless a remark says why not."""
-    try:
-        surface = surface_access(store, affine, None)
-        guards = () if TESTED in store.attributes else surface.guards
-        list(room(guards))
-    except Unknown as reason:
-        remark(store, f"stays a scatter: {reason}")
-        return
-    if surface.transposed:
-        remark(store, "stays a scatter: 2D block stores do not transpose")
+def _raise_store(store: StoreOp, affine: Affine, is_tested: bool) -> None:
+    """Replace a store by a 2D block store, whose guards may be tested, or remark why not."""
+    surface = surface_access(store, affine, None)
+    if isinstance(surface, Surface) and surface.transposed:
+        surface = Refusal("2D block stores do not transpose")
+    if isinstance(surface, Refusal):
+        remark(store, f"stays a scatter: {surface.reason}")
         return
     remark(store, "2D block store" + only_if(surface.guards))
-    store_block([store], store.value, surface, guards)
+    store_block([store], store.value, surface, () if is_tested else surface.guards)
 
 
 def only_if(guards: Iterable[Guard]) -> str:

@@ -1,8 +1,8 @@
 """Find the 2D surface that a load or store accesses, and the guards for that.
 
-`surface_access` is a pure function from a load or store to a `Surface`.  It raises `Unknown` with
-the reason if there is none.  The guards imply `block_2d.surface_rules` for the surface that begins
-at the aligned address below the base.
+`surface_access` is a pure function from a load or store to a `Surface`, or to a `Refusal` with the
+reason.  The guards imply `block_2d.surface_rules` for the surface that begins at the aligned
+address below the base.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from triton_xe.lowering.facts.values import (
     shape_of,
 )
 from triton_xe.lowering.module_facts import module_of, options_of
+from triton_xe.lowering.rewriting import room
 from triton_xe.lowering.specialize.launch_guards import tested_in_kernel
 from triton_xe.lowering.surfaces.unobserved import repeats_unobserved_if, unobserved_if
+from triton_xe.plan import Refusal
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1
 _ZERO, _ONE = Poly({}), Poly.constant(1)
@@ -66,15 +68,22 @@ class Surface:
     guards: tuple[Guard, ...]
 
 
-def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
-    """The surface that a tt.load or tt.store touches, cached in the analysis.
+def surface_access(
+    op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
+) -> Surface | Refusal:
+    """The surface that a tt.load or tt.store touches, or why it has none; cached in the analysis.
 
     All of its facts but its position must be known before `loop` begins.
     """
     key = op, loop
     if key not in affine.surfaces:
-        affine.surfaces[key] = find_surface(op, affine, loop)
-    found: Surface = affine.surfaces[key]
+        try:
+            surface = find_surface(op, affine, loop)
+            list(room(surface.guards))
+            affine.surfaces[key] = surface
+        except Unknown as reason:
+            affine.surfaces[key] = Refusal(str(reason))
+    found: Surface | Refusal = affine.surfaces[key]
     return found
 
 

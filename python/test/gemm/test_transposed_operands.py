@@ -104,9 +104,9 @@ def added_product(a_ptr, b_ptr, d_ptr, c_ptr, stride, M: tl.constexpr, N: tl.con
     tl.store(c_ptr + rows * N + columns, tl.dot(a, b) + d)
 
 
-@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("m", [1, 2, 4])
 def test_few_rows_of_bytes_that_lie_transposed(m):
-    """Messages bring four rows, as words; one is gathered."""
+    """Messages bring four rows, as words; fewer are gathered."""
     n, k, stride = 64, 32, 64
     rng = np.random.default_rng(m)
     shapes = (k, stride), (k, n), (n, stride)
