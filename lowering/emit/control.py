@@ -16,6 +16,7 @@ from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
@@ -132,7 +133,8 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
     latch = em.b.block
-    found = _induction(phis, ends) if runs and not op.body.block.args[0].first_use else None
+    counter_arg, *carried = op.body.block.args
+    found = _position(carried, phis, ends) if runs and not counter_arg.first_use else None
     if found is not None:
         following, start, by = found
         counted = constant_of(op.lb) == 0 and constant_of(op.step) == 1
@@ -174,14 +176,17 @@ def _are_addresses(value: SSAValue) -> bool:
     return isinstance(get_element_type_or_self(value.type), PointerType)
 
 
-def _induction(
-    phis: list[list[Any]], ends: Sequence[Flat]
+def _position(
+    values: Sequence[SSAValue], phis: list[list[Any]], ends: Sequence[Flat]
 ) -> tuple[ir.Value, ir.Value, ir.Constant] | None:
-    """A carried i32 that grows by a constant: (its next value, its start, the constant).
+    """A position in a surface that grows by a constant: (its next value, its start, the constant).
 
-    A loop without another counter can test this value instead, which saves the counter.
+    A loop without another counter can test this value instead, which saves the counter.  Other
+    numbers may wrap around, and have their last value earlier.
     """
-    for held, (parts, _) in zip(phis, ends, strict=True):
+    for value, held, (parts, _) in zip(values, phis, ends, strict=True):
+        if not isinstance(value.type, TensorDescType):
+            continue
         for phi, part in zip(held, parts, strict=True):
             if getattr(part, "opname", "") != "add" or part.type != I32:
                 continue

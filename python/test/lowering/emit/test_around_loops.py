@@ -1,6 +1,10 @@
-"""Code after the K loop of a product."""
+"""The K loop of a product, and code after it."""
 
 from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
 
 from benchmarks.loops import compiled
 from python.test.operations import name_of, parsed
@@ -33,3 +37,27 @@ def test_stores_follow_their_values_where_messages_have_offsets():
     names = [name_of(each) for each in part("gemm", "bmg", "after")]
     assert [n for n in names if n in ("fptrunc", STORE)] == ["fptrunc", "fptrunc", STORE] * STORES
     assert "GenISA.LSC2DBlockCopyAddrPayload" not in names
+
+
+@triton.jit
+def product_and_sum(a_ptr, b_ptr, c_ptr, sum_ptr, K, STEP: tl.constexpr):
+    at, inner = tl.arange(0, 32), tl.arange(0, 16)
+    a_ptrs = a_ptr + at[:, None] * K + inner[None, :]
+    b_ptrs = b_ptr + inner[:, None] * 32 + at[None, :]
+    total, product = 0, tl.zeros((32, 32), tl.float32)
+    for _ in range(0, K, 16):
+        product = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), product)
+        total += STEP
+        a_ptrs += 16
+        b_ptrs += 16 * 32
+    tl.store(c_ptr + at[:, None] * 32 + at[None, :], product)
+    tl.store(sum_ptr, total)
+
+
+def test_a_sum_that_wraps_around_does_not_count_iterations():
+    step, times = 1 << 24, 300  # the sum has its last value 256 iterations earlier, too
+    a, b = torch.ones(32, 16 * times).half(), torch.ones(16 * times, 32).half()
+    c, total = torch.zeros(32, 32).to("xpu"), torch.zeros(1, dtype=torch.int32).to("xpu")
+    product_and_sum[(1,)](a.to("xpu"), b.to("xpu"), c, total, 16 * times, step, num_warps=1)
+    assert c.cpu().eq(16 * times).all()
+    assert total.item() == (step * times) % (1 << 32)
