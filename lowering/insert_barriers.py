@@ -82,8 +82,6 @@ _BUFFER_READS: Addresses = {
     ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
     ttg.LocalAtomicScatterRMWOp: _BUFFER,
 }
-BEFORE_STORES = "xe.before_stores"
-"""Attribute of a load: later stores may alias it through another argument."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED: frozenset[type[Operation]] = frozenset((
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
@@ -190,8 +188,12 @@ def _read_buffer(op: Operation) -> SSAValue | None:
 
 def _loaded_by_several(op: Operation) -> SSAValue | None:
     """The address of a load whose elements several warps load; None for others."""
-    several = type(op) in _LOADS and (BEFORE_STORES in op.attributes or _has_copies(op.results[0]))
+    several = type(op) in _LOADS and (_is_before_stores(op) or _has_copies(op.results[0]))
     return _loaded_address(op) if several else None
+
+
+def _is_before_stores(op: Operation) -> bool:
+    return isinstance(op, memory.LoadOp) and op.before_stores is not None
 
 
 def _has_copies(value: SSAValue) -> bool:
@@ -313,7 +315,7 @@ class _Walk:
             _loaded_address, _atomic_address)
         keeps = comes_back and (_is_fixed(address) or is_of_one_pass(address))
         own = address if keeps else None
-        base = None if BEFORE_STORES in op.attributes else base_of(address)
+        base = None if _is_before_stores(op) else base_of(address)
         return pending | {(base, own)}
 
     def barrier(self, op: Operation) -> Bases:
@@ -431,4 +433,4 @@ def _barrier(op: Operation, spaces: tuple[str, ...]) -> None:
     Rewriter.insert_op(made, InsertPoint.before(op))
 
 
-__all__ = ["BEFORE_STORES", "InsertBarriersPass", "base_of"]
+__all__ = ["InsertBarriersPass", "base_of"]

@@ -26,12 +26,13 @@ from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp
 from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp, PtrToIntOp
 from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xe import RUNS
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import all_of, below, detach, functions, if_else
-from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
+from triton_xe.lowering.surfaces.raise_surfaces import two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_analysis import sources
 
@@ -88,7 +89,7 @@ class _Guard:
         for tile in fast:
             tile.base_alignment = IntegerAttr(block_2d.BASE_ALIGNMENT, i32)
         for loop in running:
-            loop.attributes[RUNS] = UnitAttr()
+            RUNS.put(loop)
             _count_from_zero(loop)
 
     # -- what a surface needs --------------------------------------------------------------------
@@ -289,7 +290,7 @@ def _copy(
         copy = op.clone(copies, blocks)
         into.add_op(copy)
         if op is loop:
-            copy.attributes[RUNS] = UnitAttr()
+            RUNS.put(copy)
         for inner in below(copy):
             if isinstance(inner, xetile.InitTileOp):
                 inner.gather = UnitAttr()

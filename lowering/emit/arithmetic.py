@@ -22,7 +22,7 @@ from triton_xe.dialects import arith_ext, xe
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.fusion import MARK, ROUNDED
+from triton_xe.lowering.emit.fusion import MARK
 from triton_xe.lowering.emit.maths import divisors, halves, pairs, wide
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
@@ -32,7 +32,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widened,
     widest,
 )
-from triton_xe.lowering.emit.maths.reciprocals import QUICK, small_quotient
+from triton_xe.lowering.emit.maths.reciprocals import small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
@@ -226,7 +226,7 @@ def lower_division(em: Emitter, op: Operation) -> None:
 
 def _divide(em: Emitter, op: Operation) -> None:
     """Bind quotients or remainders, computed in the cheapest way that is exact."""
-    name, how = _DIVISIONS[type(op)], op.attributes.get(QUICK)
+    name, how = _DIVISIONS[type(op)], xe.QUICK.of(op)
     if _try_shared_divisor(em, op):
         return
     if how is not None and not isinstance(op.results[0].type, TensorType):
@@ -340,7 +340,7 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
         em.bind(result, pairs.arithmetic(em, name[1:], *sides) if fused is None else fused)
         return
     write = getattr(em.b, name)
-    flags = (MARK,) if em.state.contract and ROUNDED not in op.attributes else ()
+    flags = (MARK,) if em.state.contract and not xe.ROUNDED.of(op) else ()
     is_wide = name == "fsub" and wide.is_never_rounded(op)
 
     def written(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -360,7 +360,7 @@ def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Regist
         return None
     place = next((i for i, v in enumerate(op.operands) if isinstance(v.owner, arith.MulfOp)
                   and v.owner.parent is op.parent and v.has_one_use()
-                  and ROUNDED not in v.owner.attributes), None)
+                  and not xe.ROUNDED.of(v.owner)), None)
     if place is None:
         return None
     product, other = op.operands[place].owner, op.operands[1 - place]

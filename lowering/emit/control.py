@@ -16,13 +16,13 @@ from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xe import RUNS, VERSIONS
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.facts.values import constant_of
-from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
 
@@ -114,7 +114,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     """Write a bottom-tested loop, after a test unless it is known to run."""
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
-    runs = op.attributes.get(RUNS) is not None
+    runs = RUNS.of(op) is not None
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
     if runs:
@@ -224,7 +224,7 @@ def lower_if(em: Emitter, op: scf.IfOp) -> None:
     condition, inverted = _condition(em, op.cond)
     targets = (else_block, then_block) if inverted else (then_block, else_block)
     branch = em.b.cbranch(condition, *targets)
-    if VERSIONS in op.attributes:
+    if VERSIONS.of(op):
         node = em.state.llvm.add_metadata([I32(targets.index(else_block))])
         branch.set_metadata(FALLBACK_NODE, node)
     sides = []

@@ -21,8 +21,6 @@ from triton_xe.lowering.emit.links import operands_of
 from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
-ROUNDED = "xe.rounded"
-"""Attribute of a product that is not fused, because the program asks for a rounded product."""
 
 
 def fuse_products(state: ModuleState) -> None:

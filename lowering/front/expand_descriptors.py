@@ -66,8 +66,7 @@ def _expand(op: Operation) -> None:
     write = _Writer(op, type_)
     pointers, mask = write.accesses(made, op.indices)
     if isinstance(op, DescriptorStoreOp):
-        store = StoreOp(operands=[pointers, block, [mask]])
-        store.attributes |= op.attributes
+        store = StoreOp(ptr=pointers, value=block, mask=mask, block=op.block)
         Rewriter.replace_op(op, store)
         return
     floats = isinstance(type_.element_type, AnyFloat)
@@ -75,8 +74,7 @@ def _expand(op: Operation) -> None:
         raise UnsupportedError(f"{made.name}: {type_.element_type} has no NaN to fill up with")
     padding = math.nan if made.pads_with_nan else 0
     other = write.constant(padding, type_)
-    load = LoadOp(operands=[pointers, [mask], [other]], result_types=[type_])
-    load.attributes |= op.attributes
+    load = LoadOp(ptr=pointers, mask=mask, other=other, result_type=type_, block=op.block)
     Rewriter.replace_op(op, load)
 
 

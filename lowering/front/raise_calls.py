@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
-    UnitAttr,
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -54,7 +53,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     exchanged_in,
 )
 from triton_xe.lowering.rewriting import all_of, replace_by, values_below
-from triton_xe.lowering.surfaces.raise_surfaces import BLOCK
 
 PREFIX = "xe."
 
@@ -163,8 +161,7 @@ def _descriptor(call: Call, block: TensorType[Attribute]) -> tuple[SSAValue, lis
 
 def _load(call: Call, kind: TensorType[Attribute]) -> SSAValue:
     desc, indices = _descriptor(call, kind)
-    load = DescriptorLoadOp(desc=desc, indices=indices, result_type=kind)
-    load.attributes[BLOCK] = UnitAttr()
+    load = DescriptorLoadOp(desc=desc, indices=indices, result_type=kind, block=True)
     Rewriter.insert_op(load, call.insertion)
     return load.result
 
@@ -189,8 +186,7 @@ def _store_2d(call: Call) -> list[SSAValue]:
     value = call.arguments[7]
     assert isinstance(value.type, TensorType)
     desc, indices = _descriptor(call, value.type)
-    store = DescriptorStoreOp(desc=desc, indices=indices, src=value)
-    store.attributes[BLOCK] = UnitAttr()
+    store = DescriptorStoreOp(desc=desc, indices=indices, src=value, block=True)
     Rewriter.insert_op(store, call.insertion)
     return []
 

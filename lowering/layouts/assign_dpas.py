@@ -54,8 +54,6 @@ from triton_xe.lowering.rewriting import (
     locate_since,
 )
 
-SWAPPED = "xe.swapped"
-"""Attribute of a dot whose columns are gathered rows."""
 _CHAINED = ("arith", "math")
 _Dot = TypeVar("_Dot", bound=DotOp | ScaledDotOp)
 
@@ -116,7 +114,7 @@ def _shared_first(dots: list[Any]) -> dict[Any, str]:
     """
     first: dict[Any, str] = {
         dot: "columns" for dot in dots
-        if SWAPPED in dot.attributes or is_unpacked(before_conversions(dot.b))}
+        if _is_swapped(dot) or is_unpacked(before_conversions(dot.b))}
     for dot in dots:
         for user, index in _reached(dot):
             if user in dots:
@@ -132,8 +130,12 @@ def _limiting_row(dot: DotOp | ScaledDotOp, target: Target) -> int:
     They do if weights are unpacked and all rows come by block loads before they are used.  Gathered
     rows would be loaded twice instead, and without blocks rows are read piecemeal.
     """
-    whole = target.has_block_2d and SWAPPED not in dot.attributes
+    whole = target.has_block_2d and not _is_swapped(dot)
     return shape_of(dot.a)[-1] if whole and is_unpacked(before_conversions(dot.b)) else 0
+
+
+def _is_swapped(dot: DotOp | ScaledDotOp) -> bool:
+    return isinstance(dot, DotOp) and dot.swapped is not None
 
 
 def _reached(dot: DotOp | ScaledDotOp) -> list[tuple[DotOp | ScaledDotOp, int]]:

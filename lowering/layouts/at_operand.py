@@ -66,7 +66,6 @@ from triton_xe.plan.operand import takes_words
 MOST_STEPS = 60
 MANY_POINTERS = 64
 """Pointers per lane: with 64 bits each, they fill half of the largest register file."""
-UNPACKED = "xe.unpacked"
 """Attribute of a load whose elements a dot's operand is computed from."""
 MOST_COPIES = 4
 """Warps that may unpack the same weights redundantly: cheaper than a barrier and an exchange."""
@@ -214,7 +213,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 def _is_load(value: SSAValue) -> bool:
     """True for a load of elements one by one, and for a block load that was such a load."""
     op = value.owner
-    return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and UNPACKED in op.attributes)
+    return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and op.unpacked is not None)
 
 
 def _may_load_again(load: LoadOp) -> bool:
@@ -429,6 +428,6 @@ def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSA
 
 
 __all__ = [
-    "UNPACKED", "at_operand", "carried_pointer", "copies_of", "is_unpacked", "load_rows_in_pairs",
+    "at_operand", "carried_pointer", "copies_of", "is_unpacked", "load_rows_in_pairs",
     "loaded_as", "rebuild_pointers",
 ]

@@ -24,12 +24,7 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, Splat
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.emit.tensors.memory import (
-    COLUMNS,
-    HIDDEN,
-    needed_mask,
-    vector_width,
-)
+from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
@@ -72,9 +67,10 @@ def gather_operands(op: ConvertLayoutOp, scope: Scope) -> bool:
     encoding, elsewhere = layout_attr_of(op.result), _LoopRematerializer(scope.made)
     operands = [elsewhere.value(v, encoding) for v in load.operands]
     again = with_encoding(load, encoding, InsertPoint.after(load), operands)
-    again.attributes[COLUMNS] = UnitAttr()
+    assert isinstance(again, LoadOp)
+    again.columns = UnitAttr()
     if load.mask is not None and is_row_hidden(load.result, load.mask):
-        again.attributes[HIDDEN] = UnitAttr()
+        again.hidden = UnitAttr()
     op.result.replace_all_uses_with(again.results[0])
     return True
 

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     Float32Type,
     IntegerType,
     TensorType,
-    UnitAttr,
     f16,
     i32,
 )
@@ -35,8 +34,8 @@ from triton_xe.dialects.arith_ext import (
 )
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import ROUNDED
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, element_of
 from triton_xe.lowering.rewriting import all_of, locate, put
@@ -113,7 +112,7 @@ def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
     whole = _integer(number, at)
     cast = SIToFPOp(whole, op.result.type)
     product = arith.MulfOp(cast.result, _half(half, at))
-    product.attributes[ROUNDED] = UnitAttr()
+    ROUNDED.put(product)
     for made in (cast, product):
         locate(op, made)
         Rewriter.insert_op(made, at)

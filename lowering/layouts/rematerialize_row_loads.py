@@ -28,7 +28,7 @@ from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.insert_barriers import BEFORE_STORES, base_of
+from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     is_cheap,
@@ -57,7 +57,7 @@ def rematerialize_row_loads(op: ConvertLayoutOp, scope: Scope) -> bool:
     op.result.replace_all_uses_with(again)
     for value in scope.made.values():
         if isinstance(value.owner, LoadOp):
-            value.owner.attributes[BEFORE_STORES] = UnitAttr()
+            value.owner.before_stores = UnitAttr()
     return True
 
 

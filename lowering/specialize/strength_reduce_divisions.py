@@ -24,7 +24,8 @@ from triton_xe.conditions import Step, Table
 from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.ops import GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp
-from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
+from triton_xe.dialects.xe import QUICK
+from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range
 from triton_xe.lowering.facts.values import Unknown, constant_of
@@ -46,7 +47,7 @@ def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
     known = _Known(function, table)
     for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
         if division.result.type == i32 and (how := known.form_of(division)):
-            division.attributes[QUICK] = StringAttr(how)
+            QUICK.put(division, how)
         elif division.result.type == i64 and known.fits_words(division):
             _divide_words(division)
     scope.module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
@@ -155,7 +156,7 @@ def _divide_words(op: Operation) -> None:
     left, right = (TruncIOp(v, i32) for v in op.operands)
     divide = arith.DivSIOp if isinstance(op, arith.DivSIOp) else arith.RemSIOp
     made = divide(left.result, right.result)
-    made.attributes[QUICK] = StringAttr("unsigned")
+    QUICK.put(made, "unsigned")
     wide = ExtSIOp(made.result, i64)
     Rewriter.replace_op(op, [left, right, made, wide])
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -51,7 +51,6 @@ from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bits, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.assign_dpas import shares
-from triton_xe.lowering.layouts.at_operand import UNPACKED
 from triton_xe.lowering.layouts.block_layouts import block_plan
 from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
 from triton_xe.lowering.layouts.propagate_layouts import brings
@@ -76,12 +75,6 @@ from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
 from triton_xe.lowering.surfaces.weights_by_blocks import scales_by_blocks, weights_by_blocks
 from triton_xe.plan import Refusal
 
-BLOCK = "xe.block"
-"""Attribute of a load or store that the program wants as 2D messages."""
-RUNS = "xe.runs"
-"""Attribute of an scf.for that is known to run at least once."""
-VERSIONS = "xe.versions"
-"""Attribute of an scf.if whose first side is the fast version of the second."""
 _PASS_THROUGH = (
     ConvertLayoutOp, TransOp, TruncFOp, ExtFOp, FpToFpOp, BitcastOp, SIToFPOp, UIToFPOp, ExtSIOp,
     TruncIOp, arith.BitcastOp,
@@ -136,7 +129,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
     joined: list[LoadOp] = []
     weights: list[LoadOp] = []
     if scope.keeps_layouts:
-        loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
+        loads = [load for load in all_of(function, LoadOp) if load.block is not None]
     else:
         sources, joined = _dot_loads(function, target)
         weights = [*weights_by_blocks(function, target, scope.warps),
@@ -154,7 +147,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
     for store in all_of(function, StoreOp):
         if in_slow_version(store):
             continue
-        if BLOCK in store.attributes or (not scope.keeps_layouts and (
+        if store.block is not None or (not scope.keeps_layouts and (
             stores_dot(store.value, target) or stores_blocks(store.value)
         )):
             _raise_store(store, affine, store in tested)
@@ -421,7 +414,7 @@ def _version(
     loops = [site.loop for site in sites if site.loop is not None]
     affine = Affine()
     runs = {loop for loop in loops
-            if loop.attributes.get(RUNS) is not None or _surely_runs(loop, affine)}
+            if xe.RUNS.of(loop) or _surely_runs(loop, affine)}
     if len(loops) == 1 and not runs:
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         once = at_least(high - low, Poly.constant(1), "the loop runs at least once")
@@ -449,7 +442,7 @@ def _version(
         loop = None if site.loop is None else copies[site.loop]
         assert loop is None or isinstance(loop, scf.ForOp)
         if loop is not None and site.loop in runs:
-            loop.attributes[RUNS] = UnitAttr()
+            xe.RUNS.put(loop)
         accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
         first = loop if loop is not None else _first_in_block(list(accesses))
         _place_cursors(first, loop, accesses)
@@ -534,9 +527,7 @@ def _place_cursors(
         at = list(added)
     for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
         load = xe.BlockLoadOp(cursor=cursor_value, value_type=op.result.type,
-                              transposed=surface.transposed)
-        if UNPACKED in op.attributes:
-            load.attributes[UNPACKED] = UnitAttr()
+                              transposed=surface.transposed, unpacked=op.unpacked)
         locate(op, load)
         Rewriter.replace_op(op, load)
     if loop is not None:
@@ -595,7 +586,7 @@ def in_slow_version(op: Operation) -> bool:
         parent = block.parent_op()
         if parent is None:
             return False
-        if parent.attributes.get(VERSIONS) is not None and parent.regions[1].block is block:
+        if xe.VERSIONS.of(parent) and parent.regions[1].block is block:
             return True
         block = parent.parent
     return False
@@ -624,7 +615,7 @@ def two_versions(
 ) -> scf.IfOp:
     """Create an scf.if for a fast version and a general one."""
     choice = if_else(condition, results)
-    choice.attributes[VERSIONS] = UnitAttr()
+    xe.VERSIONS.put(choice)
     Rewriter.insert_op(choice, at)
     return choice
 

@@ -44,7 +44,6 @@ from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.assign_dpas import SWAPPED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.gather_operands import FEWEST_BYTES
@@ -165,7 +164,7 @@ class _Transposed:
             operands=[*sides, self.value(dot.c)], result_types=[kind],
             properties=dict(dot.properties), attributes=dict(dot.attributes))
         locate(dot, swapped)
-        swapped.attributes[SWAPPED] = UnitAttr()
+        swapped.swapped = UnitAttr()
         Rewriter.insert_op(swapped, InsertPoint.before(dot))
         remark(swapped, "computed transposed: rows of A are gathered")
         self.made[dot.d] = swapped.d

@@ -32,7 +32,6 @@ from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.at_operand import (
     MOST_COPIES,
-    UNPACKED,
     carried_pointer,
     copies_of,
 )
@@ -199,14 +198,14 @@ class _RunLoader:
         """Load one element of each run, and repeat it."""
         load, runs = found.load, found.runs
         if runs is None or found.is_few:
-            load.attributes[UNPACKED] = UnitAttr()
+            load.unpacked = UnitAttr()
             return load
         kind = load.result.type
         masks = [shrunk(v, runs, self.made) for v in load.operands[1:]]
         loaded = LoadOp.create(
             operands=[self._moving(found), *masks], result_types=[shrunk_type(kind, runs)],
             properties=dict(load.properties), attributes=dict(load.attributes))
-        loaded.attributes[UNPACKED] = UnitAttr()
+        loaded.unpacked = UnitAttr()
         repeated = RepeatOp(
             source=loaded.result, axis=runs.axis, times=runs.times, result_type=kind)
         locate(load, loaded, repeated)

@@ -14,19 +14,22 @@ that the current subgroup owns according to the tensor's layout.
 from __future__ import annotations
 
 from abc import ABC
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
+    StringAttr,
     TensorType,
     UnitAttr,
     VectorType,
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
@@ -115,10 +118,14 @@ class SurfaceOp(FieldOp, ABC):
 
 @irdl_op_definition
 class BlockLoadOp(SurfaceOp):
-    """Read a tensor; with `transposed`, dimension 0 of the tensor runs along the surface's rows."""
+    """Read a tensor; with `transposed`, dimension 0 of the tensor runs along the surface's rows.
+
+    With `unpacked`, its elements are unpacked for a dot.
+    """
 
     name = "xe.block_load"
     transposed = opt_prop_def(UnitAttr)
+    unpacked = opt_prop_def(UnitAttr, prop_name="xe.unpacked")
     value = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = (
@@ -271,6 +278,33 @@ def _run(parser: AttrParser) -> tuple[int, ...]:
     return _following(text[0], text[1], text[2], count, parser.parse_integer())
 
 
+@dataclass(frozen=True)
+class Mark:
+    """An attribute that this dialect defines for operations of other dialects."""
+
+    name: str
+    ops: tuple[type[Operation], ...]
+    words: tuple[str, ...] = ("",)
+
+    def put(self, op: Operation, word: str = "") -> None:
+        """Mark an operation, with one of the mark's words."""
+        if not isinstance(op, self.ops) or word not in self.words:
+            raise VerifyException(f"{op.name} has no {self.name} = {word!r}")
+        op.attributes[self.name] = StringAttr(word) if word else UnitAttr()
+
+    def of(self, op: Operation) -> Attribute | None:
+        """The attribute of an operation; None without the mark."""
+        return op.attributes.get(self.name)
+
+
+RUNS = Mark("xe.runs", (scf.ForOp,))
+"""The loop runs at least once."""
+VERSIONS = Mark("xe.versions", (scf.IfOp,))
+"""The first side is the fast version of the second."""
+ROUNDED = Mark("xe.rounded", (arith.MulfOp,))
+"""The product is not fused with a sum, because the program asks for a rounded one."""
+QUICK = Mark("xe.quick", (arith.DivSIOp, arith.RemSIOp), ("small", "unsigned"))
+"""How to divide scalars, of which the divisor is positive."""
 FRAGMENTS = "xe.fragments"
 """Attribute of a function whose vectors are fragments.
 

@@ -70,8 +70,6 @@ def _combines(op: ReduceOp, *kinds: type[Operation]) -> bool:
         set(first.operands) == set(op.combine.block.args))
 
 
-QUICK = "xe.quick"
-"""Attribute of a scalar division by a positive number: its lowering, "unsigned" or "small"."""
 MOST_DIVIDED = 1 << 20
 """Dividends below it have quotients that one correction makes exact."""
 

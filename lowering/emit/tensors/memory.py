@@ -60,12 +60,8 @@ from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.surfaces.unobserved import is_hidden
 
 WORD_BYTES = 4
-COLUMNS = "xe.columns"
-"""Attribute of a load whose lanes load whole columns of operand B."""
 MANY = 32
 """Registers from which on a gather is too large to be live as a whole next to a product."""
-HIDDEN = "xe.hidden"
-"""Attribute of a load: no stored value depends on the elements that its mask excludes."""
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
 
@@ -226,14 +222,14 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
                 em.b.inttoptr(value, argument_type(op.result.type)) if pointer else value)
         return
     view = em.view(op.ptr)
-    most = COLUMN_BYTES if COLUMNS in op.attributes else MAX_LANE_BYTES
+    most = COLUMN_BYTES if op.columns is not None else MAX_LANE_BYTES
     width, align = vector_width(em.axis, op.ptr, mask, view, most)
     tested = proven_alignment(em, width, align, op.ptr, mask, view, most)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
-    hidden = mask is not None and (HIDDEN in op.attributes or is_hidden(op.result, mask))
+    hidden = mask is not None and (op.hidden is not None or is_hidden(op.result, mask))
 
     def one(start: int) -> ir.Value:
         pointer, kinds = address(start), vector_of(kind, width)

@@ -80,7 +80,12 @@ class Hints(CustomDirective):
 
 @irdl_op_definition
 class LoadOp(FieldOp):
-    """Load through a pointer or a tensor of pointers; `other` where `mask` is false."""
+    """Load through a pointer or a tensor of pointers; `other` where `mask` is false.
+
+    `block`: the program wants 2D messages.  `unpacked`: its elements are unpacked for a dot.
+    `columns`: lanes load whole columns of operand B.  `hidden`: no stored value depends on what the
+    mask excludes.  `before_stores`: later stores may alias it through another argument.
+    """
 
     name = "tt.load"
     POINTEE: ClassVar = Follows(
@@ -92,6 +97,11 @@ class LoadOp(FieldOp):
     other = opt_operand_def(POINTEE)
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     is_volatile = opt_prop_def(BoolAttr, prop_name="isVolatile")
+    block = opt_prop_def(UnitAttr, prop_name="xe.block")
+    unpacked = opt_prop_def(UnitAttr, prop_name="xe.unpacked")
+    columns = opt_prop_def(UnitAttr, prop_name="xe.columns")
+    hidden = opt_prop_def(UnitAttr, prop_name="xe.hidden")
+    before_stores = opt_prop_def(UnitAttr, prop_name="xe.before_stores")
     result = result_def(POINTEE)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
@@ -101,6 +111,8 @@ class LoadOp(FieldOp):
     def verify_(self) -> None:
         if self.other is not None and self.mask is None:
             self.refuse("`other` needs a mask")
+        if self.hidden is not None and self.mask is None:
+            self.refuse("only masked elements are hidden")
 
 
 STORED = Follows(
@@ -110,7 +122,9 @@ STORED = Follows(
 
 @irdl_op_definition
 class StoreOp(FieldOp):
-    """Store through a pointer or a tensor of pointers, where `mask` is true."""
+    """Store through a pointer or a tensor of pointers, where `mask` is true; with `block`, by 2D
+    messages.
+    """
 
     name = "tt.store"
     ptr = operand_def(ANY)
@@ -118,6 +132,7 @@ class StoreOp(FieldOp):
     mask = opt_operand_def(MASK)
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     ignore_cta = opt_prop_def(UnitAttr)
+    block = opt_prop_def(UnitAttr, prop_name="xe.block")
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$ptr `,` $value (`,` $mask^)? custom<Hints>() attr-dict `:` type($ptr)"
     custom_directives: ClassVar = (Hints,)
@@ -291,6 +306,7 @@ class DescriptorLoadOp(FieldOp):
     desc = operand_def(TensorDescType)
     indices = var_operand_def(i32)
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
+    block = opt_prop_def(UnitAttr, prop_name="xe.block")
     result = result_def(TensorType)
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
@@ -317,6 +333,7 @@ class DescriptorStoreOp(DescriptorWriteOp):
     """Store the block at `indices`; elements outside the tensor are dropped."""
 
     name = "tt.descriptor_store"
+    block = opt_prop_def(UnitAttr, prop_name="xe.block")
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$desc `[` $indices `]` `,` $src attr-dict `:` type($desc) `,` type($src)"
 

@@ -342,7 +342,7 @@ class HistogramOp(FieldOp):
 
 @irdl_op_definition
 class DotOp(FieldOp):
-    """d = a @ b + c."""
+    """d = a @ b + c; `swapped` if its columns are gathered rows of the program's dot."""
 
     name = "tt.dot"
     a = operand_def(TensorType)
@@ -354,6 +354,7 @@ class DotOp(FieldOp):
         prop_name="inputPrecision",
     )
     max_num_imprecise_acc = opt_prop_def(IntegerAttr, prop_name="maxNumImpreciseAcc")
+    swapped = opt_prop_def(UnitAttr, prop_name="xe.swapped")
     d = result_def(TENSOR)
     traits = traits_def(Pure())
     assembly_format = (
