@@ -2,10 +2,9 @@
 
 The format has one sign bit, four bits of exponent with bias 15, three bits of mantissa, no infinity
 and no NaN.  Its numbers are those of fp16 without the upper bit of the exponent and seven bits of
-mantissa.  Therefore
-numbers up to 1.75 are converted to fp16 by a shift.  Larger numbers saturate; NaN does, too.
-Triton's front end leaves these casts to the backend (`convert_custom_types`), as operations of the
-language.
+mantissa.  Therefore a shift converts numbers up to 1.75 to fp16.  Larger numbers saturate; NaN
+does, too.  Triton's front end leaves these casts to the backend (`convert_custom_types`), as
+operations of the language.
 """
 
 from __future__ import annotations

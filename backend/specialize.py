@@ -1,4 +1,4 @@
-"""Arguments that Triton itself does not accept: arrays of other libraries; and errors for the rest.
+"""Let kernels take arrays of other libraries, and explain why an argument is refused.
 
 Triton reads the type of each argument in compiled code, which takes tensors (any object with
 `data_ptr`), numbers and tuples.  An array of numpy or of another library has no `data_ptr`, so the

@@ -30,6 +30,7 @@ from triton_xe.lowering.rewriting import all_of
 REPORTING = (PrintOp, AssertOp)
 RECORD_BYTES = 32
 
+
 def uses_debug_buffer(module: Operation) -> bool:
     """True if kernels of this module report to the host."""
     return bool(all_of(module, *REPORTING))
@@ -41,8 +42,7 @@ def location_of(op: Operation) -> str:
 
 
 def _site(em: Emitter, **site: Any) -> int:
-    """Register a source location that reports, with the information for the host; return its
-    number.
+    """Add the site of a print or assertion, with the information for the host; return its index.
 
     It is a JSON object with `what` ("print" or "assert"), `text`, `shape`, `type`, `signed`, `hex`,
     `operand` and `where`.  `shape` is None for a scalar, and `operand` if it is the only one.
@@ -89,7 +89,8 @@ def _program_id(em: Emitter, dim: int) -> ir.Value:
     return em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32))
 
 
-def _bits(em: Emitter, value: ir.Value) -> ir.Value:
+def _as_i64(em: Emitter, value: ir.Value) -> ir.Value:
+    """The bits of a scalar, extended by zeros."""
     if isinstance(value.type, ir.PointerType):
         return em.address(value)
     if not isinstance(value.type, ir.IntType):
@@ -129,7 +130,7 @@ def lower_print(em: Emitter, op: PrintOp) -> None:
             operand=number if len(op.arguments) > 1 else None,
         )
         for index, held, active in _reported_elements(em, value):
-            record(em, site, index, _bits(em, held), active)
+            record(em, site, index, _as_i64(em, held), active)
 
 
 @lowers(AssertOp)

@@ -93,7 +93,7 @@ def _calls(order: list[Any]) -> Iterator[tuple[int, Any, ir.Function]]:
 
 
 def _varying(function: ir.Function, order: list[Any]) -> set[int]:
-    """The values that may differ between lanes; so may what is given to what is called."""
+    """Values that may differ between lanes; arguments of called functions are assumed to."""
     given = function.args if "alwaysinline" in function.attributes else ()
     found = {id(value) for value in given}
     for i in order:

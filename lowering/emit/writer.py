@@ -68,7 +68,7 @@ class ModuleState:
         if key in self._declared:
             return self._declared[key][0]
         made = self._new_or_known(row, arguments, result, unsigned)
-        self._declared[key] = made, row, result, tuple(arguments)  # that their ids stay theirs
+        self._declared[key] = made, row, result, tuple(arguments)  # alive, as their ids are the key
         return made
 
     def _new_or_known(

@@ -73,8 +73,6 @@ class _Callbacks(ctypes.Structure):
     _fields_ = (("load", _LOAD), ("launch", _LAUNCH), ("stream", _STREAM))
 
 
-
-
 _C_TYPES: dict[str, Any] = {"ptr": ctypes.c_uint64, "i1": ctypes.c_uint8, "i8": ctypes.c_int8,
             "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
             "f32": ctypes.c_float, "f64": ctypes.c_double}
@@ -182,6 +180,7 @@ def start() -> Path:
 
 
 _kept: list[Any] = []
+"""Objects that C++ code uses, and which must therefore stay alive."""
 
 
 def adjust_builder(module: Any) -> None:

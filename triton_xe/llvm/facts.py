@@ -59,8 +59,8 @@ class Facts:
         """Values that are computed from a value."""
         return [i.result for i in self.users.get(name, ()) if i.result is not None]
 
-    def taken(self, x: Operand) -> tuple[Operand, int] | None:
-        """The vector and the index that an element is extracted from."""
+    def extraction(self, x: Operand) -> tuple[Operand, int] | None:
+        """The vector and index that an element is extracted from; None if it is not, or unknown."""
         i = self.maker(x)
         if i is None or i.opcode != "extractelement" or i.operands[0].local is None:
             return None

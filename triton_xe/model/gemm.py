@@ -109,7 +109,7 @@ def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
 
 
 def candidates(shape: Shape) -> Iterator[Tile]:
-    """Yield the tiles with at most 8 rows, or those of C, per subgroup, and not too many groups."""
+    """Yield tiles of at most max(8, m) rows per subgroup, and `MOST_GROUPS` work-groups in all."""
     for tile in TILES:
         groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
         if tile.sub_m <= max(8, shape.m) and groups <= MOST_GROUPS:

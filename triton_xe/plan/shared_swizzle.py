@@ -41,7 +41,7 @@ class Access:
 
 @dataclass(frozen=True)
 class SharedTrip:
-    """Store, barrier, load.
+    """Conversion through SLM: store, barrier, load.
 
     `order` maps memory elements to tensor indices, `vector` is the number of elements of a load.
     `copies` are the bits of lane and warp that hold copies when storing: only slots in which they
@@ -153,7 +153,7 @@ def _elements_per_message(source: LinearLayout, basis: list[int], size: int) -> 
 
 
 def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:
-    """True if only registers move along the first bits of memory, each along one of them."""
+    """True if register bits alone determine the first address bits, one register bit each."""
     flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
     columns = columns_by_dim(source.compose(flat.reshape_outs(source.out_dims).invert()))
     low = (1 << len(first)) - 1
@@ -220,6 +220,7 @@ def _memory_basis(
 def _access(
     layout: LinearLayout, order: LinearLayout, vector: int, element_bytes: int
 ) -> Access:
+    """Group the registers of one side into messages of `vector` elements."""
     offsets = layout.compose(order.invert())
     groups: dict[int, dict[int, int]] = {}
     copies: list[tuple[int, int]] = []

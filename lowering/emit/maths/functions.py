@@ -74,7 +74,7 @@ def arcp_quotient(a: Term, b: Term) -> Term:
 
 
 def _root(x: Term) -> Term:
-    """Square root, not rounded correctly in fp32; `sqrt` is where a kernel has an exact root."""
+    """Square root, in fp32 not correctly rounded, unlike `tt.PreciseSqrtOp`."""
     return x.intrinsic("sqrt") if x.is_double else x.builtin("native_sqrt")
 
 
@@ -93,7 +93,7 @@ _BUILTINS: dict[type[Operation], str] = {
 
 
 def called(method: str, name: str) -> Formula:
-    """The function that an intrinsic or a builtin computes."""
+    """Formula that calls an intrinsic or a builtin, by the `Term` method of that name."""
     return lambda x, *others: getattr(x, method)(name, *others)
 
 
@@ -122,7 +122,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
         return _IN_FLOAT_OR_DOUBLE[arith.DivfOp]
     if has_exact_range(op.rhs):
         once = 1.0 / b
-        return lambda a, _: _times_one(a, once, is_never_rounded(op))
+        return lambda a, _: _times_uniform(a, once, is_never_rounded(op))
     scale = where(b.size >= LARGE, BY_LARGE, where(b.size < SMALL, BY_SMALL, b.term(1.0)))
     inverse = 1.0 / (b * scale)
 
@@ -134,8 +134,9 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     return write
 
 
-def _times_one(a: Term, one: Term, wide: bool) -> Term:
-    other = a.em.splat(one.value, getattr(a.value.type, "count", 1))
+def _times_uniform(a: Term, scalar: Term, wide: bool) -> Term:
+    """Product of a vector and a scalar; with `wide`, in whole registers where possible."""
+    other = a.em.splat(scalar.value, getattr(a.value.type, "count", 1))
     made = combine_with_uniform(a.em, "times", a.value, other) if wide else None
     return a * a.with_value(other) if made is None else a.with_value(made)
 

@@ -86,6 +86,7 @@ def vectorizable(op: FoldOp) -> bool:
 
 
 def without(c: Coordinates, axis: int) -> Coordinates:
+    """Coordinates in the tensor without dimension `axis`."""
     return c[:axis] + c[axis + 1 :]
 
 
@@ -215,13 +216,13 @@ _NEUTRAL: dict[type[Operation], float] = {
 
 
 def wave_operation(op: FoldOp) -> int | None:
-    """Number among `genisa.WAVE_OPERATIONS` of what combines two values, if it is one of them."""
+    """Index in `genisa.WAVE_OPERATIONS` of the combining operation; None if it is not there."""
     name = _WAVE.get(_plain_operation(op))
     return None if name is None else genisa.WAVE_OPERATIONS.index(name)
 
 
 def neutral_element(op: FoldOp) -> float | None:
-    """The value that leaves every other as it is when the two are combined, if it is known."""
+    """The neutral element of the combining operation; None if it is unknown."""
     return _NEUTRAL.get(_plain_operation(op))
 
 
@@ -237,7 +238,7 @@ def _plain_operation(op: FoldOp) -> type[Operation]:
 def _whole_subgroup(
     em: Emitter, op: FoldOp, values: list[Values], steps: Sequence[LaneStep]
 ) -> Callable[[list[Values]], list[Values]] | None:
-    """Combine one value of all lanes by a single operation, if there is one.
+    """Function that combines one value of all lanes by a single operation; None if there is none.
 
     In Intel's compiler's own reduction, half of the lanes idle at each step; exchanges use all of
     them.
@@ -274,7 +275,8 @@ def _across_warps(
 ) -> list[Values]:
     """Combine rows with the layout `layout` over the warps along the axis.
 
-    If there are as many warps as lanes, each lane reads one of them.
+    With `whole`, which combines all lanes, each lane reads the value of another warp if there are
+    at least as many warps as lanes.
     """
     bits = [i for i, c in enumerate(view.warps) if c[axis]]
     if not bits:

@@ -71,14 +71,14 @@ class Repeated(Registers):
         self.source, self.order = source, tuple(order)
 
     def four(self, index: int) -> int | None:
-        """Index of the first of four bytes in a word, each of which a chunk has twice, in order."""
+        """Index of the first byte of a word if the chunk has its bytes twice each, in order."""
         mine = self.order[index * self.width : (index + 1) * self.width]
         wanted = tuple(mine[0] + i // 2 for i in range(CHUNK))
         return mine[0] if self.source.kind == I8 and mine[0] % 4 == 0 and mine == wanted else None
 
 
 class RowsInLanes(Registers):
-    """Words of eight rows; each lane of the source has one of them."""
+    """Registers of eight rows each; a lane of the source has one of the rows."""
 
     def __init__(self, em: Emitter, source: Registers, order: Sequence[int]) -> None:
         super().__init__(CHUNK * len(order), source.kind, self._spread,

@@ -22,7 +22,7 @@ from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32
 
 Scanner = Callable[[View, Mapping[Coordinates, Values]], Mapping[Coordinates, Values]]
-"""Scan the rows of a tensor."""
+"""Function that scans the rows of a tensor."""
 MOST_BYTES = 16
 """Largest part of a lane in a message to addresses that differ by lane: four dwords.
 
@@ -105,8 +105,8 @@ class Cells:
                 total = part if total is None else self.em.b.add(total, part)
         return I32(0) if total is None else total
 
-    def exchanged(self, totals: Mapping[Coordinates, Values]) -> Read:
-        """Write all totals and synchronise; return what reads them."""
+    def exchanged(self, totals: Mapping[Coordinates, Values]) -> Totals:
+        """Write all totals and synchronise; return the reader of them."""
         kinds = [x.type for x in next(iter(totals.values()))]
         size = self.rows * self.blocks << len(self.lanes_apart) + len(self.warps_apart)
         offsets, nbytes = [], 0
@@ -119,7 +119,7 @@ class Cells:
             for value, offset in zip(values, offsets, strict=True):
                 exchange.write(place, value, offset)
         exchange.wait_for_writes()
-        return Read(self, exchange, kinds, offsets)
+        return Totals(self, exchange, kinds, offsets)
 
     def _writes(self, totals: Mapping[Coordinates, Values]) -> list[tuple[ir.Value, Values]]:
         """A cell of each lane and its total; lanes that share totals write different ones."""
@@ -137,7 +137,7 @@ class Cells:
                 for start in range(0, len(order), step)]
 
     def _of_lane(self, values: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
-        """The value whose number is the lane's among `lanes`."""
+        """The value of this lane: the bits `lanes` of its number are the index into `values`."""
         for bit in lanes:
             flag = self.em.b.and_(self.em.lane_id(), I32(1 << bit))
             flag = self.em.b.icmp_unsigned("!=", flag, I32(0))
@@ -147,8 +147,8 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Read:
-    """Totals that all subgroups have written."""
+class Totals:
+    """Totals that all subgroups have written, to be read."""
 
     cells: Cells
     exchange: Exchange
@@ -207,23 +207,23 @@ class Rows:
         lane, value = divmod(cell, len(self.values))
         return self._moved(self.values[value], I32(lane))
 
-    def before_own(self, cell: int, kept: Callable[[Values], Values]) -> Values:
-        """The values of the cell before `cell` plus the subgroup's own number, after `kept`.
+    def before_own(self, cell: int, change: Callable[[Values], Values]) -> Values:
+        """`change` applied to the values of cell `cell + own - 1`; `own` is the subgroup's number.
 
         If a lane's value is needed for several cells, the values of all lanes are first moved by
         the subgroup's number.  The lane of each cell is then a constant.
         """
         step, start = divmod(cell - 1, len(self.values))
-        if (start, kept) not in self.found:
+        if (start, change) not in self.found:
             picked = self._picked(start)
             if self._moves_all:
                 mine = self.cells.by_lane({bit: 1 << i for i, bit in enumerate(self.lanes)})
                 picked = self._moved(picked, self.cells.plus(mine, self._lane_of_own(start)))
-            self.found[start, kept] = kept(picked)
+            self.found[start, change] = change(picked)
         number = I32(step & (1 << len(self.lanes)) - 1)
         if not self._moves_all:
             number = self.cells.plus(self._lane_of_own(start), number)
-        return self._moved(self.found[start, kept], number)
+        return self._moved(self.found[start, change], number)
 
     @cached_property
     def _moves_all(self) -> bool:

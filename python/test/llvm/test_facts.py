@@ -84,10 +84,10 @@ entry:
   ret void
 }""").kernels()
     facts = Facts(function)
-    taken = facts.taken(Operand(I32, "%x"))
+    taken = facts.extraction(Operand(I32, "%x"))
     assert taken is not None
     assert (taken[0].text, taken[1]) == ("%v", 1)
-    assert facts.taken(Operand(I32, "%y")) is None
+    assert facts.extraction(Operand(I32, "%y")) is None
     found = facts.inserted(facts.makers["%c"].value)
     assert {k: x.text for k, x in found.items()} == {0: "%n", 1: "%y"}
     assert facts.results("%x") == ["%a"]

@@ -214,7 +214,7 @@ class Program:
         """The vector that a value is extracted from, and the element; -1 if none."""
         while (made := self.facts.maker(operand)) is not None and is_same(made):
             operand = made.operands[0]
-        vector, index = self.facts.taken(operand) or (operand, -1)
+        vector, index = self.facts.extraction(operand) or (operand, -1)
         return vector.text, index
 
     def _bundle(self, group: Sequence[tuple[Site, str, str, int]]) -> Step:

@@ -27,16 +27,16 @@ from triton_xe.runtime.simulator.library.symbols import is_symbol
 from triton_xe.runtime.simulator.sanitizer.state import BIND
 
 
-def bound_late(functions: list[Function]) -> list[Global]:
-    """Change the calls of library functions that are not among these.
+def bind_late(functions: list[Function]) -> list[Global]:
+    """Redirect calls of library functions that are not in the list to functions that compile them.
 
-    Appends functions, and returns the variables that they use.
+    Those functions are appended to the list; their variables are returned.
     """
     variables, late = list[Global](), dict[str, Function]()
     for name, call in undefined_calls(functions).items():
         if is_symbol(name):
             code, spelled = _variables(f"@late.{len(late)}", name)
-            late[name] = _late(f"late.{len(late)}", call, code.address, spelled.address)
+            late[name] = _indirect_call(f"late.{len(late)}", call, code.address, spelled.address)
             variables += code, spelled
     for function in functions:
         for i in function.instructions():
@@ -53,7 +53,7 @@ def _variables(prefix: str, name: str) -> tuple[Global, Global]:
             Global(f"{prefix}.name", text, 0, f'c"{name}\\00"', is_constant=True))
 
 
-def _late(own: str, call: Instruction, code: Operand, name: Operand) -> Function:
+def _indirect_call(own: str, call: Instruction, code: Operand, name: Operand) -> Function:
     """A function that looks up the callee by name at its first call, and then calls it."""
     parameters = [(f"a{k}", x.type) for k, x in enumerate(call.operands)]
     b = define(own, call.type, parameters, attributes="nounwind noinline", internal=True)

@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.library import (
     tiles,
     together,
 )
-from triton_xe.runtime.simulator.library.late_calls import bound_late
+from triton_xe.runtime.simulator.library.late_calls import bind_late
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
@@ -86,5 +86,5 @@ def _printed(written: list[Function], host: HostCpu, *, late: bool = False) -> S
     called = undefined_calls(functions)
     helpers = tuple(name for name in sorted(called) if is_symbol(name))
     if late:
-        constants += bound_late(functions)
+        constants += bind_late(functions)
     return Source(print_module(functions, constants), helpers)

@@ -141,7 +141,7 @@ class _Joiner(Rewriter):
 
     def _extracted(self, x: Operand) -> _Element | None:
         """The vector and index that an element is extracted from; None for other values."""
-        taken = self.facts.taken(x)
+        taken = self.facts.extraction(x)
         return None if taken is None else _Element(*taken)
 
     def _follows(self, first: _Access, second: _Access) -> bool:

@@ -177,7 +177,7 @@ _EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
 def _splat_scalar(x: Operand | None, facts: Facts) -> str | None:
     """The scalar that all elements of `x` equal, or that it is itself."""
     while x is not None and (i := facts.maker(x)) is not None:
-        taken = facts.taken(x)
+        taken = facts.extraction(x)
         if x.type.kind == "vec":
             x = _scalar_of(x, facts, range(x.type.count))
         elif taken is not None:

@@ -1,7 +1,7 @@
 """Replace accesses with a cache policy (`GenISA.LSCLoad`, `LSCStore`) by plain accesses.
 
-Data sizes 3 and 4 are words of 32 and 64 bits; 5 and 6 are 8 and 16 bits in a register of 32. A
-cache policy changes no value; a policy that the device lacks is refused.
+Data sizes 3 and 4 are words of 32 and 64 bits; 5 and 6 are 8 and 16 bits in a register of 32.
+A cache policy changes no value; a policy that the device lacks is refused.
 """
 
 from __future__ import annotations

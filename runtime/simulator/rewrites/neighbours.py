@@ -65,7 +65,7 @@ class _Rewrite(Rewriter):
                 pairs.setdefault(key[0], {}).setdefault(key[1], i)
         places: dict[Instruction, tuple[list[Instruction], int]] = {}
         for found in pairs.values():
-            vector_, _ = self.facts.taken(found[min(found)].operands[0]) or (None, 0)
+            vector_, _ = self.facts.extraction(found[min(found)].operands[0]) or (None, 0)
             if vector_ is not None and len(found) > 1 and 2 * len(found) == vector_.type.lanes:
                 made = self._halves(vector_, [found[k] for k in sorted(found)])
                 places.update((i, (made, k)) for k, i in found.items())
@@ -89,7 +89,7 @@ class _Rewrite(Rewriter):
         if len(i.operands) != 2 or i.type.lanes > 1 or not (
                 i.opcode in _PAIRED or is_elementwise(i)):
             return None
-        x, y = (self.facts.taken(o) for o in i.operands)
+        x, y = (self.facts.extraction(o) for o in i.operands)
         if x is None or y is None or x[0].text != y[0].text or x[1] % 2 or y[1] != x[1] + 1:
             return None
         return (x[0].text, i.opcode, i.callee, *i.flags), x[1] // 2
@@ -132,7 +132,7 @@ class _Rewrite(Rewriter):
 
     def _parts(self, items: dict[int, Operand], t: ir.Type) -> list[Operand] | None:
         """The whole vectors, a power of two of them, whose concatenation a vector is."""
-        n, found = t.lanes, [self.facts.taken(items[k]) for k in range(t.lanes) if k in items]
+        n, found = t.lanes, [self.facts.extraction(items[k]) for k in range(t.lanes) if k in items]
         taken = [x for x in found if x is not None]
         if len(taken) < n or n < 2:
             return None
@@ -164,7 +164,7 @@ class _Rewrite(Rewriter):
         shifted = self.facts.maker(word)
         if shifted is not None and shifted.opcode == "lshr":
             word, shift = shifted.operands[0], shifted.operands[1].integer_value() or -1
-        taken = self.facts.taken(word)
+        taken = self.facts.extraction(word)
         if taken is None or shift % bits:
             return None
         return *taken, shift // bits

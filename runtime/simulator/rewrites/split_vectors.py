@@ -81,7 +81,7 @@ class _Rewrite:
 
     def _follow(self, elements: Sequence[Operand]) -> bool:
         """True if any two elements are neighbours in one vector."""
-        taken = [self.facts.taken(x) for x in elements]
+        taken = [self.facts.extraction(x) for x in elements]
         return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
                    for a, b in pairwise(taken))
 

@@ -38,10 +38,10 @@ def _map(nbytes: int) -> int | None:
 
 @contextmanager
 def near_each_other(nbytes: int) -> Iterator[None]:
-    """Map `nbytes` in total within `REACH` of each other, inside this context.
+    """Make the system map `nbytes` in total within `REACH` of each other, inside this context.
 
-    The system fills the highest gap that fits.  So gaps far above the first one that takes all
-    bytes are filled until the context ends.
+    The system maps into the highest gap that is large enough.  Therefore smaller gaps, far above
+    the first one that takes all bytes, are occupied until the context ends.
     """
     size = 1 << max(nbytes, mmap.PAGESIZE).bit_length()
     whole = _map(size) if sys.platform == "linux" else None

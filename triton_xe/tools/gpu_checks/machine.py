@@ -153,6 +153,7 @@ def recording(bench: Bench) -> None:
 
 
 def _records(bench: Bench) -> bool:
+    """True if the driver can record launches into a graph."""
     from triton_xe.runtime.level_zero import raw
 
     call = "zeCommandListIsGraphCaptureEnabledExt"
@@ -180,7 +181,7 @@ def launch_cost(bench: Bench) -> None:
 
 
 def bandwidth(bench: Bench) -> None:
-    """Compare c = a + b over 3 x 256 MiB with the memory's clock and width."""
+    """Compare the rate of c = a + b over 3 x 256 MiB with the peak by memory clock and width."""
     device, target = bench.device, bench.target
     count = (64 << 20) if bench.is_timed else 1 << 14
     module = _vector_add(bench)
@@ -202,7 +203,7 @@ _PEAKS = {"float16": 1, "uint16": 1, "int8": 2}
 
 
 def matrix_rate(bench: Bench) -> None:
-    """Compare a product with blocks of 256 x 256 with execution size, units and clock."""
+    """Compare the rate of a product, in blocks of 256 x 256, with the peak by units and clock."""
     device, target = bench.device, bench.target
     size = 4096 if bench.is_timed else 256
     row = next(each for each in TARGETS.values() if each.architecture == target.architecture)

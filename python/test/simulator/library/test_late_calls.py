@@ -8,7 +8,7 @@ import pytest
 
 from triton_xe.llvm import I64, PTR, VOID, Function, define, vector
 from triton_xe.llvm.printer import print_module
-from triton_xe.runtime.simulator.library.late_calls import bound_late
+from triton_xe.runtime.simulator.library.late_calls import bind_late
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.sanitizer import shadow
@@ -44,7 +44,7 @@ def caller() -> Function:
 
 
 def loaded(functions: list[Function], late: bool) -> jit.NativeCode:
-    variables = bound_late(functions) if late else []
+    variables = bind_late(functions) if late else []
     return jit.NativeCode(*jit.compiled(print_module(functions, variables), jit.AS_WRITTEN))
 
 
