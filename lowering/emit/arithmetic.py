@@ -334,7 +334,7 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
     """Write operations that are marked as fusible; `triton_xe.lowering.emit.fusion` fuses them."""
     name, (result,) = _FLOAT_BINARY[type(op)], op.results
     kind = result.type
-    if isinstance(kind, TensorType) and pairs.serves(em, kind, op.operands):
+    if isinstance(kind, TensorType) and pairs.uses_pairs(em, kind, op.operands):
         sides = [spread(em, v, kind) for v in op.operands]
         fused = _fused_in_pairs(em, op, kind)
         em.bind(result, pairs.arithmetic(em, name[1:], *sides) if fused is None else fused)

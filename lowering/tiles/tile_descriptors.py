@@ -66,6 +66,7 @@ def in_memory(kind: xetile.TileType, pair: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def flipped(pair: tuple[Any, Any], transposed: bool) -> tuple[Any, Any]:
+    """The pair, exchanged if `transposed`."""
     return (pair[1], pair[0]) if transposed else pair
 
 

@@ -1,6 +1,6 @@
 """Dialect `ttg`: the ops that libtriton 3.9.0 adds to `tt` once tensors have layouts.
 
-Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel. Only
+Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel.  Only
 ops that its passes create for an xpu target are defined.  These are layout conversion, shared
 memory buffers and their views, copies to them, barriers, warp ids, partitions of specialized warps.
 """

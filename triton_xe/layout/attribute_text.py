@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     r'|"(?P<string>[^"]*)"|(?P<mark>:\+|->|[<>{}\[\](),=:]))'
 )
 
+
 @dataclass(frozen=True)
 class Item:
     """A value and its column.

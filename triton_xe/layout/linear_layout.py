@@ -100,7 +100,7 @@ class LinearLayout:
         object.__setattr__(self, "_columns", columns)
 
     @staticmethod
-    def _of(in_bits: Bits, out_bits: Bits, columns: Iterable[int]) -> LinearLayout:
+    def _unchecked(in_bits: Bits, out_bits: Bits, columns: Iterable[int]) -> LinearLayout:
         """Create a layout without the constructor's checks, for results that are correct by
         construction.
         """
@@ -109,17 +109,18 @@ class LinearLayout:
         return result
 
     @staticmethod
-    def _of_parts(parts: Mapping[str, Sequence[int]], out_bits: Bits) -> LinearLayout:
+    def _from_columns(parts: Mapping[str, Sequence[int]], out_bits: Bits) -> LinearLayout:
         """Create a layout from the columns of each in-dim."""
         in_bits = tuple((name, len(part)) for name, part in parts.items())
-        return LinearLayout._of(in_bits, out_bits, (c for part in parts.values() for c in part))
+        columns = (column for part in parts.values() for column in part)
+        return LinearLayout._unchecked(in_bits, out_bits, columns)
 
     # -- Building blocks ---------------------------------------------------------------------
 
     @staticmethod
     def empty() -> LinearLayout:
         """Layout without dims: the unit of `*`."""
-        return LinearLayout._of((), (), ())
+        return LinearLayout._unchecked((), (), ())
 
     @staticmethod
     def identity1d(size: int, in_dim: str, out_dim: str) -> LinearLayout:
@@ -132,13 +133,13 @@ class LinearLayout:
         bits, shift = _log2(size, in_dim), _log2(stride, out_dim)
         out_bits = bits + shift if bits else 0
         columns = (1 << (bit + shift) for bit in range(bits))
-        return LinearLayout._of(((in_dim, bits),), ((out_dim, out_bits),), columns)
+        return LinearLayout._unchecked(((in_dim, bits),), ((out_dim, out_bits),), columns)
 
     @staticmethod
     def zeros1d(size: int, in_dim: str, out_dim: str, out_size: int = 1) -> LinearLayout:
         """Every value of `in_dim` maps to `out_dim` = 0: copies."""
         bits = _log2(size, in_dim)
-        return LinearLayout._of(
+        return LinearLayout._unchecked(
             ((in_dim, bits),), ((out_dim, _log2(out_size, out_dim)),), (0,) * bits
         )
 
@@ -178,10 +179,10 @@ class LinearLayout:
         return self._columns
 
     def in_size_log2(self, in_dim: str) -> int:
-        return _named(self._in_bits, in_dim, "in")
+        return _size_log2(self._in_bits, in_dim, "in")
 
     def out_size_log2(self, out_dim: str) -> int:
-        return _named(self._out_bits, out_dim, "out")
+        return _size_log2(self._out_bits, out_dim, "out")
 
     def basis(self, in_dim: str, bit: int, out_dim: str) -> int:
         """Coordinate `out_dim` of the image of `in_dim` = 2**bit."""
@@ -290,7 +291,7 @@ class LinearLayout:
         in_names = dict.fromkeys([name for name, _ in (*self._in_bits, *other._in_bits)])
         own, added = _by_dim(self._in_bits, mine), _by_dim(other._in_bits, theirs)
         parts = {name: (*own.get(name, ()), *added.get(name, ())) for name in in_names}
-        return LinearLayout._of_parts(parts, out_bits)
+        return LinearLayout._from_columns(parts, out_bits)
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
         """`outer` after `self`: `a.compose(b).apply(x) == b.apply(a.apply(x))`.
@@ -309,7 +310,7 @@ class LinearLayout:
                 )
         inner = _repack(self._columns, self._out_bits, outer._in_bits)
         columns = (f2.apply(outer._columns, column) for column in inner)
-        return LinearLayout._of(self._in_bits, outer._out_bits, columns)
+        return LinearLayout._unchecked(self._in_bits, outer._out_bits, columns)
 
     def invert(self) -> LinearLayout:
         """The inverse; `LayoutError` if outputs are repeated or missing."""
@@ -325,7 +326,7 @@ class LinearLayout:
         It exists for every layout; outputs that no input reaches also map to some input.
         """
         columns = self._elimination.generalized_inverse(self.out_bits)
-        return LinearLayout._of(self._out_bits, self._in_bits, columns)
+        return LinearLayout._unchecked(self._out_bits, self._in_bits, columns)
 
     def invert_and_compose(self, other: LinearLayout) -> LinearLayout:
         """C with `other(C(x)) == self(x)`: the position in `other` of the element that `self` has
@@ -347,7 +348,7 @@ class LinearLayout:
             if solution is None:
                 raise LayoutError(f"the second layout does not reach all of the first:\n{other}")
             columns.append(solution)
-        return LinearLayout._of(self._in_bits, other._in_bits, columns)
+        return LinearLayout._unchecked(self._in_bits, other._in_bits, columns)
 
     def divide_left(self, divisor: LinearLayout) -> LinearLayout | None:
         """Q with `divisor * Q == self`, or None."""
@@ -358,6 +359,7 @@ class LinearLayout:
         return self._divide(divisor, from_left=False)
 
     def _divide(self, divisor: LinearLayout, from_left: bool) -> LinearLayout | None:
+        """Remove the divisor's bits of each dim, and check that the product is this layout."""
         in_left = _difference(self._in_bits, divisor._in_bits)
         out_left = _difference(self._out_bits, divisor._out_bits)
         if in_left is None or out_left is None:
@@ -369,7 +371,7 @@ class LinearLayout:
             taken.extend(own[name][skip : skip + bits])
         below = dict(divisor._out_bits) if from_left else {}
         columns = _repack(taken, self._out_bits, out_left, below=below, drop=True)
-        quotient = LinearLayout._of(in_left, out_left, columns)
+        quotient = LinearLayout._unchecked(in_left, out_left, columns)
         product = divisor * quotient if from_left else quotient * divisor
         same = product.transpose_ins(self.in_dims).transpose_outs(self.out_dims)
         return quotient if same == self else None
@@ -398,7 +400,7 @@ class LinearLayout:
         out_bits = tuple(item for item in self._out_bits if item[0] in keep_out)
         own = _by_dim(self._in_bits, self._columns)
         columns = [column for name, _ in in_bits for column in own[name]]
-        return LinearLayout._of(
+        return LinearLayout._unchecked(
             in_bits, out_bits, _repack(columns, self._out_bits, out_bits, drop=True)
         )
 
@@ -406,7 +408,7 @@ class LinearLayout:
         """The in-dims in the order of `names`, which must be all of them."""
         in_bits = _permute_dims(self._in_bits, list(names), "in")
         own = _by_dim(self._in_bits, self._columns)
-        return LinearLayout._of(
+        return LinearLayout._unchecked(
             in_bits, self._out_bits, (column for name, _ in in_bits for column in own[name])
         )
 
@@ -414,19 +416,19 @@ class LinearLayout:
         """The out-dims in the order of `names`, which must be all of them."""
         out_bits = _permute_dims(self._out_bits, list(names), "out")
         columns = _repack(self._columns, self._out_bits, out_bits)
-        return LinearLayout._of(self._in_bits, out_bits, columns)
+        return LinearLayout._unchecked(self._in_bits, out_bits, columns)
 
     def reshape_ins(self, sizes: Mapping[str, int]) -> LinearLayout:
         """Other names and sizes for the flattened input, minor first; same total size."""
         in_bits = tuple((name, _log2(size, name)) for name, size in sizes.items())
         _check_total(self._in_bits, in_bits)
-        return LinearLayout._of(in_bits, self._out_bits, self._columns)
+        return LinearLayout._unchecked(in_bits, self._out_bits, self._columns)
 
     def reshape_outs(self, sizes: Mapping[str, int]) -> LinearLayout:
         """Other names and sizes for the flattened output, minor first; same total size."""
         out_bits = tuple((name, _log2(size, name)) for name, size in sizes.items())
         _check_total(self._out_bits, out_bits)
-        return LinearLayout._of(self._in_bits, out_bits, self._columns)
+        return LinearLayout._unchecked(self._in_bits, out_bits, self._columns)
 
     def flatten_ins(self) -> LinearLayout:
         """Merge all in-dims into one with the name of the first."""
@@ -440,17 +442,17 @@ class LinearLayout:
 
     def rename_ins(self, names: Mapping[str, str]) -> LinearLayout:
         in_bits = _rename_dims(self._in_bits, names)
-        return LinearLayout._of(in_bits, self._out_bits, self._columns)
+        return LinearLayout._unchecked(in_bits, self._out_bits, self._columns)
 
     def rename_outs(self, names: Mapping[str, str]) -> LinearLayout:
         out_bits = _rename_dims(self._out_bits, names)
-        return LinearLayout._of(self._in_bits, out_bits, self._columns)
+        return LinearLayout._unchecked(self._in_bits, out_bits, self._columns)
 
     def concat_ins(self, other: LinearLayout) -> LinearLayout:
         """Join the in-dims of both layouts, which differ, onto the same out-dims."""
         if self._out_bits != other._out_bits or self.in_dims.keys() & other.in_dims.keys():
             raise LayoutError("concat_ins needs equal out dims and different in dims")
-        return LinearLayout._of(
+        return LinearLayout._unchecked(
             self._in_bits + other._in_bits, self._out_bits, self._columns + other._columns
         )
 
@@ -460,14 +462,14 @@ class LinearLayout:
             raise LayoutError("concat_outs needs equal in dims and different out dims")
         shift = self.out_bits
         columns = (a | b << shift for a, b in zip(self._columns, other._columns, strict=True))
-        return LinearLayout._of(self._in_bits, self._out_bits + other._out_bits, columns)
+        return LinearLayout._unchecked(self._in_bits, self._out_bits + other._out_bits, columns)
 
     def resize_in(self, in_dim: str, size: int) -> LinearLayout:
         """Drop the high bits of `in_dim`, or add bits that map to zero."""
         bits, parts = _log2(size, in_dim), _by_dim(self._in_bits, self._columns)
         old = parts[in_dim]
         parts[in_dim] = (*old[:bits], *(0,) * (bits - len(old)))
-        return LinearLayout._of_parts(parts, self._out_bits)
+        return LinearLayout._from_columns(parts, self._out_bits)
 
     def resize_out(self, out_dim: str, size: int) -> LinearLayout:
         """Drop the high bits of `out_dim`, or add bits above it (which leaves holes)."""
@@ -475,13 +477,13 @@ class LinearLayout:
         self.out_size_log2(out_dim)
         out_bits = tuple((n, bits if n == out_dim else b) for n, b in self._out_bits)
         columns = _repack(self._columns, self._out_bits, out_bits, drop=True)
-        return LinearLayout._of(self._in_bits, out_bits, columns)
+        return LinearLayout._unchecked(self._in_bits, out_bits, columns)
 
     def without_zero_bases(self, in_dim: str) -> LinearLayout:
         """`in_dim` without the bits that map to zero."""
         parts = _by_dim(self._in_bits, self._columns)
         parts[in_dim] = tuple(column for column in parts[in_dim] if column)
-        return LinearLayout._of_parts(parts, self._out_bits)
+        return LinearLayout._from_columns(parts, self._out_bits)
 
     # -- Text --------------------------------------------------------------------------------
 
@@ -522,6 +524,7 @@ def _log2(size: int, name: str) -> int:
 
 
 def _pack(vector: Sequence[int], bits: Bits, where: str) -> int:
+    """Coordinates as one int, the first in the low bits; `where` is their origin, for errors."""
     if len(vector) != len(bits):
         raise LayoutError(f"{where} has {list(vector)}, expected {len(bits)} coordinates")
     result, shift = 0, 0
@@ -534,6 +537,7 @@ def _pack(vector: Sequence[int], bits: Bits, where: str) -> int:
 
 
 def _unpack(flat: int, bits: Bits) -> tuple[int, ...]:
+    """Coordinates from one int: the inverse of `_pack`."""
     result = []
     for _, size in bits:
         result.append(flat & ((1 << size) - 1))
@@ -542,6 +546,7 @@ def _unpack(flat: int, bits: Bits) -> tuple[int, ...]:
 
 
 def _smallest_sizes(bases: Bases, names: list[str]) -> dict[str, int]:
+    """Out-dim -> the least power of two above all its coordinates in the bases."""
     largest = dict.fromkeys(names, 0)
     for in_dim, vectors in bases.items():
         for vector in vectors:
@@ -552,7 +557,8 @@ def _smallest_sizes(bases: Bases, names: list[str]) -> dict[str, int]:
     return {name: 1 << value.bit_length() for name, value in largest.items()}
 
 
-def _named(bits: Bits, name: str, side: str) -> int:
+def _size_log2(bits: Bits, name: str, side: str) -> int:
+    """Number of bits of a dim; `LayoutError` if there is none of this name."""
     for known, size in bits:
         if known == name:
             return size
@@ -560,6 +566,7 @@ def _named(bits: Bits, name: str, side: str) -> int:
 
 
 def _by_dim(bits: Bits, columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Columns of each in-dim."""
     result, start = {}, 0
     for name, size in bits:
         result[name] = tuple(columns[start : start + size])
@@ -594,6 +601,7 @@ def _repack(
 
 
 def _moved(column: int, moves: Sequence[tuple[int, int, int]]) -> int:
+    """A column whose fields are moved; each move is (first bit, mask, new first bit)."""
     result = 0
     for source, mask, target in moves:
         result |= (column >> source & mask) << target

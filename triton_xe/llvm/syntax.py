@@ -1,6 +1,6 @@
 """Spelling of instructions: one table, which `parser` and `printer` both use.
 
-A spelling is a list of parts, each of which can be read into a record and written from it. Printed
+A spelling is a list of parts, each of which can be read into a record and written from it.  Printed
 pointers have no address spaces, because the host has one.
 """
 
@@ -312,7 +312,7 @@ _SPELLINGS = {
 _WRITERS = {opcode: [part.write for part in parts] for opcode, parts in _SPELLINGS.items()}
 
 
-def _of_fields(i: Instruction) -> Type:
+def _element_type(i: Instruction) -> Type:
     t = i.operands[0].type
     for k in i.indices:
         t = t.fields[k] if t.kind == "struct" else t.elem or t
@@ -330,7 +330,7 @@ _RESULTS: dict[str, Callable[[Instruction], Type]] = {
     "select": lambda i: i.operands[1].type,
     "extractelement": lambda i: _first_type(i).scalar,
     "shufflevector": lambda i: vector(len(i.indices), _first_type(i).scalar),
-    "extractvalue": _of_fields,
+    "extractvalue": _element_type,
     "alloca": lambda i: pointer(),
     "atomicrmw": lambda i: i.operands[1].type,
     "cmpxchg": lambda i: struct((i.operands[1].type, I1)),

@@ -91,13 +91,14 @@ def _remainder(x: Term, y: Term) -> Term:
 
 
 def _integer_power(x: Term, n: Term) -> Term:
+    """x^n for integers n: pow of |x|, negated for odd n and negative x."""
     power = x.size.builtin("pow", n.to_float(x.kind))
     odd = (n & 1).differs(0)
     return where(odd & x.is_negative(), -power, power)
 
 
-def _of_half_turns(x: Term, name: str) -> Term:
-    """The sign of (-1)^n times a function of pi (x - n), n the nearest integer.
+def _of_pi_x(x: Term, name: str) -> Term:
+    """sin(pi x) or cos(pi x): (-1)^n times the function of pi (x - n), n the integer nearest to x.
 
     cos(pi r) = sin(pi (1/2 - |r|)) near its zeros, where r is the distance to an integer.
     """
@@ -161,13 +162,14 @@ def _exponent(x: Term) -> Term:
 
 
 def _integer_logarithm(x: Term) -> Term:
-    """The least integer for zero and NaN, the largest for infinities."""
+    """ilogb: the exponent; the least integer for zero and NaN, the largest for infinities."""
     found = _exponent(x).resized(I32)
     found = where(x.is_infinite(), 0x7FFFFFFF, found)
     return where(x.unordered(0.0, "=="), -(1 << 31), found)
 
 
 def _float_logarithm(x: Term) -> Term:
+    """logb: the exponent as a float; -infinity for zero, and infinities and NaN by their size."""
     found = _exponent(x).to_float(x.kind)
     found = where(x.equals(0.0), -math.inf, found)
     return where(x.is_finite(), found, x.size)
@@ -203,12 +205,13 @@ def _as_bits(x: Term, kind: ir.Type) -> Term:
 
 
 def _first_set_bit(x: Term) -> Term:
-    """Counted from 1; 0 when no bit is set."""
+    """Position of the lowest set bit, counted from 1; 0 if no bit is set."""
     first = x.count_bits("cttz") + 1
     return where(x.equals(0), 0, first).resized(I32)
 
 
 def _product_of_24_bits(a: Term, b: Term) -> Term:
+    """Product of the low 24 bits, taken as signed integers."""
     a, b = ((x << 8).arithmetic_shift(8) for x in (a, b))
     return a * b
 
@@ -226,7 +229,7 @@ def _distance_plus(a: Term, b: Term, c: Term, signed: bool) -> Term:
 
 
 def _picked_bytes(a: Term, b: Term, select: Term) -> Term:
-    """Four of the eight bytes of b:a, by the low three bits of each nibble of `select`."""
+    """Four of the eight bytes of a (low) and b, chosen by the nibbles of `select`, 3 bits each."""
     both = b.resized(I64) << 32 | a.resized(I64)
     result = a.term(0)
     for byte in range(4):
@@ -251,7 +254,7 @@ FUNCTIONS: dict[str, Function] = {
     "saturatef": lambda x: x.intrinsic("maxnum", 0.0).intrinsic("minnum", 1.0),
     "fdim": lambda a, b: where(a <= b, 0.0, a - b),
     "remainder": _remainder, "pown": _integer_power,
-    "sinpi": partial(_of_half_turns, name="sin"), "cospi": partial(_of_half_turns, name="cos"),
+    "sinpi": partial(_of_pi_x, name="sin"), "cospi": partial(_of_pi_x, name="cos"),
     "normcdf": _normal_distribution,
     "normcdfinv": lambda x: special.erfcinv(x * 2.0) * -math.sqrt(2.0),
     **dict.fromkeys(("norm3d", "norm4d"), _norm),

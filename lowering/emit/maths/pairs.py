@@ -42,7 +42,7 @@ _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
 }
 
 
-def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
+def uses_pairs(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
     """True if fp16 tensors of a type are computed in pairs.
 
     This is so if a later operation uses pairs, or if the operands are pairs, as loads return them.
@@ -81,7 +81,11 @@ def arithmetic(em: Emitter, name: str, left: Registers, right: Registers) -> Reg
 def fused(
     em: Emitter, name: str, left: Registers, right: Registers, other: Registers
 ) -> Registers:
-    """left * right "plus" other, "less" other, or taken "from" it, rounded once."""
+    """Fused multiply-add of fp16 registers, in pairs.
+
+    The name is "plus" for left * right + other, "less" for left * right - other, and "from" for
+    other - left * right.
+    """
     if left.single(0):
         left, right = right, left
 
@@ -203,7 +207,7 @@ def _field_of(value: SSAValue) -> _Field | None:
 
 def from_integer(em: Emitter, value: SSAValue, kind: Attribute) -> Registers | None:
     """Convert integers to fp16 in pairs; None if they are not computed from bit fields of words."""
-    if not serves(em, kind) or _bias(em, value) is None:
+    if not uses_pairs(em, kind) or _bias(em, value) is None:
         return None
     made, bias = _biased(em, value)
     return plus(em, made, -bias) if bias else made
@@ -244,14 +248,14 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
     """Convert integers to fp16, in pairs if they are bit fields; also return the excess."""
     op, field = value.owner, _field_of(value)
     if _is_byte(op) and not _all_single(em, op.input):
-        return _of_bytes(em, op), 0
+        return _bytes_to_halves(em, op), 0
     if field is not None and _is_single(em, field):
         return mapped(em, HALF, [em.registers(value)], partial(_biased_field, em)), BIAS
     if _bias(em, value) is None or _is_byte(op):
         return mapped(em, HALF, [em.registers(value)], lambda v: Term(em, v).to_float(
             FLOAT).resized(HALF).value), 0
     if field is not None:
-        return _of_field(em, field), BIAS
+        return _field_to_halves(em, field), BIAS
     assert isinstance(op, arith.AddiOp | arith.SubiOp)
     left, one = _biased(em, op.lhs)
     if constant_of(op.rhs) is not None:
@@ -265,7 +269,7 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
 
 
 def _is_byte(op: Any) -> TypeGuard[ExtSIOp | ExtUIOp]:
-    """True if an integer is a byte."""
+    """True if an operation extends bytes."""
     return isinstance(op, ExtSIOp | ExtUIOp) and scalar_type(op.input.type) == I8
 
 
@@ -275,7 +279,7 @@ def _all_single(em: Emitter, value: SSAValue) -> bool:
     return all(held.single(i) for i in range(held.chunks))
 
 
-def _of_bytes(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
+def _bytes_to_halves(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
     """Convert bytes to fp16."""
     held, signed = em.registers(op.input), isinstance(op, ExtSIOp)
 
@@ -297,7 +301,7 @@ def _is_single(em: Emitter, field: _Field) -> bool:
     return all(part.single(i) for part in parts for i in range(part.chunks))
 
 
-def _of_field(em: Emitter, field: _Field) -> Registers:
+def _field_to_halves(em: Emitter, field: _Field) -> Registers:
     """Compute 1024 + field as fp16."""
     words = em.registers(field.words)
     shift = None if field.shift is None else em.registers(field.shift)
@@ -413,6 +417,7 @@ def _limit_shift(em: Emitter, by: ir.Value) -> ir.Value:
 def _bits(
     mask: int, inner: Writer, first: ir.Value, last: ir.Value, by: ir.Value
 ) -> ir.Value:
+    """Body of a function: 1024 plus the masked bits of eight words, two fp16 to a dword."""
     moved = inner.splat(inner.b.extract_element(by, I32(0)), FOUR.count)
     parts = [inner.shuffle(first, last, list(range(at, 8, 2))) for at in (0, 1)]
     low, high = (Term(inner, inner.b.lshr(part, moved)) & mask for part in parts)
@@ -420,6 +425,7 @@ def _bits(
 
 
 def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:
+    """`_bits` of the eight rows of a word, which are in several lanes."""
     rows = rows_of(inner, word)
     halves = [inner.shuffle(rows, rows, list(range(at, at + 4))) for at in (0, 4)]
     return _bits(mask, inner, halves[0], halves[1], by)

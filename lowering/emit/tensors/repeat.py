@@ -86,7 +86,7 @@ class RowsInLanes(Registers):
         self._em, self._source, self._order = em, source, order
 
     def packed(self, index: int) -> ir.Value:
-        """The value that lanes have of the eight rows of a chunk."""
+        """The source register in whose lanes the eight rows of a chunk are."""
         return self._source.register(self._em, self._order[index])
 
     def _spread(self, index: int) -> ir.Value:

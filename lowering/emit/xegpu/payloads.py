@@ -1,7 +1,7 @@
 """Decide which descriptors become address payloads: created once, and moved in place.
 
 A message with plain coordinates writes all eight fields of its own payload.  Several messages
-through one descriptor share a payload: their immediate offsets give their positions. A payload is
+through one descriptor share a payload: their immediate offsets give their positions.  A payload is
 one register that loops change, so that only messages after a move may see the new value.
 """
 
@@ -155,7 +155,7 @@ def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
 
 
 def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
-    """The constant rows and columns of a move between prefetches that no loop carries on.
+    """Constant rows and columns of a move that only prefetches and further moves use; else None.
 
     Where messages have no offsets IGC copies the payload, which costs as much as moving it.
     """

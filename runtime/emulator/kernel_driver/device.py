@@ -1,4 +1,4 @@
-"""The emulated xe kernel driver: what it does with each request of a program that opened it."""
+"""The emulated xe kernel driver: carry out the ioctls of a program that opened a device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _XE2 = (20,)
 
 
 class RequestRefused(Exception):
-    """The request is answered with this error number, as the real driver would."""
+    """A request fails with this error number, as with the real driver."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -64,7 +64,8 @@ class OpenDevice:
     """A device that a program has opened: its buffers, addresses and queues.
 
     Requests of several threads come one at a time, under `lock`; only `XE_WAIT_USER_FENCE` waits
-    without it.
+    without it.  The method `_xe_exec` carries out `XE_EXEC`, and so on.  Its argument is the
+    structure that the program passed, into which it writes the answer.
     """
 
     def __init__(self, target: Target, process: int, dispatch: Dispatch,
@@ -111,7 +112,7 @@ class OpenDevice:
                 queue.advance()
             return any(queue.batches for queue in waiting)
 
-    def _new(self) -> int:
+    def _new_handle(self) -> int:
         self._last += 1
         return self._last
 
@@ -152,7 +153,7 @@ class OpenDevice:
             buffer = _Buffer(self.arena.allocate(given.size), given.size)
         except MemoryError:
             raise RequestRefused(errno.ENOMEM) from None
-        given.handle = self._new()
+        given.handle = self._new_handle()
         self._buffers[given.handle] = buffer
 
     def _buffer(self, handle: int) -> _Buffer:
@@ -180,7 +181,7 @@ class OpenDevice:
     # ---- addresses -------------------------------------------------------------------------
 
     def _xe_vm_create(self, given: Any) -> None:
-        given.vm = self._new()
+        given.vm = self._new_handle()
         self.spaces[given.vm] = AddressSpace(self.arena, self.program, self.target.address_bits)
 
     def _space(self, number: int) -> AddressSpace:
@@ -238,7 +239,7 @@ class OpenDevice:
 
     def _xe_exec_queue_create(self, given: Any) -> None:
         space = self._space(given.vm)
-        given.queue = self._new()
+        given.queue = self._new_handle()
         is_xe2 = self.target.ip_version >= _XE2
         self._queues[given.queue] = _Queue(Streamer(space, self._dispatch, is_xe2=is_xe2))
 

@@ -1,4 +1,4 @@
-"""COMPUTE_WALKER: which program runs, on how many threads, with what in their registers.
+"""Run COMPUTE_WALKER commands: decode the program, its threads and their first registers.
 
 Source: Intel's compute runtime, `hw_cmds_generated_*_core.inl`: COMPUTE_WALKER,
 INTERFACE_DESCRIPTOR_DATA (its last 21 words but 13), RENDER_SURFACE_STATE.
@@ -34,7 +34,7 @@ _KEY_BYTES = 4096
 
 @dataclass(frozen=True)
 class Form:
-    """Positions of the words of a walker."""
+    """Positions of fields in the words of a COMPUTE_WALKER."""
 
     descriptor: slice
     inline: slice
@@ -134,7 +134,7 @@ def _scratch(space: AddressSpace, bases: Mapping[str, int]) -> int:
 
 
 def _scratch_at(space: AddressSpace, address: int) -> int:
-    """Bytes of scratch memory of a thread, from the state of a surface; 0 if it is another one.
+    """Bytes of scratch memory of a thread, from the state of a surface; 0 if its kind is another.
 
     On Xe3P its address is the second argument of a kernel that needs it (IGC, `scratch_pointer`).
     """

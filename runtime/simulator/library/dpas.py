@@ -126,11 +126,12 @@ class _Group:
     def tiles(self) -> int:
         return 1 if self.form == "one" else 2
 
-    def a(self, step: int, tile: int) -> str:
-        """Name of A's pointer, separate for accumulators that share A (see `_Accumulate`)."""
+    def a_name(self, step: int, tile: int) -> str:
+        """Name of the pointer to A, separate also if A is shared (see `_AccumulationWriter`)."""
         return f"a{step}_{tile}"
 
-    def b(self, step: int, tile: int) -> str:
+    def b_name(self, step: int, tile: int) -> str:
+        """Name of the pointer to B, one for accumulators that share B."""
         return f"b{step}_{tile if self.form == 'wide' else 0}"
 
     @property
@@ -139,8 +140,8 @@ class _Group:
         tiles = range(self.tiles)
         names = [f"c{j}" for j in tiles]
         for step in range(self.steps):
-            names += [self.a(step, j) for j in tiles]
-            names += dict.fromkeys(self.b(step, j) for j in tiles)
+            names += [self.a_name(step, j) for j in tiles]
+            names += dict.fromkeys(self.b_name(step, j) for j in tiles)
         return names
 
     def routine(self, name: str) -> Routine:
@@ -173,10 +174,10 @@ def dpas(
     if together == rows:
         whole = Writer(group.routine(name), WIDE)
         return [_spread(spread, shape),
-                _Accumulate(whole, group, shape, held, multiply_add, spread).write()]
+                _AccumulationWriter(whole, group, shape, held, multiply_add, spread).write()]
     part = Writer(group.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
     return [_spread(spread, shape),
-            _Accumulate(part, group, shape, held, multiply_add, spread).write(),
+            _AccumulationWriter(part, group, shape, held, multiply_add, spread).write(),
             _in_parts(name, group, shape, rows)]
 
 
@@ -314,8 +315,8 @@ _ROWS_PER_SPREAD = 4
 """One in so many rows of A that two accumulators share is broadcast to its own register."""
 
 
-class _Accumulate:
-    """Writer of the sums of all rows of every accumulator.
+class _AccumulationWriter:
+    """Writes the multiply-adds of all rows of every accumulator.
 
     Accumulators are loaded just before their first product and stored just after their last one.
     Therefore the host can begin a call while the previous one ends.  Some accumulators go through
@@ -371,7 +372,7 @@ class _Accumulate:
         w, s, group = self.w, self.s, self.group
         begins = step == 0 and units.start == 0
         ends = step == group.steps - 1 and units.stop == s.units
-        names = dict.fromkeys(group.b(step, j) for j in range(group.tiles))
+        names = dict.fromkeys(group.b_name(step, j) for j in range(group.tiles))
         b = {(name, k): w.load(s.row, w[name] + k * s.n * 4, align=s.n * 4)
              for k in units for name in names}
         for some in self._batches():
@@ -382,7 +383,7 @@ class _Accumulate:
                     if at not in spread:
                         spread[at] = w.call(self.spread, w[name], (row * s.units + k) * 4)
                     total = self._load(tile, row) if begins and k == 0 else self.sums[tile, row]
-                    total = self.multiply_add(spread[at], b[group.b(step, tile), k], total)
+                    total = self.multiply_add(spread[at], b[group.b_name(step, tile), k], total)
                     self.sums[tile, row] = total
                     if ends and k == s.units - 1:
                         self._store(tile, row, total)
@@ -398,7 +399,7 @@ class _Accumulate:
     def _a(self, step: int, tile: int, row: int) -> str:
         """Name of the pointer to A for a row of an accumulator."""
         shared = self.group.form == "wide" and row % _ROWS_PER_SPREAD == 0
-        return self.group.a(step, 0 if shared else tile)
+        return self.group.a_name(step, 0 if shared else tile)
 
     def _read_ahead(self) -> None:
         """Prefetch the rows of one pass."""

@@ -14,8 +14,10 @@ from triton_xe.llvm.liveness import Path, live
 LINE = 64
 
 
-def frame_places(paths: Sequence[Path], sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """The offset of each value, in whole cache lines, and the bytes of all."""
+def assign_frame_offsets(
+    paths: Sequence[Path], sizes: Mapping[str, int]
+) -> tuple[dict[str, int], int]:
+    """Place each value on its own cache lines; return the offsets and the bytes of the frame."""
     lives = _lives(paths)
     places: dict[str, int] = {}
     free: dict[int, list[int]] = defaultdict(list)

@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.pieces.cutter import (
     Place,
     with_own_edges,
 )
-from triton_xe.runtime.simulator.pieces.frame import LINE, frame_places
+from triton_xe.runtime.simulator.pieces.frame import LINE, assign_frame_offsets
 
 LARGE = 12_000
 """Machine instructions from which on a function is split: half a second of LLVM's time."""
@@ -187,7 +187,7 @@ class _Separated:
         entry = Step((), roots(name for name, _ in self.function.parameters))
         paths = [Path(b.label, [*([] if k else [entry]), *map(step, items[b.label])], b.successors)
                  for k, b in enumerate(self.blocks)]
-        return frame_places(paths, {x: t.size for x, t in cutter.types.items()})
+        return assign_frame_offsets(paths, {x: t.size for x, t in cutter.types.items()})
 
     # --- the remaining function ---------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Each check in a process of its own, because a failing check may make the device unusable.
+"""Run each check in its own process, because a failing check may make the device unusable.
 
 The processes are forked from one that has imported all modules and opened no device, which takes a
 fifth of the time of new ones.

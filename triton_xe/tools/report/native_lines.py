@@ -38,7 +38,7 @@ IS_DEFINITION, DWARF, OPENCL_C = 8, 4, 3
 
 @dataclass
 class Lines:
-    """Source lines of the kernel in LLVM IR: by the names of results, and in order by block."""
+    """Source lines of the kernel in LLVM IR: by result, and of `_effects` by label of the block."""
 
     by_name: dict[str, int] = field(default_factory=dict)
     effects: dict[str, list[int]] = field(default_factory=dict)
@@ -75,9 +75,7 @@ def _marked_module(kernel: Any) -> bytes:
 
 
 def _named(text: str) -> bytes:
-    """The module of an LLVM text with names, from a separate process, because the option is
-    global.
-    """
+    """SPIR-V with names from LLVM IR, by a separate process, because the option is global."""
     run = (f"import runpy, sys; sys.path[:] = {sys.path!r}; import llvmlite.binding as llvm; "
            "llvm.set_option('', '-spirv-emit-op-names'); "
            "runpy.run_path(sys.argv[1], run_name='__main__')")
@@ -87,6 +85,7 @@ def _named(text: str) -> bytes:
 
 
 def _lines(module: Module, kernel: str, file: str) -> Lines:
+    """The lines of a kernel's instructions that are from `file`; 0 for others."""
     found = Lines()
 
     def line(i: Instruction) -> int:
@@ -100,6 +99,7 @@ def _lines(module: Module, kernel: str, file: str) -> Lines:
 
 
 def _effects(block: Block) -> Iterator[Instruction]:
+    """Instructions without a result that are also in the SPIR-V: stores, and calls but hints."""
     for i in block.instructions:
         is_call = i.opcode == "call" and not i.result
         if i.opcode == "store" or (is_call and find(i.callee).family is not Family.HINT):
@@ -114,6 +114,7 @@ def _plain(name: str) -> str:
 
 
 def _words(text: str) -> list[int]:
+    """A string as SPIR-V encodes it."""
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)
     return list(struct.unpack(f"<{len(data) // 4}I", data))
@@ -143,19 +144,21 @@ class _Writer:
     def add(self, opcode: int, *operands: int) -> None:
         self.words += _instruction(opcode, *operands)
 
-    def say(self, number: int, result: int, *operands: int) -> None:
+    def add_debug_info(self, number: int, result: int, *operands: int) -> None:
+        """Write instruction `number` of the extended set OpenCL.DebugInfo.100."""
         self.add(EXTENDED, self.void, result, self.set, number, *operands)
 
     def describe(self) -> None:
         """Write the debug information that precedes the function."""
-        self.say(SOURCE, self.source, self.path)
-        self.say(COMPILATION_UNIT, self.unit, 1 << 16, DWARF, self.source, OPENCL_C)
-        self.say(FUNCTION_TYPE, self.type, 0, self.void)
-        self.say(DEBUG_FUNCTION, self.function, self.title, self.type, self.source, 1, 1,
+        self.add_debug_info(SOURCE, self.source, self.path)
+        self.add_debug_info(COMPILATION_UNIT, self.unit, 1 << 16, DWARF, self.source, OPENCL_C)
+        self.add_debug_info(FUNCTION_TYPE, self.type, 0, self.void)
+        self.add_debug_info(DEBUG_FUNCTION, self.function, self.title, self.type, self.source, 1, 1,
                  self.unit, self.title, IS_DEFINITION, 1, self.entry)
 
 
 def _marked(binary: bytes, lines: Lines, kernel: str, file: str) -> bytes:
+    """The module with debug information of the kernel, and with lines."""
     w = _Writer(binary, kernel, file)
     names = {i[1]: struct.pack(f"<{len(i) - 2}I", *i[2:]).split(b"\0")[0].decode()
              for i in w.old if i[0] & 0xFFFF == NAME}
@@ -199,7 +202,7 @@ def _write_block(
     is_head = True
     for k, i in enumerate(block):
         if is_head and i[0] & 0xFFFF not in (LABEL, PHI, VARIABLE):
-            w.say(SCOPE, w.new_id(), w.function)
+            w.add_debug_info(SCOPE, w.new_id(), w.function)
             is_head = False
         name = names.get(i[2], "") if len(i) > 2 and k not in effects else ""
         line = known.get(k) or lines.by_name.get(name, 0)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from triton_xe.llvm.liveness import Path, Step
-from triton_xe.runtime.simulator.pieces.frame import frame_places
+from triton_xe.runtime.simulator.pieces.frame import assign_frame_offsets
 
 
 def program(seed: int) -> tuple[list[Path], dict[str, int]]:
@@ -26,7 +26,7 @@ def program(seed: int) -> tuple[list[Path], dict[str, int]]:
 def test_what_is_read_is_what_was_written(seed: int) -> None:
     """Random walks through random programs, with the memory that they would have."""
     paths, sizes = program(seed)
-    places, nbytes = frame_places(paths, sizes)
+    places, nbytes = assign_frame_offsets(paths, sizes)
     by_label, chance = {p.label: p for p in paths}, random.Random(seed)
     for _ in range(40):
         memory: dict[int, str] = {}
@@ -49,5 +49,5 @@ def test_what_is_read_is_what_was_written(seed: int) -> None:
 
 def test_places_are_used_again() -> None:
     steps = [Step((f"%{k}",), (f"%{k + 1}",)) for k in range(100)]
-    _, nbytes = frame_places([Path("b", steps, [])], {f"%{k}": 256 for k in range(101)})
+    _, nbytes = assign_frame_offsets([Path("b", steps, [])], {f"%{k}": 256 for k in range(101)})
     assert nbytes == 2 * 256
