@@ -14,7 +14,7 @@ from pathlib import Path
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
-from triton_xe.hardware.register_file import without_r510
+from triton_xe.hardware.register_file import with_256_registers
 from triton_xe.runtime import code_cache
 from triton_xe.runtime.level_zero.native_cache import entry_key
 from triton_xe.runtime.level_zero.zebin import kernel_facts, loses_stores, sections
@@ -104,7 +104,7 @@ def run_ocloc(
     if loses_stores(binary):
         for file in folder.iterdir():
             file.unlink()
-        return run_ocloc(spirv, device, without_r510(options), folder, environment)
+        return run_ocloc(spirv, device, with_256_registers(options), folder, environment)
     return binary, log
 
 

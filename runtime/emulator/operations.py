@@ -91,7 +91,7 @@ def build(instruction: Instruction, grf_bytes: int) -> Step:
 
 
 def _checked(instruction: Instruction, step: Step) -> Step:
-    """The step, before which the addresses of register-indirect sources are checked.
+    """Check the addresses of register-indirect sources before a step.
 
     Only those of channels that run count; the address registers of others are left from before.
     """
@@ -113,7 +113,9 @@ def _checked(instruction: Instruction, step: Step) -> Step:
 
 
 def _as_bits(instruction: Instruction) -> Instruction:
-    """True if a move between equal float types copies bits, even those of NaNs and denormals.
+    """Replace the types of a move between equal float types by integers, because it copies bits.
+
+    Thus NaNs and denormals do not change.
 
     The source may be an immediate, such as `0x43:hf` for a small integer (IGC,
     `G4_INST::isRawMov`).
@@ -133,7 +135,7 @@ def _as_bits(instruction: Instruction) -> Instruction:
 
 
 def _stored(operation: Operation, compute: Compute) -> Step:
-    """Write a result and set the flags by comparing it with zero."""
+    """Step that writes a result, and sets the flags by comparing it with zero."""
     mask, write, kind = operation.mask, operation.write, operation.type
     if operation.is_float and kind in FLOATS:
         compute = _flushing(compute, kind)
@@ -156,12 +158,12 @@ def _stored(operation: Operation, compute: Compute) -> Step:
 
 
 def _noting_overflow(operation: Operation, compute: Compute) -> Step:
-    """An integer sum whose flags say that it does not fit its type."""
+    """Step of an integer sum that sets the flags where the sum exceeds its type."""
     if operation.instruction.op != "add" or operation.is_float:
         raise UnsupportedError(f"{operation.instruction.name} with condition .ov has no definition "
                                "here")
     mask, write = operation.mask, operation.write
-    x, y = (_exact(each, operation) for each in operation.sources)
+    x, y = (_exact_integers(each, operation) for each in operation.sources)
     limits, flags = np.iinfo(DTYPES[operation.type]), set_flags(operation.instruction)
 
     def step(threads: Threads, running: Running) -> None:
@@ -200,7 +202,7 @@ def _float(each: Source, dtype: Any) -> Read:
 
 
 def _compute_type(operation: Operation) -> str:
-    """The type that floating-point sources meet in: the widest, fp16 only among themselves."""
+    """Type in which floats are computed: fp64 if any source is, fp16 if all are, else fp32."""
     kinds = {each.type for each in operation.sources}
     return "df" if "df" in kinds else "hf" if kinds <= {"hf"} else "f"
 
@@ -209,27 +211,28 @@ def _compute_type(operation: Operation) -> str:
 
 
 def _bits(operation: Operation, *, inverts: bool = False) -> tuple[Read, ...]:
+    """Sources as bits, in the size of the result."""
     size = SIZES[operation.type]
     return tuple(each.bits(size, inverts=inverts) for each in operation.sources)
 
 
 def _integer(operation: Operation, function: Callable[..., Array]) -> Compute:
-    """Modulo the result's size; on exact numbers if the result saturates."""
+    """Rule for integers modulo the result's size, or exact ones if the result saturates."""
     if operation.saturates:
-        reads = tuple(_exact(each, operation) for each in operation.sources)
+        reads = tuple(_exact_integers(each, operation) for each in operation.sources)
         return lambda threads: function(*(read(threads) for read in reads))
     reads, dtype = _bits(operation), DTYPES[operation.type]
     return lambda threads: function(*(read(threads) for read in reads)).view(dtype)
 
 
-def _exact(each: Source, operation: Operation) -> Read:
+def _exact_integers(each: Source, operation: Operation) -> Read:
     """Exact integers; Python's if the instruction has 64-bit operands."""
     read = each.integers()
     return (lambda threads: read(threads).astype(object)) if operation.has_wide_lanes else read
 
 
-def _both(exact: Callable[..., Any], fast: Callable[..., Array]) -> Definition:
-    """An operation on integers and floats: `fast` in numpy, `exact` a result with its error."""
+def _integer_or_float(exact: Callable[..., Any], fast: Callable[..., Array]) -> Definition:
+    """Rule for integers and floats: `fast` is a numpy operation, `exact` also returns the error."""
 
     def define(operation: Operation) -> Compute:
         if not operation.is_float:
@@ -266,7 +269,7 @@ def _multiply_add(operation: Operation) -> Compute:
 
 
 def _logic(function: Callable[..., Array]) -> Definition:
-    """Bitwise; the modifier `-` of a source inverts it."""
+    """Rule for bitwise operations, in which the modifier `-` inverts a source."""
 
     def define(operation: Operation) -> Compute:
         reads, dtype = _bits(operation, inverts=True), DTYPES[operation.type]
@@ -276,7 +279,10 @@ def _logic(function: Callable[..., Array]) -> Definition:
 
 
 def _boolean_function(operation: Operation) -> Compute:
-    """Bit i of the table is the result for a, b, c = i & 1, i >> 1 & 1, i >> 2."""
+    """bfn: a bitwise function of three sources, by a table of eight bits.
+
+    Bit a | b << 1 | c << 2 of the table is the result for bits a, b, c.
+    """
     table = int(operation.instruction.subop, 0)
 
     def function(a: Array, b: Array, c: Array) -> Array:
@@ -288,7 +294,7 @@ def _boolean_function(operation: Operation) -> Compute:
     return _logic(function)(operation)
 
 
-def _count(operation: Operation) -> Callable[[Threads], Array]:
+def _shift_count(operation: Operation) -> Callable[[Threads], Array]:
     """A shift count: its low 5 bits, or 6 if the instruction has 64-bit operands."""
     limit = 63 if operation.has_wide_lanes else 31
     read = operation.sources[1].bits(8)
@@ -296,24 +302,25 @@ def _count(operation: Operation) -> Callable[[Threads], Array]:
 
 
 def _shift_left(operation: Operation) -> Compute:
-    count, value = _count(operation), operation.sources[0]
+    """Rule for shifts to the left."""
+    count, value = _shift_count(operation), operation.sources[0]
     if operation.saturates:
-        exact = _exact(value, operation)
+        exact = _exact_integers(value, operation)
         return lambda threads: exact(threads) * 2 ** count(threads).astype(object)
     read, dtype = value.bits(8), DTYPES[operation.type]
     return lambda threads: (read(threads) << count(threads)).astype(dtype)
 
 
 def _shift_right(operation: Operation) -> Compute:
-    """Logical: the source without sign, in its own size."""
-    count, value = _count(operation), operation.sources[0]
+    """Rule for logical shifts to the right, of the source in its own size."""
+    count, value = _shift_count(operation), operation.sources[0]
     read = value.bits(value.size)
     return lambda threads: read(threads).astype(np.uint64) >> count(threads)
 
 
 def _shift_arithmetic(operation: Operation) -> Compute:
     """Rule for shifts to the right that copy the sign; unsigned sources get zeros."""
-    count, value = _count(operation), operation.sources[0]
+    count, value = _shift_count(operation), operation.sources[0]
     if value.type.startswith("u"):
         return _shift_right(operation)
     read = value.bits(8)
@@ -339,7 +346,7 @@ def _rotate(sign: int) -> Definition:
 
 def _average(operation: Operation) -> Compute:
     """(a + b + 1) >> 1 without overflow."""
-    a, b = (_exact(each, operation) for each in operation.sources)
+    a, b = (_exact_integers(each, operation) for each in operation.sources)
     return lambda threads: a(threads) + b(threads) + 1 >> 1
 
 
@@ -375,7 +382,7 @@ def _first_high(operation: Operation) -> Compute:
     return lambda threads: function(read(threads).astype(object)).astype(np.int64)
 
 
-def _field(operation: Operation) -> Compute:
+def _extract_field(operation: Operation) -> Compute:
     """bfe: src2's field of src0 bits from bit src1; a signed field is sign-extended."""
     width, first, value = (each.bits(4) for each in operation.sources)
     signed = operation.type == "d"
@@ -423,7 +430,7 @@ def _move(operation: Operation) -> Compute:
     if each.is_float:
         return _float(each, DTYPES[each.type])
     if kind in FLOATS or operation.saturates:
-        return _exact(each, operation)
+        return _exact_integers(each, operation)
     return _integer(operation, lambda bits: bits)
 
 
@@ -534,7 +541,7 @@ _MATHS: Mapping[str, Callable[..., Array]] = {
 
 
 def _maths(operation: Operation) -> Compute:
-    """Correctly rounded where hardware has an error of a few ulps (PRM, "Math function")."""
+    """math: correctly rounded; hardware has errors of a few ulps (PRM, "Math function")."""
     name = operation.instruction.subop
     if name in ("iqot", "irem"):
         return _quotient(operation, name)
@@ -576,16 +583,17 @@ def _rounded(function: Callable[[Array], Array]) -> Definition:
 def _multiply(operation: Operation) -> Step:
     """A product; integers written to the accumulator keep all their bits there."""
     target = operation.instruction.destination
-    store = _stored(operation, _both(numbers.product_with_error, np.multiply)(operation))
+    product = _integer_or_float(numbers.product_with_error, np.multiply)
+    store = _stored(operation, product(operation))
     if operation.is_float or target is None or target.file != "acc":
         return store
     first, width, mask = _wide_element(operation), operation.width, operation.mask
     a, b = (each.integers() for each in operation.sources)
 
     def multiply(threads: Threads, running: Running) -> None:
-        product = a(threads) * b(threads)
+        exact = a(threads) * b(threads)
         store(threads, running)
-        _set(threads.wide[:, first : first + width], product, mask(threads, running))
+        _set(threads.wide[:, first : first + width], exact, mask(threads, running))
 
     return multiply
 
@@ -601,6 +609,7 @@ def _wide_element(operation: Operation) -> int:
 
 
 def _set(part: Array, values: Array, mask: Bools | None) -> None:
+    """Write values where the mask is true; None is everywhere."""
     if mask is None:
         part[:] = values
     else:
@@ -638,14 +647,14 @@ def _multiply_high(operation: Operation) -> Step:
 
 
 def _accumulator(operation: Operation, element: int = 0) -> Callable[[Threads], Array]:
-    """32-bit elements of acc0 that an instruction writes besides its destination."""
+    """Function that returns the 32-bit elements of acc0 that an instruction also writes."""
     acc = replace(operation.instruction.sources[0], kind="register", file="acc", number=0,
                   sub=element, type="ud")
     first = byte_offset(acc, operation.grf_bytes) // 4
     return lambda threads: threads.views[np.uint32][:, first : first + operation.width]
 
 
-def _both_halves(operation: Operation) -> Step:
+def _multiply_to_both_halves(operation: Operation) -> Step:
     """mullh: the low half of a product; the high half goes to the registers after it.
 
     Source: IGC, visa/HWConformityPro.cpp, `fixMadwInst`.
@@ -686,7 +695,7 @@ def _with_carry(sign: int) -> Callable[[Operation], Step]:
 
 DEFINITIONS: Mapping[str, Definition] = {
     "mov": _move,
-    "add": _both(numbers.sum_with_overflow, np.add),
+    "add": _integer_or_float(numbers.sum_with_overflow, np.add),
     "add3": lambda o: _integer(o, lambda a, b, c: a + b + c),
     "mad": _multiply_add,
     "and": _logic(np.bitwise_and), "or": _logic(np.bitwise_or), "xor": _logic(np.bitwise_xor),
@@ -698,7 +707,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "avg": _average,
     "cbit": _by_number, "lzd": _by_number, "fbl": _by_number, "bfrev": _by_number,
     "fbh": _first_high,
-    "bfe": _field, "bfi1": _field_mask,
+    "bfe": _extract_field, "bfi1": _field_mask,
     "dp4a": _four_products,
     "rndd": _rounded(np.floor), "rndu": _rounded(np.ceil), "rndz": _rounded(np.trunc),
     "rnde": _rounded(np.rint), "frc": _rounded(lambda x: x - np.floor(x)),
@@ -707,5 +716,5 @@ DEFINITIONS: Mapping[str, Definition] = {
 STEPS: Mapping[str, Callable[[Operation], Step]] = {
     "cmp": _compare, "sel": _select, "csel": _select_by_condition, "mul": _multiply,
     "mach": _multiply_high, "macl": _multiply_high, "addc": _with_carry(1), "subb": _with_carry(-1),
-    "mullh": _both_halves,
+    "mullh": _multiply_to_both_halves,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
-from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills, without_r510
+from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills, with_256_registers
 from triton_xe.progress import progress
 from triton_xe.runtime.device import Grid, MemoryBlock, TensorArguments, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
@@ -617,7 +617,7 @@ class LevelZeroDevice:
         module = Module(self.context, self.physical, binary, flags, native=False)
         native = module.native_binary()
         if loses_stores(native):
-            return self._build_once(binary, entry, without_r510(flags), spills_at_128)
+            return self._build_once(binary, entry, with_256_registers(flags), spills_at_128)
         missing = undefined_symbols(native)
         if missing:
             raise DeviceError(

@@ -2,7 +2,7 @@
 
 The environment variables are read when the launch function of a kernel is created.  Therefore a
 kernel is recorded from its first launch on, or never.  Other kernels are launched without any
-overhead. A recorded launch waits for the device before and after it.  If a launch cannot be
+overhead.  A recorded launch waits for the device before and after it.  If a launch cannot be
 recorded, it still runs, and a warning gives the reason.
 """
 
@@ -245,11 +245,12 @@ class _Launch:
         if likely.size > MOST_WORDS:
             return [], []
         blocks = {int(n): b for n in likely
-                  if (b := self._known(int(n))) is not None and b.nbytes}
+                  if (b := self._known_block(int(n))) is not None and b.nbytes}
         at = np.flatnonzero(np.isin(numbers, np.array(list(blocks), np.uint64)))
         return (at * 8 + first).tolist(), list(blocks.values())
 
-    def _known(self, address: int) -> Block | None:
+    def _known_block(self, address: int) -> Block | None:
+        """The block that contains an address, of those found or else of the device."""
         number = self.block_of(address)
         return self.device.block_of(address) if number is None else self.blocks[number]
 

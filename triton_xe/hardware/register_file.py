@@ -129,10 +129,10 @@ class RegisterFile:
         return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
 
 
-def without_r510(build_flags: str) -> str:
-    """The flags, with 256 registers instead of another number.
+def with_256_registers(build_flags: str) -> str:
+    """The flags, with 256 registers instead of another number, because r510 must hold no addresses.
 
-    >>> without_r510("-g -ze-exp-register-file-size=512")
+    >>> with_256_registers("-g -ze-exp-register-file-size=512")
     '-g -ze-opt-large-register-file'
     """
     named = RegisterFile.of_flags(build_flags).flag

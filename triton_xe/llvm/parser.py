@@ -46,7 +46,7 @@ def parse_module(text: str) -> ir.Module:
     return _ModuleReader(text).read()
 
 
-class _Shape(NamedTuple):
+class _Template(NamedTuple):
     """An instruction that was parsed, as a template for others that differ in value names only."""
 
     read: Instruction
@@ -66,7 +66,7 @@ class _Shape(NamedTuple):
             like.attributes)
 
 
-def _shape(i: Instruction, names: list[str]) -> _Shape | None:
+def _template_of(i: Instruction, names: list[str]) -> _Template | None:
     """Template of an instruction, if its result and operands are all the names in its text."""
     places = tuple(k for k, operand in enumerate(i.operands) if operand.local)
     found = [*([] if i.result is None else [i.result]), *(i.operands[k].text for k in places)]
@@ -74,16 +74,18 @@ def _shape(i: Instruction, names: list[str]) -> _Shape | None:
         return None
     if len(set(names)) < len(names):  # equal names have no unique position
         return None
-    return _Shape(i, places)
+    return _Template(i, places)
 
 
 class _ModuleReader:
+    """Reads the lines of a module; `at` is the index of the current one."""
+
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
         self.at = 0
         self.types: dict[str, Type] = dict(TYPES)
         self.module = ir.Module({}, {}, {})
-        self.shapes: dict[str, _Shape] = {}
+        self.templates: dict[str, _Template] = {}
         """Instructions by their text without names: most of a kernel repeats a few."""
         self.versions: list[tuple[Instruction, int]] = []
         """Branches between two versions, and the metadata that says which is which."""
@@ -200,11 +202,11 @@ class _ModuleReader:
         text, _, tail = text.partition(", !")
         nodes = {name: int(number) for name, number in _ATTACHED.findall(tail)}
         spelled, names = _LOCAL.sub("%", text), _LOCAL.findall(text)
-        known = self.shapes.get(spelled)
+        known = self.templates.get(spelled)
         instruction = self._read(text) if known is None else known.named(names)
-        shape = _shape(instruction, names) if known is None else None
-        if shape is not None:
-            self.shapes[spelled] = shape
+        template = _template_of(instruction, names) if known is None else None
+        if template is not None:
+            self.templates[spelled] = template
         instruction.line = self.at + 1
         instruction.debug = nodes.get(SOURCE_NODE, nodes.get("dbg"))
         instruction.unfilled = UNFILLED_NODE in nodes

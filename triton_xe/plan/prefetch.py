@@ -111,6 +111,7 @@ def _positions(shape: BlockShape, rows: int, columns: int) -> Iterator[tuple[int
 
 
 def _spread(bases: list[tuple[int, int]]) -> tuple[Message, ...]:
+    """Messages at the sums of all subsets of the bases."""
     messages = [Message(0, 0)]
     for y, x in bases:
         messages += [Message(m.x + x, m.y + y) for m in messages]

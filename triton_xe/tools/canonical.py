@@ -213,14 +213,16 @@ class _Spirv:
         return f"{_ENTRY_POINT} {words[0]} {self._key(words[1])} {text}"
 
     def _key(self, name: int) -> str:
+        """A digest of the definition of an id outside functions; a number for a local id."""
         if name not in self.outside:
             return self.local(str(name))
         if name not in self.keys:
             self.keys[name] = "@self"  # a type that points to itself
-            self.keys[name] = "@" + hashlib.sha256(self._meaning(name).encode()).hexdigest()[:12]
+            self.keys[name] = "@" + hashlib.sha256(self._definition(name).encode()).hexdigest()[:12]
         return self.keys[name]
 
-    def _meaning(self, name: int) -> str:
+    def _definition(self, name: int) -> str:
+        """Text of an id's definition and decorations, in which other ids have their keys."""
         opcode, words = self.outside[name]
         operands = [text for word, text in zip(words, self._operands(opcode, words), strict=True)
                     if word != name or not text.startswith("@")]
@@ -232,6 +234,7 @@ class _Spirv:
 
 
 def _split(instructions: list[Instruction]) -> Iterator[list[Instruction]]:
+    """The instructions of each function."""
     body: list[Instruction] = []
     for instruction in instructions:
         body.append(instruction)

@@ -2,7 +2,7 @@
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
 Here they are polynomials with an error of at most 3 units in the last place, and a fifth to a half
-of the instructions.  `erf` takes as many as before, without its 16 gathers. log, and all functions
+of the instructions.  `erf` takes as many as before, without its 16 gathers.  log, and all functions
 of fp64, stay with OpenCL, which has no table for log.
 
 The coefficients were fitted here with 40 digits (mpmath): weighted minimax by Lawson's iteration.
@@ -66,7 +66,7 @@ def erf(x: Term) -> Term:
     return where(size >= 1.0, far.intrinsic("copysign", x), near)
 
 
-def _parts(value: float, bits: int) -> tuple[float, float]:
+def _split_constant(value: float, bits: int) -> tuple[float, float]:
     """Split a number into one of `bits` significant bits, and the rest."""
     scale = 2.0 ** (bits - math.frexp(value)[1])
     high = math.floor(value * scale) / scale
@@ -76,7 +76,7 @@ def _parts(value: float, bits: int) -> tuple[float, float]:
 def logarithm(x: Term, base: float) -> Term:
     """The logarithm to a base."""
     tiny = x < LEAST_NORMAL
-    exponent, f = _split(where(tiny, x * 2.0**24, x))
+    exponent, f = _exponent_and_fraction(where(tiny, x * 2.0**24, x))
     value = _logarithm(exponent - where(tiny, exponent.term(24), 0), f, base)
     special = where(x.equals(0.0), -math.inf, where(x.equals(math.inf), x, x.term(math.nan)))
     return where((x > 0.0) & (x < math.inf), value, special)
@@ -85,7 +85,7 @@ def logarithm(x: Term, base: float) -> Term:
 def log1p(x: Term) -> Term:
     """Logarithm of 1 + x, corrected for the rounding of that sum."""
     total = x + 1.0
-    exponent, f = _split(total)
+    exponent, f = _exponent_and_fraction(total)
     scale = ((127 - exponent) << 23).bitcast(x.kind)
     f = (x - (total - 1.0)).fma(where(exponent < 64, scale, 0.0), f)
     value = _logarithm(exponent, f, math.e)
@@ -93,7 +93,7 @@ def log1p(x: Term) -> Term:
     return where((x > -1.0) & (x < math.inf) & x.differs(0.0), value, special)
 
 
-def _split(x: Term) -> tuple[Term, Term]:
+def _exponent_and_fraction(x: Term) -> tuple[Term, Term]:
     """e and f of a normal x = 2^e (1 + f), with f between sqrt(1/2) - 1 and sqrt(2) - 1."""
     exponent = (x.bits - _ROOT_OF_HALF).arithmetic_shift(23)
     return exponent, (x.bits - (exponent << 23)).bitcast(x.kind) - 1.0
@@ -107,7 +107,7 @@ def _logarithm(exponent: Term, f: Term, base: float) -> Term:
     """
     unit, e = 1.0 / math.log(base), exponent.to_float(f.kind)
     value = f * f * polynomial([c * unit for c in _LOG1P], f)
-    high, low = _parts(math.log(2.0) * unit, 12)
+    high, low = _split_constant(math.log(2.0) * unit, 12)
     near, rest = float(np.float32(unit)), unit - float(np.float32(unit))
     if low:
         value = e.fma(low, value)
@@ -135,7 +135,7 @@ _ERFINV_FAR, _FAR_CENTRE = (
 def inverse_erf(x: Term) -> Term:
     """The inverse of erf: x p(-log(1 - x²)), a smooth factor (Giles 2012)."""
     inside = (-x).fma(x, 1.0)
-    w = -_logarithm(*_split(inside), math.e)
+    w = -_logarithm(*_exponent_and_fraction(inside), math.e)
     near = polynomial(_ERFINV_NEAR, w - _NEAR_CENTRE)
     far = polynomial(_ERFINV_FAR, w - _FAR_CENTRE)
     value = x * where(w < _ERFINV_FROM, near, far)

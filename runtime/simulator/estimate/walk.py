@@ -212,6 +212,7 @@ class Walk:
                     return
 
     def _counters(self, header: str) -> dict[int, Known]:
+        """Values of the phis of a loop."""
         return {slot: self._values[slot] for slot, _ in self._phis[header]}
 
     def _total(self, body: Sequence[str]) -> float:
@@ -245,7 +246,7 @@ class Walk:
         if end is None:
             return None
         test, goes_on = end
-        left, right = (self._line(o, steps, now) for o in test.operands)
+        left, right = (self._value_and_step(o, steps, now) for o in test.operands)
         if left is None or right is None:
             return None
         (a, da), (b, db) = left, right
@@ -259,19 +260,19 @@ class Walk:
         rounds = np.where(mask, -(-gap // step), np.iinfo(np.int64).max)
         return int(rounds.min()) - 2
 
-    def _line(
+    def _value_and_step(
         self, operand: Operand, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> tuple[Numbers, Numbers] | None:
         """Value and step of an operand of the end's comparison, at the start of this round."""
         slot = self.program.slot(operand)
-        self._values += self.program.initial[len(self._values):]  # what nothing else asks for
+        self._values += self.program.initial[len(self._values):]  # of slots added by now
         if operand.local is None or not self._changes(now, operand):
             value = plain(self._values[slot])
             return None if value is None else (value, np.zeros_like(value))
         if slot in now:
             value = plain(now[slot])
             return None if value is None or slot not in steps else (value, steps[slot])
-        return self._added(operand, steps, now)
+        return self._sum_and_step(operand, steps, now)
 
     def _changes(self, now: Mapping[int, Known], operand: Operand) -> bool:
         """True if a value is a counter of the loop, or depends on one."""
@@ -279,14 +280,14 @@ class Walk:
         return self.program.slot(operand) in now or (
             made is not None and any(self.program.slot(o) in now for o in made.operands))
 
-    def _added(
+    def _sum_and_step(
         self, operand: Operand, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> tuple[Numbers, Numbers] | None:
-        """Value and step of a counter plus a loop-invariant number."""
+        """Value and step of a sum or difference; None for other operations."""
         made = self.program.makers[operand.text]
         if made.opcode not in ("add", "sub"):
             return None
-        first, second = (self._line(o, steps, now) for o in made.operands)
+        first, second = (self._value_and_step(o, steps, now) for o in made.operands)
         if first is None or second is None:
             return None
         sign = 1 if made.opcode == "add" else -1
@@ -386,13 +387,13 @@ class Walk:
             lanes=self.lanes, number=np.arange(self._shape[1])[None, :, None, None],
         )
 
-    # -- what stands for unknown numbers ---------------------------------------------------------
+    # -- origins of unknown numbers --------------------------------------------------------------
 
     def _roots_of(self, slots: Sequence[int]) -> Roots:
         """Origins that differ between subgroups, on which any of these slots depends."""
         found: set[int] = set()
         made_of = self.program.sources
-        self._values += self.program.initial[len(self._values):]  # what only these name
+        self._values += self.program.initial[len(self._values):]  # of slots added by now
         for slot in (one for each in slots for one in made_of.get(each, (each,))):
             known = self._values[slot]
             if known is None:
@@ -429,7 +430,7 @@ class Walk:
                  for name, slot in zip(names, step.operands, strict=True)}
         first = step.operands[0]
         if "base" in named:
-            self._describe(step, named)
+            self._set_payload(step, named)
         elif "field" in named:
             payload = self._payloads.get(first)
             which = named["field"]
@@ -444,9 +445,10 @@ class Walk:
             if new is None:
                 self._roots[first] = self._roots_of(step.operands)
         elif first in self._payloads:
-            self._describe(step, self._payloads[first])
+            self._set_payload(step, self._payloads[first])
 
-    def _describe(self, step: Step, payload: Payload) -> None:
+    def _set_payload(self, step: Step, payload: Payload) -> None:
+        """Set the payload that a step returns, and its origins."""
         slot = self.program.named(str(step.instruction.result))
         self._payloads[slot] = payload
         self._roots[slot] = self._roots_of(step.operands)

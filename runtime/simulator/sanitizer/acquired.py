@@ -46,6 +46,7 @@ def has_acquired(w: Checks, access: tuple[Value, Value, Value, Value], lenient: 
 
 
 def knows_all(w: Checks, floor: Value) -> Value:
+    """True if the releases of all work-groups before the running one are known."""
     return floor + 1 >= w.group
 
 
@@ -57,7 +58,7 @@ def acquire(w: Checks, ctx: Value, listed: Value) -> None:
     own = w.is_own(listed)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
     with w.when((listed != 0) & ~is_acquired(w, listed) & news), visited_soon(w):
-        acquires_more(w, own)
+        count_acquisition(w, own)
         hold(w, w.pool.new({Item.ENTRY: listed}))
 
 
@@ -76,8 +77,8 @@ def is_acquired(w: Checks, entry: Value) -> Value:
     return held | seen
 
 
-def acquires_more(w: Checks, own: Value) -> None:
-    """Count an acquisition; `own`: from a subgroup of the same work-group, too."""
+def count_acquisition(w: Checks, own: Value) -> None:
+    """Count an acquisition; with `own`, from a subgroup of the same work-group."""
     w.state[Word.ACQUIRED] = 1
     w.state[Word.WITHIN] |= own.to(I64)
     w.state[Word.ACQUISITIONS] += 1
@@ -178,11 +179,12 @@ class _Pending:
         with w.when(w.pool[node, Node.GROUP].to(I64) > w.state[Word.FLOOR]):
             with w.when(w.pool[node, Node.SEEN] != w.stamp):
                 _acquire_node(w, node, partial(self.see, fields=Item))
-            raise_to(w, w.pool[entry, Published.FLOOR])
+            raise_floor_to(w, w.pool[entry, Published.FLOOR])
             self.see(w.pool[entry, Published.NEXT], Published)
 
 
-def raise_to(w: Checks, floor: Value) -> None:
+def raise_floor_to(w: Checks, floor: Value) -> None:
+    """Note that all releases of work-groups up to `floor` are known."""
     w.state[Word.FLOOR] = w.largest(w.state[Word.FLOOR], floor.to(I64))
 
 
@@ -202,7 +204,7 @@ def _acquire_node(w: Checks, node: Value, see_item: Callable[[Value], None]) -> 
     known[Known.PHASE] = w.select(later, phase, when)
     known[Known.WARPS] = warps | warp_bit(pool[node, Node.WARP])
     floor = pool[node, Node.FLOOR]
-    raise_to(w, floor)
+    raise_floor_to(w, floor)
     see_item(w.select(floor + 1 >= group, 0, pool[node, Node.ACQUIRED]))
 
 

@@ -40,7 +40,7 @@ from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (
-    acquires_more,
+    count_acquisition,
     hold,
     is_acquired,
     knows_all,
@@ -390,7 +390,7 @@ def _acquire_records(w: Checks) -> None:
     news = own | ~knows_all(w, w.state[Word.FLOOR])
     with w.when(some & news), visited_soon(w):
         _end_range(w)
-        acquires_more(w, own)
+        count_acquisition(w, own)
         with w.chain(w.index(Word.PENDING)) as (item, slot):
             slot.value = w.pool[item, Item.NEXT]
             hold(w, item)

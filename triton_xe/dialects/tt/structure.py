@@ -254,7 +254,7 @@ class PrintOp(FieldOp):
 
 @irdl_op_definition
 class AssertOp(FieldOp):
-    """Stop the program with `message` where the condition is false."""
+    """Report `message` to the host where the condition is false; the kernel continues."""
 
     name = "tt.assert"
     condition = operand_def()
