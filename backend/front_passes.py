@@ -34,8 +34,9 @@ def target_text(options: XeOptions) -> str:
 def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     """Inline, fold and unroll.
 
-    Tensor descriptors become pointers with masks, from which 2D surfaces are raised later.  So
-    there is one path for both, and its guards test what a descriptor does not promise.
+    Tensor descriptors become pointers with masks, from which 2D surfaces are raised later.
+    Pointers and descriptors thus take one path, whose guards test what a descriptor does not
+    promise.
     """
     has = count_operations(module)
     pm = _pass_manager(module)
@@ -155,6 +156,7 @@ def _is_elementwise(has: Counter[str]) -> bool:
 
 
 def _is_long(has: Counter[str]) -> bool:
+    """True if `_coalesce` is faster than libtriton's pass."""
     accesses = sum(has[name] for name in ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas"))
     is_long = accesses > LONG or has.total() > MANY
     return is_long and triton_versions.installed() is triton_versions.NEWEST
@@ -217,6 +219,7 @@ def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module
 
 
 def _check_work_group(options: XeOptions, device: Target) -> None:
+    """Refuse more warps than a work-group, or a core with this register file, may have."""
     size = options.num_warps * options.warp_size
     if size > device.max_work_group_size:
         most = device.max_work_group_size // options.warp_size

@@ -69,6 +69,7 @@ def _per_lane(em: Emitter, value: SSAValue) -> list[ir.Value]:
 
 
 def _offsets(em: Emitter, value: SSAValue) -> list[ir.Value]:
+    """`_per_lane` of a vector of offsets, as i64."""
     return [v if bits_of(v.type) == 64 else em.b.sext(v, I64) for v in _per_lane(em, value)]
 
 
@@ -88,6 +89,7 @@ def lower_update_offset(em: Emitter, op: UpdateOffsetOp) -> None:
 
 
 def _where(em: Emitter, held: Scattered, offset: ir.Value, bits: int) -> Where:
+    """Pointer and byte offset of an element of `bits` at an offset in elements."""
     at = scaled(em, offset, bits)
     if isinstance(held.base.type, ir.PointerType):
         return held.base, at

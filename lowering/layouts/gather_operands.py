@@ -122,7 +122,7 @@ def fits_operand(load: LoadOp, kind: Attribute, facts: Facts) -> bool:
 
 
 def _can_move(value: SSAValue) -> bool:
-    """True if a tensor can be recomputed in another layout such that only rows are converted."""
+    """True if a tensor can be recomputed in another layout; only single rows need conversions."""
     work, seen = [value], set[SSAValue]()
     while work:
         here = work.pop()
@@ -152,6 +152,7 @@ def _is_row(value: SSAValue) -> bool:
 
 class _LoopRematerializer(Rematerializer):
     """Recomputes values in other layouts; copies of loop-carried ones are carried too."""
+
     def recompute(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):

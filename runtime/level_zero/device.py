@@ -269,10 +269,10 @@ class LevelZeroDevice:
         key = native_cache.entry_key(binary, name, flags, self.native_identity)
         with _building:
             kernel, native = self._cached_or_built(key, binary, name, flags)
-        return self._sound(kernel), native
+        return self._refuse_lost_spills(kernel), native
 
-    def _sound(self, kernel: LevelZeroKernel) -> LevelZeroKernel:
-        """The kernel, unless its spills may get lost."""
+    def _refuse_lost_spills(self, kernel: LevelZeroKernel) -> LevelZeroKernel:
+        """Return the kernel, or refuse it if its spilled registers may be lost."""
         try:
             refuse_lost_spills(kernel.name, kernel.n_spills, self.target)
         except LegalityError:
@@ -317,7 +317,7 @@ class LevelZeroDevice:
         self._adopt_torch()
         module = Module(self.context, self.physical, binary, "", native=True)
         registers = kernel_facts(binary)[entry.name].grf_count
-        return self._sound(
+        return self._refuse_lost_spills(
             LevelZeroKernel(self, module, entry, registers, BuildReport(False, "", 0)))
 
     def launch(
@@ -330,7 +330,7 @@ class LevelZeroDevice:
         all of them at once.
 
         If a queue has all its work in one in-order command list, the kernel is appended to that
-        list. Otherwise it is appended to the device's own list, and events keep the order on the
+        list.  Otherwise it is appended to the device's own list, and events keep the order on the
         device.  Two threads must not use one queue at the same time, because the lock of the SYCL
         runtime cannot be taken from here.
         """
@@ -342,7 +342,7 @@ class LevelZeroDevice:
             kernel.is_recorded = True
             self._recorded.add(kernel)
         if queue is not None and not queue.keeps_order:
-            self._launch_beside(kernel, grid, args, queue)
+            self._launch_on_own_list(kernel, grid, args, queue)
             return
         kernel.start(queue.native if queue else 0, *grid, *args)
 
@@ -360,7 +360,7 @@ class LevelZeroDevice:
         Raise `DeviceError` if the queue is on another device, or if kernels were already loaded in
         another context.
         """
-        queue = self._look_at(address)
+        queue = self._find_queue(address)
         if queue.device != self.physical.handle.value:
             raise DeviceError(f"the SYCL queue at {address:#x} is not on {self.name}")
         self.queues[address] = queue
@@ -388,9 +388,9 @@ class LevelZeroDevice:
             self.adopt_queue(torch.xpu.current_stream(self.index).sycl_queue)
         self._has_kernels = True
         if hasattr(torch, "nn"):
-            self._know_tensors(torch, has_xpu)
+            self._trust_tensors(torch, has_xpu)
 
-    def _look_at(self, address: int) -> SyclQueue | TorchStream:
+    def _find_queue(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; a queue of torch can be used without the SYCL runtime too."""
         try:
             return self.find_queue(address)
@@ -402,7 +402,7 @@ class LevelZeroDevice:
             own = self.physical.handle.value or 0
             return TorchStream(address, self.index, own, self.context.value)
 
-    def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
+    def _trust_tensors(self, torch: Any, has_xpu: bool) -> None:
         """Trust tensors on torch's XPU device if its queue is on this device."""
         read_tensors(torch.Tensor, torch.nn.Parameter)
         is_same = any(isinstance(queue, SyclQueue) for queue in self.queues.values())
@@ -420,7 +420,7 @@ class LevelZeroDevice:
             self.state.stream_list, self.state.stream = queue.native, address
         return queue
 
-    def _launch_beside(
+    def _launch_on_own_list(
         self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
     ) -> None:
         """Launch on our list, after all earlier and before all later work of a queue.
@@ -431,7 +431,7 @@ class LevelZeroDevice:
         refuse_after_fork()
         order = self._order(queue)
         if order is None:
-            self._launch_between(kernel, grid, args, queue)
+            self._launch_and_wait(kernel, grid, args, queue)
             return
         before = order.begin(self.list)
         try:
@@ -439,7 +439,7 @@ class LevelZeroDevice:
         finally:
             order.end(self.list, before)
 
-    def _launch_between(
+    def _launch_and_wait(
         self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
     ) -> None:
         """Launch on our list, with the host waiting for the queue before and for the list after."""

@@ -191,7 +191,8 @@ class SgMapAttr(ParametrizedAttribute):
 
 @lru_cache(maxsize=256)
 def sg_map(wi_layout: tuple[int, int], wi_data: tuple[int, int]) -> SgMapAttr:
-    """
+    """The attribute of a layout and data of work-items.
+
     >>> print(sg_map((1, 16), (2, 1)))
     #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>
     """
@@ -283,7 +284,8 @@ def tdesc_attr(
     scattered: bool = False,
     chunk_size_per_lane: int = 0,
 ) -> TdescAttr:
-    """
+    """The attribute of these properties.
+
     >>> print(tdesc_attr(memory_scope="slm", boundary_check=False))
     #xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>
     """

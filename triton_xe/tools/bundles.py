@@ -119,6 +119,7 @@ static inline ze_result_t {name}_launch(
 
 
 def _uses(argument: str, every: Sequence[Description]) -> list[Parameter]:
+    """Parameters of the variants for an argument."""
     return [p for each in every for p in each.parameters if p.name == argument]
 
 
@@ -139,6 +140,7 @@ def _c_type(argument: str, every: Sequence[Description]) -> str:
 
 
 def _fields(argument: str, every: Sequence[Description]) -> Iterator[str]:
+    """Declarations of an argument in the struct of arguments."""
     uses = _uses(argument, every)
     if not uses:
         if _integers(argument, every):
@@ -150,6 +152,7 @@ def _fields(argument: str, every: Sequence[Description]) -> Iterator[str]:
 
 
 def _row(folder: str, d: Description, integers: Sequence[str]) -> str:
+    """Initializer of a variant in the table."""
     native = d.kind == "zebin"
     texts = [d.target, f"{folder}/{d.binary}", d.kernel, "" if native else d.build_flags]
     format_ = "ZE_MODULE_FORMAT_NATIVE" if native else "ZE_MODULE_FORMAT_IL_SPIRV"
@@ -183,6 +186,7 @@ def _tests(d: Description, every: Sequence[Description]) -> str:
 
 
 def _parameter_tests(p: Parameter, every: Sequence[Description]) -> Iterator[tuple[str, str]]:
+    """(condition under which a variant is refused, reason) for a parameter."""
     field = f"given->{c_name(p.name)}"
     if any(line.endswith("_type") for line in _fields(p.name, every)):
         yield (f"{field}_type && strcmp({field}_type, {json.dumps(p.triton)})",

@@ -24,10 +24,12 @@ def from_bf16(x: Term) -> Term:
 
 
 def _rounded_to_bf16(x: Term) -> Term:
+    """A float rounded to a number of bf16."""
     return _widened(to_bf16(x))
 
 
 def _widened(x: Term) -> Term:
+    """bf16 as a float."""
     return (x.resized(I32) << 16).bitcast(FLOAT)
 
 

@@ -53,7 +53,10 @@ def run(
     em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
-    """Write the accesses of an atomic operation and bind its result, if it has one."""
+    """Write the accesses of an atomic operation, and bind its result, if it has one.
+
+    With `used`, and if the result has uses, all lanes and warps with copies get it.
+    """
     mask = needed_mask(mask)
     if isinstance(pointer.type, TensorType):
         _tensor(em, op, pointer, operands, mask, access, used)
@@ -148,12 +151,14 @@ def _keyword(op: tt.AtomicOp, name: str) -> str:
     return held.data
 
 
-def _integer(em: Emitter, value: ir.Value) -> ir.Value:
+def _as_integer(em: Emitter, value: ir.Value) -> ir.Value:
+    """The bits of a number, or the address of a pointer, as an integer."""
     pointer = isinstance(value.type, ir.PointerType)
     return em.address(value) if pointer else Term(em, value).bits.value
 
 
-def _uncast(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _from_integer(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """An integer's bits as a value of a type."""
     return Term(em, value).bitcast(kind).value
 
 
@@ -179,10 +184,10 @@ def lower_atomic_rmw(em: Emitter, op: tt.AtomicRMWOp) -> None:
 @lowers(tt.AtomicCASOp)
 def lower_atomic_cas(em: Emitter, op: tt.AtomicCASOp) -> None:
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        expected, wanted = (_integer(em, v) for v in values)
+        expected, wanted = (_as_integer(em, v) for v in values)
         old = lane_atomics.compare_and_exchange(
             em, address, expected, wanted, active, _keyword(op, "scope"))
-        return _uncast(em, old, scalar_type(op.val.type))
+        return _from_integer(em, old, scalar_type(op.val.type))
 
     run(em, op, op.ptr, [op.cmp, op.val], None, access)
 
@@ -194,7 +199,7 @@ def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
         word = ir.IntType(bits_of(held))
         loaded = lane_atomics.load(em, word, address, active, _keyword(op, "scope"))
-        return _uncast(em, loaded, held)
+        return _from_integer(em, loaded, held)
 
     run(em, op, op.ptr, [], op.mask, access)
 
@@ -204,7 +209,7 @@ def lower_atomic_store(em: Emitter, op: tt.AtomicStoreOp) -> None:
     """Lower to an atomic exchange whose result is unused."""
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        return lane_atomics.rmw(em, "exch", address, _integer(em, values[0]), active,
+        return lane_atomics.rmw(em, "exch", address, _as_integer(em, values[0]), active,
                                 _keyword(op, "scope"), name="store")
 
     run(em, op, op.ptr, [op.value], op.mask, access)

@@ -80,7 +80,7 @@ def wanted(access: Access, spread: Spread) -> Table:
     """The element that each slot of the access's vector stands for."""
     lanes = access.desc.lane_map
     if lanes is not None:
-        return _shared_out(access.desc, lanes)
+        return _elements_of_map(access.desc, lanes)
     count = prod(access.shape)
     return {spread.slot(p): _element(access, p) for p in range(count)}
 
@@ -114,8 +114,8 @@ def _unflatten(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(index))
 
 
-def _shared_out(desc: TensorDescType, lanes: SgMapAttr) -> Table:
-    """Fragments of an sg_map: steps row by row, each with a rectangle per lane."""
+def _elements_of_map(desc: TensorDescType, lanes: SgMapAttr) -> Table:
+    """Elements of each slot by an sg_map: steps row by row, each with a rectangle per lane."""
     (across, (height, width)), data = _grid(desc, lanes), lanes.data
     steps_y, steps_x = height // (across[0] * data[0]), width // (across[1] * data[1])
     size = data[0] * data[1]

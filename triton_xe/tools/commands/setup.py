@@ -52,6 +52,7 @@ def _ask_user() -> bool:
 
 
 def _verdict() -> int:
+    """Print what is still wrong; the exit code is 1 if anything is."""
     left = installation.findings(installation.examine())
     for sentence in left:
         print(f"still    {sentence}")
