@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import PRODUCT, WIDE
+from triton_xe.spirv import PRODUCT, SCALES, WIDE
 
 _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
@@ -63,11 +63,11 @@ _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 """
 _SPREAD = "mov (M1_NM, 16) T({into},0)<2> W({r},{word})<4;1,0>"
 """A word of each lane's four, one in a dword: of more IGC spreads bytes by one instruction each."""
-_BYTE = "mov (M1_NM, 32) D({into},{start})<1> B({r},{byte})<4;1,0>"
+_BYTE = "mov (M1_NM, 32) D({into},{start})<1> B({r},{byte})<{size};1,0>"
 _OF_WORDS_OF_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl B v_type=G type=UB num_elts={size} alias=<$1,0>
 """
-FILL, SCALES = "fill_", "scale_pairs_"
+FILL = "fill_"
 IMPORTED = "visa:"
 """Start of the name of a function that is imported until `assembly` calls vISA instead."""
 _IMPORT = """declare spir_func {result} @"{imported}"({given})
@@ -96,7 +96,8 @@ def definition(symbol: str) -> str:
         sums = f"<8 x {kind}>"
         return _import(symbol, sums, [sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>"])
     if name.startswith(SCALES):
-        return _import(symbol, _KINDS[kind], [f"<{name[-1]} x i32>"])
+        count, size = _words_of(name)
+        return _import(symbol, _KINDS[kind], [f"<{count} x i{8 * size}>"])
     if name in _BY_ONE:
         return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
@@ -107,6 +108,12 @@ def _import(symbol: str, result: str, types: Sequence[str]) -> str:
     """A function that calls an imported one, for which `assembly` calls vISA."""
     given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
     return _IMPORT.format(symbol=symbol, imported=IMPORTED + symbol, result=result, given=given)
+
+
+def _words_of(name: str) -> tuple[int, int]:
+    """The number of words of which a function arranges the bytes, and the bytes of one."""
+    count, size = name.removeprefix(SCALES).split("x")
+    return int(count), int(size)
 
 
 def assembly_of(name: str) -> str | None:
@@ -132,14 +139,16 @@ def body_of(name: str) -> str:
     if name == "bytes":
         spread = [_SPREAD.format(into=2 * word + e, r=2 * e, word=word)
                   for word in range(4) for e in (0, 1)]
-        apart = [_BYTE.format(into=row // 2, start=row % 2 * 32, r=row // 2 * 2, byte=row % 2)
-                 for row in range(8)]
+        apart = [_BYTE.format(
+            into=row // 2, start=row % 2 * 32, r=row // 2 * 2, byte=row % 2, size=4)
+            for row in range(8)]
         return _APART_IN_BYTES + "".join(f"{line}\n" for line in (*spread, *apart))
     if name.startswith(SCALES):
-        count = int(name[-1])
-        return _OF_WORDS_OF_BYTES.format(size=64 * count) + "".join(
-            f"{_BYTE.format(into=byte // 2 * 2 + r // 2, start=byte % 2 * 32, r=r, byte=byte)}\n"
-            for byte in range(4) for r in range(0, count, 2))
+        count, size = _words_of(name)
+        return _OF_WORDS_OF_BYTES.format(size=16 * size * count) + "".join(
+            _BYTE.format(into=byte // 2 * 2 + pair, start=byte % 2 * 32, r=pair * size // 2,
+                         byte=byte, size=size) + "\n"
+            for byte in range(size) for pair in range(count // 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name in _BY_ONE:

@@ -308,7 +308,7 @@ def scales_tile(kind: Attribute) -> WordsTile:
     shape, inside = SCALED_BYTES.shape, [1 << bit for bit in range(rows.bit_length() - 1)]
     held = LinearLayout(scales_bases(inside, groups, shape.execution_size),
                         {"dim0": rows, "dim1": groups})
-    return WordsTile("c", shape, 32, rows, groups, held, 4)
+    return WordsTile("c", shape, 32, rows, groups, held, min(groups, 4))
 
 
 def plain_tile(kind: Attribute, target: Target) -> TileOperand:

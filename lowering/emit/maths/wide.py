@@ -34,7 +34,7 @@ from triton_xe.lowering.emit.types import (
     vector_of,
 )
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.spirv import PRODUCT, WIDE
+from triton_xe.spirv import PRODUCT, SCALES, WIDE
 
 AT_ONCE = 4
 """Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
@@ -232,20 +232,20 @@ def interleave_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
 
 
 def scale_pairs(em: Writer, words: ir.Value) -> ir.Value:
-    """The bytes of two or four words as scaled products read them.
+    """The bytes of two or four words, of 2 or 4 bytes, as scaled products read them.
 
     A product of e2m1 takes bytes 0 and 1 of the lanes, or bytes 2 and 3.  They are in one register,
     at a distance of 32 bytes, and next to them those of the other word of a pair.
     """
-    small, count = vector_of(I8, 16), words.type.count
+    small, count, size = vector_of(I8, 16), words.type.count, bits_of(words.type.element) // 8
 
     def body(inner: Writer) -> ir.Value:
-        each = inner.b.bitcast(inner.function.args[0], vector_of(I8, 4 * count))
+        each = inner.b.bitcast(inner.function.args[0], vector_of(I8, size * count))
         return inner.shuffle(each, each, [
-            4 * ((2 * pair + e) % count) + 2 * step + byte
+            size * ((2 * pair + e) % count) + (2 * step + byte) % size
             for step in (0, 1) for pair in (0, 1) for byte in (0, 1) for e in (0, 1)])
 
-    return _call(em, f"scale_pairs_{count}", [words], small, body)
+    return _call(em, f"{SCALES}{count}x{size}", [words], small, body)
 
 
 @dataclass(frozen=True)

@@ -315,13 +315,19 @@ def _are_scales(value: SSAValue) -> bool:
     return all(isinstance(use.operation, DpasMxOp) and use.index > 2 for use in value.uses)
 
 
+def _holds_scales(value: SSAValue) -> bool:
+    """True if a part of a fragment is the scales of a product."""
+    parts = [use.operation for use in value.uses]
+    return any(isinstance(part, xe.FragmentOp) and _are_scales(part.value) for part in parts)
+
+
 def _scales(em: Emitter, op: xe.FragmentOp) -> Scales:
     """Bytes of a word, separated with those of the words beside it, or of other values."""
     loads, sources = [em.get(v) for v in op.loads], triples(op)
     load, element, part = sources[0]
     words = as_integers(em, loads[load].value)
     is_run = sources == [(load, element, part + i) for i in range(len(sources))]
-    is_word = bits_of(scalar_of(words.type)) == 32 and not isinstance(words, ir.Constant)
+    is_word = bits_of(scalar_of(words.type)) > 8 and not isinstance(words, ir.Constant)
     if not is_run or not is_word or part % len(sources):
         return _other_scales(em, op)
     count = getattr(words.type, "count", 1)
@@ -338,7 +344,7 @@ def _scales(em: Emitter, op: xe.FragmentOp) -> Scales:
 def _words(em: Emitter, words: ir.Value, first: int, count: int) -> ir.Value:
     """`count` words of a vector; the last one again if it has fewer."""
     if not isinstance(words.type, ir.VectorType):
-        return em.pack(I32, [words] * count)
+        return em.pack(words.type, [words] * count)
     if words.type.count == count:
         return words
     last = words.type.count - 1
@@ -546,6 +552,10 @@ def lower_to_fragment(em: Emitter, op: xe.ToFragmentOp) -> None:
         source.read_again(first, elements * parts)
     if parts > 1 and bits == 32 and used_here(op) and not _fills_registers(em, op.parent_op()):
         value = source.words(em, first, elements * parts)
+    elif parts == 2 and _holds_scales(op.fragment):
+        unit = ir.IntType(bits)  # IGC loads a word if its bytes alone are joined
+        value = em.pack(unit, [em.b.bitcast(source.slice(em, first + i * parts, parts), unit)
+                               for i in range(elements)])
     else:
         value = source.slice(em, first, elements * parts)
         value = value if parts == 1 else em.b.bitcast(value, vector_of(ir.IntType(bits), elements))

@@ -64,7 +64,8 @@ def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> N
 
 RESULTS = {"low": "float", "high": "float", "pack": "i32", "bf16_low": "float",
            "bf16_high": "float", "bf16": "float", "rows": "i16", "bytes": "i8",
-           "scale_pairs_2": "i8", "scale_pairs_4": "i8", "less": "float", "times": "float"}
+           "scale_pairs_2x4": "i8", "scale_pairs_4x4": "i8",
+           "scale_pairs_2x2": "i8", "scale_pairs_4x2": "i8", "less": "float", "times": "float"}
 """Function -> type of its elements."""
 
 
@@ -278,9 +279,11 @@ def test_results_are_those_of_one_register_at_a_time(
 
 
 @pytest.mark.intel_compiler
+@pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("words", [2, 4])
-def test_bytes_of_words_are_separated(words: int) -> None:
+def test_bytes_of_words_are_separated(words: int, size: int) -> None:
     """A register has bytes 0 of two words, then bytes 1; others have bytes 2 and 3."""
-    each = np.random.default_rng(9).integers(0, 256, (words // 2, 2, 16, 2, 2)).astype(np.uint8)
-    made = native(f"scale_pairs_{words}", each).reshape(2, 2, 2, 2, 16)
-    assert np.array_equal(made[:, : words // 2], each.transpose(3, 0, 4, 1, 2))
+    shape = (words // 2, 2, 16, size // 2, 2)
+    each = np.random.default_rng(9).integers(0, 256, shape).astype(np.uint8)
+    made = native(f"scale_pairs_{words}x{size}", each).reshape(2, 2, 2, 2, 16)
+    assert np.array_equal(made[: size // 2, : words // 2], each.transpose(3, 0, 4, 1, 2))
