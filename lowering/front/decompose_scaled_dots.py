@@ -1,7 +1,7 @@
 """Rule decompose-scaled-dots: rewrite tt.dot_scaled to what the device multiplies.
 
 The scaled DPAS takes e4m3, e5m2, bf16, f16 and, on some devices, pairs of e2m1, with a scale for 32
-elements along K.  Such dots become `xe.scaled_dot`, with factors of one width: e2m1 become e4m3,
+elements along K.  Such dots become `xe.scaled_dot`, with factors of one width: e2m1 become e5m2,
 which is exact.  Both become bf16 or f16 if the other factor is, or if pairs are packed along M or
 N.  All other dots become conversions, products and a tt.dot:
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    Float8E4M3FNType,
+    Float8E5M2Type,
     Float32Type,
     IntegerType,
     StringAttr,
@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
-from triton_xe.dialects.arith_ext import ExtUIOp, SelectOp
+from triton_xe.dialects.arith_ext import ExtUIOp, SelectOp, TruncIOp
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.text.assembly import element_type, with_element_type
 from triton_xe.dialects.tt.ops import (
@@ -190,11 +190,13 @@ class _Decomposition(Writer):
         return self._widened(held, index)
 
     def _as_fp8(self, value: SSAValue, index: int) -> SSAValue:
-        """Convert pairs of e2m1 to e4m3, by way of f16."""
+        """Convert pairs of e2m1 to e5m2: the upper bytes of f16, whose lower bytes are 0."""
         self.kind = f16
         wide = self._unpacked(value, index)
-        kind = with_element_type(wide.type, Float8E4M3FNType())
-        return self.put(FpToFpOp(src=wide, rounding="rtne", result_type=kind))
+        bits = self.bitcast(wide, with_element_type(wide.type, i16))
+        upper = self.do(arith.ShRUIOp, bits, 8)
+        made = self.put(TruncIOp(upper, with_element_type(wide.type, i8)))
+        return self.bitcast(made, with_element_type(wide.type, Float8E5M2Type()))
 
     def _ones(self, index: int, groups: int) -> SSAValue:
         """Scales of 1 for an operand without scales."""
