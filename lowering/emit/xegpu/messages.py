@@ -323,26 +323,37 @@ def _holds_scales(value: SSAValue) -> bool:
 
 def _scales(em: Emitter, op: xe.FragmentOp) -> Scales:
     """Bytes of a word, separated with those of the words beside it, or of other values."""
-    loads, sources = [em.get(v) for v in op.loads], triples(op)
-    load, element, part = sources[0]
-    words = as_integers(em, loads[load].value)
-    is_run = sources == [(load, element, part + i) for i in range(len(sources))]
-    is_word = bits_of(scalar_of(words.type)) > 8 and not isinstance(words, ir.Constant)
-    if not is_run or not is_word or part % len(sources):
+    loads, sources = composed(op)
+    number, element, part = sources[0]
+    held = em.get(loads[number])
+    bits, count = _size(em, held)
+    is_run = sources == [(number, element, part + i) for i in range(len(sources))]
+    if not is_run or bits == 8 or part % len(sources):
         return _other_scales(em, op)
-    count = getattr(words.type, "count", 1)
     at_once = 2 if count % wide.AT_ONCE else wide.AT_ONCE
     first = element // at_once * at_once
-    held = em.remember((words, first, at_once), lambda: wide.scale_pairs(
-        em, _words(em, words, first, at_once)))
+    made = em.remember((loads[number], first, at_once), lambda: wide.scale_pairs(
+        em, _words(em, held, first, at_once)))
     pair, side = divmod(element - first, 2)
     step, byte = divmod(part, 2)
     upper = MAX_REPEAT_COUNT * (op.swapped is not None)
-    return Scales(held, 2 * step + pair, 32 * byte + 16 * side + upper)
+    return Scales(made, 2 * step + pair, 32 * byte + 16 * side + upper)
 
 
-def _words(em: Emitter, words: ir.Value, first: int, count: int) -> ir.Value:
-    """`count` words of a vector; the last one again if it has fewer."""
+def _size(em: Emitter, held: Any) -> tuple[int, int]:
+    """Bits of an element of a message or a fragment, and their number; constants have single bytes.
+    """
+    if isinstance(held, Loaded):
+        return held.bits, held.elements
+    value = as_integers(em, held.value)
+    is_constant = isinstance(value, ir.Constant)
+    return 8 if is_constant else bits_of(scalar_of(value.type)), getattr(value.type, "count", 1)
+
+
+def _words(em: Emitter, held: Any, first: int, count: int) -> ir.Value:
+    """`count` words of a message or a fragment; the last one again if it has fewer."""
+    words = (_read(em, held, 0, held.elements) if isinstance(held, Loaded)
+             else as_integers(em, held.value))
     if not isinstance(words.type, ir.VectorType):
         return em.pack(words.type, [words] * count)
     if words.type.count == count:

@@ -107,10 +107,10 @@ def scaled(
     tl.store(c_ptr + m[:, None] * stride_cm + n[None, :], acc)
 
 
-def scaled_product(kind: str, device: str) -> intel.CompiledKernel:
-    """The native code of a scaled product with blocks of 256 x 256 x 128 on 32 warps."""
+def scaled_product(kind: str, device: str, depth: int) -> intel.CompiledKernel:
+    """The native code of a scaled product with blocks of 256 x 256 x `depth` on 32 warps."""
     packed = 2 if kind == "e2m1" else 1
-    constants = {"SIZE": 256, "DEPTH": 128, "KIND": kind, "PACKED": packed}
+    constants = {"SIZE": 256, "DEPTH": depth, "KIND": kind, "PACKED": packed}
     factor = {"e4m3": "*fp8e4nv", "e5m2": "*fp8e5", "e2m1": "*u8"}[kind]
     pointers = {"a_ptr": factor, "b_ptr": factor, "c_ptr": "*fp32", "a_scale": "*u8",
                 "b_scale": "*u8"}
@@ -135,17 +135,18 @@ def loop_of(listing: str) -> list[str]:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize(("kind", "device", "products", "loads", "others"), [
-    ("e4m3", "cri", 64, 9, 0.5), ("e5m2", "cri", 64, 9, 0.5), ("e2m1", "cri", 32, 6, 0.95),
-    ("e4m3", "nvl-p", 64, 9, 0.5)])
+@pytest.mark.parametrize(("kind", "device", "depth", "products", "loads", "others"), [
+    ("e4m3", "cri", 128, 64, 9, 0.5), ("e5m2", "cri", 128, 64, 9, 0.5),
+    ("e2m1", "cri", 128, 32, 6, 0.95), ("e2m1", "cri", 256, 64, 9, 0.8),
+    ("e4m3", "nvl-p", 128, 64, 9, 0.5)])
 def test_scaled_products_are_native(
-    kind: str, device: str, products: int, loads: int, others: float
+    kind: str, device: str, depth: int, products: int, loads: int, others: float
 ) -> None:
     """Few messages for each operand, three for all scales, no shared memory, no spills.
 
     The text is read because libiga64 does not decode all messages with registers above 255.
     """
-    kernel = scaled_product(kind, device)
+    kernel = scaled_product(kind, device, depth)
     (listing,) = kernel.asm.values()
     loop = loop_of(listing)
     assert kernel.facts.grf_count == target(device).large_file
