@@ -65,6 +65,7 @@ from triton_xe.lowering.emit.types import (
     filled,
     is_bf16,
     is_fp8,
+    opcode_of,
     scalar_of,
     scalar_type,
     shaped,
@@ -344,7 +345,7 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
     is_wide = name == "fsub" and wide.is_never_rounded(op)
 
     def written(a: ir.Value, b: ir.Value) -> ir.Value:
-        is_fusible = getattr(a, "opname", "") == "fmul"
+        is_fusible = opcode_of(a) == "fmul"
         made = wide.combine_with_uniform(em, "less", a, b) if is_wide and not is_fusible else None
         return write(a, b, flags=flags) if made is None else made
 

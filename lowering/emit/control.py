@@ -21,7 +21,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.emit.types import I32, bits_of, opcode_of
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
@@ -188,7 +188,7 @@ def _position(
         if not isinstance(value.type, TensorDescType):
             continue
         for phi, part in zip(held, parts, strict=True):
-            if getattr(part, "opname", "") != "add" or part.type != I32:
+            if opcode_of(part) != "add" or part.type != I32:
                 continue
             left, right = part.operands
             if left is phi and isinstance(right, ir.Constant) and int(right.constant) > 0:

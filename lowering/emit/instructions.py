@@ -13,7 +13,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 
 from triton_xe.lowering.emit.building.quick_builder import QuickBuilder
-from triton_xe.lowering.emit.types import bits_of, filled, scalar_of
+from triton_xe.lowering.emit.types import bits_of, filled, opcode_of, scalar_of
 
 
 class VolatileLoad(ir.LoadInstr):
@@ -90,7 +90,7 @@ class Builder(QuickBuilder):
         LLVM's SPIR-V target itself creates such masks of vectors, but lacks their type, and ends
         the process.  Intel's compiler crashes on bytes that are extended so and then shifted.
         """
-        if getattr(value, "opname", "") not in ("trunc", "sext"):
+        if opcode_of(value) not in ("trunc", "sext"):
             return super().zext(value, typ, name)
         source, kept = value.operands[0], (1 << bits_of(scalar_of(value.type))) - 1
         if value.opname == "sext":
@@ -115,7 +115,7 @@ class Builder(QuickBuilder):
         (x > 7 ? x - 7 : 0) of vectors crashes Intel's compiler.
         """
         if not isinstance(lhs.type, ir.VectorType) or not any(
-            getattr(arm, "opname", "") in ("add", "sub") and arm.operands[0] in cond.operands
+            opcode_of(arm) in ("add", "sub") and arm.operands[0] in cond.operands
             for arm in (lhs, rhs) if isinstance(cond, ir.Instruction)
         ):
             return super().select(cond, lhs, rhs, name, flags)

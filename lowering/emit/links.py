@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.intrinsic import Intrinsic
+from triton_xe.lowering.emit.types import callee_of
 from triton_xe.lowering.emit.writer import ModuleState
 
 Uses = dict[int, list[Any]]
@@ -76,4 +77,4 @@ def operands_of(i: Any) -> list[Any]:
 
 def row_of(i: Any) -> Intrinsic | None:
     """The row of the function that an instruction calls; None for others."""
-    return find(getattr(i.callee, "name", "")) if isinstance(i, ir.CallInstr) else None
+    return find(callee_of(i)) if isinstance(i, ir.CallInstr) else None

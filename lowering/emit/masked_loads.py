@@ -21,6 +21,7 @@ from llvmlite.ir import instructions
 
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
+from triton_xe.lowering.emit.types import callee_of, opcode_of
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.spirv import HALVES, WIDE
 
@@ -57,10 +58,10 @@ def _elements(value: Any, load: Any) -> Elements:
     """Index in the load of each element of a vector, -1 for other elements; () if not known."""
     if value is load:
         return tuple(range(getattr(load.type, "count", 1)))
-    opname = getattr(value, "opname", "")
-    if opname == "bitcast":
+    opcode = opcode_of(value)
+    if opcode == "bitcast":
         return _elements(value.operands[0], load)
-    if opname != "shufflevector":
+    if opcode != "shufflevector":
         return ()
     sides = value.operands[:2]
     known = {id(v): _elements(v, load) or (-1,) * v.type.count for v in sides}
@@ -71,8 +72,7 @@ def _elements(value: Any, load: Any) -> Elements:
 
 def _takes_registers(user: Any) -> bool:
     """True for DPAS, and for functions of inline assembly."""
-    return row_of(user) is genisa.DPAS or getattr(
-        getattr(user, "callee", None), "name", "").startswith((HALVES, WIDE))
+    return row_of(user) is genisa.DPAS or callee_of(user).startswith((HALVES, WIDE))
 
 
 def _separate(state: ModuleState, load: Any, uses: Uses) -> None:

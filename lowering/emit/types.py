@@ -85,6 +85,17 @@ def argument_type(kind: Attribute) -> ir.Type:
     return POINTER if is_pointer(kind) else scalar_type(kind)
 
 
+def opcode_of(value: object) -> str:
+    """The name of an instruction; empty for arguments and constants."""
+    return value.opname if isinstance(value, ir.Instruction) else ""
+
+
+def callee_of(value: object) -> str:
+    """The name of the function that a call calls; empty for other values, and for assembly."""
+    called = value.callee if isinstance(value, ir.CallInstr) else None
+    return called.name if isinstance(called, ir.Function) else ""
+
+
 def bits_of(kind: ir.Type) -> int:
     """Width of an LLVM scalar type."""
     if isinstance(kind, ir.IntType):

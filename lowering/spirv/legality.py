@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.emit.types import opcode_of
 
 _WIDTHS = (1, 8, 16, 32, 64)
 _FORBIDDEN = {
@@ -53,7 +54,7 @@ def check_written(module: ir.Module, device: Target) -> None:
     suspects: dict[int, bool] = {}
     for function in module.functions:
         for value in (*function.args, *(i for b in function.blocks for i in b.instructions)):
-            opcode = getattr(value, "opname", "")
+            opcode = opcode_of(value)
             kind = value.operands[0].type if opcode == "store" else value.type
             suspect = suspects.get(id(kind))
             if suspect is None:

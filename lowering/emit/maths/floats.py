@@ -8,15 +8,15 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.unused_roundings import is_rounding
 from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, shaped
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, opcode_of, shaped
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
 
 
 def from_bf16(x: Term) -> Term:
     """Convert bf16 to float, or reuse the float that the bf16 was truncated from exactly."""
-    cut = x.value.operands[0] if getattr(x.value, "opname", "") == "trunc" else None
-    if cut is not None and getattr(cut, "opname", "") == "lshr" and "exact" in cut.flags:
+    if (opcode_of(x.value) == "trunc" and opcode_of(cut := x.value.operands[0]) == "lshr"
+            and "exact" in cut.flags):
         return x.with_value(cut.operands[0]).bitcast(FLOAT)
     if is_rounding(x.value):
         return in_pairs_of_registers("bf16", x.with_value(x.value.args[0]), _rounded_to_bf16)

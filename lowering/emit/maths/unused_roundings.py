@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.lowering.emit.links import instructions_of, operands_of
+from triton_xe.lowering.emit.types import callee_of, opcode_of
 from triton_xe.lowering.emit.writer import ModuleState
 
 ROUNDED = "llvm.genx.GenISA.ftobf"
@@ -27,7 +28,7 @@ def drop_unused_roundings(state: ModuleState) -> None:
 
 def is_rounding(value: Any) -> bool:
     """True if a value is an fp32 value rounded to bf16 by the hardware."""
-    return isinstance(value, ir.CallInstr) and getattr(value.callee, "name", "").startswith(ROUNDED)
+    return callee_of(value).startswith(ROUNDED)
 
 
 def _drop(function: ir.Function) -> None:
@@ -48,4 +49,4 @@ def _drop(function: ir.Function) -> None:
 
 
 def _may_go(value: Any) -> bool:
-    return is_rounding(value) or getattr(value, "opname", "") in _MOVES
+    return is_rounding(value) or opcode_of(value) in _MOVES

@@ -31,6 +31,8 @@ from triton_xe.lowering.emit.types import (
     I32,
     I64,
     bits_of,
+    callee_of,
+    opcode_of,
     vector_of,
 )
 from triton_xe.lowering.emit.writer import Writer
@@ -85,7 +87,7 @@ def _is_computed(value: ir.Value) -> bool:
     """True if a vector, or each of those it is concatenated from, can be passed without a copy."""
     if isinstance(value, ir.ShuffleVector):
         return _is_concatenation(value) and all(map(_is_computed, value.operands[:2]))
-    return getattr(value, "opname", "") in COMPUTED
+    return opcode_of(value) in COMPUTED
 
 
 def _is_contiguous(value: ir.Value) -> bool:
@@ -152,8 +154,8 @@ def _is_uniform(value: ir.Value, block: ir.Block) -> bool:
     if getattr(value, "parent", None) is not block:
         return False
     if isinstance(value, ir.CallInstr):
-        return getattr(value.callee, "name", "").startswith(_BROADCAST)
-    return getattr(value, "opname", "") in _UNIFORM and all(
+        return callee_of(value).startswith(_BROADCAST)
+    return opcode_of(value) in _UNIFORM and all(
         _is_uniform(v, block) for v in value.operands)
 
 

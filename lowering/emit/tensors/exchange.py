@@ -8,9 +8,10 @@ from math import inf
 from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError, out_of_resources
-from triton_xe.intrinsics import find, genisa, spirv
+from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.allocate_slm import Barrier, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.links import row_of
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
 
 WORK_GROUP = 2
@@ -183,9 +184,7 @@ def place_regions(em: Emitter) -> None:
 def _order_global_memory_alone(blocks: Iterable[ir.Block]) -> None:
     """Remove the SLM fence from the barriers of a kernel without shared memory."""
     for call in (i for block in blocks for i in block.instructions):
-        is_barrier = (isinstance(call, ir.CallInstr)
-                      and find(getattr(call.callee, "name", "")) is spirv.CONTROL_BARRIER)
-        if is_barrier and call.args[-1].constant == ALL_SEMANTICS:
+        if row_of(call) is spirv.CONTROL_BARRIER and call.args[-1].constant == ALL_SEMANTICS:
             call.operands = [*call.operands[:-1], I32(GLOBAL_SEMANTICS)]
 
 

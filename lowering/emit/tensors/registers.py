@@ -24,6 +24,7 @@ from triton_xe.lowering.emit.types import (
     filled,
     number,
     numbers,
+    opcode_of,
     vector_of,
 )
 from triton_xe.lowering.emit.writer import Writer, identity
@@ -523,7 +524,7 @@ def mapped(
 
 def _uncast(value: ir.Value) -> ir.Value | None:
     """The vector of larger elements that a vector was cast from."""
-    if not isinstance(value, ir.CastInstr) or value.opname != "bitcast":
+    if opcode_of(value) != "bitcast":
         return None
     held = value.operands[0]
     if not isinstance(held.type, ir.VectorType) or not isinstance(value.type, ir.VectorType):

@@ -15,10 +15,19 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from llvmlite.ir.instructions import ShuffleVector
 
-from triton_xe.intrinsics import Effect, find, genisa
+from triton_xe.intrinsics import Effect, genisa
 from triton_xe.intrinsics.intrinsic import Intrinsic
 from triton_xe.lowering.emit.links import Uses, instructions_of, row_of, users_through, uses_of
-from triton_xe.lowering.emit.types import I8, I64, SLM, bits_of, numbers, scalar_of, vector_of
+from triton_xe.lowering.emit.types import (
+    I8,
+    I64,
+    SLM,
+    bits_of,
+    numbers,
+    opcode_of,
+    scalar_of,
+    vector_of,
+)
 from triton_xe.lowering.emit.writer import ModuleState
 
 NARROW, WIDE = 4, 8
@@ -148,13 +157,13 @@ def _address(pointer: Any) -> _Address | None:
 
 
 def _has_constant(value: Any, opname: str) -> bool:
-    return getattr(value, "opname", "") == opname and isinstance(value.operands[1], ir.Constant)
+    return opcode_of(value) == opname and isinstance(value.operands[1], ir.Constant)
 
 
 def _may_change_shared(i: Any) -> bool:
     """True if an instruction may change shared memory."""
-    if isinstance(i, ir.CallInstr):
-        return bool(_BETWEEN & find(getattr(i.callee, "name", "")).effects)
+    if (called := row_of(i)) is not None:
+        return bool(_BETWEEN & called.effects)
     if isinstance(i, ir.StoreInstr):
         return bool(i.operands[1].type.addrspace == SLM)
     return i.opname in _ATOMICS

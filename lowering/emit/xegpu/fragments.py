@@ -14,7 +14,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
+from triton_xe.lowering.emit.types import bits_of, opcode_of, scalar_type, vector_of
 
 MAX_VECTOR = 16
 """Largest number of elements of a vector that LLVM's SPIR-V target computes with."""
@@ -72,7 +72,7 @@ def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValu
         return FragmentValue(flat)
     unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
     into = vector_of(unit, elements)
-    made_of = flat.operands[0] if getattr(flat, "opname", "") == "bitcast" else flat
+    made_of = flat.operands[0] if opcode_of(flat) == "bitcast" else flat
     return FragmentValue(made_of if made_of.type == into else em.b.bitcast(flat, into))
 
 
