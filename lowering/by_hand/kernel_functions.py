@@ -33,12 +33,12 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.by_hand.decompose_vectors import ACCESSES, decompose_vectors, lower_access
+from triton_xe.lowering.emit.xegpu.blocks import SLM_BYTES
 from triton_xe.lowering.facts.values import integer_attribute
 from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.rewriting import below
 
 SUBGROUPS = "xe.subgroups"
-SLM_BYTES = "xe.slm_bytes"
 SLM_SPACE = 3
 _ARGUMENT_TYPES = IntegerType | IndexType | AnyFloat | PointerType | LLVMPointerType
 

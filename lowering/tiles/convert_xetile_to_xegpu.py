@@ -48,7 +48,6 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SCALE_GROUP
 from triton_xe.lowering.module_facts import note_plans
 from triton_xe.lowering.rewriting import (
-    all_of,
     erase_dead,
     extend_for,
     functions,
@@ -115,9 +114,6 @@ class _Conversion:
         for op in self.done:
             Rewriter.erase_op(op)
         erase_dead(self.function)
-        if all_of(self.function, xe.FragmentOp, xe.ToFragmentOp, xe.FromFragmentsOp,
-                  xe.VectorOfFragmentsOp, xe.FragmentOfVectorOp):
-            self.function.attributes[xe.FRAGMENTS] = UnitAttr()
         sink_gathers(self.function)
 
     # -- rewriting -------------------------------------------------------------------------------

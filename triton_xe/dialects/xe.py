@@ -305,26 +305,16 @@ ROUNDED = Mark("xe.rounded", (arith.MulfOp,))
 """The product is not fused with a sum, because the program asks for a rounded one."""
 QUICK = Mark("xe.quick", (arith.DivSIOp, arith.RemSIOp), ("small", "unsigned"))
 """How to divide scalars, of which the divisor is positive."""
-FRAGMENTS = "xe.fragments"
-"""Attribute of a function whose vectors are fragments.
+class OnFragmentsOp(FieldOp, ABC):
+    """Base of the ops that create or read fragments.
 
-A fragment is a work-item's operand of an instruction, instead of a vector of the whole subgroup.
-"""
-
-
-class _OnFragments(FieldOp, ABC):
-    """Base of the ops that create or read fragments."""
-
-    def verify_(self) -> None:
-        function = self.parent_op()
-        while function is not None and function.name != "tt.func":
-            function = function.parent_op()
-        if function is not None and FRAGMENTS not in function.attributes:
-            self.refuse(f"is only in functions with {FRAGMENTS}")
+    A fragment is a work-item's operand of an instruction, instead of a vector of the whole
+    subgroup.  In functions with such ops, all vectors of two dimensions are fragments.
+    """
 
 
 @irdl_op_definition
-class FragmentOp(_OnFragments):
+class FragmentOp(OnFragmentsOp):
     """A work-item's operand of one instruction, assembled from the results of loads.
 
     For each of the fragment's values in order, `sources` gives the load, the element of its result,
@@ -341,7 +331,7 @@ class FragmentOp(_OnFragments):
 
 
 @irdl_op_definition
-class ToFragmentOp(_OnFragments):
+class ToFragmentOp(OnFragmentsOp):
     """View a tensor's registers from `first` on as an operand of an instruction."""
 
     name = "xe.to_fragment"
@@ -353,7 +343,7 @@ class ToFragmentOp(_OnFragments):
 
 
 @irdl_op_definition
-class FromFragmentsOp(_OnFragments):
+class FromFragmentsOp(OnFragmentsOp):
     """Form the tensor whose registers are the given fragments in sequence."""
 
     name = "xe.from_fragments"
@@ -363,7 +353,7 @@ class FromFragmentsOp(_OnFragments):
     assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($tensor)"
 
 
-class _OnPlaces(_OnFragments, ABC):
+class _OnPlaces(OnFragmentsOp, ABC):
     """Base of the ops between fragments and a vector of the whole subgroup.
 
     A position in fragments is: register * lanes + lane.

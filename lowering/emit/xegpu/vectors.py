@@ -15,7 +15,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatTF32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects.xe import FRAGMENTS
+from triton_xe.dialects.xe import OnFragmentsOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
@@ -31,11 +31,16 @@ from triton_xe.lowering.emit.xegpu.fragments import (
 )
 from triton_xe.lowering.emit.xegpu.mapping import Slot, Spread
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
+from triton_xe.lowering.rewriting import below
 
 
 def in_fragments(em: Emitter) -> bool:
     """True if the function has its tiles as operands of instructions (from XeTile)."""
-    return FRAGMENTS in em.source.attributes
+    return em.analysis(_has_fragments)
+
+
+def _has_fragments(function: Operation, _lanes: int) -> bool:
+    return any(isinstance(op, OnFragmentsOp) for op in below(function))
 
 
 def is_fragment(em: Emitter, value: SSAValue) -> bool:

@@ -279,13 +279,6 @@ BLOCKS = [
         f"xegpu.store_nd %v#0, %v#1 {{xe.transposed}} : vector<8x16xbf16>, {BLOCK}",
         "xegpu.store_nd has no xe.transposed",
     ),
-    (
-        "vector<8x2xbf16>",
-        "tt.func @f(%a: vector<8x2xbf16>) {\n"
-        "%f = xe.fragment %a from <0:0:0 count 16 parts 2> : vector<8x2xbf16> -> vector<8x2xbf16>"
-        "\ntt.return\n}",
-        "xe.fragment: is only in functions with xe.fragments",
-    ),
 ]
 
 
