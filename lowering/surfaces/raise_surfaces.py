@@ -378,11 +378,15 @@ def _grouped_by_test(sites: list[Site]) -> list[list[Site]]:
 
 
 def _split_site(site: Site) -> list[Site]:
-    """Single accesses of straight code whose facts are known before them."""
-    if site.loop is not None:
-        return []
-    parts = [Site(op, None, {op: access}) for op, access in site.accesses.items()]
-    return [part for part in parts if hoist(part.values, part.anchor)]
+    """Single accesses of straight code whose facts are known before them; others stay gathers."""
+    found = []
+    for op, access in site.accesses.items():
+        part = Site(op, None, {op: access})
+        if site.loop is None and hoist(part.values, op):
+            found.append(part)
+        else:
+            remark(op, "stays a gather: what its surface depends on is computed too late")
+    return found
 
 
 def _motion(at: Poly, loop: Operation | None) -> Motion | None:

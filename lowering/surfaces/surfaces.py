@@ -159,7 +159,7 @@ def _surface(
 ) -> Surface:
     """The surface of an access: its row pitch, width, height and start; `Unknown` if it is none."""
     bits = pointee_bits(pointer)
-    if bits not in block_2d.ELEMENT_BITS or bits == 64:  # a row of 16 is two messages wide
+    if bits not in block_2d.MATRIX_BITS:
         raise Unknown(f"elements of {bits} bits have no 2D block messages")
     index, unit, guards = _unit_stride(index)
     if unit is None:

@@ -51,6 +51,8 @@ from xdsl.utils.exceptions import VerifyException
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.text.assembly import TENSOR, FieldOp, ops_of
 from triton_xe.dialects.xegpu.dpas import scaled_reason
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.block_2d import MATRIX_BITS
 
 
 @irdl_attr_definition
@@ -104,16 +106,20 @@ class AdvanceOp(FieldOp):
 
 
 class SurfaceOp(FieldOp, ABC):
-    """An access that moves a tensor between registers and a surface."""
+    """An access that moves a tensor between registers and a surface by 2D messages."""
 
     cursor = operand_def(CursorType)
 
     def verify_(self) -> None:
         types = (*self.operand_types, *self.result_types)
         surface = next(type_.element for type_ in types if isinstance(type_, CursorType))
-        tensor = next(type_.element_type for type_ in types if isinstance(type_, TensorType))
-        if surface != tensor:
-            self.refuse(f"the surface holds {surface}, the tensor {tensor}")
+        tensor = next(type_ for type_ in types if isinstance(type_, TensorType))
+        if surface != tensor.element_type:
+            self.refuse(f"the surface holds {surface}, the tensor {tensor.element_type}")
+        if tensor.get_num_dims() != 2:
+            self.refuse(f"2D messages move matrices, not {tensor}")
+        if bit_width(surface) not in MATRIX_BITS:
+            self.refuse(f"no 2D message moves elements of {surface}")
 
 
 @irdl_op_definition

@@ -24,6 +24,8 @@ from triton_xe.hardware.target import Target
 SUBGROUP_SIZE = 16
 """2D block messages are specified for subgroups of 16 lanes only."""
 ELEMENT_BITS = (8, 16, 32, 64)
+MATRIX_BITS = (8, 16, 32)
+"""Sizes of the elements of matrices: of 64 bits, a row for 16 lanes is two messages wide."""
 GRF_BYTES = 64
 """Bytes of a register on every device that has 2D block messages."""
 MAX_RESULT_REGISTERS = 32
