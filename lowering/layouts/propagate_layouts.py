@@ -62,8 +62,8 @@ def propagate(function: Operation, target: Target) -> int:
     rules: tuple[Rule, ...] = (
         fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
         through_shape,
-        reload, load_at_operand, out_of_loop, out_of_if, through_elementwise, through_reduction,
-        under_shape, into_block_store, into_scatter,
+        reload, load_at_operand, out_of_loop, through_elementwise, through_reduction,
+        into_block_store, into_scatter,
     )
     erase_dead(function)
     rounds = 0
@@ -260,26 +260,6 @@ def _retype(value: SSAValue, encoding: Attribute, old: Attribute, at: InsertPoin
     Rewriter.insert_op(back, at)
 
 
-def out_of_if(op: ConvertLayoutOp) -> bool:
-    """if { yield (cvt %x) } else { yield (cvt %y) } -> cvt(if { yield %x } else { yield %y })."""
-    if not is_dpas(op.src.type):
-        return False
-    for use in list(op.result.uses):
-        choice = use.operation.parent_op()
-        if not isinstance(use.operation, scf.YieldOp) or not isinstance(choice, scf.IfOp):
-            continue
-        encoding = layout_attr_of(op.src)
-        yields = [last_of(region.block) for region in choice.regions]
-        if not all(_is_free(last.operands[use.index], encoding) for last in yields):
-            continue
-        for last in yields:
-            _convert_operand(last, use.index, encoding)
-        result = choice.results[use.index]
-        _retype(result, encoding, result.type, InsertPoint.after(choice))
-        return True
-    return False
-
-
 def _is_free(value: SSAValue, encoding: Attribute) -> bool:
     """True if a value is available in a layout without moving data."""
     if layout_attr_of(value) == encoding or is_cheap(value):
@@ -342,30 +322,6 @@ def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operat
     axis = user.axis.value.data
     sliced = layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]
     return with_encoding(user, sliced, at, operands)
-
-
-def under_shape(op: ConvertLayoutOp) -> bool:
-    """broadcast(cvt x) -> cvt(broadcast x) ; expand_dims(cvt x) -> cvt(expand_dims x).
-
-    Between two DPAS layouts `through_shape` is the inverse rule, and converts fewer values.
-    """
-    return not is_dpas(op.result.type) and _move_past_user(op, _shape_change)
-
-
-def _shape_change(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
-    if isinstance(user, BroadcastOp):
-        outer = encoding
-    elif isinstance(user, ExpandDimsOp) and _fits(user, encoding):
-        outer = layout_attr(encoding.encoding.parent)  # type: ignore[attr-defined]
-    else:
-        return None
-    return with_encoding(user, outer, InsertPoint.before(user), [source])
-
-
-def _fits(expand: ExpandDimsOp, encoding: Attribute) -> bool:
-    """True if a slice lacks the dim that a tt.expand_dims adds."""
-    held = encoding.encoding  # type: ignore[attr-defined]
-    return isinstance(held, SliceEncoding) and held.dim == expand.axis.value.data
 
 
 def into_branch(op: ConvertLayoutOp) -> bool:
