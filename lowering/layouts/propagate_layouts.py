@@ -1,7 +1,7 @@
 """Eliminate layout conversions next to dots, or move them to where they cost nothing.
 
 A conversion from a DPAS layout (or from a slice of one) moves down until it reaches its inverse or
-a store.  It moves through elementwise operations, reductions, broadcasts and loop-carried values.
+a block store.  It moves through elementwise operations, reductions and loop-carried values.
 A conversion to an operand's layout moves up, through casts, into block loads.
 """
 
@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import encoding_of, layout_attr
-from triton_xe.dialects.tt.memory import AtomicRMWOp, LoadOp, StoreOp
+from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import (
     BroadcastOp,
     ExpandDimsOp,
@@ -63,7 +63,7 @@ def propagate(function: Operation, target: Target) -> int:
         fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
         through_shape,
         reload, load_at_operand, out_of_loop, through_elementwise, through_reduction,
-        into_block_store, into_scatter,
+        into_block_store,
     )
     erase_dead(function)
     rounds = 0
@@ -358,25 +358,3 @@ def into_block_store(op: ConvertLayoutOp) -> bool:
     for use in stores:
         use.operation.operands[use.index] = op.src
     return bool(stores)
-
-
-def into_scatter(op: ConvertLayoutOp) -> bool:
-    """store p, (cvt x), m -> store p', x, m' with addresses and mask recomputed in x's layout.
-
-    It applies to atomics too, whose result is converted.
-    """
-    return len(shape_of(op.src)) > 1 and _move_past_user(op, _scatter)
-
-
-def _scatter(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
-    """store p, convert x  ->  store p', x      p' is recomputed in the layout of x"""
-    if not isinstance(user, StoreOp | AtomicRMWOp):
-        return None
-    ptr, value, *rest = user.operands
-    if not isinstance(value.owner, ConvertLayoutOp) or value.owner.src is not source:
-        return None
-    if not all(is_cheap(v) for v in (ptr, *rest)):
-        return None
-    made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-    ptr, *rest = (rematerialize(v, encoding, made) for v in (ptr, *rest))
-    return with_encoding(user, encoding, InsertPoint.before(user), [ptr, source, *rest])

@@ -13,6 +13,10 @@ local memory, with its barrier.  The result of an atomic is converted.
 Triton also does so if it does not know that addresses are aligned.  Messages do not need alignment:
 they are as wide in the layout of the value, which was loaded as it is stored.  The conversion stays
 if the program loads from the same tensor, because the exchange orders its loads before its stores.
+
+    tt.store %p, (cvt %x : #xe.dpas)  ->  tt.store %p', %x
+
+Addresses and masks of results of the matrix unit are recomputed in their layout.
 """
 
 from __future__ import annotations
@@ -25,8 +29,10 @@ from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import base_of
+from triton_xe.lowering.layouts.propagate_layouts import is_dpas
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     is_cheap,
@@ -43,7 +49,7 @@ Scatter = StoreOp | AtomicRMWOp | AtomicCASOp
 def scatter_in_place(op: Scatter, scope: Scope) -> bool:
     """Store, and do atomics, in the layout of the operands."""
     encoding = _layout_of_addresses(op, scope.facts)
-    if encoding is None and isinstance(op, StoreOp):
+    if encoding is None and not isinstance(op, AtomicCASOp):
         encoding = _layout_of_value(op, scope)
     if encoding is None:
         return False
@@ -64,11 +70,19 @@ def _layout_of_addresses(op: Scatter, facts: Facts) -> Attribute | None:
     return encoding if fits else None
 
 
-def _layout_of_value(op: StoreOp, scope: Scope) -> Attribute | None:
-    """The layout that the value is converted from, if a store in it takes no more messages."""
-    value = before_conversions(op.value)
-    if value is op.value or not isinstance(value.type, TensorType) or (
-            base_of(op.ptr) in scope.loaded | {None}):
+def _layout_of_value(op: StoreOp | AtomicRMWOp, scope: Scope) -> Attribute | None:
+    """The layout that the value is converted from, if a store in it takes no more messages.
+
+    Results of the matrix unit keep their layout, whatever the number of messages.
+    """
+    given = op.value if isinstance(op, StoreOp) else op.val
+    value = before_conversions(given)
+    if value is given or not isinstance(value.type, TensorType):
+        return None
+    if is_dpas(value.type) and len(shape_of(value)) > 1 and all(
+            is_cheap(v) for v in op.operands if v is not given):
+        return layout_attr_of(value)
+    if not isinstance(op, StoreOp) or base_of(op.ptr) in scope.loaded | {None}:
         return None
     encoding, layout = layout_attr_of(value), layout_of(value.type)
     addresses = [v for v in (op.ptr, op.mask) if v is not None]

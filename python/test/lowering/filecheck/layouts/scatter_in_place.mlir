@@ -1,6 +1,8 @@
 // PASSES: assign-layouts{rules=scatter-in-place}
 #four = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
 #one = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
+#blocks = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [4, 1], repCluster = [1, 4]}>
 // ===
 // An atomic adds where the addresses were computed; constants are made there.
 // CHECK: #[[FOUR:blocked[0-9]*]] = #ttg.blocked<{sizePerThread = [4]
@@ -84,5 +86,27 @@ tt.func public @copies(%p: tensor<64x!tt.ptr<i32>, #four>, %x: tensor<64xi32, #f
   %q = ttg.convert_layout %p : tensor<64x!tt.ptr<i32>, #four> -> tensor<64x!tt.ptr<i32>, #one>
   %y = ttg.convert_layout %x : tensor<64xi32, #four> -> tensor<64xi32, #one>
   %old = tt.atomic_rmw add, relaxed, gpu, %q, %y, %all : (tensor<64x!tt.ptr<i32>, #one>, tensor<64xi32, #one>, tensor<64xi1, #one>) -> tensor<64xi32, #one>
+  tt.return
+}
+
+// -----
+// Results of the matrix unit are stored in its layout, also where messages are narrower, and two
+// stores share the addresses.
+// CHECK: #[[DPAS:dpas[0-9]*]] = #xe.dpas
+// CHECK-LABEL: tt.func public @products(
+// CHECK-COUNT-1: tt.make_range {{.*}} parent = #[[DPAS]]
+// CHECK-NOT: tt.make_range {{.*}} parent = #[[DPAS]]
+// CHECK: tt.store {{.*}}, %x : tensor<32x64x!tt.ptr<f32>, #[[DPAS]]>
+// CHECK: tt.store {{.*}}, %y : tensor<32x64x!tt.ptr<f32>, #[[DPAS]]>
+tt.func public @products(%p: !tt.ptr<f32>, %x: tensor<32x64xf32, #dpas>, %y: tensor<32x64xf32, #dpas>) {
+  %n = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocks}>>
+  %e = tt.expand_dims %n {axis = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocks}>> -> tensor<1x64xi32, #blocks>
+  %at = tt.broadcast %e : tensor<1x64xi32, #blocks> -> tensor<32x64xi32, #blocks>
+  %s = tt.splat %p : !tt.ptr<f32> -> tensor<32x64x!tt.ptr<f32>, #blocks>
+  %q = tt.addptr %s, %at : tensor<32x64x!tt.ptr<f32>, #blocks>, tensor<32x64xi32, #blocks>
+  %c = ttg.convert_layout %x : tensor<32x64xf32, #dpas> -> tensor<32x64xf32, #blocks>
+  tt.store %q, %c : tensor<32x64x!tt.ptr<f32>, #blocks>
+  %d = ttg.convert_layout %y : tensor<32x64xf32, #dpas> -> tensor<32x64xf32, #blocks>
+  tt.store %q, %d : tensor<32x64x!tt.ptr<f32>, #blocks>
   tt.return
 }
