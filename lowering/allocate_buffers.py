@@ -30,14 +30,13 @@ from triton_xe.dialects.ttg import (
 )
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout.shared import SharedEncoding
+from triton_xe.lowering.allocate_slm import SPARE_BYTES
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.rewriting import all_of, below, functions
 from triton_xe.plan.shared_view import SharedView, buffer_bytes, shared_view
 
 OFFSET = "allocation.offset"
 ALIGNMENT = 64
-APART_LIMIT = 32 * 1024
-"""Total bytes up to which no memory is reused, because reuse costs a barrier."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class _Allocation:
 def _share_memory(function: FuncOp) -> None:
     """Reuse the memory of dead buffers; lifetimes are indices in the function's block."""
     buffers = all_of(function, LocalAllocOp)
-    if sum(map(bytes_of, buffers)) <= APART_LIMIT or len(function.body.blocks) > 1:
+    if sum(map(bytes_of, buffers)) <= SPARE_BYTES or len(function.body.blocks) > 1:
         return
     block = function.body.block
     times = {inner: time for time, op in enumerate(block.ops) for inner in below(op)}

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-HALVES_LIMIT = 32 * 1024
-"""Bytes up to which two halves are used; above, saving memory matters more than barriers."""
+SPARE_BYTES = 32 * 1024
+"""Bytes of shared memory up to which none is reused, because reuse costs a barrier."""
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ class SlmPlan:
     def assign_offsets(self) -> int:
         """Assign an offset to each region; return the bytes needed."""
         sizes = [max((r.nbytes for r in self.regions if r.half == h), default=0) for h in (0, 1)]
-        first = sizes[0] if sum(sizes) <= HALVES_LIMIT else 0
+        first = sizes[0] if sum(sizes) <= SPARE_BYTES else 0
         live: list[Region] = []
         for region in self.regions:
             live = [other for other in live if other.is_live(region)]

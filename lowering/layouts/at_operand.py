@@ -26,6 +26,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.memory import MAX_LANE_BYTES
+from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.analysis import Facts
@@ -63,10 +64,6 @@ from triton_xe.lowering.rewriting import (
 )
 from triton_xe.plan.operand import takes_words
 
-MOST_STEPS = 60
-MANY_POINTERS = 64
-"""Pointers per lane: with 64 bits each, they fill half of the largest register file."""
-"""Attribute of a load whose elements a dot's operand is computed from."""
 MOST_COPIES = 4
 """Warps that may unpack the same weights redundantly: cheaper than a barrier and an exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
@@ -136,12 +133,13 @@ def _two_rows(op: ConvertLayoutOp) -> BlockedEncoding | None:
 def rebuild_pointers(function: Operation) -> None:
     """Carry scalars through loops whose tensors of pointers fill half of the registers.
 
-    The offsets that are added to the scalars are loop-invariant, and half as large.
+    The offsets that are added to the scalars are loop-invariant, and half as large.  A pointer of
+    each lane takes two registers.
     """
     facts = Facts(trusting=False)
     for loop in all_of(function, scf.ForOp):
         loads = [load for pointer in loop.body.block.args[1:] for load in _only_loads(pointer)]
-        if sum(_addresses(p, facts) for p in {load.ptr for load in loads}) >= MANY_POINTERS:
+        if 2 * sum(_addresses(p, facts) for p in {load.ptr for load in loads}) >= HALF_FILE:
             again = _OperandRematerializer()
             for load in loads:
                 again.in_place(load)
@@ -198,7 +196,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
         if here in seen or not isinstance(here.type, TensorType) or _is_regular(here):
             continue
         seen[here] = None
-        if len(seen) > MOST_STEPS or isinstance(op, Block):
+        if isinstance(op, Block):
             return None
         if isinstance(op, LoadOp):
             if not _may_load_again(op):

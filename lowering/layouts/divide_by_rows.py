@@ -30,9 +30,6 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import put_before
 
-FEWEST = 4
-"""Rows in the lanes of a register from which on a reciprocal is cheaper."""
-
 
 def divide_by_rows(quotient: arith.DivfOp, scope: Scope) -> bool:
     """Divisions by a value per row -> products with its reciprocal."""
@@ -51,7 +48,7 @@ def _column(divisor: SSAValue) -> ExpandDimsOp | None:
     if not isinstance(column, ExpandDimsOp) or not isinstance(column.src.owner, ConvertLayoutOp):
         return None
     rows = column.src.owner.src
-    spread = _registers(column.src) >= FEWEST * _registers(rows)
+    spread = _registers(column.src) > _registers(rows)
     return column if spread and get_element_type_or_self(rows.type) == f32 else None
 
 

@@ -41,7 +41,6 @@ from triton_xe.lowering.layouts.rematerialize import (
 from triton_xe.lowering.rewriting import all_of, below, retyped, values_below
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 
-FEWEST_ROWS = 4
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, cf.BranchOp,
             cf.ConditionalBranchOp)
 _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
@@ -63,7 +62,7 @@ def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
         if len(shape_of(op.srcs[0])) != 2 or not isinstance(encoding_of(kind), DpasEncoding):
             continue
         plan = plan_lane_reduction(layout_of(kind), op.axis.value.data)
-        if plan.spreads and plan.rows >= FEWEST_ROWS:
+        if plan.spreads:
             yield layout_attr_of(op.res[0]), layout_attr(LinearEncoding(plan.layout))
 
 
@@ -76,7 +75,7 @@ def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
                 and isinstance(encoding_of(kind), DpasEncoding) and _is_loaded_in_loop(column.src)):
             continue
         plan = plan_lane_reduction(layout_of(kind), 1)
-        if plan.spreads and plan.rows >= FEWEST_ROWS:
+        if plan.spreads:
             yield layout_attr_of(column.src), layout_attr(LinearEncoding(plan.layout))
 
 

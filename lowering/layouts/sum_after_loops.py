@@ -32,6 +32,7 @@ from triton_xe.dialects.arith_ext import CmpiOp, SelectOp
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
 from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.hardware.register_file import BUDGET
 from triton_xe.layout import DpasEncoding, LinearEncoding, SliceEncoding, to_linear_layout
 from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.facts.values import shape_of
@@ -39,8 +40,6 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.front.decompose_scaled_dots import minor_first
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import last_of, locate, put
-
-MOST_REGISTERS = 150
 
 
 def sum_after_loops(loop: scf.ForOp, scope: Scope) -> bool:
@@ -66,15 +65,14 @@ class RunningSum:
     def fits(self) -> bool:
         """True if the loop has enough registers for the sums.
 
-        Beyond half of the large register file Intel's compiler spills.  If the summed matrix is
-        small relative to the loop-carried values, there is little to gain.
+        If the summed matrix is small relative to the loop-carried values, there is little to gain.
         """
         matrix = shape_of(self.sums.srcs[0])
         lanes = self.parent.execution_size
         sizes = [prod(shape_of(v)) for v in self.loop.iter_args if len(shape_of(v)) == len(matrix)]
         elements = prod(matrix) + sum(sizes) + matrix[0] * lanes
         registers = elements // (prod(self.parent.warps_per_cta) * lanes)
-        return registers <= MOST_REGISTERS and 2 * prod(matrix) >= sum(sizes)
+        return registers <= BUDGET and 2 * prod(matrix) >= sum(sizes)
 
     def defer(self) -> None:
         """Carry a sum per lane, and reduce it after the loop; nothing if no layout fits."""

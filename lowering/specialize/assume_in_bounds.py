@@ -27,7 +27,7 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.hardware.block_2d import Guard
-from triton_xe.hardware.register_file import MOST_CARRIED
+from triton_xe.hardware.register_file import HALF_FILE, MOST_CARRIED
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import shape_of
@@ -38,12 +38,6 @@ from triton_xe.lowering.specialize.launch_guards import assume_all
 from triton_xe.lowering.specialize.split_inside import Masked, all_true, bounds_of
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
 
-FILLING = 128
-"""Fewest registers of loaded values (as words) at a reduction for which masks are dropped.
-
-It is half of the larger file.  With 192 the masks made layer norm's gradient spill up to 2,688
-bytes.  With 128 the softmax's gradient has 487 instructions with masks and 308 without (IGC 2.40).
-"""
 WORD_BYTES = 4
 
 
@@ -82,10 +76,14 @@ def _leaves_room(dot: DotOp, register: int) -> bool:
 
 
 def _accesses_of_rows(function: FuncOp, register: int) -> list[Masked]:
-    """The accesses of a kernel whose loaded rows fill the registers; [] if it has products."""
+    """The accesses of a kernel whose loaded rows fill half of the registers; [] if it has products.
+
+    With 192 registers as the limit, masks made layer norm's gradient spill up to 2,688 bytes.  With
+    128 the softmax's gradient has 308 instructions in place of 487 (IGC 2.40).
+    """
     reducing = {op.parent for op in all_of(function, ReduceOp)} - {None}
     held = max((_loaded(block) for block in reducing if block is not None), default=0)
-    if all_of(function, DotOp) or held < FILLING * register:
+    if all_of(function, DotOp) or held < HALF_FILE * register:
         return []
     return [*all_of(function, LoadOp), *all_of(function, StoreOp)]
 
