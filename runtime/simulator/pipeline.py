@@ -87,7 +87,7 @@ def find_interleaving(kernel: Kernel) -> None:
 
 
 def leave_out_fallbacks(kernel: Kernel) -> None:
-    """Leave out what the part to compile does not have, unless other programs may wait for it."""
+    """Drop the blocks that `Form.part` leaves out, unless other programs may wait for them."""
     left = None if kernel.is_interleaved else part_of(kernel.entry, kernel.form.part)
     if left is not None:
         kernel.functions[kernel.name], kernel.is_whole = left, False
@@ -114,13 +114,13 @@ def track_undefined(kernel: Kernel) -> None:
     plan, functions = kernel.plan, dict(kernel.functions)
     assert plan is not None
     for name, function in kernel.bodies.items():
-        if plan.undefined.suspects or any(map(_begins, function.instructions())):
+        if plan.undefined.suspects or any(map(_may_be_undefined, function.instructions())):
             function = inline_helpers(function, functions)
         kernel.functions[name] = instrument(
             function, plan.undefined, helpers=functions, entry=partial(plan.entry, function))
 
 
-def _begins(i: ir.Instruction) -> bool:
+def _may_be_undefined(i: ir.Instruction) -> bool:
     """True if an instruction may produce undefined values."""
     return (i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
             or is_masked_atomic(i))
@@ -143,7 +143,7 @@ def observe_joined(kernel: Kernel) -> None:
 
 
 def group_accesses(kernel: Kernel) -> None:
-    """Compute the operands of a tensor operation's accesses first: they are checked at once."""
+    """Compute the operands of a tensor operation's accesses first, to check them at once."""
     for name, function in () if kernel.is_interleaved else kernel.bodies.items():
         kernel.functions[name], groups = grouped_accesses(function)
         kernel.grouped |= groups
@@ -171,7 +171,7 @@ def schedule_subgroups(kernel: Kernel) -> None:
 
 
 def pair_in_place(kernel: Kernel) -> None:
-    """Find loads and stores of the same elements: they are checked at once."""
+    """Find loads and stores of the same elements, to check them at once."""
     if not kernel.schedule.turns:
         kernel.in_place = {load: store for f in kernel.functions.values()
                            for load, store in stores_in_place(f).items()}

@@ -25,9 +25,7 @@ MOST, MOST_WAITING = 1 << 62, 256
 
 @dataclass(frozen=True)
 class Turns:
-    """Points where a program yields to others; true if programs are interleaved.
-
-    See `analysis.waits`.
+    """Points where a program yields to others (`analysis.waits`); true if there may be any.
     """
 
     anywhere: bool = False
