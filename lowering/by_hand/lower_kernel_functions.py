@@ -32,8 +32,8 @@ FUNCTION = "func.func"
 class LowerKernelFunctionsPass(TargetedPass):
     """In kernels written by hand: `func.func` -> `tt.func`, memrefs -> addresses.
 
-    Modules from Triton have no such functions.  The dialects of those that do take 0.1 s to import,
-    so that is left until one comes.
+    Modules from Triton have no such functions.  The dialects of such functions take 0.1 s to
+    import, and are imported only if there is one.
     """
 
     name: ClassVar = "lower-kernel-functions"

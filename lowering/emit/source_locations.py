@@ -60,7 +60,7 @@ class LocatedBuilder(Builder):
         return self._known[key]
 
     def restore_location(self, location: ir.MDValue | None) -> None:
-        """Restore a location that `at` returned."""
+        """Restore a location that `enter_location` returned."""
         self._location = location
 
     @property

@@ -131,16 +131,16 @@ def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
     if isinstance(op, ExtFOp):
         return op.input
     assert isinstance(op, _MOVES)
-    return _moved(op, _half(op.src, at), _type_with_element(value, f16), at)
+    return _clone_with_type(op, _half(op.src, at), _type_with_element(value, f16), at)
 
 
 def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     """The integers that an fp32 value is computed from."""
     op, kind = value.owner, _type_with_element(value, IntegerType(32))
     if isinstance(op, SIToFPOp | UIToFPOp):
-        return _of_32_bits(op, kind, at)
+        return _as_32_bits(op, kind, at)
     if isinstance(op, _MOVES):
-        return _moved(op, _integer(op.src, at), kind, at)
+        return _clone_with_type(op, _integer(op.src, at), kind, at)
     known = _number(value)
     if known is not None:
         held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [known])
@@ -150,7 +150,7 @@ def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     return put(made(_integer(op.lhs, at), _integer(op.rhs, at)), at)
 
 
-def _moved(
+def _clone_with_type(
     op: Operation, source: SSAValue, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
     """Clone an operation for elements of another type."""
@@ -158,7 +158,7 @@ def _moved(
         operands=[source], result_types=[kind], properties=dict(op.properties)), at)
 
 
-def _of_32_bits(
+def _as_32_bits(
     op: SIToFPOp | UIToFPOp, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
     """The integer that a cast takes, in 32 bits; upper bits of wider ones are dropped."""

@@ -58,7 +58,7 @@ def write_folder(
     return description
 
 
-def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
+def _compile_with_least_spills(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
     """Native code of Intel's compiler, with the register file that spills less."""
     made = intel.compile_spirv(spirv, device, flags)
     facts = made.kernels[kernel]
@@ -79,7 +79,7 @@ def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
     """
     missing = intel.available()
     if missing is None:
-        return _spilling_least(spirv, kernel, target, flags)
+        return _compile_with_least_spills(spirv, kernel, target, flags)
     from triton_xe.runtime.level_zero.device import open_devices
 
     try:
@@ -141,6 +141,7 @@ def _parameters(
     kernel: str, types: Mapping[str, Any], attributes: Mapping[tuple[int], Any],
     native: tuple[str, ...],
 ) -> tuple[Parameter, ...]:
+    """The kernel's parameters, with their types for Triton and in native code."""
     left = [
         (position, name, kind)
         for position, (name, kind) in enumerate(types.items()) if kind != "constexpr"
@@ -160,6 +161,7 @@ def _parameters(
 
 
 def _check_launches(metadata: Any, name: str) -> None:
+    """Refuse kernels that only Triton's launcher can launch."""
     if getattr(metadata, "launch_conditions", ""):
         raise UnsupportedError(
             f"kernel {name!r} leaves launches that do not satisfy its conditions to another module;"

@@ -173,6 +173,7 @@ def compiled(case: Case) -> Recording:
 
 
 def _kernel(case: Case, options: dict[str, Any]) -> Recording:
+    """Compile a kernel by `triton.compile`."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -191,6 +192,7 @@ def _kernel(case: Case, options: dict[str, Any]) -> Recording:
 
 
 def _program(case: Case, options: dict[str, Any]) -> Recording:
+    """Run `triton-xe opt` on a module written by hand."""
     from triton_xe.tools.cli import main
 
     said = io.StringIO()

@@ -123,10 +123,11 @@ class _Evaluation:
         if x.local is None:
             return _constants(x)
         if x.local not in self.known:
-            self.known[x.local] = self._of(self.facts.maker(x))
+            self.known[x.local] = self._evaluate(self.facts.maker(x))
         return self.known[x.local]
 
-    def _of(self, i: Instruction | None) -> Numbers | None:
+    def _evaluate(self, i: Instruction | None) -> Numbers | None:
+        """The results of an instruction; None if an operand is unknown."""
         if i is None or i.type.scalar.kind != "int" or i.opcode not in _EVALUATED:
             return None
         parts = [found for o in i.operands if (found := self.numbers(o)) is not None]

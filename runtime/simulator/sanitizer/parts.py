@@ -82,7 +82,7 @@ def _age(old: Value, owner: Value) -> Value:
 
 
 def earlier(old: Value, owner: Value) -> Value:
-    """Cells of this work-group's reads before the last barrier, or of scalars."""
+    """Cells of reads by this work-group before its last barrier."""
     return of_group(old, owner) & (_age(old, owner) > 0)
 
 
