@@ -56,9 +56,9 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
     """Numbers of the pointer arguments that each value is computed from, also through integers.
 
     Values loaded from memory have no roots, because an address computed from them may point
-    anywhere.  There is one exception, because tensors of pointers change their layout through shared
-    memory.  If every 64-bit word that the function stores there has roots, a loaded word has all of
-    those.
+    anywhere.  There is one exception, because tensors of pointers change their layout through
+    shared memory.  If every 64-bit word that the function stores there has roots, a loaded word has
+    all of those.
     """
     found: dict[str, Roots] = {
         name: frozenset((k,)) for k, (name, t) in enumerate(function.parameters)
