@@ -56,10 +56,10 @@ from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
 from triton_xe.runtime.simulator.translation import Kernel, Schedule, Turns
 from triton_xe.runtime.simulator.widen.function import STOP_LABEL, FunctionWriter
+from triton_xe.runtime.simulator.widen.host_function import SG
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
-from triton_xe.runtime.simulator.widen.widener import SG
 
 # --- passes on a kernel ---------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ def widen(kernel: Kernel) -> None:
     entry = writers[kernel.name]
     host.integers = _integers(kernel, entry.w.values)
     host.slm_bytes = kernel.slm.nbytes if entry.needs_shared_memory else 0
-    host.tables = entry.w.arrays.tables
+    host.tables = entry.w.forms.tables
 
 
 def _integers(kernel: Kernel, values: Mapping[str, Value]) -> dict[str, int]:

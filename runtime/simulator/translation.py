@@ -137,9 +137,3 @@ class Kernel:
     def shapes(self) -> ShapeAnalysis:
         """Shapes of the values that are widened, in any subgroup."""
         return ShapeAnalysis(self.module, self.sizes.lanes)
-
-    def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
-        """Shapes of values, of one subgroup if its number is known."""
-        if sub_group is None:
-            return self.shapes
-        return ShapeAnalysis(self.module, self.sizes.lanes, sub_group)

@@ -19,17 +19,18 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     site,
 )
 from triton_xe.runtime.simulator.sanitizer.state import Word, origin_words, slm_shadow_bytes
+from triton_xe.runtime.simulator.widen.host_function import SG
+from triton_xe.runtime.simulator.widen.host_function import SLM as SLM_AT
 from triton_xe.runtime.simulator.widen.matrix import block_arguments
 from triton_xe.runtime.simulator.widen.values import Uniform, Wide
-from triton_xe.runtime.simulator.widen.widener import SG, Rule, Widener
-from triton_xe.runtime.simulator.widen.widener import SLM as SLM_AT
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
 def slm_shadow(w: Widener, i: Instruction) -> None:
     """Compute the shadow's address of an address in shared memory; ones outside wrap around."""
     pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
-    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
+    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.b.wide(pointer))
     inside = x.integer() - v.wrap(SLM_AT).integer() & slm_shadow_bytes(w.kernel.slm.nbytes) - 1
     start = v.wrap(known_word(w, Word.SLM_SHADOW, I64))
     moved = (inside + start).pointer().operand
@@ -57,7 +58,7 @@ def use(w: Widener, i: Instruction) -> None:
     bad = lane_flags(w, odd, shadow.type.lanes)
     for mask in active:
         if mask.integer_value() != 1:
-            bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(mask)), 1))
+            bad = w.b.and_(bad, lane_flags(w, w.b.mask(w.value(mask)), 1))
     _report(w, i, bad, first_address(w, bad, w.value(where[0]), odd, shadow.type) if where else 0)
 
 
@@ -68,15 +69,15 @@ def origin(w: Widener, i: Instruction) -> None:
     row = b.add(b.zext(SG, I64), _number(i) * w.kernel.sizes.sub_groups)
     origins = known_word(w, Word.ORIGINS)
     at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))
-    group = b.add(w.context_word(Context.GROUP, I64), 1)
+    group = b.add(w.b.context_word(Context.GROUP, I64), 1)
     here = b.icmp("eq", b.load(I64, at), group)
     b.store(group, at)
-    lanes, flat = w.at(at, 64), vector(w.lanes, I64)
+    lanes, flat = w.b.at(at, 64), vector(w.lanes, I64)
     old = b.select(here, b.load(flat, lanes, align=64), 0)
-    address = w.wide(pointer)
+    address = w.b.wide(pointer)
     if pointer.type.kind == "ptr":
         address = b.ptrtoint(address)
-    b.store(b.select(w.mask(mask), old, address), lanes, align=64)
+    b.store(b.select(w.b.mask(mask), old, address), lanes, align=64)
 
 
 def dpas_shadow(w: Widener, i: Instruction) -> None:
@@ -88,10 +89,10 @@ def dpas_shadow(w: Widener, i: Instruction) -> None:
     whole = b.bitcast(w.wide_of(left), vector(repeat, ir.integer(8 * row_bytes)))
     odd_rows = b.icmp("ne", whole, 0)
     total = b.shuffle(odd_rows, None, [m for m in range(rows) for _ in range(s)])
-    column = reduce(b.or_, [w.wide(p) for p in w.parts(w.value(right))])
-    total = b.or_(total, w.repeat(b.icmp("ne", column, 0), rows))
+    column = reduce(b.or_, [w.b.wide(p) for p in w.b.parts(w.value(right))])
+    total = b.or_(total, w.b.repeat(b.icmp("ne", column, 0), rows))
     total = b.or_(total, b.icmp("ne", w.wide_of(accumulator), 0))
-    w.define_wide(i, b.sext(total, w.type_of(i.type)))
+    w.define_wide(i, b.sext(total, w.b.type_of(i.type)))
 
 
 def block_store(w: Widener, i: Instruction) -> None:
@@ -101,7 +102,7 @@ def block_store(w: Widener, i: Instruction) -> None:
     _, width, height, _, x, y = a.surface
     shadow = i.operands[-1]
     count = a.tile_width * a.tile_height
-    image, flat = w.type_of(shadow.type), vector(count, ir.integer(a.bits))
+    image, flat = w.b.type_of(shadow.type), vector(count, ir.integer(a.bits))
     cells = b.bitcast(w.wide_of(shadow), flat)
     inside = constant(vector(count, ir.I1), 1)
     for start, last, unit, steps in (

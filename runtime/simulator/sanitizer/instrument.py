@@ -34,6 +34,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_disjoint, longest_band, steps_of
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
+from triton_xe.runtime.simulator.widen.host_function import CTX, ERROR, SG
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Tabled,
@@ -44,7 +45,7 @@ from triton_xe.runtime.simulator.widen.values import (
     slice_mask,
     uniform,
 )
-from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, SG, Widener
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 MOST_STEPS = 64
 """Longest chain of operations from an address to the load that it comes from."""
@@ -70,13 +71,13 @@ def guarded(
         traced_access(w, i, pointer, operand.type.space == 3, t, mask, kind)
         return i
     if i.shadow:
-        return _moved(w, i, position, in_map(w, pointer, plan.entry(w.function, operand), t))
+        return _moved(w, i, position, in_map(w, pointer, plan.entry(w.source.function, operand), t))
     is_scalar = isinstance(pointer, Uniform) and kind == 0
     kind |= Kind.SLM if operand.type.space == 3 else Kind.SCALAR if is_scalar else 0
     entry = SEARCHED if kind & Kind.SLM else _argument(w, i, plan, operand, kind)
     if isinstance(pointer, Uniform) and kind & Kind.WRITE and mask is not None and (
             mask.type.lanes > 1):
-        pointer = Wide(w.wide(pointer), pointer.type)
+        pointer = Wide(w.b.wide(pointer), pointer.type)
     w.note_location(i)
     return _access_checked(
         w, i, position, pointer, entry, t, mask, kind | (align or t.scalar.size) << 8)
@@ -86,7 +87,7 @@ def _argument(
     w: Widener, i: Instruction, plan: Instrumentation, address: Operand, kind: int
 ) -> int:
     """The argument whose memory an access is to, noted for reports; `SEARCHED` if unknown."""
-    entry = plan.entry(w.function, address, **_does(kind))
+    entry = plan.entry(w.source.function, address, **_does(kind))
     if entry == SEARCHED:
         plan.through[site(w, i)[2]] = _table_of(w, plan, address)
     else:
@@ -119,12 +120,12 @@ def _access_checked(
 def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
     """The argument whose memory an address was loaded from; `SEARCHED` if unknown."""
     for _ in range(MOST_STEPS):
-        i = w.facts.maker(address)
+        i = w.source.facts.maker(address)
         if i is None or not i.operands:
             break
         address = i.operands[0]
         if i.opcode == "load":
-            return plan.entry(w.function, address)
+            return plan.entry(w.source.function, address)
     return SEARCHED
 
 
@@ -146,7 +147,7 @@ def _observers(w: Widener, i: Instruction) -> int:
     """Bit mask of the subgroups whose copies of a loaded value matter."""
     plan, every = w.kernel.plan, (1 << w.kernel.sizes.sub_groups) - 1
     assert plan is not None
-    return plan.observers.get(w.function.name, {}).get(i.result or "", every)
+    return plan.observers.get(w.source.function.name, {}).get(i.result or "", every)
 
 
 def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
@@ -205,13 +206,13 @@ def _both_checked(
     if steps is None:
         every = constant(ir.vector(w.lanes, I1), 1)
         valid = caller(
-            checks.load_in_place(w.lanes, count, size, kind), *access, b.ptrtoint(w.wide(pointer)),
-            known, every if mask is None else w.mask(mask, count))
+            checks.load_in_place(w.lanes, count, size, kind), *access,
+            b.ptrtoint(b.wide(pointer)), known, every if mask is None else w.b.mask(mask, count))
     else:
         check = checks.steps_in_place(
             w.lanes, count, size, kind, steps.strides, masked=mask is not None)
         valid = caller(check, *access, _base(w, pointer), known,
-                       *([] if mask is None else [w.mask(mask, count)]))
+                       *([] if mask is None else [w.b.mask(mask, count)]))
     w.checked.early[store] = b.icmp("ne", b.and_(valid, checks.STORED), 0)
     return b.icmp("ne", valid, 0)
 
@@ -246,8 +247,8 @@ def _check_group(
         check = checks.check_band(
             w.lanes, count, steps.size, flags, steps.strides, band.times, band.apart,
             masked=mask is not None, in_place=i in stores)
-        masks = [] if mask is None else [w.joined(
-            [w.mask(w.value(k.operands[_mask_of(k)]), count) for k in members], I1,
+        masks = [] if mask is None else [w.b.joined(
+            [w.b.mask(w.value(k.operands[_mask_of(k)]), count) for k in members], I1,
             count * w.lanes)]
         seen = _seen(w, i, kind)
         fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
@@ -266,9 +267,9 @@ def _check_scattered(
         times = min(times, 1 << len(members).bit_length() - 1)
         some, members = members[:times], members[times:]
         every = constant(ir.vector(w.lanes * times, I1), 1)
-        masks = w.joined([w.mask(w.value(k.operands[_mask_of(k)])) for k in some],
+        masks = w.b.joined([w.b.mask(w.value(k.operands[_mask_of(k)])) for k in some],
                          I1) if masked else every
-        addresses = w.joined([w.b.ptrtoint(w.wide(places[k])) for k in some], I64)
+        addresses = w.b.joined([w.b.ptrtoint(w.b.wide(places[k])) for k in some], I64)
         check = checks.check_scattered(w.lanes * times, t.size, kind)
         fine = w.b.invoke(check, *site(w, some[0]), _entry(w, some[0], position, kind), addresses,
                           t.size, kind, masks)
@@ -278,7 +279,7 @@ def _check_scattered(
 def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
     """Addresses of lanes as a base plus constants; None for others."""
     further = 0
-    while (made := w.facts.maker(address)) is not None and (
+    while (made := w.source.facts.maker(address)) is not None and (
             made.opcode == "getelementptr"):
         total, scales = gep_steps(made)
         steps = [(made.operands[k].integer_value(), scale) for k, scale in scales]
@@ -298,7 +299,7 @@ def _mask_of(i: Instruction) -> int:
 def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
     plan = w.kernel.plan
     assert plan is not None
-    return plan.entry(w.function, i.operands[position], **_does(kind))
+    return plan.entry(w.source.function, i.operands[position], **_does(kind))
 
 
 def _is_same_check(
@@ -329,7 +330,7 @@ def _values(
     if (t.scalar.kind == "ptr" or t.scalar.bits == 1 or t.size * w.lanes > MOST_VALUES
             or (alone and not clear)):
         return None
-    return w.lane(value, w.lanes - 1) if alone else lane_major(w, w.wide(value), t, True)
+    return w.b.lane(value, w.lanes - 1) if alone else lane_major(w, w.b.wide(value), t, True)
 
 
 def _is_store(i: Instruction) -> bool:
@@ -354,9 +355,9 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
     name = f"%xe.safe{len(w.values)}"
     w.values[name] = address
     operands = list(i.operands)
-    made = w.facts.maker(operands[position])
+    made = w.source.facts.maker(operands[position])
     if made is not None:
-        w.facts.makers[name] = made
+        w.source.facts.makers[name] = made
     operands[position] = Operand(operands[position].type, name)
     return i.with_operands(operands)
 
@@ -368,13 +369,13 @@ def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
     """
     if row == SEARCHED:
         page = uniform(scratch(w))
-        return page if isinstance(pointer, Uniform) else Wide(w.broadcast(page), pointer.type)
+        return page if isinstance(pointer, Uniform) else Wide(w.b.wide(page), pointer.type)
     v = Values(w.b)
-    entry = w.at(known_word(w, Word.TABLE), 8 * Entry.WORDS * row)
-    low, high, map_ = (v.wrap(w.b.load(I64, w.at(entry, 8 * word)))
+    entry = w.b.at(known_word(w, Word.TABLE), 8 * Entry.WORDS * row)
+    low, high, map_ = (v.wrap(w.b.load(I64, w.b.at(entry, 8 * word)))
                        for word in (Entry.LOW, Entry.HIGH, Entry.UNWRITTEN))
     alone = isinstance(pointer, Uniform)
-    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)).integer()
+    x = v.wrap(pointer.value if isinstance(pointer, Uniform) else w.b.wide(pointer)).integer()
     room = high - low - t.size
     inside = (x - low <= room) & (room.compare("sge", 0))
     moved = v.select(inside, x + map_, v.wrap(known_word(w, Word.SCRATCH, I64)))
@@ -395,16 +396,16 @@ def site(w: Widener, i: Instruction) -> tuple[Operand, Operand, int]:
 
 def state_word(w: Widener, word: Word) -> Operand:
     """Address of a word of the launch's state."""
-    return w.at(_state(w), 8 * word)
+    return w.b.at(_state(w), 8 * word)
 
 
 def known_word(w: Widener, word: Word, t: Type = PTR) -> Operand:
     """A word of the state that does not change while a work-group runs."""
-    return w.loaded_once(_state(w), 8 * word, t)
+    return w.b.loaded_once(_state(w), 8 * word, t)
 
 
 def _state(w: Widener) -> Operand:
-    return w.loaded_once(CTX, Context.STATE.offset)
+    return w.b.loaded_once(CTX, Context.STATE.offset)
 
 
 def scratch(w: Widener) -> Operand:
@@ -429,20 +430,20 @@ def _checked(
         for e in range(elements):
             active = ir.TRUE
             if mask is not None:
-                own = mask if elements == 1 else w.element(mask, e)
-                active = own.value if isinstance(own, Uniform) else w.any_lane(w.mask(own))
+                own = mask if elements == 1 else w.b.element(mask, e)
+                active = own.value if isinstance(own, Uniform) else w.b.any_lane(w.b.mask(own))
             address = b.add(b.ptrtoint(pointer.value), e * size)
             one = caller(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
                          kind, active)
             fine = one if elements == 1 else b.and_(fine, one)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
-    wide, count = w.wide(pointer), 1 if mask is None else mask.type.lanes
+    wide, count = w.b.wide(pointer), 1 if mask is None else mask.type.lanes
     if mask is not None and count > 1:
         size = t.scalar.size
-        check, lanes = checks.check_elements(w.lanes, count, size, kind), w.mask(mask, count)
+        check, lanes = checks.check_elements(w.lanes, count, size, kind), w.b.mask(mask, count)
     else:
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
-        lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
+        lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.b.mask(mask)
     fine = caller(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
     return fine, _moved_where(w, pointer, t, fine)
 
@@ -453,10 +454,10 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
     if isinstance(pointer, Tabled) and pointer.base is not None:
         low, high = int(pointer.table.min()), int(pointer.table.max())
         if high - low + t.size <= SCRATCH_BYTES:
-            base = b.select(fine, w.at(pointer.base, low), scratch(w))
+            base = b.select(fine, w.b.at(pointer.base, low), scratch(w))
             return Tabled(base, pointer.table - low, pointer.type)
-    spread = w.broadcast(uniform(scratch(w)))
-    return Wide(b.select(fine, w.wide(pointer), spread), pointer.type)
+    spread = w.b.wide(uniform(scratch(w)))
+    return Wide(b.select(fine, w.b.wide(pointer), spread), pointer.type)
 
 
 def _checked_steps(
@@ -470,7 +471,7 @@ def _checked_steps(
     if steps is None:
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-    flags = [] if mask is None else [w.mask(mask, count)]
+    flags = [] if mask is None else [w.b.mask(mask, count)]
     return caller(check, *site(w, i), entry, _base(w, pointer), ir.TRUE if seen is None else seen,
                   *flags)
 
@@ -490,7 +491,7 @@ def _base(w: Widener, pointer: Value) -> Operand:
     """Address of lane 0, as an integer."""
     assert isinstance(pointer, Tabled)
     assert pointer.base is not None
-    return w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
+    return w.b.ptrtoint(w.b.at(pointer.base, int(pointer.table.flat[0])))
 
 
 def guarded_range(
@@ -508,7 +509,7 @@ def guarded_surface(
     plan, b = w.kernel.plan, w.b
     if plan is None or plan.trace:
         return arguments
-    entry = plan.entry(w.function, i.operands[0], **_does(kind))
+    entry = plan.entry(w.source.function, i.operands[0], **_does(kind))
     plan.through_argument[i.line] = entry
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
@@ -535,7 +536,7 @@ def _surface_in_map(
     x_bytes = b.mul(x, arguments.bits // 8)
     row = b.invoke(checks.SURFACE_Y, CTX, entry, base, w1, h1, p1, x_bytes, y, row_bytes,
                    arguments.tile_height)
-    at = w.at(known_word(w, Word.TABLE), 8 * (Entry.WORDS * entry + Entry.UNWRITTEN))
+    at = w.b.at(known_word(w, Word.TABLE), 8 * (Entry.WORDS * entry + Entry.UNWRITTEN))
     moved = b.add(base, b.load(I64, at))
     return replace(arguments, surface=(moved, w1, h1, p1, x, row))
 
@@ -566,7 +567,7 @@ def note_site(w: Widener, i: Instruction) -> None:
         entry = SEARCHED
         if w.kernel.plan is not None and is_atomic_helper(i.callee):
             entry = w.kernel.plan.entry(
-                w.function, i.operands[0], writes=True, reads=True)
+                w.source.function, i.operands[0], writes=True, reads=True)
         w.b.store(constant(I32, i.line), state_word(w, Word.SITE))
         w.b.store(constant(I64, entry), state_word(w, Word.ENTRY))
 
@@ -642,7 +643,7 @@ def finite_result(w: Widener, i: Instruction) -> None:
 
 
 def _not_finite(w: Widener, value: Value) -> Operand:
-    wide = w.wide(value)
+    wide = w.b.wide(value)
     return lane_flags(w, w.b.fcmp("uno", w.b.fsub(wide, wide), 0.0), value.type.lanes)
 
 
@@ -650,7 +651,7 @@ def lane_flags(w: Widener, flat: Operand, elements: int) -> Operand:
     """Flags of `<elements*S x i1>`, or-ed over the elements: an i64 with a bit per lane."""
     parts = [flat] if elements == 1 else [
         w.b.shuffle(flat, None, slice_mask(e * w.lanes, w.lanes)) for e in range(elements)]
-    return w.b.zext(w.lane_bits(reduce(w.b.or_, parts)), I64)
+    return w.b.zext(w.b.lane_bits(reduce(w.b.or_, parts)), I64)
 
 
 def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Type) -> Operand:
@@ -659,7 +660,7 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
     Any address if no lane has a flag; `t` is the type that each lane accesses.
     """
     b, s = w.b, w.lanes
-    at, wide = b.ptrtoint(w.wide(pointer)), ir.vector(s, I64)
+    at, wide = b.ptrtoint(w.b.wide(pointer)), ir.vector(s, I64)
     offsets = constant(wide, 0)
     for e in range(t.lanes - 1, -1, -1) if t.lanes > 1 else ():
         flags = b.shuffle(odd, None, slice_mask(e * s, s))
@@ -693,7 +694,7 @@ def read_back(w: Widener, following: Instruction) -> None:
     places = [s.place for s in stored if s.place is not None and s.value.type.size == t.size]
     apart = are_disjoint(w, places, t.size) if len(places) == len(stored) else ir.FALSE
     if apart != ir.TRUE:
-        with w.unless(apart):
+        with w.b.unless(apart):
             for s in stored:
                 _compare_stored(w, s)
 
@@ -701,11 +702,11 @@ def read_back(w: Widener, following: Instruction) -> None:
 def _compare_stored(w: Widener, s: Stored) -> None:
     """Load what a store of several elements wrote; report an element that another one overwrote."""
     b, t = w.b, s.value.type
-    found = w.wide(load_value(w, s.address, t, s.mask, s.value))
+    found = w.b.wide(load_value(w, s.address, t, s.mask, s.value))
     bits = ir.vector_or_scalar(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))
-    odd = b.icmp("ne", b.bitcast(found, bits), b.bitcast(w.wide(s.value), bits))
+    odd = b.icmp("ne", b.bitcast(found, bits), b.bitcast(w.b.wide(s.value), bits))
     if s.mask is not None:
-        odd = b.and_(odd, w.mask(s.mask, t.lanes))
+        odd = b.and_(odd, w.b.mask(s.mask, t.lanes))
     bad = lane_flags(w, odd, t.lanes)
     bad = b.select(s.fine, bad, 0)
     at = first_address(w, bad, s.address, odd, t)

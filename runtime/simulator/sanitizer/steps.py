@@ -150,7 +150,7 @@ def are_disjoint(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
             return FALSE
     result = TRUE
     for k in range(0 if shared else len(places) - 1):
-        ends, begins = (w.b.ptrtoint(w.at(base, at)) for base, at in (
+        ends, begins = (w.b.ptrtoint(w.b.at(base, at)) for base, at in (
             (bases[k], int(rows[k].max()) + size), (bases[k + 1], int(rows[k + 1].min()))))
         result = w.b.and_(result, w.b.icmp("ule", ends, begins))
     return result

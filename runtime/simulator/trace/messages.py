@@ -9,9 +9,10 @@ from triton_xe.llvm.types import I1, I32, I64, Type, vector
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.library import RECORD, record_lanes
 from triton_xe.runtime.simulator.trace.tracing import Site
+from triton_xe.runtime.simulator.widen.host_function import CTX, SG
 from triton_xe.runtime.simulator.widen.parts import BlockArguments
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
-from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 _KINDS = {
     Family.DPAS: "DPAS", Family.SHUFFLE: "shuffle", Family.REDUCTION: "shuffle",
@@ -45,8 +46,8 @@ def traced_access(
     if isinstance(pointer, Uniform):
         w.b.invoke(RECORD, *head, 1, 1)
         return
-    addresses = w.b.ptrtoint(w.wide(pointer))
-    active = constant(vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
+    addresses = w.b.ptrtoint(w.b.wide(pointer))
+    active = constant(vector(w.lanes, I1), 1) if mask is None else w.b.mask(mask)
     w.b.invoke(record_lanes(w.lanes), *head, addresses, constant(I1, slm), active)
 
 

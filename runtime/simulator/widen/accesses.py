@@ -54,7 +54,7 @@ def load_value(
         return _uniform_load(w, pointer, t, mask, fallback)
     start = contiguous_start(pointer, t.size)
     if start is not None:
-        where = w.at(*start)
+        where = w.b.at(*start)
         prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=False)
         return _contiguous_load(w, where, t, mask, fallback)
     parts_of_memory = _runs_loaded(w, pointer, t, mask, fallback, address)
@@ -62,13 +62,13 @@ def load_value(
         return parts_of_memory
     if mask is not None and mask.type.lanes > 1:
         return _elements_loaded(w, pointer, t, mask, fallback)
-    addresses = w.wide(pointer)
+    addresses = w.b.wide(pointer)
     if t.lanes == 1:
         return Wide(_gather(w, addresses, t, mask, fallback), t)
     parts = []
     for e in range(t.lanes):
-        moved = w.at(addresses, e * t.scalar.size)
-        other = w.element(fallback, e) if fallback is not None else None
+        moved = w.b.at(addresses, e * t.scalar.size)
+        other = w.b.element(fallback, e) if fallback is not None else None
         parts.append(Wide(_gather(w, moved, t.scalar, mask, other), t.scalar))
     return Pieces(tuple(parts), t)
 
@@ -76,10 +76,10 @@ def load_value(
 def _elements(w: Widener, pointer: Value, t: Type) -> list[Value]:
     """Addresses of the elements of each lane, for elements with different masks."""
     if isinstance(pointer, Uniform):
-        return [Uniform(w.at(pointer.value, e * t.scalar.size), pointer.type)
+        return [Uniform(w.b.at(pointer.value, e * t.scalar.size), pointer.type)
                 for e in range(t.lanes)]
-    addresses = w.wide(pointer)
-    return [Wide(w.at(addresses, e * t.scalar.size), pointer.type) for e in range(t.lanes)]
+    addresses = w.b.wide(pointer)
+    return [Wide(w.b.at(addresses, e * t.scalar.size), pointer.type) for e in range(t.lanes)]
 
 
 def _elements_loaded(
@@ -87,7 +87,7 @@ def _elements_loaded(
 ) -> Value:
     assert fallback is not None
     return Pieces(tuple(
-        load_value(w, p, t.scalar, w.element(mask, e), w.element(fallback, e))
+        load_value(w, p, t.scalar, w.b.element(mask, e), w.b.element(fallback, e))
         for e, p in enumerate(_elements(w, pointer, t))), t)
 
 
@@ -131,7 +131,7 @@ def _parts_of(
         return _parts_in_runs(w, runs, masked=masked)
     if address is None or not isinstance(pointer, Wide):
         return None
-    count = w.lane_groups.count(address, t.size)
+    count = w.source.lane_groups.count(address, t.size)
     if count == 1 or (_has_gathers(t) and count * t.size < _LEAST_BYTES):
         return None
     made = _parts_at(w, pointer.value, count, masked)
@@ -144,9 +144,9 @@ def _parts_in_runs(w: Widener, runs: Runs, *, masked: bool) -> _Parts:
     """Parts at known distances from a base; lanes with equal distances are accessed by one call."""
     number, steps = len(runs.starts), set(map(sub, runs.starts[1:], runs.starts))
     if masked or runs.count > 1 or len(steps) != 1 or number & (number - 1):
-        starts = [w.at(runs.base, start) for start in runs.starts]
+        starts = [w.b.at(runs.base, start) for start in runs.starts]
         return _Parts(starts, runs.count, runs.places, number)
-    spaced = w.at(runs.base, runs.starts[0]), constant(ir.I64, *steps)
+    spaced = w.b.at(runs.base, runs.starts[0]), constant(ir.I64, *steps)
     return _Parts([], runs.count, runs.places, number, spaced)
 
 
@@ -172,7 +172,7 @@ def _runs_loaded(
     if parts is None:
         if mask is not None or _has_gathers(t):
             return None
-        parts = _parts_at(w, w.wide(pointer), 1, masked=False)
+        parts = _parts_at(w, w.b.wide(pointer), 1, masked=False)
     n, width = t.lanes, parts.count * t.lanes
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
     flat, align = vector(width, scalar), scalar.size
@@ -181,19 +181,19 @@ def _runs_loaded(
         return Wide(_of_lanes(w, _inlined(w, made, *parts.at), parts.places, n), t, n)
     if width == 1:
         each = [w.b.load(scalar, start, align=align) for start in parts.starts]
-        return Wide(w.b.pack(w.type_of(t), [each[place] for place in parts.places]), t)
+        return Wide(w.b.pack(w.b.type_of(t), [each[place] for place in parts.places]), t)
     if mask is None:
         found = [w.b.load(flat, start, align=align) for start in parts.starts]
     else:
         assert fallback is not None
-        kept = w.ordered(_retype(w, fallback, scalar), n)
+        kept = w.b.ordered(_retype(w, fallback, scalar), n)
         inside = _for_elements(w, mask, _lanes(w, mask), n)
         found = [
             w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
                      [start, _of_lanes(w, inside, own, n), _of_lanes(w, kept, own, n)],
                      aligns=(align, 0, 0))
             for start, own in zip(parts.starts, parts.lanes, strict=True)]
-    x = _of_lanes(w, w.joined(found, scalar, width), parts.places, n)
+    x = _of_lanes(w, w.b.joined(found, scalar, width), parts.places, n)
     whole = Wide(x, ir.vector_or_scalar(n, scalar), n)
     return whole if scalar is t.scalar else _retype(w, whole, t.scalar)
 
@@ -225,9 +225,9 @@ def _runs_stored(
     if parts is None:
         if mask is not None or _has_gathers(t):
             return False
-        parts = _parts_at(w, w.wide(pointer), 1, masked=False)
+        parts = _parts_at(w, w.b.wide(pointer), 1, masked=False)
     scalar = _maskable(t.scalar) if mask is not None else t.scalar
-    x = w.ordered(value if mask is None else _retype(w, value, scalar), n)
+    x = w.b.ordered(value if mask is None else _retype(w, value, scalar), n)
     inside = None if mask is None else _for_elements(w, mask, _lanes(w, mask), n)
     if parts.at:
         made = library.store_parts(scalar, n * parts.count, parts.number, spaced=len(parts.at) > 1)
@@ -254,14 +254,14 @@ def _uniform_load(
     assert fallback is not None
     if isinstance(mask, Uniform) and isinstance(fallback, Uniform):
         return Uniform(w.b.select(mask.value, x, fallback.value), t)
-    lanes = w.mask(mask, t.lanes)
-    return Wide(w.b.select(lanes, w.broadcast(Uniform(x, t)), w.wide(fallback)), t)
+    lanes = w.b.mask(mask, t.lanes)
+    return Wide(w.b.select(lanes, w.b.wide(Uniform(x, t)), w.b.wide(fallback)), t)
 
 
 def _guarded_pointer(w: Widener, pointer: Operand, mask: Value, t: Type) -> Operand:
     """The pointer if any lane is active, else a private scratch address."""
-    active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
-    return w.b.select(active, pointer, w.temporary(max(64, t.size)))
+    active = mask.value if isinstance(mask, Uniform) else w.b.any_lane(w.b.mask(mask))
+    return w.b.select(active, pointer, w.b.temporary(max(64, t.size)))
 
 
 def _contiguous_load(
@@ -273,7 +273,7 @@ def _contiguous_load(
         halves = ir.vector_or_scalar(t.lanes, ir.I16)
         return _retype(w, _contiguous_load(w, pointer, halves, mask, words), t.scalar)
     n = t.lanes
-    flat, align = w.type_of(t), t.scalar.size
+    flat, align = w.b.type_of(t), t.scalar.size
 
     def whole() -> Operand:
         return w.b.load(flat, pointer, align=align)
@@ -281,7 +281,7 @@ def _contiguous_load(
     if mask is None:
         return Wide(whole(), t, n)
     assert fallback is not None
-    other, lanes = w.ordered(fallback, n), _lanes(w, mask)
+    other, lanes = w.b.ordered(fallback, n), _lanes(w, mask)
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
@@ -292,7 +292,7 @@ def _contiguous_load(
 
 def _lanes(w: Widener, mask: Value) -> Operand:
     """A mask of lanes, or of each element of lanes in memory order."""
-    return w.mask(mask, mask.type.lanes, mask.type.lanes)
+    return w.b.mask(mask, mask.type.lanes, mask.type.lanes)
 
 
 def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operand:
@@ -302,8 +302,8 @@ def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operan
     """
     if lanes.type.count == count * w.lanes:
         return lanes
-    again = w.repeated(mask, count) if host_cpu().vector_bytes == 64 else None
-    return w.repeat(lanes, count, count) if again is None else w.ordered(again, count)
+    again = w.b.repeated(mask, count) if host_cpu().vector_bytes == 64 else None
+    return w.b.repeat(lanes, count, count) if again is None else w.b.ordered(again, count)
 
 
 def _as_masked(
@@ -316,7 +316,7 @@ def _as_masked(
     """
     if host_cpu().vector_bytes == 64:
         return some()
-    every = w.b.icmp("eq", w.lane_bits(lanes), -1)
+    every = w.b.icmp("eq", w.b.lane_bits(lanes), -1)
     labels = w.b.label(), w.b.label()
     end, found = w.b.label(), []
     w.b.cond_br(every, *labels)
@@ -335,7 +335,7 @@ def _retype(w: Widener, value: Value, scalar: Type) -> Value:
         return Uniform(zero(t), t)
     if isinstance(value, Moved):
         return recast(value, t)
-    (x, group), target = w.as_is(value), w.type_of(t)
+    (x, group), target = w.b.as_is(value), w.b.type_of(t)
     if x.is_undefined or x.is_zero:
         return Wide(Operand(target, x.text), t, group)
     return Wide(w.b.bitcast(x, target), t, group)
@@ -346,8 +346,8 @@ def _gather(
 ) -> Operand:
     s = w.lanes
     flat = vector(s, t)
-    lanes = constant(vector(s, ir.I1), 1) if mask is None else w.mask(mask)
-    other = zero(flat) if fallback is None else w.wide(fallback)
+    lanes = constant(vector(s, ir.I1), 1) if mask is None else w.b.mask(mask)
+    other = zero(flat) if fallback is None else w.b.wide(fallback)
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
         other = zero(word) if other.text == "zeroinitializer" else w.b.bitcast(other, word)
@@ -359,7 +359,7 @@ def _gather(
 
 def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None) -> None:
     s, t = w.lanes, value.type.scalar
-    lanes = constant(vector(s, ir.I1), 1) if mask is None else w.mask(mask)
+    lanes = constant(vector(s, ir.I1), 1) if mask is None else w.b.mask(mask)
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
         w.b.invoke(names.scatter(word.scalar.bits, s), addresses, lanes, w.b.bitcast(value, word))
@@ -384,13 +384,13 @@ def store_value(
         if _runs_stored(w, pointer, value, mask, address):
             return
         if mask is None or mask.type.lanes == 1:
-            _scattered_store(w, w.wide(pointer), value, mask)
+            _scattered_store(w, w.b.wide(pointer), value, mask)
             return
         for e, p in enumerate(_elements(w, pointer, t)):
-            store_value(w, p, w.element(value, e), w.element(mask, e))
+            store_value(w, p, w.b.element(value, e), w.b.element(mask, e))
         return
-    n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
-    where = w.at(*start)
+    n, align, x = t.lanes, t.scalar.size, w.b.ordered(value, t.lanes)
+    where = w.b.at(*start)
     prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=True)
 
     def whole() -> Operand:
@@ -412,17 +412,17 @@ def store_value(
 def _uniform_store(w: Widener, pointer: Uniform, value: Value, mask: Value | None) -> None:
     t, align = value.type, value.type.scalar.size
     if mask is None:
-        w.b.store(w.lane(value, w.lanes - 1), pointer.value, align=align)
+        w.b.store(w.b.lane(value, w.lanes - 1), pointer.value, align=align)
         return
     if isinstance(value, Uniform) or isinstance(mask, Uniform):
         safe = _guarded_pointer(w, pointer.value, mask, t)
-        w.b.store(w.lane(value, w.lanes - 1), safe, align=align)
+        w.b.store(w.b.lane(value, w.lanes - 1), safe, align=align)
         return
-    _scattered_store(w, w.broadcast(pointer), value, mask)
+    _scattered_store(w, w.b.wide(pointer), value, mask)
 
 
 def _scattered_store(w: Widener, addresses: Operand, value: Value, mask: Value | None) -> None:
     t = value.type
     for e in range(t.lanes):
-        moved = w.at(addresses, e * t.scalar.size)
-        _scatter(w, moved, w.wide(w.element(value, e)), mask)
+        moved = w.b.at(addresses, e * t.scalar.size)
+        _scatter(w, moved, w.b.wide(w.b.element(value, e)), mask)

@@ -29,6 +29,7 @@ from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.trace.messages import traced_call
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value, store_value
 from triton_xe.runtime.simulator.widen.elementwise import define_known, scalarise
+from triton_xe.runtime.simulator.widen.host_function import CTX, SG
 from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, record, tried
 from triton_xe.runtime.simulator.widen.lane_helpers import (
     host_name,
@@ -42,7 +43,7 @@ from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas, scaled_d
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
 from triton_xe.runtime.simulator.widen.turns import suspend
 from triton_xe.runtime.simulator.widen.values import Aggregate, Tabled, Uniform, Value, Wide
-from triton_xe.runtime.simulator.widen.widener import CTX, SG, Rule, Widener
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 PASSED = ".passed"
 """Suffix of lane helpers without checks, in a checked launch."""
@@ -99,21 +100,17 @@ def _context_word(first: Context, otherwise: int) -> Rule:
         d = i.operands[0].integer_value()
         if d is None:
             w.fail("a grid dimension that is not constant")
-        x = w.b.load(I64, w.at(CTX, first.offset + 8 * d)) if d < 3 else constant(I64, otherwise)
+        x = w.b.load(I64, w.b.at(CTX, first.offset + 8 * d)) if d < 3 else constant(I64, otherwise)
         w.define_uniform(i, x if i.type.bits == 64 else w.b.trunc(x, i.type))
 
     return rule
-
-
-def _sub_group_id(w: Widener, i: Instruction) -> None:
-    w.define_uniform(i, w.sg)
 
 
 def _local_id(w: Widener, i: Instruction) -> None:
     if i.operands[0].integer_value() != 0:
         w.define_uniform(i, constant(i.type, 0))
         return
-    base = w.b.mul(w.b.zext(w.sg, I64) if i.type.bits == 64 else w.sg, w.lanes)
+    base = w.b.mul(w.b.zext(w.source.sg, I64) if i.type.bits == 64 else w.source.sg, w.lanes)
     w.define(i, Tabled(base, np.arange(w.lanes, dtype=np.int64)[None, :], i.type))
 
 
@@ -124,10 +121,6 @@ def _constant(value: Callable[[Widener, int], int]) -> Rule:
         w.define_uniform(i, constant(i.type, value(w, d or 0)))
 
     return rule
-
-
-def _work_size(w: Widener, d: int) -> int:
-    return w.kernel.sizes.work_group[d] if d < 3 else 1
 
 
 # --- memory builtins ------------------------------------------------------------------------------
@@ -150,7 +143,7 @@ def predicated_store(w: Widener, i: Instruction) -> None:
 
 def block_read_1d(w: Widener, i: Instruction) -> None:
     address = guarded_range(w, i, 0, i.type.size * w.lanes, 0, 4)
-    w.define_wide(i, w.b.load(w.type_of(i.type), address, align=4))
+    w.define_wide(i, w.b.load(w.b.type_of(i.type), address, align=4))
 
 
 def block_write_1d(w: Widener, i: Instruction) -> None:
@@ -174,7 +167,7 @@ def atomic_store(w: Widener, i: Instruction) -> None:
     t = i.operands[3].type
     i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
     for lane in range(w.lanes):
-        pointer, value = (w.lane(w.value(i.operands[k]), lane) for k in (0, 3))
+        pointer, value = (w.b.lane(w.value(i.operands[k]), lane) for k in (0, 3))
         synchronises(w, i, pointer, WRITES)
         w.b.store(value, pointer, ordering="seq_cst", align=t.size)
 
@@ -190,7 +183,7 @@ def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `pipeline`)."""
     steps = w.kernel.schedule.in_step
     if steps is not None and steps.in_loops:
-        steps.meetings.add(w.continue_in_new_block())
+        steps.meetings.add(w.b.continue_in_new_block())
         return
     suspend(w, i)
     after_barrier(w, i)
@@ -202,7 +195,7 @@ def barrier(w: Widener, i: Instruction) -> None:
 def host_type(w: Widener, t: Type, uniform: bool) -> Type:
     if t.kind == "struct":
         return struct(tuple(host_type(w, f, uniform) for f in t.fields))
-    return t if uniform or t is VOID else w.type_of(t)
+    return t if uniform or t is VOID else w.b.type_of(t)
 
 
 def function_call(w: Widener, i: Instruction, target: Function) -> None:
@@ -233,16 +226,16 @@ def lane_call(w: Widener, i: Instruction, target: Function) -> None:
     s = w.lanes
     arguments = [CTX, SG]
     for operand in i.operands:
-        x = w.wide(w.value(operand))
+        x = w.b.wide(w.value(operand))
         if operand.type is I1:
             x = w.b.zext(x, I8)
         elif operand.type.lanes > 1:
             x = lane_major(w, x, operand.type, True)
-        pointer = w.temporary(max(operand.type.size, 1) * s)
+        pointer = w.b.temporary(max(operand.type.size, 1) * s)
         w.b.store(x, pointer, align=64)
         arguments.append(pointer)
     fields = result_fields(i.type)
-    results = [w.temporary(f.size * s) for f in fields]
+    results = [w.b.temporary(f.size * s) for f in fields]
     arguments += results
     note_site(w, i)
     _define(w, lane_loop(target, s))
@@ -279,16 +272,16 @@ def _checked_atomic(
 
 def _lane_result(w: Widener, pointer: Operand, t: Type) -> Value:
     held = I8 if t is I1 else t
-    x = w.b.load(w.type_of(held), pointer, align=64)
+    x = w.b.load(w.b.type_of(held), pointer, align=64)
     return Wide(w.b.trunc(x, I1) if t is I1 else lane_major(w, x, t, False), t)
 
 
 _RULES: dict[Callable[..., object] | None, Rule] = {
     ids.get_group_id: _context_word(Context.GROUP_ID, 0),
     ids.get_num_groups: _context_word(Context.GROUPS, 1),
-    ids.get_sub_group_id: _sub_group_id,
+    ids.get_sub_group_id: lambda w, i: w.define_uniform(i, w.source.sg),
     ids.get_local_id: _local_id,
-    ids.get_local_size: _constant(_work_size),
+    ids.get_local_size: _constant(lambda w, d: w.kernel.sizes.work_group[d] if d < 3 else 1),
     ids.get_sub_group_size: _constant(lambda w, _: w.lanes),
     ids.get_num_sub_groups: _constant(lambda w, _: w.kernel.sizes.sub_groups),
     ids.get_work_dim: _constant(lambda w, _: 3),

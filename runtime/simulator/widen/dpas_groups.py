@@ -14,8 +14,9 @@ from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.widen.host_function import CTX, TILES
 from triton_xe.runtime.simulator.widen.parts import Dpas, Matrices, PredictedRead
-from triton_xe.runtime.simulator.widen.widener import CTX, TILES, Widener
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 MAX_STEPS = 2
 """Largest number of DPAS on one accumulator per call, to keep the library small."""
@@ -82,7 +83,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
     m = w.matrices
     if not any(i in m.calls for block in blocks for i in block.instructions):
         return
-    memory = FrameMemory(w.frame, blocks, (TILES, CTX))
+    memory = FrameMemory(w.b.frame, blocks, (TILES, CTX))
     run = _Run(memory)
     ahead: list[PredictedRead] = []
     for block in blocks:
@@ -123,7 +124,7 @@ def predict_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: i
 
     `surface` is base, width - 1, height - 1, pitch - 1, x, y; `element` is in bytes.
     """
-    if not w.matrices.in_loop:
+    if not w.b.here.repeats_dpas:
         return
     base, _, _, pitch, x, y = surface
     b = w.b
@@ -138,8 +139,8 @@ def predict_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: i
 
 def _predict_address(w: Widener, here: Operand) -> Operand:
     """Next address of a loop's access, with the same step as the last one."""
-    last = w.temporary(8)
-    w.frame.append(Instruction("store", VOID, [constant(I64, 0), last]))
+    last = w.b.temporary(8)
+    w.b.frame.append(Instruction("store", VOID, [constant(I64, 0), last]))
     before = w.b.load(I64, last)
     w.b.store(here, last)
     since = w.b.select(w.b.icmp("eq", before, 0), here, before)

@@ -10,6 +10,7 @@ from triton_xe import llvm as ir
 from triton_xe.llvm import Instruction, Operand
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
+from triton_xe.runtime.simulator.widen.host_function import known
 from triton_xe.runtime.simulator.widen.parts import Shared
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
@@ -28,7 +29,7 @@ from triton_xe.runtime.simulator.widen.values import (
     recast,
     selected,
 )
-from triton_xe.runtime.simulator.widen.widener import Rule, Widener, known
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 _ALWAYS_SAFE = frozenset("fast nnan ninf nsz arcp contract afn reassoc".split())
 _DIVISIONS = frozenset("sdiv udiv srem urem".split())
@@ -86,11 +87,11 @@ def _delayed(w: Widener, i: Instruction) -> bool:
     size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
     small = i.opcode in _CHEAP and group == 1
     kinds = Uniform | Tabled | Lazy
-    if i.result in w.here.inner:
+    if i.result in w.b.here.inner:
         kinds |= Wide | Moved
-    if (i.result in w.matrices.roles or i.opcode in _DIVISIONS or size > _DELAYED
+    if (i.result in w.forms.roles or i.opcode in _DIVISIONS or size > _DELAYED
             or i.type.scalar.kind == "ptr"
-            or not (small or i.result in w.here.inner)
+            or not (small or i.result in w.b.here.inner)
             or not all(isinstance(v, kinds) for v in values)):
         return False
     w.define(i, Lazy(i, values, i.type, size, group))
@@ -100,12 +101,12 @@ def _delayed(w: Widener, i: Instruction) -> bool:
 def _note_sum(w: Widener, total: Operand, x: Operand, y: Operand) -> None:
     """Note a vector that is one number plus constants."""
     (one, terms), (other, more) = (
-        w.sums.get(o.text) or (None, _integers(o)) for o in (x, y))
+        w.b.sums.get(o.text) or (None, _integers(o)) for o in (x, y))
     if terms is None or more is None or (one is None and other is None):
         return
     number = one or other if one is None or other is None else w.b.add(one, other)
     assert number is not None
-    w.sums[total.text] = number, tuple(a + b for a, b in zip(terms, more, strict=True))
+    w.b.sums[total.text] = number, tuple(a + b for a, b in zip(terms, more, strict=True))
 
 
 def _integers(x: Operand) -> tuple[int, ...] | None:
@@ -147,7 +148,7 @@ def _divided(w: Widener, i: Instruction, x: Operand, divisor: Operand) -> Operan
         number = b.cast(to, one, ir.F64)
         inverse = b.binary("fmul", b.fdiv(ir.constant(number.type, 1.0), number),
                            ir.constant(number.type, _ROUNDED_UP))
-        divisor, factor = (w.ordered(Uniform(each, each.type), w.group(i))
+        divisor, factor = (w.b.ordered(Uniform(each, each.type), w.group(i))
                            for each in (one, inverse))
         real = b.binary("fmul", b.cast(to, x, ir.F64), factor)
     else:
@@ -189,8 +190,8 @@ def cast(w: Widener, i: Instruction) -> None:
     if i.opcode == "bitcast" and source.scalar.bits != target.scalar.bits:
         w.define(i, rebit(w, value, target))
         return
-    if not (i.result in w.here.inner and _delayed(w, i)):
-        w.define_like(i, w.b.cast(i.opcode, w.host_operands(i)[0], w.type_of(target), i.flags))
+    if not (i.result in w.b.here.inner and _delayed(w, i)):
+        w.define_like(i, w.b.cast(i.opcode, w.host_operands(i)[0], w.b.type_of(target), i.flags))
 
 
 def _retyped(value: Value, t: ir.Type) -> Value:
@@ -205,10 +206,10 @@ def _retyped(value: Value, t: ir.Type) -> Value:
 def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
     """Reinterpret each work-item's bits as elements of another width."""
     source, s = value.type, w.lanes
-    moved = w.moved(value) if can_move(target) else None
+    moved = w.b.moved(value) if can_move(target) else None
     if moved is not None:
         return recast(moved, target)
-    x, wide, narrow = w.wide(value), source.scalar.bits, target.scalar.bits
+    x, wide, narrow = w.b.wide(value), source.scalar.bits, target.scalar.bits
     if wide > narrow:
         k = wide // narrow
         split = w.b.bitcast(x, ir.vector(source.lanes * s * k, target.scalar))
@@ -222,7 +223,7 @@ def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
         (e * k + sub) * s + lane
         for e in range(target.lanes) for lane in range(s) for sub in range(k)
     ]
-    return Wide(w.b.bitcast(w.b.shuffle(x, None, mask), w.type_of(target)), target)
+    return Wide(w.b.bitcast(w.b.shuffle(x, None, mask), w.b.type_of(target)), target)
 
 
 def select(w: Widener, i: Instruction) -> None:
@@ -233,14 +234,14 @@ def select(w: Widener, i: Instruction) -> None:
         return
     if isinstance(w.value(a), Private) or isinstance(w.value(b), Private):
         w.fail("a private array is chosen at run time")
-    if i.result in w.here.inner and _delayed(w, i):
+    if i.result in w.b.here.inner and _delayed(w, i):
         return
     group = w.group(i)
     if isinstance(chosen, Uniform) and condition.type.lanes == 1:
         mask = chosen.value
     else:
-        mask = w.mask(chosen, i.type.lanes, group)
-    x, y = (w.ordered(w.value(o), group) for o in (a, b))
+        mask = w.b.mask(chosen, i.type.lanes, group)
+    x, y = (w.b.ordered(w.value(o), group) for o in (a, b))
     w.define_like(i, w.b.select(mask, x, y, i.flags))
 
 
@@ -248,7 +249,7 @@ def freeze(w: Widener, i: Instruction) -> None:
     value = w.value(i.operands[0])
     if isinstance(value, Wide | Lazy | Moved):
         group = w.group(i)
-        value = Wide(w.b.freeze(w.ordered(value, group)), i.type, group)
+        value = Wide(w.b.freeze(w.b.ordered(value, group)), i.type, group)
     elif isinstance(value, Uniform):
         value = Uniform(w.b.freeze(value.value), i.type)
     w.define(i, value)
@@ -272,7 +273,7 @@ def getelementptr(w: Widener, i: Instruction) -> None:
         return
     if any(o.type.lanes != 1 for o in i.operands):
         w.fail("a vector of pointers in one work-item")
-    parts = [v.value if isinstance(v, Uniform) else w.wide(v) for v in values]
+    parts = [v.value if isinstance(v, Uniform) else w.b.wide(v) for v in values]
     w.define_wide(i, w.b.gep(i.element, *parts))
 
 
@@ -290,7 +291,7 @@ def constant_offset(w: Widener, i: Instruction) -> int:
     """Bytes a getelementptr with constant indices adds."""
     total, scales = gep_steps(i)
     for k, scale in scales:
-        shape = w.shape(i.operands[k])
+        shape = w.source.shape(i.operands[k])
         if not (shape.pure and shape.same_in_all_lanes and shape.table is not None):
             w.fail("a private array with an index that is not a constant")
         total += int(shape.table.flat[0]) * scale
@@ -304,11 +305,11 @@ def extractelement(w: Widener, i: Instruction) -> None:
         if index >= value.type.lanes:
             w.define(i, Uniform(ir.poison(i.type), i.type))
             return
-        w.define(i, w.element(value, index))
+        w.define(i, w.b.element(value, index))
         return
     if not isinstance(w.value(i.operands[1]), Uniform):
         w.fail("an element index that differs between lanes")
-    image = w.to_memory(value)
+    image = w.b.to_memory(value)
     row = ir.vector(w.lanes, i.type)
     where = w.b.gep(row, image, w.uniform(i.operands[1]))
     w.define_wide(i, w.b.load(row, where, align=8))
@@ -320,7 +321,7 @@ def insertelement(w: Widener, i: Instruction) -> None:
     if not w.result_shape(i).wide:
         k, number = w.uniform(at), w.base(item)
         made = w.b.insert(w.base(vector), number, k)
-        w.inserted[made.text] = number, index
+        w.b.inserted[made.text] = number, index
         define_base(w, i, made)
         return
     if index is None:
@@ -336,7 +337,7 @@ def insertelement(w: Widener, i: Instruction) -> None:
 
 
 def _lazy_parts(w: Widener, value: Value) -> list[Value]:
-    return list(value.parts) if isinstance(value, Pieces) else w.parts(value)
+    return list(value.parts) if isinstance(value, Pieces) else w.b.parts(value)
 
 
 def shufflevector(w: Widener, i: Instruction) -> None:
@@ -358,9 +359,9 @@ def _shuffle_base(w: Widener, i: Instruction) -> None:
     """Shuffle a vector that is uniform or tabled; note a number in all of its elements."""
     a, b = (w.base(o) for o in i.operands)
     made = w.b.shuffle(a, b, i.indices)
-    number, index = w.inserted.get(a.text, (None, None))
+    number, index = w.b.inserted.get(a.text, (None, None))
     if number is not None and index is not None and set(i.indices) == {index}:
-        w.sums[made.text] = number, (0,) * len(i.indices)
+        w.b.sums[made.text] = number, (0,) * len(i.indices)
     define_base(w, i, made)
 
 
@@ -376,8 +377,8 @@ def _loaded(w: Widener, i: Instruction, value: Value) -> Wide | None:
     if not isinstance(value, Slot) or first + count > value.type.lanes or (
             list(i.indices) != list(range(first, first + count))):
         return None
-    pointer = w.at(value.pointer, first * w.lanes * i.type.scalar.size)
-    return Wide(w.b.load(w.type_of(i.type), pointer, align=8), i.type)
+    pointer = w.b.at(value.pointer, first * w.lanes * i.type.scalar.size)
+    return Wide(w.b.load(w.b.type_of(i.type), pointer, align=8), i.type)
 
 
 def _shuffled(w: Widener, i: Instruction) -> Wide:
@@ -386,7 +387,7 @@ def _shuffled(w: Widener, i: Instruction) -> Wide:
     group, own = shuffle_orders(i.indices, w.group(i), n)
     mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * n * s + index_of(
                 i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
-    left, right = (w.ordered(w.value(o), group) for o in i.operands)
+    left, right = (w.b.ordered(w.value(o), group) for o in i.operands)
     return Wide(w.b.shuffle(left, right, mask), i.type, own)
 
 
@@ -395,7 +396,7 @@ def _moved(w: Widener, i: Instruction, left: Value, right: Value) -> Moved | Non
     values = [left, right] if max(i.indices) >= left.type.lanes else [left]
     if not any(isinstance(v, Moved) or (isinstance(v, Wide) and v.group > 1) for v in values):
         return None
-    found = [v for v in map(w.moved, values) if v is not None]
+    found = [v for v in map(w.b.moved, values) if v is not None]
     return selected(found, i.indices, i.type) if len(found) == len(values) else None
 
 
@@ -416,9 +417,9 @@ def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:
     if value.base is None:
         return Tabled(None, rows, t)
     base = w.b.shuffle(value.base, None, indices)
-    if value.base.text in w.sums:
-        number, terms = w.sums[value.base.text]
-        w.sums[base.text] = number, tuple(terms[k] for k in indices)
+    if value.base.text in w.b.sums:
+        number, terms = w.b.sums[value.base.text]
+        w.b.sums[base.text] = number, tuple(terms[k] for k in indices)
     return Tabled(base, rows, t)
 
 
@@ -463,7 +464,7 @@ def scalarise(
 ) -> None:
     """Run one instruction lane by lane; `emit_lane(operands)` emits it and returns its result."""
     results = [
-        emit_lane([w.lane(w.value(o), lane) for o in i.operands]) for lane in range(w.lanes)
+        emit_lane([w.b.lane(w.value(o), lane) for o in i.operands]) for lane in range(w.lanes)
     ]
     if i.result is not None:
         w.define(i, gather_lanes(w, results, i.type))
@@ -477,7 +478,7 @@ def gather_lanes(w: Widener, results: list[Operand], t: ir.Type) -> Value:
             for k, field in enumerate(t.fields)), t)
     if t.lanes != 1:
         w.fail("a vector result computed lane by lane")
-    return Wide(w.b.pack(w.type_of(t), results), t)
+    return Wide(w.b.pack(w.b.type_of(t), results), t)
 
 
 def _unless_known(rule: Rule) -> Rule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from triton_xe import llvm as ir
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Block, Function, Instruction, Operand, constant
 from triton_xe.llvm.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
@@ -23,11 +24,7 @@ from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
-from triton_xe.runtime.simulator.widen.lane_helpers import host_name
-from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles, prepare_roles
-from triton_xe.runtime.simulator.widen.parts import Arrays, Here, Matrices, Shared
-from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
-from triton_xe.runtime.simulator.widen.widener import (
+from triton_xe.runtime.simulator.widen.host_function import (
     ARGS,
     CTX,
     ERROR,
@@ -35,10 +32,16 @@ from triton_xe.runtime.simulator.widen.widener import (
     SITES_AT,
     SLM,
     TILES,
-    Rule,
-    Widener,
+    Here,
+    HostFunction,
+    NotData,
     known,
 )
+from triton_xe.runtime.simulator.widen.lane_helpers import host_name
+from triton_xe.runtime.simulator.widen.matrix import allocate_slots, operand_roles
+from triton_xe.runtime.simulator.widen.parts import Forms, Matrices, Shared, Source
+from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 STOP_LABEL = "%xe.stopped"
 LONG_BLOCK = 400
@@ -57,43 +60,44 @@ class FunctionWriter:
         self.function = function
         self.takes_turns = function.is_kernel and bool(kernel.schedule.turns)
         self.is_coroutine = function.is_kernel and kernel.schedule.is_coroutine
-        matrices = Matrices(operand_roles(function, kernel.target))
         steps = kernel.schedule.in_step if function.is_kernel else None
         self.runs_all = steps is not None and not steps.in_loops
         """True if it has code for each subgroup."""
-        self.shared = (steps and steps.shared) or frozenset[str]()
+        self.equal = (steps and steps.shared) or frozenset[str]()
         """Values that are equal in all subgroups, if it has."""
-        self.w = Widener(kernel, function, Arrays(), matrices, prepare_roles,
-                         *([constant(I32, 0)] if self.runs_all else []))
-        self.w.arrays = self._arrays()
-        if self.runs_all:
-            self.w.shared = Shared(SharedImage(kernel.slm.nbytes))
+        source = Source(function, Facts(function), kernel.shapes)
+        source = source.for_subgroup(0) if self.runs_all else source
+        b = HostFunction(kernel.sizes.lanes)
+        shared = Shared(SharedImage(kernel.slm.nbytes)) if self.runs_all else None
+        self.w = Widener(kernel, source, self._forms(source, b), b, Matrices(), shared)
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
-        self.order = self.w.facts.order
+        self.order = source.facts.order
         self.number = {b.label: k for k, b in enumerate(self.order)}
-        self.source = self.order[0]
+        self.current = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
         """Last host block of each source block, and its terminator."""
         self.stretches: dict[str, Here] = {}
         """The state at the end of each source block."""
         self.after_barriers = self._after_barriers()
-        self.groups = memory_orders(self.w.facts, self.w.shape, self.w.lane_groups)
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
         """Phis of the host, by result in the source, and subgroup."""
         self.stops = False
         self.casts: dict[tuple[str, str, Type, Operand], str] = {}
         """First result of each bitcast: block, operand, type, subgroup."""
 
-    def _arrays(self) -> Arrays:
-        """Find the private arrays of the function, and those with a form of their own."""
-        function, w = self.function, self.w
-        pointers = private_pointers(function)
-        kinds = direct_arrays(w.facts, pointers, w.matrices.roles, w.lanes)
+    def _forms(self, source: Source, b: HostFunction) -> Forms:
+        """Decide the forms of matrix operands, phis and private arrays."""
+        facts, lanes = source.facts, b.lanes
+        roles = operand_roles(self.function, self.kernel.target)
+        pointers = private_pointers(self.function)
+        kinds = direct_arrays(facts, pointers, roles, lanes)
         tables = NO_TABLES
         if self.kernel.plan is None and not self.takes_turns:
-            tables = tile_tables(w.facts, pointers, kinds, w.lanes)
-        return Arrays(pointers, find_granules(function, pointers), kinds, tables)
+            tables = tile_tables(facts, pointers, kinds, lanes)
+        return Forms(
+            roles, allocate_slots(b, facts), memory_orders(facts, source.shape, source.lane_groups),
+            pointers, find_granules(self.function, pointers), kinds, tables)
 
     def _after_barriers(self) -> set[str]:
         """Labels of blocks that can run after a barrier."""
@@ -104,21 +108,25 @@ class FunctionWriter:
         return self.function.reachable([x for b in suspending for x in b.successors])
 
     def write(self) -> Function:
-        """The host function."""
+        """The host function; `UnsupportedError` for what the simulator cannot run."""
+        try:
+            return self._write()
+        except NotData as error:
+            self.w.fail(str(error))
+
+    def _write(self) -> Function:
         w, b = self.w, self.w.b
-        assign_slots(w)
         self._head(b.function)
         entry = b.block
         arguments = b.block = Block("")
         self._parameters()
         if self.runs_all:
             self.team += [w.for_subgroup(k) for k in range(1, self.kernel.sizes.sub_groups)]
-        for other in self.team[1:]:
-            other.values.update(w.values)
         for block in self.order:
             self._block(block)
         for block in self.order:
-            self._outgoing(block)
+            for each in self.team:
+                self._outgoing(each, block)
         for last, terminator in self.ends.values():
             last.instructions.append(terminator)
         if self.stops:
@@ -126,7 +134,7 @@ class FunctionWriter:
             self._leave()
         b.block = entry
         self._prologue()
-        entry.instructions += [*w.frame, *arguments.instructions]
+        entry.instructions += [*w.b.frame, *arguments.instructions]
         b.br(self._label(self.order[0].label))
         if self.is_coroutine:
             self._epilogue()
@@ -228,7 +236,7 @@ class FunctionWriter:
             zip(self.function.parameters, shapes, strict=True)
         ):
             if self.function.is_kernel:
-                x = w.b.load(I8 if t is I1 else t, w.at(ARGS, 8 * k), align=8)
+                x = w.b.load(I8 if t is I1 else t, w.b.at(ARGS, 8 * k), align=8)
                 w.values[name] = Uniform(w.b.trunc(x, I1) if t is I1 else x, t)
                 continue
             uniform = self._is_uniform(shape)
@@ -238,18 +246,17 @@ class FunctionWriter:
     def _block(self, block: Block) -> None:
         """Write a block, for each subgroup of the team."""
         w, b = self.w, self.w.b
-        self.source = block
+        self.current = block
         in_loop = block.label in self.function.reachable(block.successors)
-        here = Here(block.label, block.label in self.after_barriers, in_loop, self._inner(block))
-        for each in self.team:
-            each.here = here
+        b.here = Here(block.label, block.label in self.after_barriers, in_loop,
+                      in_loop and any(map(is_dpas, block.instructions)), self._inner(block))
         b.start(self._label(block.label))
         if w.shared is not None:
             w.shared.image.forget()
         first = len(b.function.blocks) - 1
-        w.matrices.in_loop = in_loop and any(map(is_dpas, block.instructions))
         phis = block.phis
-        waiting = [(each, i, self._phi(each, i)) for i in phis for each in self._concerned(i)]
+        waiting = [(each, i, self._phi(each, i)) for i in phis
+                   for each in self.team[: 1 if self._is_shared(i) else None]]
         for each, i, value in waiting:
             each.define(i, value)
             self._share(i)
@@ -263,14 +270,14 @@ class FunctionWriter:
         w.current = None
         group_dpas(w, b.function.blocks[first:])
         self.ends[block.label] = last, terminator
-        self.stretches[block.label] = here
+        self.stretches[block.label] = b.here
 
     def _inner(self, block: Block) -> frozenset[str]:
         """Values that only this block uses, if it is cut by barriers."""
         own = set(block.instructions)
         if not self.is_coroutine or not any(map(is_barrier, own)):
             return frozenset()
-        uses = self.w.facts.users
+        uses = self.w.source.facts.users
         return frozenset(i.result for i in own if i.result and all(
             u in own and u.opcode != "phi" for u in uses.get(i.result, [])))
 
@@ -296,12 +303,8 @@ class FunctionWriter:
         elif w is self.team[-1]:
             self._terminate(i)
 
-    def _concerned(self, i: Instruction) -> list[Widener]:
-        """Wideners that write an instruction; one if its result is equal in all subgroups."""
-        return self.team[:1] if self._is_shared(i) else self.team
-
     def _is_shared(self, i: Instruction) -> bool:
-        return len(self.team) > 1 and i.result in self.shared
+        return len(self.team) > 1 and i.result in self.equal
 
     def _share(self, i: Instruction) -> None:
         """Give a result that is equal in all subgroups to the other wideners."""
@@ -315,17 +318,17 @@ class FunctionWriter:
         assert i.result is not None
         shape = w.result_shape(i)
         value: Value
-        if i.result in w.matrices.slots:
-            value = Slot(w.matrices.slots[i.result], i.type)
+        if i.result in w.forms.slots:
+            value = Slot(w.forms.slots[i.result], i.type)
         elif shape.pure and shape.table is not None and i.type.scalar.kind != "ptr":
             value = known(shape.table, i.type)
         elif i.type.kind == "struct":
             w.fail("a phi of a struct")
         else:
-            phi = w.b.phi(w.type_of(i.type) if shape.wide else i.type)
-            self.phis[i.result, w.sg] = phi, shape
+            phi = w.b.phi(w.b.type_of(i.type) if shape.wide else i.type)
+            self.phis[i.result, w.source.sg] = phi, shape
             if shape.wide:
-                value = Wide(phi.value, i.type, self.groups.get(i.result, 1))
+                value = Wide(phi.value, i.type, w.forms.orders.get(i.result, 1))
             elif shape.uniform or shape.table is None:
                 value = Uniform(phi.value, i.type)
             else:
@@ -354,9 +357,9 @@ class FunctionWriter:
     def _known_cast(self, w: Widener, i: Instruction) -> bool:
         """True if this block has the same cast already, with all preparations that are needed."""
         assert i.result is not None
-        key = (self.source.label, i.operands[0].text, i.type, w.sg)
+        key = (self.current.label, i.operands[0].text, i.type, w.source.sg)
         first = self.casts.setdefault(key, i.result)
-        roles = w.matrices.roles.get(i.result, set())
+        roles = w.forms.roles.get(i.result, set())
         if first == i.result or first not in w.values or not all(
             (first, role) in w.matrices.prepared for role in roles
         ):
@@ -385,7 +388,7 @@ class FunctionWriter:
 
     def _branch(self, i: Instruction) -> None:
         w = self.w
-        if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
+        if any(self.number[x] <= self.number[self.current.label] for x in i.labels):
             self._stop_when_asked(i)
         if i in self.kernel.schedule.turns.waits:
             turns.wait(w, self.kernel.schedule.turns.waits[i])
@@ -423,7 +426,7 @@ class FunctionWriter:
         if not isinstance(value, Aggregate):
             if isinstance(value, Uniform) and value.value.type is t:
                 return value.value
-            return w.wide(value)
+            return w.b.wide(value)
         x = ir.poison(t)
         for k, (part, field) in enumerate(zip(value.parts, t.fields, strict=True)):
             x = w.b.insert_value(x, self._packed(part, field), k)
@@ -431,27 +434,22 @@ class FunctionWriter:
 
     # --- phis, once every block is written ----------------------------------------------------
 
-    def _outgoing(self, block: Block) -> None:
+    def _outgoing(self, w: Widener, block: Block) -> None:
         """Compute, at the end of `block`, the values for the phis of its successors."""
-        for w in self.team:
-            self._outgoing_of(w, block)
-
-    def _outgoing_of(self, w: Widener, block: Block) -> None:
-        """Add the incoming values of the successors' phis from a block."""
         last, _ = self.ends[block.label]
         w.b.block = last
-        w.here = self.stretches[block.label]
+        w.b.here = self.stretches[block.label]
         stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
-            for phi in self.w.facts.blocks[label].phis:
+            for phi in self.w.source.facts.blocks[label].phis:
                 for operand, source in zip(phi.operands, phi.labels, strict=True):
                     if source != block.label:
                         continue
-                    if phi.result in w.matrices.slots:
+                    if phi.result in w.forms.slots:
                         self._slot_copy(phi, operand, stores)
-                    elif (phi.result, w.sg) in self.phis:
-                        made, shape = self.phis[phi.result, w.sg]
-                        group = self.groups.get(phi.result or "", 1)
+                    elif (phi.result, w.source.sg) in self.phis:
+                        made, shape = self.phis[phi.result, w.source.sg]
+                        group = w.forms.orders.get(phi.result or "", 1)
                         incoming = self._incoming(w, operand, made.type, shape, group)
                         w.b.add_incoming(made, incoming, last.label)
         for x, pointer in stores:
@@ -463,17 +461,17 @@ class FunctionWriter:
         """Add the store of a phi's operand to its slot, unless it is there already."""
         w = self.w
         assert phi.result is not None
-        slot = w.matrices.slots[phi.result]
+        slot = w.forms.slots[phi.result]
         value = w.value(operand)
         if operand.is_undefined or (isinstance(value, Slot) and value.pointer == slot):
             return
-        stores.append((w.wide(value), slot))
+        stores.append((w.b.wide(value), slot))
 
     @staticmethod
     def _incoming(w: Widener, operand: Operand, t: Type, shape: Shape, group: int) -> Operand:
         if operand.is_undefined:
             return ir.poison(t)
-        return w.ordered(w.value(operand), group) if shape.wide else w.base(operand)
+        return w.b.ordered(w.value(operand), group) if shape.wide else w.base(operand)
 
 
 RULES: Mapping[str, Rule] = {**elementwise.RULES, **memory.RULES}

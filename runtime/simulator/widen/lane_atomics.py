@@ -22,8 +22,9 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     state_word,
 )
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
+from triton_xe.runtime.simulator.widen.host_function import CTX, SG
 from triton_xe.runtime.simulator.widen.lane_helpers import helper_effects
-from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 _RELEASES = Order.RELEASE | Order.BOTH | Order.SEQUENTIAL
 
@@ -84,7 +85,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     """True if no lane of a helper's call has a fault; then the accesses are recorded."""
     plan, s = w.kernel.plan, w.lanes
     assert plan is not None
-    entry = plan.entry(w.function, i.operands[0], reads=True)
+    entry = plan.entry(w.source.function, i.operands[0], reads=True)
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
     if atomic.swaps and plan.releases:
         w.b.store(ir.zero(ir.vector(s, ir.I8)), state_word(w, Word.DID))

@@ -21,8 +21,8 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     order_of,
 )
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Word
+from triton_xe.runtime.simulator.widen.host_function import CTX, LANE, SG
 from triton_xe.runtime.simulator.widen.turns import count, count_atomic
-from triton_xe.runtime.simulator.widen.widener import CTX, LANE, SG
 
 _IDS = {LANE_ID: LANE, SUB_GROUP_ID: SG}
 _PARAMETERS = [("ctx", PTR), ("sg", I32)]

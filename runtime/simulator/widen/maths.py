@@ -61,7 +61,7 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
     """Emit an LLVM intrinsic on host vectors; arguments that must be constant stay scalar."""
     uniform, group = not w.result_shape(i).wide, w.group(i)
     operands = [
-        w.uniform(o) if uniform or p.constant else w.ordered(w.value(o), group)
+        w.uniform(o) if uniform or p.constant else w.b.ordered(w.value(o), group)
         for o, p in zip(i.operands, find(i.callee).parameters, strict=True)
     ]
     result = with_elements(operands[0].type, i.type.scalar)
@@ -119,10 +119,10 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
     if group > 1:
         _library_in_order(w, i, name, group)
         return
-    columns = [w.parts(w.value(o)) for o in i.operands]
+    columns = [w.b.parts(w.value(o)) for o in i.operands]
     results = []
     for k in range(i.type.lanes):
-        operands = [w.wide(c[k]) for c in columns]
+        operands = [w.b.wide(c[k]) for c in columns]
         if t.name == "half":
             operands = [b.fpext(x, F32) for x in operands]
         x = _call_library(w, name, operands)
@@ -153,13 +153,13 @@ def _call_library(w: Widener, name: str, operands: list[Operand]) -> Operand:
 def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None:
     """Call a library function on parts of a vector in memory order, the order of the result."""
     t, b, s = i.type.scalar, w.b, w.lanes
-    operands = [w.ordered(w.value(o), group) for o in i.operands]
+    operands = [w.b.ordered(w.value(o), group) for o in i.operands]
     if t.name == "half":
         operands = [b.fpext(x, F32) for x in operands]
     word = operands[0].type.scalar
     results = [_call_library(w, name, [b.shuffle(x, None, slice_mask(first, s)) for x in operands])
                for first in range(0, i.type.lanes * s, s)]
-    x = w.joined(results, word)
+    x = w.b.joined(results, word)
     w.define(i, Wide(b.fptrunc(x, t) if t.name == "half" else x, i.type, group))
 
 
@@ -195,7 +195,8 @@ def _is_nan(w: Widener, i: Instruction) -> None:
 def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
     """Reduce the elements of each work-item, in order."""
     *start, last = i.operands
-    total, *rest = [*(w.wide_of(o) for o in start), *(w.wide(p) for p in w.parts(w.value(last)))]
+    parts = w.b.parts(w.value(last))
+    total, *rest = [*map(w.wide_of, start), *map(w.b.wide, parts)]
     for x in rest:
         total = combine(w, name, total, x)
     if w.result_shape(i).wide:

@@ -13,6 +13,7 @@ from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import block_2d
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
 from triton_xe.llvm.types import I32, I64, PTR, VOID, vector
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
@@ -27,6 +28,7 @@ from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
 from triton_xe.runtime.simulator.widen.direct import stored_at_once
 from triton_xe.runtime.simulator.widen.dpas_groups import emit_dpas, predict_read, predict_tile
+from triton_xe.runtime.simulator.widen.host_function import ERROR, TILES, HostFunction
 from triton_xe.runtime.simulator.widen.legality import (
     check_block,
     check_dpas,
@@ -34,8 +36,8 @@ from triton_xe.runtime.simulator.widen.legality import (
     dpas_of,
 )
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Dpas
-from triton_xe.runtime.simulator.widen.values import Slot, Uniform, Value
-from triton_xe.runtime.simulator.widen.widener import ERROR, TILES, Rule, Widener
+from triton_xe.runtime.simulator.widen.values import Private, Slot, Uniform
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
 def operand_roles(function: Function, target: Target) -> dict[str, set[Preparation]]:
@@ -53,34 +55,14 @@ def operand_roles(function: Function, target: Target) -> dict[str, set[Preparati
     return found
 
 
-def assign_slots(w: Widener) -> None:
-    """Allocate the accumulator slots of a function."""
-    numbers = accumulator_slots(w.facts)
+def allocate_slots(b: HostFunction, facts: Facts) -> dict[str, Operand]:
+    """Memory for the accumulators of a function, by name."""
+    numbers = accumulator_slots(facts)
     sizes: dict[int, int] = {}
     for name, number in numbers.items():
-        sizes[number] = max(sizes.get(number, 0), w.facts.makers[name].type.size * w.lanes)
-    pointers = {number: w.temporary(size) for number, size in sizes.items()}
-    w.matrices.slots = {name: pointers[number] for name, number in numbers.items()}
-
-
-def prepare_roles(w: Widener, name: str, value: Value) -> None:
-    """Prepare a value for each of its uses as a matrix operand."""
-    first = len(w.b.block.instructions)
-    image = w.to_memory(value)
-    preparing = {role.symbol for role in w.matrices.roles[name]}
-    for role in sorted(w.matrices.roles[name]):
-        w.matrices.prepared[name, role] = _prepare(w, image, role)
-    if not isinstance(value, Slot):
-        made = w.b.block.instructions[first:]
-        w.matrices.own_memory.update(
-            i for i in made if i.opcode == "store" or i.callee in preparing)
-
-
-def _prepare(w: Widener, image: Operand, role: Preparation) -> Operand:
-    """Bring an operand of a DPAS from a memory image into the form that its kernel reads."""
-    target = w.temporary(role.nbytes)
-    w.b.call(role.symbol, VOID, [target, image])
-    return target
+        sizes[number] = max(sizes.get(number, 0), facts.makers[name].type.size * b.lanes)
+    pointers = {number: b.temporary(size) for number, size in sizes.items()}
+    return {name: pointers[number] for name, number in numbers.items()}
 
 
 def dpas(w: Widener, i: Instruction) -> None:
@@ -91,9 +73,9 @@ def dpas(w: Widener, i: Instruction) -> None:
     accumulator = w.value(i.operands[0]) if not i.operands[0].is_undefined else Uniform(
         zero(i.type), i.type
     )
-    slot = w.matrices.slots[i.result]
+    slot = w.forms.slots[i.result]
     if not (isinstance(accumulator, Slot) and accumulator.pointer == slot):
-        w.store_image(accumulator, slot)
+        w.b.store_image(accumulator, slot)
         last = w.b.block.instructions[-1]
         if last.opcode == "store":
             w.matrices.slot_stores[last] = slot
@@ -106,9 +88,9 @@ def dpas(w: Widener, i: Instruction) -> None:
 def scaled_dpas(w: Widener, i: Instruction) -> None:
     """Call a DPAS with scales, which are applied in double; it is not merged with neighbours."""
     shape = check_scaled_dpas(w, i)
-    accumulator, a, b, left, right = (w.to_memory(w.value(o)) for o in i.operands[:5])
-    a, b = (_prepare(w, x, role) for x, role in zip((a, b), preparations(shape), strict=True))
-    result = w.temporary(i.type.size * w.lanes)
+    accumulator, a, b, left, right = (w.b.to_memory(w.value(o)) for o in i.operands[:5])
+    a, b = (w.b.prepared(x, role) for x, role in zip((a, b), preparations(shape), strict=True))
+    result = w.b.temporary(i.type.size * w.lanes)
     name = symbol("scaled_dpas", i.type.scalar.name, shape.k, shape.execution_size, shape.scales)
     w.b.call(name, VOID, [result, accumulator, a, b, left, right])
     w.define(i, Slot(result, i.type))
@@ -119,7 +101,7 @@ def _prepared(w: Widener, operand: Operand, role: Preparation) -> Operand:
     """
     if operand.local is not None:
         return w.matrices.prepared[operand.local, role]
-    return _prepare(w, w.to_memory(w.value(operand)), role)
+    return w.b.prepared(w.b.to_memory(w.value(operand)), role)
 
 
 # --- 2D blocks ----------------------------------------------------------------------------------
@@ -139,7 +121,7 @@ def _from_payload(w: Widener, i: Instruction) -> tuple[Operand, ...]:
     """Base, sizes and position in the payload of a message, moved by the message's steps."""
     payload = w.uniform(argument(i, "payload"))
     base = w.b.load(I64, payload)
-    words = [w.b.load(I32, w.at(payload, 8 + 4 * k)) for k in range(5)]
+    words = [w.b.load(I32, w.b.at(payload, 8 + 4 * k)) for k in range(5)]
     for k, step in enumerate((argument(i, "x"), argument(i, "y"))):
         if step.integer_value() != 0:
             words[3 + k] = w.b.add(words[3 + k], w.uniform(step))
@@ -170,7 +152,7 @@ def _message(action: str) -> Rule:
         if action == "Read":
             _read(w, i, arguments, tail)
         elif action == "Write":
-            image = w.to_memory(w.value(argument(i, "value")))
+            image = w.b.to_memory(w.value(argument(i, "value")))
             name = symbol("block_write", arguments.bits, arguments.tile_width,
                           arguments.tile_height, *alignment(w.kernel.target))
             w.b.call(name, VOID, [image, *arguments.surface, *tail])
@@ -185,9 +167,9 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     mode = _widening(arguments, kind) if kind else arguments.mode
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
                   arguments.blocks, *alignment(w.kernel.target), mode)
-    pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
+    pointer = target if target is not None else w.b.temporary(i.type.size * w.lanes)
     predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
-    if id(i) in w.arrays.tables.by_load:
+    if id(i) in w.forms.tables.by_load:
         _tile(w, i, arguments, pointer, tail)
         return
     w.b.call(name, VOID, [pointer, *arguments.surface, *tail])
@@ -199,23 +181,25 @@ def _tile(
     w: Widener, i: Instruction, arguments: BlockArguments, own: Operand, tail: list[Operand]
 ) -> None:
     """Read into a direct array, unless a table has the tile already; `own` is the array."""
-    table = w.arrays.tables.by_load[id(i)]
-    (store,) = w.facts.users[i.result or ""]
-    array, _ = w.arrays.pointers[store.operands[1].local or ""]
+    table = w.forms.tables.by_load[id(i)]
+    (store,) = w.source.facts.users[i.result or ""]
+    array, _ = w.forms.pointers[store.operands[1].local or ""]
+    private = w.values[array]
+    assert isinstance(private, Private)
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
-             *alignment(w.kernel.target), _widening(arguments, w.arrays.direct_kinds[array]))
+             *alignment(w.kernel.target), _widening(arguments, w.forms.direct_kinds[array]))
     (function,) = tiles.expected(host_cpu(), *shape)
     w.kernel.host.definitions[function.name] = function
-    site = w.temporary(8 * tiles.SITE_WORDS)
-    w.frame.append(Instruction("store", VOID, [zero(vector(tiles.SITE_WORDS, I64)), site]))
-    group = w.context_word(Context.GROUP, I64)
-    head = w.at(TILES, table.head)
+    site = w.b.temporary(8 * tiles.SITE_WORDS)
+    w.b.frame.append(Instruction("store", VOID, [zero(vector(tiles.SITE_WORDS, I64)), site]))
+    group = w.b.context_word(Context.GROUP, I64)
+    head = w.b.at(TILES, table.head)
     numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
-    memory = w.at(TILES, table.tiles)
+    memory = w.b.at(TILES, table.tiles)
     tile = w.b.call(function.name, PTR, [own, *arguments.surface, *tail, head, memory, *numbers,
                                          w.b.add(group, 1), site])
-    w.arrays.direct[w.arrays.memory[array]] = tile
-    predict_tile(w, w.b.load(I64, w.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
+    private.array.prepared = tile
+    predict_tile(w, w.b.load(I64, w.b.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
 
 
 def _widening(arguments: BlockArguments, kind: str) -> str:
@@ -225,35 +209,36 @@ def _widening(arguments: BlockArguments, kind: str) -> str:
 
 def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
     """(private memory that a read is stored to, if no access is in between; prepared kind)."""
-    uses, a = w.facts.users.get(i.result or "", []), w.arrays
+    uses, forms = w.source.facts.users.get(i.result or "", []), w.forms
     if len(uses) != 1 or uses[0].opcode != "store" or uses[0].operands[0].local != i.result:
         return None, ""
     store = uses[0]
-    array, offset = a.pointers.get(store.operands[1].local or "", ("", None))
-    memory = a.memory.get(array)
-    if memory is None or offset is None:
+    name, offset = forms.pointers.get(store.operands[1].local or "", ("", None))
+    private = w.values.get(name)
+    if not isinstance(private, Private) or offset is None:
         return None, ""
-    if array in a.direct_kinds:
-        w.arrays.filled.add(store)
-        return w.at(a.direct[memory], 2 * offset * w.lanes), a.direct_kinds[array]
-    if a.host_granules[memory] != i.type.scalar.size or not stored_at_once(
-            w.facts, i, store, a.pointers):
+    array = private.array
+    if array.prepared is not None:
+        w.matrices.filled.add(store)
+        return w.b.at(array.prepared, 2 * offset * w.lanes), forms.direct_kinds[name]
+    if array.granule != i.type.scalar.size or not stored_at_once(
+            w.source.facts, i, store, forms.pointers):
         return None, ""
-    w.arrays.filled.add(store)
-    return w.at(memory, offset * w.lanes), ""
+    w.matrices.filled.add(store)
+    return w.b.at(array.memory, offset * w.lanes), ""
 
 
 def _create_payload(w: Widener, i: Instruction) -> None:
     """Write the surface, position and sizes to new memory: the value is its address."""
-    payload = w.temporary(64)
+    payload = w.b.temporary(64)
     w.b.store(w.uniform(i.operands[0]), payload)
     for k in range(5):
-        w.b.store(w.uniform(i.operands[1 + k]), w.at(payload, 8 + 4 * k))
+        w.b.store(w.uniform(i.operands[1 + k]), w.b.at(payload, 8 + 4 * k))
     w.define_uniform(i, payload)
 
 
 def _copy_payload(w: Widener, i: Instruction) -> None:
-    payload = w.temporary(64)
+    payload = w.b.temporary(64)
     w.b.copy(payload, w.uniform(i.operands[0]), 32, align=16)
     w.define_uniform(i, payload)
 
@@ -265,7 +250,7 @@ def _set_payload(w: Widener, i: Instruction) -> None:
     if not 1 <= field <= len(block_2d.FIELDS):
         w.fail(f"2D block payload field {field} does not exist")
     value = w.uniform(argument(i, "value"))
-    where = payload if field == block_2d.BASE else w.at(payload, 4 * field)
+    where = payload if field == block_2d.BASE else w.b.at(payload, 4 * field)
     if add and field in (block_2d.X, block_2d.Y):
         value = w.b.add(w.b.load(value.type, where), value)
     w.b.store(value, where)

@@ -24,6 +24,7 @@ from triton_xe.runtime.simulator.widen.turns import count_atomic
 from triton_xe.runtime.simulator.widen.values import (
     Moved,
     Private,
+    PrivateArray,
     Slot,
     Tabled,
     Uniform,
@@ -41,19 +42,17 @@ SHARED = 3
 def alloca(w: Widener, i: Instruction) -> None:
     assert i.element is not None
     assert i.result is not None
-    a = w.arrays
-    array = w.temporary(i.element.size * w.lanes)
-    if i.result in a.direct_kinds:
-        a.direct[array] = w.temporary(2 * i.element.size * w.lanes)
-    a.memory[i.result] = array
-    a.host_granules[array] = a.granules.get(i.result, i.element.scalar.size)
-    w.values[i.result] = Private(array, 0, i.type)
+    nbytes = i.element.size * w.lanes
+    memory = w.b.temporary(nbytes)
+    prepared = w.b.temporary(2 * nbytes) if i.result in w.forms.direct_kinds else None
+    granule = w.forms.granules.get(i.result, i.element.scalar.size)
+    w.values[i.result] = Private(PrivateArray(memory, granule, prepared), 0, i.type)
 
 
 def _private_address(w: Widener, pointer: Private) -> Operand:
-    if pointer.offset % w.arrays.host_granules[pointer.array]:
+    if pointer.offset % pointer.array.granule:
         w.fail("a misaligned access to a private array")
-    return w.at(pointer.array, pointer.offset * w.lanes)
+    return w.b.at(pointer.array.memory, pointer.offset * w.lanes)
 
 
 def load(w: Widener, i: Instruction) -> None:
@@ -76,32 +75,32 @@ def load(w: Widener, i: Instruction) -> None:
 def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
     """Load from a private array, in the size of the array's elements."""
     assert i.result is not None
-    prepared = w.arrays.direct.get(pointer.array)
+    prepared, granule = pointer.array.prepared, pointer.array.granule
     if prepared is not None:
-        (role,) = w.matrices.roles[i.result]
-        w.matrices.prepared[i.result, role] = w.at(prepared, 2 * pointer.offset * w.lanes)
+        (role,) = w.forms.roles[i.result]
+        w.matrices.prepared[i.result, role] = w.b.at(prepared, 2 * pointer.offset * w.lanes)
         return
     address = _private_address(w, pointer)
-    granule = w.arrays.host_granules[pointer.array]
     t = i.type
     if t.scalar.size == granule:
-        if i.result in w.matrices.roles and _only_roles(w, i.result):
+        if i.result in w.forms.roles and _only_roles(w, i.result):
             w.define(i, Slot(address, t))
             w.values.pop(i.result)
             return
-        w.define_wide(i, w.b.load(w.type_of(t), address, align=8))
+        w.define_wide(i, w.b.load(w.b.type_of(t), address, align=8))
         return
     narrow = ir.vector_or_scalar(t.lanes * (t.scalar.size // granule), ir.integer(granule * 8))
-    w.define(i, rebit(w, Wide(w.b.load(w.type_of(narrow), address, align=8), narrow), t))
+    w.define(i, rebit(w, Wide(w.b.load(w.b.type_of(narrow), address, align=8), narrow), t))
 
 
 def _only_roles(w: Widener, name: str) -> bool:
     """True if a value is used only as a prepared matrix operand."""
-    return all(is_dpas(u) and u.operands[0].local != name for u in w.facts.users.get(name, []))
+    uses = w.source.facts.users.get(name, [])
+    return all(is_dpas(u) and u.operands[0].local != name for u in uses)
 
 
 def store(w: Widener, i: Instruction) -> None:
-    if i in w.arrays.filled:
+    if i in w.matrices.filled:
         return
     i = guarded(w, i, 1, i.operands[0].type, None, Kind.WRITE, i.align)
     item, address = i.operands
@@ -123,11 +122,10 @@ def store(w: Widener, i: Instruction) -> None:
 
 def _private_store(w: Widener, value: Value, pointer: Private) -> None:
     address = _private_address(w, pointer)
-    granule = w.arrays.host_granules[pointer.array]
-    t = value.type
+    t, granule = value.type, pointer.array.granule
     if t.scalar.size != granule:
         value = rebit(w, value, ir.vector_or_scalar(t.size // granule, ir.integer(granule * 8)))
-    w.store_image(value, address)
+    w.b.store_image(value, address)
 
 
 # --- shared memory that is followed -----------------------------------------------------------
@@ -152,11 +150,11 @@ def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
     if isinstance(pointer, Uniform):
         places = places[:, :1]
         if isinstance(value, Uniform) and can_move(t) and not value.value.is_undefined:
-            sources, places = [w.made_here(value.value)], np.arange(t.lanes)[:, None]
+            sources, places = [w.b.made_here(value.value)], np.arange(t.lanes)[:, None]
     elif can_move(t):
-        known = Wide(w.ordered(value, t.lanes), t, t.lanes) if isinstance(
+        known = Wide(w.b.ordered(value, t.lanes), t, t.lanes) if isinstance(
             value, Uniform | Tabled) else value
-        moved = w.moved(known)
+        moved = w.b.moved(known)
         if moved is not None:
             size, sources = moved.size, list(moved.sources)
             places = _spaced_positions(moved)

@@ -1,38 +1,74 @@
-"""State of a widener about private arrays, matrix operands and 2D blocks."""
+"""Values that a widener has: known before, decided, and kept of the code that it writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from triton_xe.hardware import dpas
-from triton_xe.llvm import Instruction, Operand
+from triton_xe.llvm import I32, Function, Instruction, Operand, constant
+from triton_xe.llvm.facts import Facts
+from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
+from triton_xe.runtime.simulator.analysis.private_arrays import Pointers
+from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
-from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
+from triton_xe.runtime.simulator.analysis.tile_tables import TileTables
 from triton_xe.runtime.simulator.library.names import Preparation
+from triton_xe.runtime.simulator.widen.host_function import SG
 from triton_xe.runtime.simulator.widen.values import Tabled, Value
 
 
 @dataclass(frozen=True)
-class Arrays:
-    """Private arrays, by the name of their alloca in the kernel."""
+class Source:
+    """The function that is widened, and facts about its values."""
 
-    pointers: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
-    """Pointer -> array, and offset in bytes where it is known."""
-    granules: Mapping[str, int] = field(default_factory=dict)
-    """Array -> size of its smallest access in bytes."""
-    direct_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Array -> element kind, for arrays of prepared operands instead of an image."""
-    tables: TileTables = NO_TABLES
+    function: Function
+    facts: Facts
+    shapes: ShapeAnalysis
+    sg: Operand = SG
+    """Number of the subgroup, which may be a constant."""
+
+    def for_subgroup(self, number: int) -> Source:
+        """The function as one subgroup runs it."""
+        shapes = ShapeAnalysis(self.shapes.module, self.shapes.lanes, number)
+        return replace(self, shapes=shapes, sg=constant(I32, number))
+
+    @cached_property
+    def lane_groups(self) -> LaneGroups:
+        return LaneGroups(self.facts, self.shape, self.shapes.lanes)
+
+    @cached_property
+    def has_half(self) -> bool:
+        """True if the function has fp16 values."""
+        return any(o.type.scalar.name == "half" for i in self.function.instructions()
+                   for o in i.operands)
+
+    def shape(self, operand: Operand) -> Shape:
+        return self.shapes.of(self.function, operand)
+
+    def result_shape(self, i: Instruction) -> Shape:
+        return self.shapes.values[self.function.name].get(i.result or "", Shape(False))
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Forms of values that are decided before any code is written."""
+
+    roles: Mapping[str, set[Preparation]]
+    """Operand of DPAS -> the preparations that it needs."""
+    slots: Mapping[str, Operand]
+    """Accumulator -> its memory."""
+    orders: Mapping[str, int]
+    """Phi in memory order -> number of neighbouring elements."""
+    pointers: Pointers
+    """Pointer to a private array -> array, and offset in bytes where it is known."""
+    granules: Mapping[str, int]
+    """Private array -> size of its smallest access in bytes."""
+    direct_kinds: Mapping[str, str]
+    """Private array -> element kind, for arrays of prepared operands instead of an image."""
+    tables: TileTables
     """Tables in which block reads look for tiles that another subgroup prepared."""
-    memory: dict[str, Operand] = field(default_factory=dict)
-    """Host memory of the arrays that have some."""
-    host_granules: dict[Operand, int] = field(default_factory=dict)
-    """Host memory -> element size."""
-    direct: dict[Operand, Operand] = field(default_factory=dict)
-    """Host memory -> memory of prepared operands."""
-    filled: set[Instruction] = field(default_factory=set)
-    """Stores of loaded tiles that the load has done already."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +95,10 @@ class PredictedRead:
 class Matrices:
     """Matrix operands and accumulators, and their host instructions."""
 
-    roles: Mapping[str, set[Preparation]] = field(default_factory=dict)
-    """The preparations that a value needs, by its name."""
-    slots: Mapping[str, Operand] = field(default_factory=dict)
-    """Memory of accumulators."""
     prepared: dict[tuple[str, Preparation], Operand] = field(default_factory=dict)
     """Memory of operands, by name of the value and role."""
+    filled: set[Instruction] = field(default_factory=set)
+    """Stores of loaded tiles that the load has done already."""
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""
     slot_stores: dict[Instruction, Operand] = field(default_factory=dict)
@@ -73,8 +107,6 @@ class Matrices:
     """Instructions that only write the memory of one value, and read no other memory."""
     predicted_reads: dict[Instruction, PredictedRead] = field(default_factory=dict)
     """Instruction that predicts a block read -> the prediction."""
-    in_loop: bool = False
-    """True if the current block is part of a loop."""
 
 
 @dataclass
@@ -105,20 +137,6 @@ class BlockArguments:
     @property
     def mode(self) -> str:
         return "transpose" if self.transpose else "vnni" if self.vnni else "plain"
-
-
-@dataclass
-class Here:
-    """The block of the source that is being widened."""
-
-    label: str = ""
-    """Its label, with a mark for each barrier before this point."""
-    is_resumed: bool = False
-    """True if a barrier may precede this point: see `Widener._here`."""
-    in_loop: bool = False
-    """True if the block is part of a loop."""
-    inner: frozenset[str] = frozenset()
-    """Values that only the block uses, if barriers cut it."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def prefetch_next(
              for byte in (*range(first, first + size, CACHE_LINE_BYTES), first + size - 1)}
     for line in sorted(lines):
         w.b.call("llvm.prefetch.p0", VOID, [
-            w.at(there, line * CACHE_LINE_BYTES), constant(I32, int(owned)),
+            w.b.at(there, line * CACHE_LINE_BYTES), constant(I32, int(owned)),
             constant(I32, _SECOND_LEVEL), constant(I32, 1)])
 
 
@@ -78,7 +78,7 @@ def _check_short(w: Widener, address: Operand) -> None:
     """Refuse an address with too many operands, with loop-carried ones, or with loaded ones."""
     todo, found = [address], set[str]()
     while todo:
-        i = w.facts.maker(todo.pop())
+        i = w.source.facts.maker(todo.pop())
         if i is None or str(i.result) in found or _is_id(i):
             continue
         found.add(str(i.result))
@@ -96,7 +96,7 @@ def _is_sequential(w: Widener, address: Operand) -> bool:
     If a loop's step is larger than the step between programs, as in sums of columns, the next
     program's data are too scattered.  The host does not predict those of the next pass.
     """
-    if not w.here.in_loop:
+    if not w.b.here.in_loop:
         return True
     each_pass = _known_step(w, address, lambda i: _increment(w, i) if _is_counter(w, i) else 0)
     program = _known_step(w, address, lambda i: int(_is_id(i)))
@@ -107,7 +107,7 @@ def _known_step(
     w: Widener, x: Operand, grows: Callable[[Instruction], int | None]
 ) -> int | None:
     """Constant that is added to a value as ids and counters grow; None if it is not constant."""
-    i = w.facts.maker(x)
+    i = w.source.facts.maker(x)
     if i is None:
         return 0
     if _is_id(i) or _is_counter(w, i):
@@ -122,7 +122,10 @@ def _known_step(
     if i.opcode in ("add", "or"):
         return _total(steps)
     if i.opcode in ("mul", "shl") and steps[1] == 0:
-        factor = _constant_factor(i.operands[1])
+        other = i.operands[1]
+        if other.is_splat and other.elements:
+            other = other.elements[0]
+        factor = other.integer_value()
         return _times(steps[0], 1 << factor if i.opcode == "shl" and factor is not None else factor)
     if i.opcode in CASTS or i.opcode in ("insertelement", "shufflevector", "extractelement"):
         return next(each for each in steps if each != 0)
@@ -143,13 +146,9 @@ def _total(steps: Iterable[int | None]) -> int | None:
     return total
 
 
-def _constant_factor(x: Operand) -> int | None:
-    return (x.elements[0] if x.is_splat and x.elements else x).integer_value()
-
-
 def _increment(w: Widener, counter: Instruction) -> int | None:
     """Step of a counter."""
-    found = {value for o in counter.operands if (i := w.facts.maker(o)) is not None
+    found = {value for o in counter.operands if (i := w.source.facts.maker(o)) is not None
              for x in i.operands if (value := x.integer_value()) is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -157,12 +156,12 @@ def _increment(w: Widener, counter: Instruction) -> int | None:
 def _is_counter(w: Widener, i: Instruction) -> bool:
     """True for the counter of a loop that is equal in all programs and has constant steps."""
     return i.opcode == "phi" and i.type.kind == "int" and all(
-        o.is_constant or _is_increment(i, w.facts.maker(o)) for o in i.operands)
+        o.is_constant or _is_increment(i, w.source.facts.maker(o)) for o in i.operands)
 
 
 def _counts_here(w: Widener, counter: Instruction) -> bool:
     """True if a counter counts the passes of the current block, not those of an outer loop."""
-    homes = w.facts.homes
+    homes = w.source.facts.homes
     return w.current is not None and homes.get(w.current) == homes[counter]
 
 
@@ -177,10 +176,10 @@ def _is_id(i: Instruction) -> bool:
 
 def _step_of(w: Widener, x: Operand, per: Per) -> Step:
     """Difference of a value between this program, or pass of a loop, and the next one."""
-    i = w.facts.maker(x)
+    i = w.source.facts.maker(x)
     if i is None:
         return None
-    key = w.here.label, f"{per.value} {x.text}"
+    key = w.b.here.label, f"{per.value} {x.text}"
     if key not in w.steps:
         w.steps[key] = _step(w, i, per)
     return w.steps[key]
@@ -215,7 +214,7 @@ def _step(w: Widener, i: Instruction, per: Per) -> Step:
 
 def _axis(w: Widener) -> int:
     """Axis of the grid along which programs are consecutive: the first that addresses use."""
-    axes = [i.operands[0].integer_value() for i in w.facts.makers.values()
+    axes = [i.operands[0].integer_value() for i in w.source.facts.makers.values()
             if i.opcode == "call" and find(i.callee).definition is ids.get_group_id]
     return min(k for k in axes if k is not None)
 
@@ -250,8 +249,8 @@ def _uniform_factor(w: Widener, x: Operand) -> Operand:
     if x.type.lanes > 1:
         if one.is_splat and one.elements:
             one = one.elements[0]
-        elif one.text in w.sums and not any(w.sums[one.text][1]):
-            one = w.sums[one.text][0]
+        elif one.text in w.b.sums and not any(w.b.sums[one.text][1]):
+            one = w.b.sums[one.text][0]
         else:
             raise NoStep
     known = one.integer_value()

@@ -34,7 +34,7 @@ def extreme(w: Widener, name: str, a: Operand, b: Operand) -> Operand:
     Otherwise LLVM narrows it to fp16 if operands were converted from fp16, which hosts compute
     element by element.
     """
-    if a.type.scalar is not F32 or not w.has_half:
+    if a.type.scalar is not F32 or not w.source.has_half:
         return w.b.intrinsic(name, a, b)
     further = w.b.fcmp("ogt" if name == "maxnum" else "olt", b, a)
     return w.b.select(w.b.fcmp("uno", a, a), b, w.b.select(further, b, a))
@@ -51,7 +51,7 @@ def _identity(op: str, t: Type) -> Operand:
 
 def reduce_piece(w: Widener, piece: Value, op: str) -> Operand:
     """Reduce all lanes: each step combines lane l with lane l + half, and halves the width."""
-    x, width = w.wide(piece), w.lanes
+    x, width = w.b.wide(piece), w.lanes
     while width > 1:
         half = width // 2
         low, high = (w.b.shuffle(x, None, slice_mask(k, half)) for k in (0, half))
@@ -61,14 +61,14 @@ def reduce_piece(w: Widener, piece: Value, op: str) -> Operand:
 
 
 def reduce(w: Widener, i: Instruction, operand: Operand, op: str) -> None:
-    w.define_scalars(i, [reduce_piece(w, p, op) for p in w.parts(w.value(operand))])
+    w.define_scalars(i, [reduce_piece(w, p, op) for p in w.b.parts(w.value(operand))])
 
 
 def butterfly(w: Widener, i: Instruction, operand: Operand, op: str, steps: list[int]) -> None:
     """Combine lanes l and l xor step, for each step; every lane gets its group's result."""
     parts = []
-    for piece in w.parts(w.value(operand)):
-        x = w.wide(piece)
+    for piece in w.b.parts(w.value(operand)):
+        x = w.b.wide(piece)
         for step in steps:
             moved = w.b.shuffle(x, None, [lane ^ step for lane in range(w.lanes)])
             x = combine(w, op, x, moved)
@@ -83,8 +83,8 @@ def scan(w: Widener, i: Instruction, operand: Operand, op: str, inclusive: bool)
     """
     s = w.lanes
     parts = []
-    for piece in w.parts(w.value(operand)):
-        x, step = w.wide(piece), 1
+    for piece in w.b.parts(w.value(operand)):
+        x, step = w.b.wide(piece), 1
         while step < s:
             last = w.b.shuffle(x, None, [k & -2 * step | step - 1 for k in range(s)])
             later = combine(w, op, last, x)
@@ -149,9 +149,9 @@ def shuffle(w: Widener, i: Instruction, index: Value) -> None:
     elif isinstance(index, Tabled) and index.base is None:
         order = [int(k) % s for k in index.table[0]]
         w.define_parts(i, [
-            Wide(w.b.shuffle(w.wide(p), None, order), p.type) for p in w.parts(value)])
+            Wide(w.b.shuffle(w.b.wide(p), None, order), p.type) for p in w.b.parts(value)])
     else:
-        w.define_parts(i, [_dynamic(w, p, w.wide(index)) for p in w.parts(value)])
+        w.define_parts(i, [_dynamic(w, p, w.b.wide(index)) for p in w.b.parts(value)])
 
 
 def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) -> None:
@@ -159,10 +159,10 @@ def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Operand) ->
     known = index.integer_value()
     lane = w.b.and_(index, w.lanes - 1) if known is None else constant(
         index.type, known % w.lanes)
-    results = [w.b.extract(w.wide(p), lane) for p in w.parts(value)]
+    results = [w.b.extract(w.b.wide(p), lane) for p in w.b.parts(value)]
     x = results[0] if i.type.lanes == 1 else w.b.pack(i.type, results)
     if w.result_shape(i).wide:
-        w.define_wide(i, w.broadcast(Uniform(x, i.type)))
+        w.define_wide(i, w.b.wide(Uniform(x, i.type)))
     else:
         w.define_uniform(i, x)
 
@@ -175,7 +175,7 @@ def _dynamic(w: Widener, piece: Value, index: Operand) -> Wide:
     to, back = {"ptr": ("ptrtoint", "inttoptr"), "float": ("bitcast", "bitcast")}.get(
         t.kind, ("zext", "trunc") if t.bits == 1 else ("", ""))
     word = vector(s, I8 if t.bits == 1 else integer(t.bits))
-    x = w.wide(piece)
+    x = w.b.wide(piece)
     moved = w.b.call(symbol("shuffle", word.scalar.bits, s), word,
                           [b.cast(to, x, word) if to else x, index])
     return Wide(b.cast(back, moved, vector(s, t)) if back else moved, t)
@@ -197,14 +197,14 @@ def _relative(operation: str) -> Rule:
             assert table is not None
             shuffle(w, i, Tabled(None, table & (w.lanes - 1), I32))
             return
-        lanes = w.wide(Tabled(None, lane, I32))
+        lanes = w.b.wide(Tabled(None, lane, I32))
         shuffle(w, i, Wide(w.b.binary(operation, lanes, w.wide_of(operand)), I32))
 
     return rule
 
 
 def ballot(w: Widener, i: Instruction) -> None:
-    bits = w.lane_bits(w.mask(w.value(argument(i, "value"))))
+    bits = w.b.lane_bits(w.b.mask(w.value(argument(i, "value"))))
     w.define_uniform(i, w.b.zext(bits, i.type) if w.lanes < i.type.bits else bits)
 
 
@@ -214,7 +214,7 @@ def _vote(every: bool) -> Rule:
         x = w.wide_of(argument(i, "value"))
         if x.type.scalar.bits != 1:
             x = w.b.icmp("ne", x, 0)
-        bits = w.lane_bits(x)
+        bits = w.b.lane_bits(x)
         result = w.b.icmp("eq", bits, -1) if every else w.b.icmp("ne", bits, 0)
         w.define_uniform(i, result if i.type.bits == 1 else w.b.zext(result, i.type))
 

@@ -14,7 +14,8 @@ from triton_xe.llvm.records import Instruction, Operand, constant
 from triton_xe.llvm.types import I8, I32, I64, PTR, TOKEN, integer
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.context import READY, Context
-from triton_xe.runtime.simulator.widen.widener import CTX, SG, SITES_AT, Widener
+from triton_xe.runtime.simulator.widen.host_function import CTX, SG, SITES_AT
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 _SLM, _PRIVATE = 3, 0
 _SEEN = Effect.READS | Effect.WRITES
@@ -30,7 +31,7 @@ def suspend(w: Widener, i: Instruction, flags: int = 0) -> None:
     state = b.call("llvm.coro.suspend", I8, [Operand(TOKEN, "none"), ir.FALSE])
     b.switch(state, "%coro.leave", [(0, after), (1, "%coro.cleanup")])
     b.start(after)
-    w.resume()
+    w.b.resume()
 
 
 def wait(w: Widener, polled: Instruction) -> None:

@@ -99,11 +99,22 @@ class Slot:
     type: Type
 
 
+@dataclass(eq=False)
+class PrivateArray:
+    """Host memory of a private array."""
+
+    memory: Operand
+    granule: int
+    """Bytes of its elements."""
+    prepared: Operand | None
+    """Memory of prepared operands, for arrays that have no image."""
+
+
 @dataclass(frozen=True)
 class Private:
     """A pointer into a private array: `offset` bytes of each work-item into `array`."""
 
-    array: Operand
+    array: PrivateArray
     offset: int
     type: Type
 

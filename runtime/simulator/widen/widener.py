@@ -1,32 +1,22 @@
 """Widen one function from work-item to subgroup: the host function runs all lanes at once.
 
 The rules for instructions and calls are in `elementwise`, `memory`, `matrix`, `calls`.  This module
-has their common parts: the host function, and conversions between the forms of a value.
+has their common part: the host values of the function's operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeGuard
-
-import numpy as np
 
 from triton_xe import llvm as ir
 from triton_xe.errors import SimulatorTrap, UnsupportedError
-from triton_xe.llvm.facts import Facts
-from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
-from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
-from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
-from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, normalise
-from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.llvm.records import Instruction, Operand
 from triton_xe.runtime.simulator.translation import Kernel
-from triton_xe.runtime.simulator.widen.parts import Arrays, Checked, Here, Matrices, Shared
+from triton_xe.runtime.simulator.widen.host_function import SLM, HostFunction
+from triton_xe.runtime.simulator.widen.parts import Checked, Forms, Matrices, Shared, Source
 from triton_xe.runtime.simulator.widen.values import (
-    REGISTER_BYTES,
     Aggregate,
     Lazy,
     Moved,
@@ -37,80 +27,42 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
-    as_moved,
     best_order,
-    can_move,
-    in_order,
-    index_of,
-    places,
-    selected,
-    slice_mask,
-    wide_type,
 )
 
 Rule = Callable[["Widener", Instruction], None]
 
-CTX, SG, LANE = Operand(PTR, "%ctx"), Operand(I32, "%sg"), Operand(I32, "%lane")
-"""Parameters of host functions: the work-group's `Context`, the number of the subgroup, and the
-lane (of functions that run lane by lane)."""
-ARGS, SLM, TILES, ERROR, SITES_AT = (
-    Operand(PTR, f"%{name}") for name in ("args", "slm", "tiles", "err", "barrier_sites_at"))
-"""Values that the entry of a host function defines."""
 
-
+@dataclass(eq=False)
 class Widener:
-    """Widener of `function` into the host function that `b` builds.
+    """Widens one function, for one subgroup or for any."""
 
-    `prepare` is called for each value that a matrix instruction uses, after its definition.
-    """
+    kernel: Kernel
+    source: Source
+    """Known before: the function, and facts about its values."""
+    forms: Forms
+    """Decided before: forms of its matrix operands, private arrays and phis."""
+    b: HostFunction
+    """The host function, as far as it is written."""
+    matrices: Matrices
+    """Its operands and instructions of DPAS, as far as they are written."""
+    shared: Shared | None = None
+    """Known contents of shared local memory; None if they are not tracked."""
+    values: dict[str, Value] = field(default_factory=dict)
+    """Host value of each name of the function."""
+    steps: dict[tuple[str, str], Operand | None] = field(default_factory=dict)
+    """Block and name -> difference of a value from that of the next program; see `prefetch`."""
+    checked: Checked = field(default_factory=Checked)
+    current: Instruction | None = None
 
-    def __init__(
-        self, kernel: Kernel, function: Function, arrays: Arrays, matrices: Matrices,
-        prepare: Callable[[Widener, str, Value], None], sg: Operand = SG,
-    ) -> None:
-        self.kernel = kernel
-        self.function = function
-        self.lanes = kernel.sizes.lanes
-        self.sg = sg
-        """Number of the subgroup."""
-        self.shapes = kernel.shapes_of(sg.integer_value())
-        self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
-        self.frame: list[Instruction] = []
-        """Instructions at the very beginning of the entry: memory in the frame, and constants."""
-        self.constants: dict[tuple[str, int, Type], Operand] = {}
-        """Numbers of `loaded_once`, by base, offset and type."""
-        self.arrays = arrays
-        self.matrices = matrices
-        self.prepare = prepare
-        self.values: dict[str, Value] = {}
-        self.shared: Shared | None = None
-        """Known contents of shared local memory; None if they are not tracked."""
-        self.current: Instruction | None = None
-        self.checked = Checked()
-        self.here = Here()
-        self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
-        """Uniform vectors that are one number plus constants, by name."""
-        self.inserted: dict[str, tuple[Operand, int | None]] = {}
-        """The number that was inserted last into a uniform vector, and its index."""
-        self._cache: dict[tuple[str, str, object], Operand] = {}
-        self.steps: dict[tuple[str, str], Operand | None] = {}
-        """Block and name -> difference of a value from that of the next program; see `prefetch`."""
-        self.facts = Facts(function)
-        self.lane_groups = LaneGroups(self.facts, self.shape, self.lanes)
-
-    @cached_property
-    def has_half(self) -> bool:
-        """True if the function has fp16 values."""
-        return any(o.type.scalar.name == "half" for i in self.function.instructions()
-                   for o in i.operands)
+    def __post_init__(self) -> None:
+        """Give rules a short way to what they read most."""
+        self.lanes, self.result_shape = self.b.lanes, self.source.result_shape
 
     def for_subgroup(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
-        made = copy(self)
-        made.sg, made.values, made.steps, made.checked = constant(I32, number), {}, {}, Checked()
-        made.shapes = self.kernel.shapes_of(number)
-        made.lane_groups = LaneGroups(made.facts, made.shape, made.lanes)
-        return made
+        return replace(self, source=self.source.for_subgroup(number), values=dict(self.values),
+                       steps={}, checked=Checked())
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
@@ -121,7 +73,7 @@ class Widener:
 
     def where(self, i: Instruction | None) -> str:
         """The kernel and the source location in it, for messages."""
-        name = self.function.name
+        name = self.source.function.name
         if i is None:
             return f"kernel {name}"
         return f"kernel {name}, {self.kernel.module.location(i.line, i.debug)}"
@@ -130,42 +82,7 @@ class Widener:
         """Note the source location of an instruction that may trap at run time."""
         self.kernel.host.locations[i.line] = self.kernel.module.location(i.line, i.debug)
 
-    # --- host code --------------------------------------------------------------------------
-
-    def temporary(self, nbytes: int) -> Operand:
-        """A 64-byte aligned array in the frame."""
-        name = self.b.name()
-        self.frame.append(Instruction("alloca", PTR, [], name, element=ir.array(nbytes, I8),
-                                      align=64))
-        return Operand(PTR, name)
-
-    def at(self, pointer: Operand, offset: int) -> Operand:
-        return self.b.at(pointer, offset)
-
-    def context_word(self, word: Context, t: Type = PTR) -> Operand:
-        return self.b.load(t, self.b.at(CTX, word.offset))
-
-    def loaded_once(self, base: Operand, offset: int, t: Type = PTR) -> Operand:
-        """A number in memory that does not change while the function runs, loaded in its entry."""
-        key = base.text, offset, t
-        if key not in self.constants:
-            block, self.b.block = self.b.block, ir.Block("")
-            self.constants[key] = self.b.load(t, self.b.at(base, offset))
-            self.frame += self.b.block.instructions
-            self.b.block = block
-        return self.constants[key]
-
-    def type_of(self, t: Type) -> Type:
-        """The flat host vector of a value of type `t`."""
-        return wide_type(t, self.lanes)
-
     # --- values -----------------------------------------------------------------------------
-
-    def shape(self, operand: Operand) -> Shape:
-        return self.shapes.of(self.function, operand)
-
-    def result_shape(self, i: Instruction) -> Shape:
-        return self.shapes.values[self.function.name].get(i.result or "", Shape(False))
 
     def value(self, operand: Operand) -> Value:
         """The host value of an operand."""
@@ -186,7 +103,7 @@ class Widener:
             self.fail(f"unknown global {operand.text}")
         if variable.space == 3:
             offset = self.kernel.slm.offsets[operand.text]
-            pointer = self.at(SLM, offset)
+            pointer = self.b.at(SLM, offset)
             if self.shared is not None:
                 self.shared.offsets[pointer.text] = offset
             return Uniform(pointer, operand.type)
@@ -207,8 +124,20 @@ class Widener:
         """Note a result; prepare it if it is an operand of DPAS."""
         assert i.result is not None
         self.values[i.result] = value
-        if i.result in self.matrices.roles:
-            self.prepare(self, i.result, value)
+        if i.result in self.forms.roles:
+            self._prepare(i.result, value)
+
+    def _prepare(self, name: str, value: Value) -> None:
+        """Prepare a value for each of its uses as a matrix operand."""
+        first, roles = len(self.b.block.instructions), sorted(self.forms.roles[name])
+        image = self.b.to_memory(value)
+        for role in roles:
+            self.matrices.prepared[name, role] = self.b.prepared(image, role)
+        if not isinstance(value, Slot):
+            preparing = {role.symbol for role in roles}
+            self.matrices.own_memory.update(
+                i for i in self.b.block.instructions[first:]
+                if i.opcode == "store" or i.callee in preparing)
 
     def define_wide(self, i: Instruction, value: Operand) -> None:
         """Define the result as the flat vector `value`."""
@@ -235,7 +164,7 @@ class Widener:
         if not self.result_shape(i).wide:
             return [self.uniform(o) for o in i.operands]
         group = self.group(i)
-        return [self.ordered(self.value(o), group) for o in i.operands]
+        return [self.b.ordered(self.value(o), group) for o in i.operands]
 
     def group(self, i: Instruction) -> int:
         """The order of an elementwise operation: that of an operand that has one."""
@@ -257,7 +186,7 @@ class Widener:
             self.fail(f"{operand.text} is not a plain value")
         # the analysis says wide, but hardware reads one lane: lane 0
         if value.type.lanes == 1:
-            return self.b.extract(self.wide(value), 0)
+            return self.b.extract(self.b.wide(value), 0)
         self.fail(f"{operand.text} must be the same in all lanes")
 
     def base(self, operand: Operand) -> Operand:
@@ -273,356 +202,14 @@ class Widener:
 
     def _is_uniform(self, value: Value, operand: Operand) -> TypeGuard[Pieces]:
         """True if a value that was computed element by element is equal in all lanes."""
-        return isinstance(value, Pieces) and self.shape(operand).same_in_all_lanes and all(
+        return isinstance(value, Pieces) and self.source.shape(operand).same_in_all_lanes and all(
             isinstance(part, Uniform | Wide) for part in value.parts)
 
     def _packed(self, value: Pieces) -> Operand:
         """A value that is equal in all lanes, from its elements in lane 0."""
         return self.b.pack(value.type, [
-            part.value if isinstance(part, Uniform) else self.b.extract(self.wide(part), 0)
+            part.value if isinstance(part, Uniform) else self.b.extract(self.b.wide(part), 0)
             for part in value.parts])
 
     def wide_of(self, operand: Operand) -> Operand:
-        return self.wide(self.value(operand))
-
-    def wide(self, value: Value) -> Operand:
-        """The flat host vector of a value, in register order."""
-        return self.ordered(value, 1)
-
-    def ordered(self, value: Value, group: int) -> Operand:
-        """The flat host vector of a value, in the given order."""
-        if isinstance(value, Uniform):
-            return self.broadcast(value, group)
-        if isinstance(value, Tabled):
-            return self._tabled(value, group)
-        if isinstance(value, Moved):
-            return self._cached("moved", (value, group), lambda: self._flatten(value, group))
-        own = value.group if isinstance(value, Wide | Lazy) else 1
-        if isinstance(value, Lazy):
-            kept = own if own > 1 else group
-            own, x = kept, self._cached(
-                "lazy", (value, kept), lambda: self._operation(value, kept))
-        else:
-            x = value.value if isinstance(value, Wide) else self._flat(value)
-        if own == group or value.type.lanes == 1:
-            return x
-        mask = [index_of(e, lane, self.lanes, own)
-                for e, lane in places(value.type.lanes, self.lanes, group)]
-        return self._cached("order", (x.text, group), lambda: self.b.shuffle(x, None, mask))
-
-    def as_is(self, value: Value) -> tuple[Operand, int]:
-        """The flat host vector of a value, and its order: the one that it has, or the cheapest."""
-        group = value.group if isinstance(value, Wide | Lazy) else 1
-        if isinstance(value, Moved):
-            group = best_order([value], value.type.lanes)
-        return self.ordered(value, group), group
-
-    def _flatten(self, value: Moved, group: int) -> Operand:
-        """Moved elements as a flat vector."""
-        t, flat = wide_type(value.type, self.lanes), in_order(value, group)
-        scalar = t.scalar if t.scalar.size == value.size else ir.integer(8 * value.size)
-        sources = [self._recast(x, vector(value.piece_count(x), scalar)) for x in value.sources]
-        if not sources:
-            return poison(t)
-        if len(sources) == 1:
-            return self._recast(self._picked(sources, flat), t)
-        per = max(1, REGISTER_BYTES // value.size)
-        per = per if len(flat) % per == 0 else len(flat)
-        parts = [self._picked(sources, flat[k : k + per]) for k in range(0, len(flat), per)]
-        return self._recast(self.joined(parts, scalar, per), t)
-
-    def _recast(self, x: Operand, t: Type) -> Operand:
-        return self._cached("recast", (x.text, t), lambda: self.b.bitcast(x, t))
-
-    def _picked(self, sources: Sequence[Operand], flat: Table) -> Operand:
-        """Elements of the concatenation of several vectors, by index."""
-        made, start, places = None, 0, np.arange(len(flat))
-        for x in sources:
-            own = (flat >= start) & (flat < start + x.type.count)
-            if own.any():
-                mask = np.where(own, flat - start, -1)
-                whole = len(flat) == x.type.count and (mask == places).all()
-                part = x if whole else self.b.shuffle(x, None, mask.tolist())
-                made = part if made is None else self.b.shuffle(
-                    made, part, np.where(own, places + len(flat), places).tolist())
-            start += x.type.count
-        return poison(vector(len(flat), sources[0].type.scalar)) if made is None else made
-
-    def moved(self, value: Value) -> Moved | None:
-        """A value in the form of `Moved`; None if its elements cannot be represented so."""
-        if not can_move(value.type):
-            return None
-        if isinstance(value, Moved):
-            return value
-        if isinstance(value, Pieces):
-            parts = [self.moved(p) for p in value.parts]
-            found = [p for p in parts if p is not None]
-            return selected(found, range(len(found)), value.type) if found == parts else None
-        if isinstance(value, Uniform | Tabled):
-            return None
-        x, group = self.as_is(value)
-        return as_moved(Wide(x, value.type, group), self.lanes)
-
-    def _operation(self, value: Lazy, group: int) -> Operand:
-        """Compute an operation that was delayed, in the given order."""
-        i = value.instruction
-        chosen = 1 if i.opcode == "select" else 0
-        operands = [self.mask(v, value.type.lanes, group) for v in value.operands[:chosen]]
-        operands += [self.ordered(v, group) for v in value.operands[chosen:]]
-        t = wide_type(value.type, self.lanes)
-        return self.b.emit(Instruction(i.opcode, t, operands, flags=i.flags, extra=i.extra))
-
-    def _flat(self, value: Value) -> Operand:
-        """The flat vector of a value that is computed in pieces, or is in a slot."""
-        if isinstance(value, Pieces):
-            return self._join(value)
-        if isinstance(value, Slot):
-            return self.b.load(self.type_of(value.type), value.pointer, align=64)
-        self.fail("a private pointer or struct is used as data")
-
-    def _cached(self, kind: str, key: object, make: Callable[[], Operand]) -> Operand:
-        """The operand for a key in this block; made at its first use."""
-        place = (self.here.label, kind, key)
-        found = self._cache.get(place)
-        if found is None:
-            found = self._cache[place] = make()
-        return found
-
-    @contextmanager
-    def unless(self, flag: Operand) -> Iterator[None]:
-        """Write code that runs unless a flag is set; it defines nothing for later code."""
-        inside, after, kept = self.b.label(), self.b.label(), dict(self._cache)
-        self.b.cond_br(flag, after, inside)
-        self.b.start(inside)
-        yield
-        self.b.br(after)
-        self.b.start(after)
-        self._cache = kept
-
-    def broadcast(self, value: Uniform, group: int = 1) -> Operand:
-        """A vector of a value that is equal in all lanes."""
-        t, s, x = value.type, self.lanes, value.value
-        if x.is_constant and not x.text.startswith("@"):
-            return broadcast_constant(x, s, group)
-        if t.lanes == 1:
-            return self._cached("broadcast", x.text, lambda: self.b.broadcast(self._pin_here(x), s))
-        order = [e for e, _ in places(t.lanes, s, group)]
-        if x.text not in self.sums:
-            return self._cached("broadcast", (x.text, group),
-                                lambda: self.b.shuffle(x, None, order))
-        return self._sum(x, [self.sums[x.text][1][e] for e in order])
-
-    def _sum(self, base: Operand, terms: Sequence[int]) -> Operand:
-        """A flat vector: the number of a base that is in `sums`, plus constants."""
-        one, count = self.sums[base.text][0], len(terms)
-        spread = self._cached("spread", (one.text, count),
-                              lambda: self.b.broadcast(self._pin_here(one), count))
-        if not any(terms):
-            return spread
-        return self._cached("sum", (one.text, tuple(terms)), lambda: self.b.add(
-            spread, ir.integers(one.type, [int(x) for x in normalise(np.array(terms), one.type)])))
-
-    def resume(self) -> None:
-        """Continue after a suspension: values are reloaded or recomputed."""
-        self.here.label += "'"
-        self.here.is_resumed = True
-
-    def continue_in_new_block(self) -> str:
-        """Continue in a new block, in which values are recomputed; return its label."""
-        label = self.b.label("met")
-        self.b.br(label)
-        self.b.start(label)
-        self.here.label += "'"
-        return label
-
-    def _pin_here(self, x: Operand) -> Operand:
-        """A scalar that forces values computed from it to be computed at this point.
-
-        Otherwise equal values from before a barrier could be used, and would be live across it.
-        """
-        if not self.here.is_resumed:
-            return x
-        return self._cached("here", x.text, lambda: self.made_here(x))
-
-    def made_here(self, x: Operand) -> Operand:
-        """A scalar that LLVM computes at this point, neither later nor again."""
-        bank = {"int": "r", "float": host_cpu().float_bank}.get(x.type.kind)
-        if bank is None or x.type.bits < 32 or x.is_constant:
-            return x
-        return self.b.call(f'asm sideeffect "", "={bank},0"', x.type, [x])
-
-    def _tabled(self, value: Tabled, group: int) -> Operand:
-        """A vector of base + table."""
-        t, s = value.type, self.lanes
-        table = np.broadcast_to(value.table, (t.lanes, s))
-        flat = tuple(int(table[place]) for place in places(t.lanes, s, group))
-        key = (value.base.text if value.base is not None else "", flat)
-        if t.kind == "ptr":
-            base = value.base if value.base is not None else constant(PTR, 0)
-            return self._cached(
-                "table", key, lambda: self.b.gep(I8, base, ir.integers(I64, flat)))
-        if value.base is None:
-            return ir.integers(t.scalar, flat)
-        if value.base.text in self.sums:
-            terms = self.sums[value.base.text][1]
-            rows = [terms[e] for e, _ in places(t.lanes, s, group)]
-            return self._sum(value.base, [x + y for x, y in zip(flat, rows, strict=True)])
-        uniform = Uniform(value.base, t)
-        return self._cached(
-            "table", key, lambda: self.b.add(self.broadcast(uniform, group),
-                                             ir.integers(t.scalar, flat)))
-
-    def _join(self, value: Pieces) -> Operand:
-        parts: list[Operand | None] = [self.wide(p) for p in value.parts]
-        parts = [None if p is not None and p.text == "poison" else p for p in parts]
-        return self.joined(parts, value.type.scalar)
-
-    def joined(
-        self, parts: Sequence[Operand | None], scalar: Type, width: int = 0
-    ) -> Operand:
-        """Concatenate vectors of one size, each of one element per lane; None is undefined."""
-        width = width or self.lanes
-        total = len(parts) * width
-        parts = list(parts)
-        while len(parts) > 1:
-            if len(parts) % 2:
-                parts.append(None)
-            pair = vector(width, scalar)
-            mask = slice_mask(0, 2 * width)
-            parts = [
-                None if a is b is None
-                else self.b.shuffle(poison(pair) if a is None else a, b, mask)
-                for a, b in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            width *= 2
-        whole = parts[0] if parts[0] is not None else poison(vector(width, scalar))
-        return whole if width == total else self.b.shuffle(whole, None, slice_mask(0, total))
-
-    def element(self, value: Value, index: int) -> Value:
-        """One element of a vector value."""
-        t, s = value.type.scalar, self.lanes
-        if isinstance(value, Pieces):
-            return value.parts[index]
-        if value.type.lanes == 1 and isinstance(value, Uniform | Tabled):
-            return value
-        if isinstance(value, Uniform):
-            if value.value.is_undefined:
-                return Uniform(poison(t), t)
-            return Uniform(self.b.extract(value.value, index), t)
-        if isinstance(value, Tabled):
-            row = value.table[index : index + 1]
-            if value.base is None:
-                return known(row, t)
-            base = self.b.extract(value.base, index)
-            return Tabled(base, row, t) if row.any() else Uniform(base, t)
-        if isinstance(value, Slot):
-            pointer = self.at(value.pointer, index * s * t.size)
-            return Wide(self.b.load(vector(s, t), pointer, align=8), t)
-        if value.type.lanes == 1:
-            return value
-        if isinstance(value, Moved) or (
-                isinstance(value, Wide) and value.group > 1 and can_move(t)):
-            return selected([as_moved(value, s)], [index], t)
-        if isinstance(value, Lazy) and not any(isinstance(v, Wide) for v in value.operands):
-            operands = tuple(self.element(v, index) for v in value.operands)
-            return Lazy(value.instruction, operands, t, value.size)
-        x, group = self.as_is(value)
-        order = [index_of(index, lane, s, group) for lane in range(s)]
-        return Wide(self.b.shuffle(x, None, order), t)
-
-    def parts(self, value: Value) -> list[Value]:
-        return [self.element(value, k) for k in range(value.type.lanes)]
-
-    def lane(self, value: Value, lane: int) -> Operand:
-        """The per-work-item value of one lane, as a host scalar or `<n x T>`."""
-        t, s = value.type, self.lanes
-        if isinstance(value, Uniform):
-            return value.value
-        if t.lanes == 1:
-            return self.b.extract(self.wide(value), lane)
-        x, group = self.as_is(value)
-        return self.b.shuffle(x, None, [index_of(e, lane, s, group) for e in range(t.lanes)])
-
-    def mask(self, value: Value, count: int = 1, group: int = 1) -> Operand:
-        """A lane mask `<count*S x i1>` in an order, equal for each of `count` elements."""
-        if value.type.lanes == count:
-            return self.ordered(value, group)
-        x = self.wide(value)
-        return x if count == 1 else self.repeat(x, count, group)
-
-    def repeated(self, value: Value, count: int) -> Value | None:
-        """A cheap operation on one number per lane, repeated for each of `count` elements.
-
-        It has any order; None for other values.
-        """
-        t = vector(count, value.type.scalar)
-        if isinstance(value, Lazy) and value.size <= 4:
-            operands = tuple(self.repeated(v, count) for v in value.operands)
-            found = tuple(v for v in operands if v is not None)
-            same = len(found) == len(operands)
-            return Lazy(value.instruction, found, t, value.size) if same else None
-        if isinstance(value, Tabled) and value.base is None:
-            return Tabled(None, np.repeat(value.table, count, axis=0), t)
-        known = value.value if isinstance(value, Uniform) else (
-            value.base if isinstance(value, Tabled) else None)
-        if known is None or t.kind == "ptr":
-            return None
-        if known.is_constant:
-            return Uniform(constant(t, known.text), t) if isinstance(value, Uniform) else None
-        base = self.b.broadcast(known, count)
-        self.sums[base.text] = known, (0,) * count
-        if isinstance(value, Tabled):
-            return Tabled(base, np.repeat(value.table, count, axis=0), t)
-        return Uniform(base, t)
-
-    def lane_bits(self, mask: Operand) -> Operand:
-        """A lane mask as an integer."""
-        return self.b.bitcast(mask, ir.integer(mask.type.count))
-
-    def any_lane(self, mask: Operand) -> Operand:
-        return self.b.icmp("ne", self.lane_bits(mask), 0)
-
-    def repeat(self, x: Operand, count: int, group: int = 1) -> Operand:
-        """A vector of one element per lane, repeated `count` times."""
-        if x.is_splat and x.elements:
-            return constant(vector(count * self.lanes, x.type.scalar), x.elements[0].text)
-        return self.b.shuffle(x, None, [lane for _, lane in places(count, self.lanes, group)])
-
-    def to_memory(self, value: Value) -> Operand:
-        """A pointer to the register image of a value."""
-        if isinstance(value, Slot):
-            return value.pointer
-        pointer = self.temporary(value.type.size * self.lanes)
-        self.store_image(value, pointer)
-        return pointer
-
-    def store_image(self, value: Value, pointer: Operand) -> None:
-        """Store all lanes of a value: elements one after another, each with all its lanes."""
-        if isinstance(value, Slot):
-            self.b.copy(pointer, value.pointer, value.type.size * self.lanes, align=16)
-            return
-        self.b.store(self.wide(value), pointer, align=8)
-
-
-def known(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]], t: Type) -> Value:
-    """A value known completely: uniform if all lanes are equal."""
-    if t.lanes == 1 and (row == row[:, :1]).all():
-        return Uniform(constant(t, int(row[0, 0])), t)
-    if (row == row[:, :1]).all():
-        return Uniform(ir.integers(t.scalar, [int(v) for v in row[:, 0]]), t)
-    return Tabled(None, row, t)
-
-
-def broadcast_constant(x: Operand, lanes: int, group: int = 1) -> Operand:
-    """The flat vector of a constant, repeated for every lane."""
-    t = wide_type(x.type, lanes)
-    if x.text in ("undef", "poison", "zeroinitializer"):
-        return Operand(t, x.text)
-    if x.text == "null":
-        return ir.zero(t)
-    if x.type.lanes == 1:
-        return constant(t, x.text)
-    if x.is_splat:
-        return constant(t, x.elements[0].text)
-    return ir.constant_vector([x.elements[e] for e, _ in places(x.type.lanes, lanes, group)])
-
+        return self.b.wide(self.value(operand))
