@@ -71,7 +71,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
     # -- launches that nothing observes ------------------------------------------------------------
 
     def _run_plainly(self, kernel: SimulatedKernel, work: Work) -> bool:
-        """Run the launch if nothing observes it and its arguments are usual; else return False."""
+        """Run the launch if nothing observes it; else return False."""
         if work.sanitize or work.cooperative or work.programs is not None or not self._is_plain():
             return False
         version = self._version(kernel, work)
@@ -81,8 +81,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         version.run_natively(made, like=kernel)
         if not version.host.is_whole:
             cold = bytearray(work.groups * made.host.sub_groups)
-        if not made.run(work.grid, work.args, cold):
-            return False
+        launcher.run(made.launch(work.grid, work.args), cold)
         if cold is not None and 1 in cold:
             self._run_cold(version, work, cold)
         if self.clock is not None:

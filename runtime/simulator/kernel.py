@@ -83,16 +83,16 @@ class CompiledForm:
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             if self.host.in_pieces:
                 kind += IN_PIECES if self.form.plan is None else CHECKED
-            runner = launcher.runner_name(
-                self.host.takes_turns, self.host.has_barrier, self.form.plan is not None)
-            code = load_kernel(self.host.text, self.host.helpers, kind, runner)
+            code = load_kernel(
+                self.host.text, self.host.helpers, kind, launcher.runner_name(self.host))
             return code, code.address(ENTRY)
 
     @once
     def prepared(self) -> launcher.Prepared:
-        """Launch record for plain launches, without checks or traces."""
+        """Its loaded code, ready to be launched."""
         code, address = self.loaded
-        return launcher.Prepared(self.kernel, self.host, code, address, self._resident)
+        resident = self.resident if self.host.takes_turns else 0
+        return launcher.Prepared(self.kernel, self.host, address, code, resident)
 
     @once
     def resident(self) -> int:
@@ -101,16 +101,8 @@ class CompiledForm:
             self.source.target, self.host.sub_groups, self.registers, self.host.slm_bytes,
             barriers=int(self.host.has_barrier))
 
-    @property
-    def _resident(self) -> int:
-        return self.resident if self.host.takes_turns else 0
-
     def launch(self, work: Work) -> launcher.Launch:
-        arguments = launcher.pack_arguments(self.kernel, self.host.argument_types, work.args)
-        code, address = self.loaded
-        return launcher.Launch(
-            self.kernel, self.host, address, arguments, work.grid, None, self._resident,
-            programs=work.programs, code=code)
+        return self.prepared.launch(work.grid, work.args)._replace(programs=work.programs)
 
     def cold_flags(self, work: Work) -> bytearray | None:
         """Flags, set by subgroups that reach left-out code; None if no code is left out."""

@@ -294,7 +294,7 @@ def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
         call.arguments.clear()
 
     out = np.zeros(4, np.int32)
-    with watched(launch.Prepared.run, launch.run, at_call=close_first) as calls:
+    with watched(launch.run, at_call=close_first) as calls:
         device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
     calls.clear()
     assert (out == 3).all()

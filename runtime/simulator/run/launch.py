@@ -7,7 +7,8 @@ import math
 import struct
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
@@ -17,6 +18,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import findings
 from triton_xe.runtime.arguments import integer_bits
+from triton_xe.runtime.device import Grid
 from triton_xe.runtime.simulator.context import MOST_PARTS, Code, program, tiles_offset
 from triton_xe.runtime.simulator.context import Launch as Record
 from triton_xe.runtime.simulator.host_kernel import HostKernel
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport
     from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState
 
-_HEAD = struct.Struct(f"<{Record.NEXT}q")
+_HEAD = struct.Struct(f"<{Record.NEXT}q{8 * (Record.ARGUMENTS - Record.NEXT)}x")
 _ERROR, _TIME = int(Record.ERROR_RECORD), int(Code.TIME)
 """Values that are read often, as integers, because looking up an enumeration's member is slow."""
-_REST = bytes(8 * (Record.ARGUMENTS - Record.NEXT))
 CHUNKS_PER_THREAD = 32
 """Least number of chunks per thread, because work-groups may differ in cost."""
 
@@ -48,18 +49,12 @@ def _divided(total: int, threads: int) -> tuple[int, int]:
     return min(threads, MOST_PARTS), max(1, total // (threads * CHUNKS_PER_THREAD))
 
 
-def _runner(launch: Launch) -> int:
-    host = launch.host
-    name = runner_name(host.takes_turns, host.has_barrier, launch.state is not None)
-    return jit.helper_address(name)
-
-
-@cache
-def runner_name(takes_turns: bool, has_barrier: bool, is_checked: bool = False) -> str:
-    """Name of the library function that runs the programs of such a kernel."""
-    checked = ("checked",) if is_checked else ()
-    kind = ("together",) if takes_turns else ("run", "barrier" if has_barrier else "plain")
-    return symbol(*kind, *checked)
+def runner_name(host: HostKernel) -> str:
+    """Name of the library function that runs the programs of a kernel."""
+    checked = () if host.sanitizer is None else ("checked",)
+    if host.takes_turns:
+        return symbol("together", *checked)
+    return symbol("run", "barrier" if host.has_barrier else "plain", *checked)
 
 
 def pack_arguments(
@@ -80,13 +75,6 @@ def _packer(types: tuple[str, ...]) -> struct.Struct | None:
     """Packer for values that are plain numbers in range; None if a parameter is a single bit."""
     letters = [_LETTERS.get(kind) for kind in types]
     return None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
-
-
-@lru_cache(maxsize=1024)
-def _job(runner: int, kernel: int, slm_bytes: int, tile_heads: int, tile_bytes: int) -> Job:
-    tiles = tiles_offset(slm_bytes)
-    return Job(runner, kernel, tiles + tile_bytes, tiles, tile_heads, 8 * Record.ERROR_RECORD,
-               FAULT)
 
 
 @cache
@@ -117,96 +105,77 @@ def _rounded(kind: str, value: float) -> int:
         return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
 
 
+@dataclass(eq=False)
 class Prepared:
-    """Common state of a kernel's plain launches."""
+    """The loaded code of a kernel, and the common state of its launches."""
 
-    def __init__(
-        self, kernel: str, host: HostKernel, code: object, address: int, resident: int
-    ) -> None:
-        self.kernel, self.host, self.address = kernel, host, address
-        self._code = code
-        """Reference that keeps the code loaded."""
-        self._letters = [_LETTERS.get(kind, "") for kind in host.argument_types]
-        self._packer = struct.Struct(
-            f"<{Record.NEXT}q{8 * (Record.ARGUMENTS - Record.NEXT)}x{''.join(self._letters)}")
-        self._record = _record_of(self._packer.size)
-        runner = jit.helper_address(runner_name(host.takes_turns, host.has_barrier))
-        self._job = _job(runner, address, host.slm_bytes, host.tile_heads, host.tile_bytes)
-        self._shared = (host.sub_groups, host.slm_bytes, 0)
-        self._rest = (0, 0, resident, 0, 0, 0)
-        self._unused: list[ctypes.Array[ctypes.c_int64]] = []
-        """Launch records that can be reused."""
-        self.spent = 0
-        """Nanoseconds of its launches, summed over all threads."""
+    kernel: str
+    host: HostKernel
+    address: int
+    code: object
+    """Reference that keeps the code at `address` loaded."""
+    resident: int
+    """Work-groups that the device holds at once, for a kernel with interleaved programs."""
+    spent: int = 0
+    """Nanoseconds of its launches, summed over all threads."""
 
-    def run(
-        self, grid: tuple[int, int, int], arguments: Sequence[int | float],
-        cold: bytearray | None,
-    ) -> bool:
-        """Run the grid and wait; return False without running if arguments need a closer look."""
-        x, y, z = grid
-        total = x * y * z
-        if not total or "" in self._letters:
-            return not total
-        threads = 1 if total == 1 else min(knobs.threads(), total)
-        parts, chunk = _divided(total, threads)
-        try:
-            record = self._unused.pop()
-        except IndexError:
-            record = self._record()
-        try:
-            self._packer.pack_into(
-                record, 0, parts, x, y, z, total, chunk, *self._shared,
-                0 if cold is None else _address(cold), *self._rest, *arguments)
-        except (struct.error, OverflowError, TypeError):
-            return False
-        watch(record, _ERROR, knobs.time_limit(), _TIME)
-        begin = time.perf_counter_ns()
-        try:
-            pool().run(threads, self._job, ctypes.addressof(record))
-        finally:
-            unwatch(record)
-        self.spent += threads * (time.perf_counter_ns() - begin)
-        if record[_ERROR]:
-            self.trap(grid, record[_ERROR : Record.ARGUMENTS])
-        self._unused.append(record)
-        return True
+    def __post_init__(self) -> None:
+        host, tiles = self.host, tiles_offset(self.host.slm_bytes)
+        runner = jit.helper_address(runner_name(host))
+        self.job = Job(runner, self.address, tiles + host.tile_bytes, tiles, host.tile_heads,
+                       8 * _ERROR, FAULT)
 
-    def trap(self, grid: tuple[int, int, int], error: list[int]) -> NoReturn:
+    def launch(self, grid: Grid, arguments: Sequence[int | float]) -> Launch:
+        """A launch of the grid, with the arguments packed."""
+        return Launch(self, pack_arguments(self.kernel, self.host.argument_types, arguments), grid)
+
+    def trap(self, grid: Grid, error: list[int]) -> NoReturn:
         """Raise the error of a launch's error record."""
-        _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), error)
+        _raise_trap(Launch(self, b"", grid), error)
 
     def native(self) -> tuple[bytes, bytes, int]:
         """State for compiled code.
 
         It is the job, the words before the arguments, and the flags for cold code.
         """
-        head = _HEAD.pack(*(0,) * 6, *self._shared, 0, *self._rest) + _REST
-        return bytes(self._job), head, 0 if self.host.is_whole else self.host.sub_groups
+        flags = 0 if self.host.is_whole else self.host.sub_groups
+        return bytes(self.job), self.head(), flags
+
+    def head(
+        self, parts: int = 0, grid: Grid = (0, 0, 0), total: int = 0, chunk: int = 0,
+        cold: int = 0, groups: int = 0, state: int = 0, seed: int = 0, shadow_bytes: int = 0,
+    ) -> bytes:
+        """The words of a launch before its arguments; addresses are 0 if there is nothing."""
+        host = self.host
+        return _HEAD.pack(
+            parts, *grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total), cold,
+            groups, state, self.resident, seed, shadow_bytes, 0)
 
 
 class Launch(NamedTuple):
-    """A grid of a loaded kernel, with the address of its code.
+    """A grid of a loaded kernel.
 
     In shuffled order, a checked launch begins its programs in another order.  Without checks,
     programs and subgroups also take turns in another order.
     """
 
-    kernel: str
-    host: HostKernel
-    address: int
+    prepared: Prepared
     arguments: bytes
-    grid: tuple[int, int, int]
+    grid: Grid
     state: LaunchState | None = None
     """State of a sanitized launch; None for others."""
-    resident: int = 0
-    """Work-groups that the device holds at once, for a kernel with interleaved programs."""
     seed: int = 0
     """Seed of a shuffled order of programs and subgroups."""
     programs: Sequence[int] | None = None
     """Numbers of the programs to run; None for all."""
-    code: object = None
-    """Reference that keeps the code at `address` loaded."""
+
+    @property
+    def kernel(self) -> str:
+        return self.prepared.kernel
+
+    @property
+    def host(self) -> HostKernel:
+        return self.prepared.host
 
     def program(self, group: int) -> tuple[int, int, int]:
         """The program id of a work-group number of an error record."""
@@ -250,37 +219,36 @@ def _run_groups(
     """Run these work-groups, or all, on the threads of the host; raise the trap of one."""
     if total == 0:
         return
-    host, state = launch.host, launch.state
+    prepared, state = launch.prepared, launch.state
     shadow_bytes = 0
     if state is not None:
         from triton_xe.runtime.simulator.sanitizer import shadow
         from triton_xe.runtime.simulator.sanitizer.state import slm_shadow_bytes
 
-        shadow_bytes = slm_shadow_bytes(host.slm_bytes) + 256
+        shadow_bytes = slm_shadow_bytes(launch.host.slm_bytes) + 256
     alone = total == 1 or state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
     parts, chunk = _divided(total, threads)
-    words = _HEAD.pack(
-        parts, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total),
-        0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
-        0 if state is None else state.address, launch.resident,
-        launch.seed, shadow_bytes, 0,
-    ) + _REST + launch.arguments
+    words = prepared.head(
+        parts, launch.grid, total, chunk, 0 if cold is None else _address(cold),
+        0 if groups is None else groups.ctypes.data, 0 if state is None else state.address,
+        launch.seed, shadow_bytes) + launch.arguments
     record = _record_of(len(words)).from_buffer_copy(words)
-    job = _job(_runner(launch), launch.address, host.slm_bytes, host.tile_heads, host.tile_bytes)
-    watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
+    watch(record, _ERROR, knobs.time_limit(), _TIME)
     if state is not None:
         if knobs.findings():
             _go_on(launch, state)
         shadow.use(state)
+    begin = time.perf_counter_ns()
     try:
-        pool().run(threads, job, ctypes.addressof(record))
+        pool().run(threads, prepared.job, ctypes.addressof(record))
     finally:
         if state is not None:
             shadow.use(None)
         unwatch(record)
-    if record[Record.ERROR_RECORD]:
-        _raise_trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
+    prepared.spent += threads * (time.perf_counter_ns() - begin)
+    if record[_ERROR]:
+        _raise_trap(launch, record[_ERROR : Record.ARGUMENTS])
 
 
 def _raise_trap(launch: Launch, error: list[int]) -> NoReturn:
