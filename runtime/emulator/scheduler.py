@@ -163,7 +163,8 @@ class Front:
         if outcome is None:
             self._send(self._pcs[position], channels)
         elif isinstance(outcome, Wait):
-            self._wait(self._pcs[position], channels, outcome.barriers)
+            self.blocked.append(
+                BlockedChannels(self._pcs[position], channels, outcome.barriers))
         elif outcome != END:
             for pc, part in outcome:
                 self._send(pc, part)
@@ -183,9 +184,6 @@ class Front:
             self.groups[pc] = self.groups[pc] | channels if pc in self.groups else channels
 
     # -- barriers ---------------------------------------------------------------------------------
-
-    def _wait(self, pc: int, channels: Bools, barriers: NDArray[np.int64]) -> None:
-        self.blocked.append(BlockedChannels(pc, channels, barriers))
 
     def _unblock(self) -> None:
         """Let threads pass their barriers that are complete."""

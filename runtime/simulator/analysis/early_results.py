@@ -52,7 +52,7 @@ class _Block:
             if i.result is None:
                 continue
             following = bisect_right(writers, k)
-            if i.opcode in _MOVES or _computes(i):
+            if i.opcode in _MOVES or i.opcode in _ARITHMETIC or is_elementwise(i):
                 self._compute(i, i.result, k)
                 continue
             self.since[i.result] = k + 1
@@ -85,7 +85,3 @@ class _Block:
             if self.numbers.get(name, -1) > place and name not in self.early:
                 self.early[name] = self.since[name] = place
                 todo += self.instructions[self.numbers[name]].locals()
-
-
-def _computes(i: Instruction) -> bool:
-    return i.opcode in _ARITHMETIC or is_elementwise(i)

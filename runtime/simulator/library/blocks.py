@@ -184,7 +184,8 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
     transposed = form in ("transpose", "columns")
     unit = 4 if kind else tile.element
     size = tile.element * tile.width * tile.height
-    stride = _widened_bytes(tile, form) if kind else -(-size // 64) * 64
+    rows = tile.height * (2 if form == "columns" else 1)
+    stride = 4 * tile.width * rows if kind else -(-size // 64) * 64
     if not kind and stride != size:  # padding is zero
         for block in range(tile.blocks):
             padding = w.term(0, vector(stride - size, I8))
@@ -213,10 +214,6 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
 
 
 _Copy = Callable[[list[Value], Tile, Value], None]
-
-
-def _widened_bytes(tile: Tile, form: str) -> int:
-    return 4 * tile.width * tile.height * (2 if form == "columns" else 1)
 
 
 def _rows(kind: str) -> _Copy:

@@ -139,7 +139,8 @@ def left_over(
             todo.value = 0
         with w.when(several):
             bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
-            recorded.value = w.call(s.record_parts(width, _writes(w)), w["ctx"], w["site"],
+            writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
+            recorded.value = w.call(s.record_parts(width, writes), w["ctx"], w["site"],
                                     block.base, first, bytes_, owner)
         found = w.spread(recorded.value, count) >> (places & whole - 1)
         fine = found.has(1) & (found.has(2) | ~over) & here
@@ -156,10 +157,6 @@ def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -
             at = w.spread(places[k] + further, width)
             found |= w.select(steps == at, w.spread(bytes_[k], width), 0)
     return found
-
-
-def _writes(w: Checks) -> bool:
-    return bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
 
 
 def _smallest(w: Checks, x: Value) -> Value:
