@@ -15,7 +15,7 @@ from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.host_function import CTX, TILES
-from triton_xe.runtime.simulator.widen.parts import Dpas, Matrices, PredictedRead
+from triton_xe.runtime.simulator.widen.parts import Dpas, PredictedRead
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 MAX_STEPS = 2
@@ -67,6 +67,10 @@ class _Run:
         self.written.add(self.memory.array(one.slot))
         self.read |= {self.memory.array(one.a), self.memory.array(one.b)}
 
+    def may_move_after(self, i: Instruction) -> bool:
+        """True if all of the run may be moved after an instruction that follows it."""
+        return i.is_pure or self.memory.is_independent(i, self.written, self.read)
+
 
 def emit_dpas(w: Widener, one: Dpas) -> None:
     """Emit a DPAS alone; `group_dpas` may merge it with its neighbours."""
@@ -91,7 +95,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
         w.b.block = block
         for i in instructions:
             one = m.calls.get(i)
-            if run.products and not (_may_precede(m, i, run) if one is None
+            if run.products and not (run.may_move_after(i) if one is None
                                      else _has_same_function(one, run.products[0])):
                 _emit_run(w, run.products, ahead)
                 run, ahead = _Run(memory), []
@@ -107,16 +111,6 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
 def _has_same_function(one: Dpas, other: Dpas) -> bool:
     """True if the same function computes both DPAS."""
     return one.shape == other.shape and one.accumulator == other.accumulator
-
-
-def _may_precede(m: Matrices, i: Instruction, run: _Run) -> bool:
-    """True if an instruction after a run of DPAS may be moved before the run."""
-    if i.is_pure or i in m.own_memory:
-        return True
-    slot = m.slot_stores.get(i)
-    if slot is not None:
-        return all(one.slot != slot for one in run.products)
-    return run.memory.is_independent(i, run.written, run.read)
 
 
 def predict_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:

@@ -319,10 +319,7 @@ def insertelement(w: Widener, i: Instruction) -> None:
     vector, item, at = i.operands
     index = at.integer_value()
     if not w.result_shape(i).wide:
-        k, number = w.uniform(at), w.base(item)
-        made = w.b.insert(w.base(vector), number, k)
-        w.b.inserted[made.text] = number, index
-        define_base(w, i, made)
+        define_base(w, i, w.b.insert(w.base(vector), w.base(item), w.uniform(at)))
         return
     if index is None:
         w.fail("an element is written at an index that is not a constant")
@@ -359,9 +356,10 @@ def _shuffle_base(w: Widener, i: Instruction) -> None:
     """Shuffle a vector that is uniform or tabled; note a number in all of its elements."""
     a, b = (w.base(o) for o in i.operands)
     made = w.b.shuffle(a, b, i.indices)
-    number, index = w.b.inserted.get(a.text, (None, None))
-    if number is not None and index is not None and set(i.indices) == {index}:
-        w.b.sums[made.text] = number, (0,) * len(i.indices)
+    insert = w.source.facts.maker(i.operands[0])
+    if insert is not None and insert.opcode == "insertelement" and (
+            set(i.indices) == {insert.operands[2].integer_value()}):
+        w.b.sums[made.text] = w.base(insert.operands[1]), (0,) * len(i.indices)
     define_base(w, i, made)
 
 

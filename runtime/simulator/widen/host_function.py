@@ -78,8 +78,6 @@ class HostFunction(ir.Builder):
         """Instructions at the very beginning of the entry: memory in the frame, and constants."""
         self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
         """Uniform vectors that are one number plus constants, by name."""
-        self.inserted: dict[str, tuple[Operand, int | None]] = {}
-        """The number that was inserted last into a uniform vector, and its index."""
         self._constants: dict[tuple[str, int, Type], Operand] = {}
         """Numbers of `loaded_once`, by base, offset and type."""
         self._in_block: dict[tuple[str, str, object], Operand] = {}

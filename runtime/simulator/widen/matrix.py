@@ -76,9 +76,6 @@ def dpas(w: Widener, i: Instruction) -> None:
     slot = w.forms.slots[i.result]
     if not (isinstance(accumulator, Slot) and accumulator.pointer == slot):
         w.b.store_image(accumulator, slot)
-        last = w.b.block.instructions[-1]
-        if last.opcode == "store":
-            w.matrices.slot_stores[last] = slot
     a = _prepared(w, i.operands[1], roles[0])
     b = _prepared(w, i.operands[2], roles[1])
     emit_dpas(w, Dpas(shape, i.type.scalar.name, slot, a, b))

@@ -101,10 +101,6 @@ class Matrices:
     """Stores of loaded tiles that the load has done already."""
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""
-    slot_stores: dict[Instruction, Operand] = field(default_factory=dict)
-    """Stores to the memory of an accumulator -> that memory."""
-    own_memory: set[Instruction] = field(default_factory=set)
-    """Instructions that only write the memory of one value, and read no other memory."""
     predicted_reads: dict[Instruction, PredictedRead] = field(default_factory=dict)
     """Instruction that predicts a block read -> the prediction."""
 

@@ -22,7 +22,6 @@ from triton_xe.runtime.simulator.widen.values import (
     Moved,
     Pieces,
     Private,
-    Slot,
     Tabled,
     Uniform,
     Value,
@@ -129,15 +128,9 @@ class Widener:
 
     def _prepare(self, name: str, value: Value) -> None:
         """Prepare a value for each of its uses as a matrix operand."""
-        first, roles = len(self.b.block.instructions), sorted(self.forms.roles[name])
         image = self.b.to_memory(value)
-        for role in roles:
+        for role in sorted(self.forms.roles[name]):
             self.matrices.prepared[name, role] = self.b.prepared(image, role)
-        if not isinstance(value, Slot):
-            preparing = {role.symbol for role in roles}
-            self.matrices.own_memory.update(
-                i for i in self.b.block.instructions[first:]
-                if i.opcode == "store" or i.callee in preparing)
 
     def define_wide(self, i: Instruction, value: Operand) -> None:
         """Define the result as the flat vector `value`."""
