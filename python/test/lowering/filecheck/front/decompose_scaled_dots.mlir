@@ -44,11 +44,14 @@ tt.func public @f(%x: tensor<32x32xi8, #blocked>, %s: tensor<32x2xi8, #blocked>,
 }
 
 // -----
-// Nova Lake P has no fp4 DPAS: e2m1 becomes e4m3.
+// Nova Lake P has no fp4 DPAS: e2m1 becomes e5m2, the upper byte of f16.
 // TARGET: nvl-p
 // CHECK: ttg.fp4_to_fp {{.*}} -> tensor<32x64xf16
-// CHECK: tt.fp_to_fp {{.*}} -> tensor<32x64xf8E4M3FN
-// CHECK: xe.scaled_dot {{.*}} : tensor<32x64xf8E4M3FN{{.*}} * tensor<64x32xf8E5M2
+// CHECK: arith.constant dense<8>
+// CHECK: arith.shrui
+// CHECK: arith.trunci {{.*}} to tensor<32x64xi8
+// CHECK: tt.bitcast {{.*}} -> tensor<32x64xf8E5M2
+// CHECK: xe.scaled_dot {{.*}} : tensor<32x64xf8E5M2{{.*}} * tensor<64x32xf8E5M2
 tt.func public @f(%x: tensor<32x32xi8, #blocked>, %s: tensor<32x2xi8, #blocked>, %y: tensor<64x32xf8E5M2, #blocked>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
   %d = tt.dot_scaled %x scale %s, %y, %z lhs = e2m1 rhs = e5m2 {fastMath = false} : tensor<32x32xi8, #blocked>, tensor<32x2xi8, #blocked> * tensor<64x32xf8E5M2, #blocked> -> tensor<32x32xf32, #blocked>
   tt.return %d : tensor<32x32xf32, #blocked>
