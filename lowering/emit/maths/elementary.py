@@ -2,8 +2,8 @@
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
 Here they are polynomials with an error of at most 3 units in the last place, and a fifth to a half
-of the instructions.  `erf` takes as many as before, without its 16 gathers.  log, and all functions
-of fp64, stay with OpenCL, which has no table for log.
+of the instructions.  `erf` takes four fifths, without its 16 gathers.  log, and all functions of
+fp64, stay with OpenCL, which has no table for log.
 
 The coefficients were fitted here with 40 digits (mpmath): weighted minimax by Lawson's iteration.
 `python/test/language/maths/test_elementary.py` measures the errors over all exponents.
@@ -21,19 +21,23 @@ import numpy as np
 from triton_xe.lowering.emit.maths.terms import Term, where
 
 LEAST_NORMAL = 2.0**-126
+SIGN = -(2**31)
+"""The sign bit of fp32."""
 
+_ERF_SPLIT = 0.97
 _ERF_NEAR = (
-    0.12837916612625122, -0.3761262595653534, 0.1128358542919159, -0.026853810995817184,
-    0.005188327748328447, -0.0008010192541405559, 7.853857823647559e-05,
+    0.12837913632392883, -0.3761242628097534, 0.11281096935272217, -0.02673998847603798,
+    0.004953903611749411, -0.0005792152369394898,
 )
-"""erf(x) / x - 1 in x², for |x| below 1."""
+"""erf(x) / x - 1 in x², for |x| below `_ERF_SPLIT`."""
 _ERFC_FAR = (
-    -0.0004926990368403494, -1.626046061515808, -0.9206482768058777, -0.14875169098377228,
-    0.03150571137666702, -0.004252583719789982, 0.0002688895910978317,
+    -0.003480670740827918, -1.613390326499939, -0.9425445199012756, -0.1289658397436142,
+    0.021667608991265297, -0.0017027867725118995,
 )
-"""log2(erfc(x)) in x, from 1 to `_ERF_IS_ONE`."""
-_ERF_IS_ONE = 3.95
-"""From here on erf rounds to 1."""
+"""log2(erfc(x)) in x, from `_ERF_SPLIT` on.
+
+From 3.95 on, where erf rounds to 1, it stays below -25, down to minus infinity.
+"""
 _LOG1P = (
     -0.49999989255424027, 0.3333330832503888, -0.25001515414793196, 0.20003011613545776,
     -0.1661127976269318, 0.1416358545192715, -0.1320795619496385, 0.13003943229800646,
@@ -61,9 +65,9 @@ def erf(x: Term) -> Term:
     """The error function: x + x p(x²) near zero, else 1 - 2^q(|x|) with the sign of x."""
     size = x.size
     near = x.fma(polynomial(_ERF_NEAR, x * x), x)
-    held = size.intrinsic("minnum", _ERF_IS_ONE)
-    far = 1.0 - polynomial(_ERFC_FAR, held).builtin("native_exp2")
-    return where(size >= 1.0, far.intrinsic("copysign", x), near)
+    far = 1.0 - polynomial(_ERFC_FAR, size).builtin("native_exp2")
+    signed = (far.bits | (x.bits & SIGN)).bitcast(x.kind)  # copysign also clears far's sign
+    return where(size >= _ERF_SPLIT, signed, near)
 
 
 def _split_constant(value: float, bits: int) -> tuple[float, float]:
