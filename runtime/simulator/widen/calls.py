@@ -130,7 +130,8 @@ def predicated_load(w: Widener, i: Instruction) -> None:
     align = i.operands[1].integer_value() or 0
     i = guarded(w, i, 0, i.type, w.value(i.operands[2]), 0, align)
     address, _, mask, fallback = i.operands
-    kept: Value = Uniform(zero(i.type), i.type) if fallback.is_undefined else w.value(fallback)
+    undefined = i.unfilled or fallback.is_undefined
+    kept: Value = Uniform(zero(i.type), i.type) if undefined else w.value(fallback)
     w.define(i, load_value(w, w.value(address), i.type, w.value(mask), kept, address))
 
 
