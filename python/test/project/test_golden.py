@@ -2,6 +2,7 @@
 
 import pytest
 
+from python.dev import golden_corpus
 from triton_xe.tools import golden
 from triton_xe.tools.canonical import canonical_llvm, canonical_mlir, canonical_spirv
 from triton_xe.tools.sample_kernel import to_spirv
@@ -116,3 +117,11 @@ def test_mlir_aliases_and_names_are_no_difference():
     same = "%7 = f.op() : t<#x.a<#x.b<2>>>\nf.br ^bb0(%7 : t<#x.a<#x.b<2>>>)"
     assert canonical_mlir(text) == canonical_mlir(same)
     assert canonical_mlir(text) != canonical_mlir(same.replace("2", "3"))
+
+
+def test_kernels_of_a_program_are_gathered_once(tmp_path):
+    program = ("-c", "from benchmarks.loops import compiled; compiled('add', 'bmg')")
+    for _ in range(2):
+        assert golden_corpus.gathered(tmp_path, "ledger", program) == 1
+    (kernel,) = golden.choose(tmp_path, ["lnl"], sample=0, seed=0, kinds="ledger")
+    assert "refusal" not in golden.compiled(kernel)
