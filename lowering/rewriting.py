@@ -204,7 +204,7 @@ class Scalars:
         """Emit an i1 that is true if all guards are satisfied; None if there are no guards."""
         holds: SSAValue | None = None
         guards = list(guards)
-        for guard in dict.fromkeys((*room(guards), *guards)):
+        for guard in dict.fromkeys((*overflow_guards(guards), *guards)):
             test = self._holds(guard)
             holds = test if holds is None else self.insert(_binary(arith.AndIOp, holds, test))
         return holds
@@ -233,7 +233,7 @@ class Scalars:
         return self._known[key]
 
 
-def room(guards: Iterable[Guard]) -> Iterator[Guard]:
+def overflow_guards(guards: Iterable[Guard]) -> Iterator[Guard]:
     """Yield guards under which evaluating `guards` in 64 bits does not overflow.
 
     They bound single symbols so that all compared numbers fit 63 bits.  Most sums need no bound.

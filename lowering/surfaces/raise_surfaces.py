@@ -66,7 +66,7 @@ from triton_xe.lowering.rewriting import (
     if_else,
     last_of,
     locate,
-    room,
+    overflow_guards,
     yield_more,
 )
 from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
@@ -423,7 +423,7 @@ def _version(
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         once = at_least(high - low, Poly.constant(1), "the loop runs at least once")
         with suppress(Unknown):
-            list(room([once]))
+            list(overflow_guards([once]))  # raises `Unknown` if there are none
             guards.append(once)
             runs = set(loops)
     for site in sites:

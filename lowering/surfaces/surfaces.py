@@ -40,7 +40,7 @@ from triton_xe.lowering.facts.values import (
     shape_of,
 )
 from triton_xe.lowering.module_facts import module_of, options_of
-from triton_xe.lowering.rewriting import room
+from triton_xe.lowering.rewriting import overflow_guards
 from triton_xe.lowering.specialize.launch_guards import tested_in_kernel
 from triton_xe.lowering.surfaces.unobserved import repeats_unobserved_if, unobserved_if
 from triton_xe.plan import Refusal
@@ -79,7 +79,7 @@ def surface_access(
     if key not in affine.surfaces:
         try:
             surface = find_surface(op, affine, loop)
-            list(room(surface.guards))
+            list(overflow_guards(surface.guards))  # raises `Unknown` if there are none
             affine.surfaces[key] = surface
         except Unknown as reason:
             affine.surfaces[key] = Refusal(str(reason))
