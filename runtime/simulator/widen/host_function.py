@@ -1,6 +1,6 @@
-"""The host function that is being built, in which values have the forms of `values`.
+"""Builder of a host function, whose values have the forms of `values`.
 
-It knows nothing of the kernel's function, which `widener` reads.
+The builder knows nothing of the kernel's function, which `widener` reads.
 """
 
 from __future__ import annotations
@@ -354,6 +354,7 @@ class HostFunction(ir.Builder):
         return Wide(self.shuffle(x, None, order), t)
 
     def parts(self, value: Value) -> list[Value]:
+        """All elements of a vector value."""
         return [self.element(value, k) for k in range(value.type.lanes)]
 
     def lane(self, value: Value, lane: int) -> Operand:
@@ -378,7 +379,7 @@ class HostFunction(ir.Builder):
     def repeated(self, value: Value, count: int) -> Value | None:
         """A cheap operation on one number per lane, repeated for each of `count` elements.
 
-        It has any order; None for other values.
+        The result is available in any order; None for other values.
         """
         t = vector(count, value.type.scalar)
         if isinstance(value, Lazy) and value.size <= 4:
@@ -411,6 +412,7 @@ class HostFunction(ir.Builder):
         return self.bitcast(mask, ir.integer(mask.type.count))
 
     def any_lane(self, mask: Operand) -> Operand:
+        """True if a lane mask has any lane."""
         return self.icmp("ne", self.lane_bits(mask), 0)
 
     # --- memory ---------------------------------------------------------------------------------

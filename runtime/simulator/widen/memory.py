@@ -40,6 +40,7 @@ SHARED = 3
 
 
 def alloca(w: Widener, i: Instruction) -> None:
+    """Allocate host memory for a private array."""
     assert i.element is not None
     assert i.result is not None
     nbytes = i.element.size * w.lanes
@@ -50,13 +51,14 @@ def alloca(w: Widener, i: Instruction) -> None:
 
 
 def _private_address(w: Widener, pointer: Private) -> Operand:
+    """Host address of all lanes' elements at a position of a private array."""
     if pointer.offset % pointer.array.granule:
         w.fail("a misaligned access to a private array")
     return w.b.at(pointer.array.memory, pointer.offset * w.lanes)
 
 
 def load(w: Widener, i: Instruction) -> None:
-    # others may write meanwhile what is read as it is at that time
+    # a volatile load may read what others write at the same time
     kind = Kind.ATOMIC if "volatile" in i.flags else 0
     i = guarded(w, i, 0, i.type, None, kind, i.align)
     pointer = w.value(i.operands[0])
@@ -121,6 +123,7 @@ def store(w: Widener, i: Instruction) -> None:
 
 
 def _private_store(w: Widener, value: Value, pointer: Private) -> None:
+    """Store to a private array, in the size of the array's elements."""
     address = _private_address(w, pointer)
     t, granule = value.type, pointer.array.granule
     if t.scalar.size != granule:
@@ -223,6 +226,7 @@ def _permutation(
 
 
 def _count(w: Widener, i: Instruction, address: Operand, result: Operand) -> None:
+    """Count an atomic that changed memory, if programs take turns."""
     if w.kernel.schedule.turns:
         count_atomic(w.b, i, address, result)
 

@@ -47,8 +47,8 @@ class Wide:
 class Lazy:
     """An elementwise operation that is recomputed at each use.
 
-    So it takes no memory while other subgroups run.  If its operands are not flat vectors, it is
-    available in any order.
+    Between its uses it takes no memory, while other subgroups run.  If its operands are not flat
+    vectors, it is available in any order.
     """
 
     instruction: Instruction
@@ -135,7 +135,7 @@ def uniform(value: Operand) -> Uniform:
 
 
 def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
-    """(base, byte offset) if lane l is at `start + l * nbytes`."""
+    """Base, and byte offset of lane 0, if lanes are `nbytes` from each other; else None."""
     if not isinstance(pointer, Tabled) or pointer.base is None:
         return None
     row = np.broadcast_to(pointer.table, (1, pointer.table.shape[1]))[0]
@@ -198,6 +198,7 @@ def places(count: int, lanes: int, group: int) -> list[tuple[int, int]]:
 
 
 def slice_mask(first: int, count: int) -> range:
+    """Shuffle mask of `count` consecutive elements."""
     return range(first, first + count)
 
 

@@ -55,7 +55,7 @@ class Widener:
     current: Instruction | None = None
 
     def __post_init__(self) -> None:
-        """Give rules a short way to what they read most."""
+        """Keep what rules read most as attributes."""
         self.lanes, self.result_shape = self.b.lanes, self.source.result_shape
 
     def for_subgroup(self, number: int) -> Widener:
@@ -205,4 +205,5 @@ class Widener:
             for part in value.parts])
 
     def wide_of(self, operand: Operand) -> Operand:
+        """The flat host vector of an operand, in register order."""
         return self.b.wide(self.value(operand))
