@@ -18,6 +18,11 @@ from triton_xe.runtime.device import Clock, Device
 
 SMALLEST_MS = 1e-6
 """Lower limit of a time, because callers divide by it."""
+DIGITS = 9
+"""Digits of milliseconds, because the clock counts picoseconds.
+
+Equal predictions are thus equal times, and an autotuner takes the first of their configurations.
+"""
 
 
 def bench_simulated(
@@ -45,7 +50,7 @@ def _once(kernel_call: Callable[[], Any], clock: Clock | None) -> float:
         begin = time.perf_counter()
         kernel_call()
         return (time.perf_counter() - begin) * 1e3
-    return clock.time_of(kernel_call)
+    return round(clock.time_of(kernel_call), DIGITS)
 
 
 class BenchInterface:
@@ -86,7 +91,7 @@ class ClockEvent:
 
     def elapsed_time(self, end: ClockEvent) -> float:
         """Milliseconds from here to `end`; for the estimate, more than a benchmark repeats for."""
-        return self.ESTIMATE_MS if self._is_estimate else end._ms - self._ms
+        return self.ESTIMATE_MS if self._is_estimate else round(end._ms - self._ms, DIGITS)
 
 
 def is_benchmarking() -> bool:

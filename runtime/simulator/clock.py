@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     NativeIssue = Callable[[Any, TimedKernel, Walk, Issue], Issue]
 
 _SMALLEST_MS = 1e-6
+_DIGITS = 6
+"""Digits of microseconds: times are whole picoseconds, and differ by the same at any time."""
 _MOST_RECENT, _MOST_NOTED = 256, 4096
 
 
@@ -133,7 +135,7 @@ class DeviceClock:
         moved = done.read / (rates.read * 1e3) + done.written / (rates.write * 1e3)
         computed = done.narrow_products / rates.matrix_flops_per_us + (
             done.wide_products / rates.vector_flops_per_us)
-        self._us += done.operators * rates.launch_us + max(moved, computed)
+        self._us += round(done.operators * rates.launch_us + max(moved, computed), _DIGITS)
 
     def begin(self) -> None:
         """Drop launches since the last reading without predicting them."""
@@ -235,7 +237,8 @@ class DeviceClock:
             return 0.0
         try:
             with paused_collector():
-                return self.predict(launch.kernel, launch.grid, launch.arguments).us
+                us = self.predict(launch.kernel, launch.grid, launch.arguments).us
+                return round(us, _DIGITS)
         except (ArithmeticError, LookupError, ValueError, TypeError) as error:
             warnings.warn(
                 f"the device time of {launch.kernel.name} cannot be predicted ({error!r}) and"

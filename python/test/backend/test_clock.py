@@ -148,6 +148,16 @@ def test_autotune_takes_the_configuration_with_the_least_predicted_time(tensors)
     assert torch.equal(y, x * 2)
 
 
+def test_equal_predictions_are_equal_times_whenever_they_are_read(tensors):
+    x, y = tensors
+    clock = clock_of(target("bmg"), 0)
+    times = set()
+    for _ in range(20):
+        times.add(triton.testing.do_bench(lambda: scale(x, y)))
+        clock.operate(Traffic(operators=1, read=12_345_678))
+    assert len(times) == 1
+
+
 def test_what_is_only_timed_is_not_compiled_for_the_host(tensors):
     x, y = tensors
 
