@@ -27,7 +27,6 @@ from triton_xe.lowering.emit.masked_loads import separate_other_values
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
-from triton_xe.lowering.emit.maths.unused_roundings import drop_unused_roundings
 from triton_xe.lowering.emit.separate_broadcasts import separate_broadcasts
 from triton_xe.lowering.emit.tensors import (
     atomics,
@@ -44,6 +43,7 @@ from triton_xe.lowering.emit.tensors import (
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
+from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_moves
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages, scalar, sync
 from triton_xe.lowering.rewriting import functions
@@ -72,10 +72,11 @@ def emit_module(
     if state.slm is not None:
         resize_slm(state)
     fuse_products(state)
-    drop_unused_roundings(state)
+    drop_unused_moves(state)
     keep_roundings(state)
     separate_broadcasts(state)
     separate_other_values(state)
+    drop_unused_functions(state)
     check_written(llvm, target)
     return state
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_DECLARED = re.compile(r"\.decl (\w+) ")
 
 
 def function(
@@ -14,8 +17,18 @@ def function(
     compiler refuses the module where it does not know that they do.
     """
     given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
-    text = body.replace("\n", "\\0A")
+    text = _without_unused(body).replace("\n", "\\0A")
     constraints = ",".join(["=rw", *("rw.u" if i in shared else "rw" for i in range(len(types)))])
     return (f'define spir_func {result} @"{symbol}"({given}) alwaysinline {{\n'
             f'  %r = call {result} asm "{{\\0A{text}}}", "{constraints}"({given})\n'
             f"  ret {result} %r\n}}\n")
+
+
+def _without_unused(body: str) -> str:
+    """The body without declarations of variables that no later line names."""
+    kept = ""
+    for line in reversed(body.splitlines(keepends=True)):
+        name = _DECLARED.match(line)
+        if name is None or re.search(rf"\b{name[1]}[(.,]", kept):
+            kept = line + kept
+    return kept

@@ -1,8 +1,9 @@
 """Builder of the most frequent instructions, which takes half the time of llvmlite's.
 
-It creates the same instructions as `ir.IRBuilder`.  Types are mostly the same object, and are
-compared only if they are not.  An instruction gets its fields at once, instead of through four
-constructors.
+It creates the same instructions as `ir.IRBuilder`, with two exceptions.  Elements of shuffled
+vectors come from their sources.  Additions of zero and multiplications by one are left out.
+Types are mostly the same object, and are compared only if they are not.  An instruction gets its
+fields at once, instead of through four constructors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
-from triton_xe.lowering.emit.types import I1, vector_of
+from triton_xe.lowering.emit.types import I1, number, vector_of
 
 
 def _set_fields(
@@ -31,12 +32,44 @@ def _set_fields(
 _new = object.__new__
 
 
+def element_of(vector: Any, position: int) -> tuple[Any, int]:
+    """The vector and the position that an element of shuffled vectors comes from.
+
+        element_of(shufflevector(a, b, <0, 1, 2, 3>), 3) = (b, 1)    vectors of two elements
+    """
+    while type(vector) is kinds.ShuffleVector:
+        first, second, mask = vector.operands
+        position = mask.constant[position].constant
+        past = position - first.type.count
+        vector, position = (first, position) if past < 0 else (second, past)
+    return vector, position
+
+
+def _whole(first: Any, second: Any, mask: ir.Constant) -> Any:
+    """The vector that a shuffle of shuffles restores; None if it is none.
+
+        a = shufflevector(x, y, <0, 1, 2, 3>) ; shufflevector(a, a, <2, 3>)  ->  y
+    """
+    count, sources = first.type.count, set()
+    for position, each in enumerate(mask.constant):
+        at = each.constant
+        source, place = element_of(*(first, at) if at < count else (second, at - count))
+        if place != position:
+            return None
+        sources.add(source)
+    (source, *others) = sources
+    return None if others or source.type.count != mask.type.count else source
+
+
 class QuickBuilder(ir.IRBuilder):
     """Writes plain instructions without a name of their own quickly."""
 
     def extract_element(self, vector: Any, idx: Any, name: str = "") -> Any:
         if name or not isinstance(vector.type, ir.VectorType):
             return super().extract_element(vector, idx, name)
+        if type(idx) is ir.Constant:
+            vector, position = element_of(vector, idx.constant)
+            idx = number(position)
         made = _set_fields(self._block, _new(kinds.ExtractElement), vector.type.element,
                      "extractelement", [vector, idx])
         self._insert(made)
@@ -56,6 +89,8 @@ class QuickBuilder(ir.IRBuilder):
         kind = first.type
         if most >= 2 * kind.count or second.type != kind:
             return self.shuffle_vector(first, second, mask)
+        if type(first) is kinds.ShuffleVector and (whole := _whole(first, second, mask)):
+            return whole
         result = vector_of(kind.element, mask.type.count)
         made = _set_fields(self._block, _new(kinds.ShuffleVector), result, "shufflevector",
                      [first, second, mask])
@@ -100,10 +135,18 @@ _NO_FLAGS, _NO_ATTRIBUTES = kinds.FastMathFlags(), kinds.CallInstrAttributes()
 _TESTS = {">": "gt", "<": "lt", "==": "eq", "!=": "ne", ">=": "ge", "<=": "le"}
 
 
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
+"""Right operands that leave the left one as it is."""
+
+
 def _binary(opname: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     """A method that writes `opname` quickly; named or wrongly typed ones are left to `plain`."""
+    neutral = _NEUTRAL.get(opname)
+
     def write(self: QuickBuilder, lhs: Any, rhs: Any, name: str = "", flags: Any = ()) -> Any:
         kind = lhs.type
+        if neutral is not None and type(rhs) is ir.Constant and rhs.constant == neutral:
+            return lhs
         if name or (kind is not rhs.type and kind != rhs.type):
             return plain(self, lhs, rhs, name, flags)
         made = _set_fields(self._block, _new(ir.Instruction), kind, opname, (lhs, rhs), flags)

@@ -6,9 +6,9 @@ from llvmlite import ir
 
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.maths.unused_roundings import is_rounding
 from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, opcode_of, shaped
+from triton_xe.lowering.emit.unused import is_rounding
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
 

@@ -23,6 +23,7 @@ from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
+    Below,
     Bytes,
     Halves,
     Multiples,
@@ -53,6 +54,7 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
+from triton_xe.lowering.emit.writer import identity
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, pointee_bytes
 from triton_xe.lowering.rewriting import orders_memory
@@ -101,14 +103,16 @@ class Addresses(Registers):
 
     def _bytes_to_first(self) -> ir.Value:
         """Bytes from the base to the first element, which other bases share."""
-        em, base, offset = self._em, self.places.base, self.places.offsets[0]
-        return em.remember((base, offset, self.size, "bytes"), lambda: _in_bytes(
-            em, em.b.add(base, I32(offset)) if offset else base, self.size))
+        return _in_bytes(self._em, self.places.alone(self._em, 0), self.size)
 
 
-def _in_bytes(em: Emitter, offset: ir.Value, size: int) -> ir.Value:
-    wide = Term(em, offset).resized(I64, signed=True)
-    return (wide * size if size > 1 else wide).value
+def _in_bytes(em: Emitter, offset: ir.Value, size: int, *, shared: bool = True) -> ir.Value:
+    """An offset in bytes, which accesses to other tensors share unless too many stay live."""
+    def make() -> ir.Value:
+        wide = Term(em, offset).resized(I64, signed=True)
+        return (wide * size if size > 1 else wide).value
+
+    return em.remember((identity(offset), size, "bytes"), make) if shared else make()
 
 
 def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
@@ -117,6 +121,15 @@ def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
     if isinstance(held, Addresses):
         return held.near
     return partial(held.register, em)
+
+
+def _conditions(em: Emitter, held: Registers, width: int) -> Callable[[int], ir.Value]:
+    """The condition of each access to `width` registers, that of its first one.
+
+    One or two comparisons with one limit take fewer instructions than those of a chunk.
+    """
+    simple = isinstance(held, Below) and isinstance(held.limits, Splat) and 2 * width >= CHUNK
+    return partial(held.alone if simple else held.register, em)
 
 
 @lowers(AddPtrOp)
@@ -128,8 +141,9 @@ def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
             em.bind(op.result, Addresses(em, base, places, size))
             return
         scaled = _scaled(places, size)
+        few = places.count < MANY
         em.bind(op.result, mapped(em, I64, [base, places], lambda a, b: em.b.add(
-            a, _in_bytes(em, b, size))) if scaled is None else mapped(
+            a, _in_bytes(em, b, size, shared=few))) if scaled is None else mapped(
                 em, I64, [base, scaled], em.b.add))
         return
     scaled = _in_bytes(em, em.scalar(op.offset), size)
@@ -227,13 +241,14 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     tested = proven_alignment(em, width, align, op.ptr, mask, view, most)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
+    active = None if conditions is None else _conditions(em, conditions, width)
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and (op.hidden is not None or is_hidden(op.result, mask))
 
     def one(start: int) -> ir.Value:
         pointer, kinds = address(start), vector_of(kind, width)
-        condition = None if conditions is None else conditions.register(em, start)
+        condition = None if active is None else active(start)
         if by_words:
             kinds = vector_of(I32, width // 2)
         if in_fours:
@@ -326,10 +341,11 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     address = _addresses(em, op)
     conditions = None if mask is None else em.registers(mask)
+    active = None if conditions is None else _conditions(em, conditions, width)
     once = owns_copy(em, view)
     size, policy = pointee_bytes(op.ptr), policy_of(op)
     for start in range(0, len(view.registers), width):
-        condition = None if conditions is None else conditions.register(em, start)
+        condition = None if active is None else active(start)
         if tested and conditions is not None:
             # where a mask is not the first one's, what is stored is undefined, and reported
             each = (conditions.register(em, start + k) for k in range(width))

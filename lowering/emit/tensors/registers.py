@@ -129,6 +129,11 @@ class Registers:
             ),
         )
 
+    def alone(self, em: Writer, index: int) -> ir.Value:
+        """One register as a scalar, computed without the others of its chunk if possible."""
+        one = self.single(index // self.width)
+        return self.register(em, index) if one is None else one()
+
     def slice(self, em: Writer, start: int, length: int) -> ir.Value:
         """`length` registers from `start` as one LLVM value."""
         if length == 1:
@@ -216,6 +221,10 @@ class Shifted(Registers):
         zero = not any(self.offsets[index * self.width : (index + 1) * self.width])
         return base if zero else self._em.b.add(base, mine, flags=self.flags)
 
+    def alone(self, em: Writer, index: int) -> ir.Value:
+        return em.remember((self, "alone", index), lambda: em.b.add(
+            self.base, number(self.offsets[index]), flags=self.flags))
+
     def plus(self, scalar: ir.Value, flags: tuple[str, ...]) -> Shifted:
         """The sum with a scalar that every lane shares."""
         base = self._em.b.add(scalar, self.base, flags=flags if 0 in self.offsets else ())
@@ -266,14 +275,14 @@ class Picked(Registers):
         return None if any(r != first for r in rest) else (
             lambda: self.source.register(self.em, first))
 
+    def alone(self, em: Writer, index: int) -> ir.Value:
+        return self.source.alone(em, self.order[index])
+
 
 def firsts(em: Writer, source: Registers, group: int) -> Registers:
     """Registers that all equal the first one of their group, in a chunk or a part of one."""
     def first(at: int) -> ir.Value:
-        if isinstance(source, Shifted):
-            return em.remember((source, "first", at),
-                               lambda: em.b.add(source.base, I32(source.offsets[at])))
-        return source.register(em, at)
+        return source.alone(em, at) if isinstance(source, Shifted) else source.register(em, at)
 
     def make(i: int) -> ir.Value:
         start = i * source.width
@@ -301,6 +310,9 @@ class Below(Registers):
         super().__init__(whole.count, I1, make, needs=whole.needs, single=whole.single)
         self.signed, self.integers, self.limits = signed, integers, limits
         self.origin: Registers = self
+
+    def alone(self, em: Writer, index: int) -> ir.Value:
+        return self.whole.alone(em, index)
 
     def picked(self, em: Writer, order: Sequence[int]) -> Below:
         made = Below(em, self.signed, *(
@@ -420,12 +432,24 @@ def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
 
 def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
     """Registers from one LLVM scalar each."""
-    width = min(len(scalars), CHUNK)
+    return _FromScalars(em, kind, scalars)
 
-    def make(i: int) -> ir.Value:
-        return em.pack(kind, scalars[i * width : (i + 1) * width])
 
-    return Registers(len(scalars), kind, make)
+class _FromScalars(Registers):
+    """Registers whose vectors are packed for each use."""
+
+    def __init__(self, em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> None:
+        super().__init__(len(scalars), kind, lambda i: em.pack(
+            kind, scalars[i * self.width : (i + 1) * self.width]))
+        self.scalars = scalars
+
+    def register(self, em: Writer, index: int) -> ir.Value:
+        return self.scalars[index]
+
+    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
+        if length >= self.width:
+            return super().slice(em, start, length)
+        return em.pack(self.kind, self.scalars[start : start + length])
 
 
 def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
@@ -470,7 +494,7 @@ class Mapped(Registers):
             operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
             needs=lambda i: [part for o in operands for part in o.parts(i)], single=self._single)
         self.em, self.operands = em, operands
-        self.one = _One(operands, write)
+        self.each = _Each(operands, write)
         self.is_single: dict[int, bool] = {}
 
     def _single(self, index: int) -> Callable[[], ir.Value] | None:
@@ -486,7 +510,12 @@ class Mapped(Registers):
             waiting += unknown
         if not self.is_single[index]:
             return None
-        return partial(write_with_needs, self.em, self.one, index)
+        return partial(self.alone, self.em, index * self.width)
+
+    def alone(self, em: Writer, index: int) -> ir.Value:
+        if em.knows((self, index // self.width)):
+            return self.register(em, index)
+        return write_with_needs(em, self.each, index)
 
 
 def _mapped_by(held: Registers) -> Mapped | None:
@@ -495,20 +524,20 @@ def _mapped_by(held: Registers) -> Mapped | None:
     return whole if isinstance(whole, Mapped) else None
 
 
-class _One:
-    """Single values of an element-wise operation's chunks, if its operands have single values."""
+class _Each:
+    """Single registers of an element-wise operation."""
 
     def __init__(self, operands: Sequence[Registers], write: Callable[..., ir.Value]) -> None:
         self.operands, self.make = operands, write
 
     def needs(self, index: int) -> list[Part]:
-        return [(o.one, index) for o in map(_mapped_by, self.operands) if o is not None]
+        return [(o.each, index) for o in map(_mapped_by, self.operands) if o is not None]
 
     def write(self, em: Writer, index: int) -> ir.Value:
         return em.remember((self, index), lambda: self._written(em, index))
 
     def _written(self, em: Writer, index: int) -> ir.Value:
-        values = [one() for o in self.operands if (one := o.single(index))]
+        values = [o.alone(em, index) for o in self.operands]
         return em.remember((self.make, *map(identity, values)), lambda: self.make(*values))
 
 
