@@ -18,9 +18,9 @@ from xdsl.dialects import scf
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from benchmarks.compile_time import KERNELS, OPTIONS, lowered, source_of, targets
+from triton_xe.dialects.xe import VERSIONS
 from triton_xe.lowering import pipeline
 from triton_xe.lowering.rewriting import all_of, last_of
-from triton_xe.lowering.surfaces.raise_surfaces import VERSIONS
 from triton_xe.tools import intel
 
 BAR = 1.3
@@ -35,7 +35,7 @@ def instructions(name: str, device: str) -> pipeline.Stage:
 
 def without_guards(stage: pipeline.Stage) -> int:
     """Remove the slower of each two versions; return how many there were."""
-    choices = [op for op in all_of(stage.module, scf.IfOp) if VERSIONS in op.attributes]
+    choices = [op for op in all_of(stage.module, scf.IfOp) if VERSIONS.of(op)]
     for choice in choices:
         fast = choice.true_region.block
         kept = list(last_of(fast).operands)
