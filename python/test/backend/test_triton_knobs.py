@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import subprocess
@@ -305,6 +306,7 @@ def hook(name: str) -> Callable[[Path], None]:
 
         chain = getattr(knobs.runtime, name)
         scale.device_caches.clear()
+        gc.collect()  # kernels of earlier tests are unloaded before
         chain.add(note)
         try:
             launched()
