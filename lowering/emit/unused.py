@@ -53,7 +53,7 @@ def drop_unused_functions(state: ModuleState) -> None:
     used = {id(f) for f in waiting}
     while waiting:
         called = {id(i.callee): i.callee for i in instructions_of(waiting.pop())
-                  if isinstance(i, ir.CallInstr)}
+                  if isinstance(i, ir.CallInstr) and isinstance(i.callee, ir.Function)}
         waiting += [f for f in called.values() if id(f) not in used]
         used |= called.keys()
     for name in [n for n, f in known.items() if isinstance(f, ir.Function) and id(f) not in used]:
