@@ -232,8 +232,8 @@ CHECKS = (
           block_loads, _has_blocks),
     Check("block-store", "A 2D block store writes the elements inside of the surface, and nothing "
           "else.", block_stores, _has_blocks),
-    Check("block-prefetch", "A 2D block prefetch may be outside of the surface, as far as it "
-          "likes.", block_prefetches, _has_blocks),
+    Check("block-prefetch", "A 2D block prefetch may be outside of the surface, at any distance.",
+          block_prefetches, _has_blocks),
     Check("dpas", "DPAS of each type and repeat count has its operands where the tables say, and "
           "its result is exact for integers, within rounding for floats.",
           dpas_products, _has_dpas),
