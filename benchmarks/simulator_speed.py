@@ -5,9 +5,6 @@ load change from second to second.  Therefore the sides take turns of a tenth of
 ratios are those of one turn.  A turn during which other processes used the cores does not count;
 `turns` is the number of those that do.
 
-`TRITON_XE_HOST_CPU=x86-64-v3` limits the simulator to AVX2.  Also set `ATEN_CPU_CAPABILITY=avx2`,
-which limits torch's own kernels, and `MKL_ENABLE_INSTRUCTIONS=AVX2` for its matrix products.
-
 Rates on one core, in CPU time, as simulator (torch); GFLOP/s, or GB/s for vector add:
 
 | host, fp32 peak | fp16 | bf16 | int8 | attention | layer norm | softmax | vector add |

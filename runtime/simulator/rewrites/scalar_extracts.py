@@ -4,9 +4,9 @@
     %r = extractelement <8 x i64> %s, i32 3    ->   %y = extractelement <8 x i64> %b, i32 3
                                                     %r = add i64 %x, %y
 
-Addresses and masks of a lane's elements have this form.  It is not for speed alone.  On hosts with
-AVX-512, LLVM 22.1's x86 target can lose the shuffle if an element of a sum of splats is extracted.
-It then computes the sum of other elements.
+Addresses of a lane's elements have this form.  It is not for speed alone.  On hosts with AVX-512,
+LLVM 22.1's x86 target can lose the shuffle if an element of a sum of splats is extracted.  It then
+computes the sum of other elements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from triton_xe.llvm.facts import Facts
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
 _CASTS = frozenset("sext zext trunc".split())
-_ELEMENTWISE = _BINARY | _CASTS | {"icmp", "select"}
 _MOVES = frozenset("insertelement extractelement shufflevector".split())
 
 
@@ -35,7 +34,7 @@ def scalar_extracts(function: Function) -> Function:
 
 def _is_candidate(i: Instruction) -> bool:
     return (
-        i.opcode == "extractelement" and i.type.kind == "int"
+        i.opcode == "extractelement" and i.type.kind == "int" and i.type.bits > 1
         and i.operands[0].local is not None and i.operands[1].integer_value() is not None
     )
 
@@ -91,9 +90,8 @@ class _Rewrite:
             if place is not None:
                 return (made.operands[1] if place == index
                         else self.element(made.operands[0], index, at))
-        if made is not None and made.opcode in _ELEMENTWISE and not made.defines:
-            operands = [self.element(o, index, at) if o.type.lanes > 1 else o
-                        for o in made.operands]
+        if made is not None and made.opcode in _BINARY | _CASTS:
+            operands = [self.element(o, index, at) for o in made.operands]
             return self._new(replace(made, type=made.type.scalar, operands=operands), at)
         position = ir.constant(at.operands[1].type, index)
         return self._new(replace(at, operands=[source, position], type=source.type.scalar), at)
@@ -132,4 +130,4 @@ def _is_removable(i: Instruction) -> bool:
         i.opcode == "call" and find(i.callee).family is Family.CONVERSION)
 
 
-_REMOVABLE = _ELEMENTWISE | _MOVES | {"bitcast", "fpext", "fptrunc"}
+_REMOVABLE = _BINARY | _CASTS | _MOVES | {"bitcast", "fpext", "fptrunc"}

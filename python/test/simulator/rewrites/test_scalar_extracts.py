@@ -53,32 +53,6 @@ def test_only_scalars_are_left(kernel: Callable[..., str]) -> None:
     assert [i.type.kind for i in left if i.opcode in ("add", "sub", "mul", "sext")] == ["int"] * 9
 
 
-MASKS = f"""
-  %lane = call spir_func i32 @_Z22get_sub_group_local_idv()
-  %one = insertelement <4 x i32> undef, i32 %lane, i32 0
-  %all = shufflevector <4 x i32> %one, <4 x i32> %one, <4 x i32> zeroinitializer
-  %row = add <4 x i32> %all, <i32 0, i32 4, i32 8, i32 12>
-  %inside = icmp slt <4 x i32> %all, <i32 12, i32 10, i32 5, i32 6>
-  %end = select <4 x i1> %inside, <4 x i32> <i32 9, i32 13, i32 11, i32 15>, <4 x i32> %all
-  %mask = icmp slt <4 x i32> %row, %end
-  %m = extractelement <4 x i1> %mask, i32 2
-  %r = zext i1 %m to i32
-  %q = getelementptr i32, {P} %out, i32 %lane
-  store i32 %r, {P} %q, align 4"""
-
-
-def test_masks_of_elements_are_compared_one_by_one(
-    run: Callable[..., None], kernel: Callable[..., str]
-) -> None:
-    text = kernel(f"{P} %out", MASKS)
-    (function,) = parse_module(text).kernels()
-    left = list(scalar_extracts(function).instructions())
-    assert [i.type.kind for i in left if i.opcode in ("icmp", "select")] == ["int"] * 3
-    out = np.full(16, 7, np.int32)
-    run(text, out)
-    np.testing.assert_array_equal(out, np.arange(16) < 3)
-
-
 @triton.jit
 def copy_blocks(
     out, source, M, N, K, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr
