@@ -134,10 +134,7 @@ def _parts_of(
     count = w.source.lane_groups.count(address, t.size)
     if count == 1 or (_has_gathers(t) and count * t.size < _LEAST_BYTES):
         return None
-    made = _parts_at(w, pointer.value, count, masked)
-    for start in made.starts or [w.b.extract(pointer.value, k) for k in range(0, w.lanes, count)]:
-        prefetch_next(w, address, start, [(0, count * t.size)], write=write)
-    return made
+    return _parts_at(w, pointer.value, count, masked)
 
 
 def _parts_in_runs(w: Widener, runs: Runs, *, masked: bool) -> _Parts:

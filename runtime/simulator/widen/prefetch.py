@@ -1,15 +1,14 @@
-"""Prefetch the memory that the next program, or the next pass of a loop, will access.
+"""Prefetch the memory that the next program will access.
 
 Programs run in the order of their numbers, and their addresses advance by a constant step.  The
 step is the derivative of an address by the program's number, which the host computes before the
 prefetch. There is none if the address does not depend on the program's number, or not by sums and
-products.  The steps of a loop's passes are derivatives by its counter.
+products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import find
@@ -31,25 +30,18 @@ same.  One for a load does not: layer norm of 16 MB went from 15 to 22 GB/s.
 LONGEST = 100
 """Largest number of values that an address may be computed from."""
 Step = Operand | None
-"""Growth of a value from one program, or pass of a loop, to the next; None for 0."""
-
-
-class Per(Enum):
-    """Event at which a value grows by its step."""
-
-    PROGRAM = "program"
-    PASS = "pass of a loop"
+"""Growth of a value from program to program; None for 0."""
 
 
 class NoStep(Exception):
-    """The value does not depend on the number of the program or pass by sums and products alone."""
+    """The value does not depend on the program's number by sums and products alone."""
 
 
 def prefetch_next(
     w: Widener, address: Operand | None, start: Operand, parts: Iterable[tuple[int, int]], *,
     write: bool,
 ) -> None:
-    """Prefetch the memory of the next program, or pass, that corresponds to an access of this one.
+    """Prefetch the memory of the next program that corresponds to an access of this one.
 
     `parts`: offset from `start`, and bytes, of each accessed part.  `address` is the pointer in the
     kernel; None if prefetching does not pay.
@@ -59,11 +51,10 @@ def prefetch_next(
         return
     try:
         _check_short(w, address)
-        per = Per.PROGRAM if write or _is_sequential(w, address) else Per.PASS
-        step = _step_of(w, address, per)
+        step = step_of(w, address)
     except NoStep:
         return
-    if step is None:
+    if step is None or not (write or _is_sequential(w, address)):
         return
     there, owned = w.b.gep(I8, start, step), write and not host_cpu().is_amd
     lines = {byte // CACHE_LINE_BYTES for first, size in parts
@@ -94,7 +85,7 @@ def _is_sequential(w: Widener, address: Operand) -> bool:
     """True if a program reads its memory piece by piece, and the next program the memory after it.
 
     If a loop's step is larger than the step between programs, as in sums of columns, the next
-    program's data are too scattered.  The host does not predict those of the next pass.
+    program's data are too scattered.
     """
     if not w.b.here.in_loop:
         return True
@@ -159,12 +150,6 @@ def _is_counter(w: Widener, i: Instruction) -> bool:
         o.is_constant or _is_increment(i, w.source.facts.maker(o)) for o in i.operands)
 
 
-def _counts_here(w: Widener, counter: Instruction) -> bool:
-    """True if a counter counts the passes of the current block, not those of an outer loop."""
-    homes = w.source.facts.homes
-    return w.current is not None and homes.get(w.current) == homes[counter]
-
-
 def _is_increment(counter: Instruction, i: Instruction | None) -> bool:
     return i is not None and i.opcode == "add" and any(o.is_constant for o in i.operands) and any(
         o.text == counter.result for o in i.operands)
@@ -174,37 +159,35 @@ def _is_id(i: Instruction) -> bool:
     return i.opcode == "call" and find(i.callee).definition is ids.get_group_id
 
 
-def _step_of(w: Widener, x: Operand, per: Per) -> Step:
-    """Difference of a value between this program, or pass of a loop, and the next one."""
+def step_of(w: Widener, x: Operand) -> Step:
+    """Difference of a value between this program and the next one."""
     i = w.source.facts.maker(x)
     if i is None:
         return None
-    key = w.b.here.label, f"{per.value} {x.text}"
+    key = w.b.here.label, x.text
     if key not in w.steps:
-        w.steps[key] = _step(w, i, per)
+        w.steps[key] = _step(w, i)
     return w.steps[key]
 
 
-def _step(w: Widener, i: Instruction, per: Per) -> Step:
+def _step(w: Widener, i: Instruction) -> Step:
     """Step of an instruction's result; raise `NoStep` unless sums and products give it."""
     if _is_id(i):
-        grows = per is Per.PROGRAM and i.operands[0].integer_value() == _axis(w)
-        return constant(I64, 1) if grows else None
+        return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
     if _is_counter(w, i):
-        increment = _increment(w, i) if per is Per.PASS and _counts_here(w, i) else None
-        return constant(I64, increment) if increment else None
-    steps = [_step_of(w, o, per) for o in i.operands if o.local]
+        return None
+    steps = [step_of(w, o) for o in i.operands if o.local]
     if not any(steps):
         return None
     if i.opcode in ("add", "sub", "or"):
-        x, y = (_step_of(w, o, per) for o in i.operands)
+        x, y = (step_of(w, o) for o in i.operands)
         return _sum(w, x, y, i.opcode)
     if i.opcode in ("mul", "shl"):
-        return _product(w, i, per)
+        return _product(w, i)
     if i.opcode == "getelementptr":
-        total = _step_of(w, i.operands[0], per)
+        total = step_of(w, i.operands[0])
         for k, scale in gep_steps(i)[1]:
-            step = _step_of(w, i.operands[k], per)
+            step = step_of(w, i.operands[k])
             total = _sum(w, total, step and w.b.mul(step, scale), "add")
         return total
     if i.opcode in CASTS or i.opcode in ("insertelement", "shufflevector", "extractelement"):
@@ -227,11 +210,11 @@ def _sum(w: Widener, x: Step, y: Step, opcode: str) -> Step:
     return y if x is None else w.b.add(x, y)
 
 
-def _product(w: Widener, i: Instruction, per: Per) -> Step:
-    """Step of a product by a factor that stays the same; raise `NoStep` for others."""
+def _product(w: Widener, i: Instruction) -> Step:
+    """Step of a product by a factor that no program changes; raise `NoStep` for others."""
     x, y = i.operands
-    step, other = (_step_of(w, x, per), y) if _step_of(w, x, per) else (_step_of(w, y, per), x)
-    if other.local and _step_of(w, other, per):
+    step, other = (step_of(w, x), y) if step_of(w, x) else (step_of(w, y), x)
+    if other.local and step_of(w, other):
         raise NoStep
     factor = _uniform_factor(w, other)
     assert step is not None
