@@ -207,13 +207,14 @@ def test_shared_memory_beyond_a_core_is_accepted(device: str) -> None:
 
 
 @pytest.mark.parametrize(("device", "registers", "intel"), [
-    ("cri", 512, "accepts"), ("cri", 320, "crashes"), ("nvl-p", 320, "accepts"),
+    ("cri", 512, "accepts"), ("cri", 320, "crashes or accepts"), ("nvl-p", 320, "accepts"),
     ("ptl", 512, "crashes"), ("ptl", 192, "accepts"),
 ])
 def test_register_files(device: str, registers: int, intel: str) -> None:
+    """IGC 2.40 crashes on 320 registers of cri in three of five builds of one module."""
     assert (registers in target(device).grf_modes) == (intel == "accepts")
     flags = f"-ze-exp-register-file-size={registers}"
-    assert behaviour(sample_kernel.vector_add(), device, flags) == intel
+    assert behaviour(sample_kernel.vector_add(), device, flags) in intel.split(" or ")
 
 
 @triton.jit
