@@ -237,7 +237,7 @@ def _kernel_options(options: XeOptions, language: Language) -> Metadata:
             "grf_mode": options.grf_mode, "guards": options.guards,
             "keeps_layouts": language == Language.GLUON,
             "tests_promises": options.tests_promises, "split_barriers": options.split_barriers,
-            "locates_all": options.locates_all}
+            "line_prefetches": options.line_prefetches, "locates_all": options.locates_all}
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:

@@ -12,6 +12,8 @@ from triton_xe.errors import OptionError, UnsupportedError, not_this_configurati
 from triton_xe.hardware.target import Target, target
 
 GRF_MODES = ("default", "auto")
+OPERANDS = ("", "a", "b")
+"""Values of `line_prefetches`."""
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -41,6 +43,8 @@ class XeOptions:
       `tests_promises` the kernel of a checked launch tests promises such as `tl.max_contiguous`.
     - `split_barriers` keeps the subgroups of large work-groups together in loops of products, so
       that they find each other's loads in the cache.
+    - `line_prefetches` names an operand of products, "a" or "b".  In loops, lanes prefetch it, each
+      a cache line, instead of 2D messages.
     - `locates_all` gives every instruction of the LLVM IR its line, not only those that reports of
       the simulator need.
     """
@@ -58,6 +62,7 @@ class XeOptions:
     sanitize: bool = False
     tests_promises: bool = False
     split_barriers: bool = False
+    line_prefetches: str = ""
     locates_all: bool = False
     sanitize_overflow: bool = True
     launch_cooperative_grid: bool = False
@@ -84,6 +89,9 @@ class XeOptions:
             raise OptionError(f"num_warps must be a power of 2, not {self.num_warps}")
         if self.num_stages < 0:
             raise OptionError(f"num_stages must not be negative, but is {self.num_stages}")
+        if self.line_prefetches not in OPERANDS:
+            raise OptionError(f"line_prefetches is one of {', '.join(map(repr, OPERANDS))}, not "
+                              f"{self.line_prefetches!r}")
         if self.num_ctas != 1:
             _refuse(f"num_ctas={self.num_ctas} is not supported: Intel GPUs have no clusters of "
                     "work-groups; use num_ctas=1")

@@ -253,7 +253,7 @@ ROWS: dict[str, Row] = {
 }
 
 
-def compiled(name: str, device: str, **changed: int) -> Any:
+def compiled(name: str, device: str, **changed: int | str) -> Any:
     """The row's kernel, compiled by Triton."""
     row = ROWS[name]
     options = {"num_warps": row.num_warps, "num_stages": 3} | changed

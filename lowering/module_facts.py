@@ -44,6 +44,7 @@ class CompileOptions:
     - `keeps_layouts`: tensors have the layouts that the program specifies.
     - `tests_promises`: the kernel tests the program's promises, for the simulator's checks.
     - `split_barriers`: keep the subgroups of large work-groups together in K loops.
+    - `line_prefetches`: the operand of products, "a" or "b", that lanes prefetch line by line.
     - `locates_all`: every LLVM instruction has its line.
     """
 
@@ -54,6 +55,7 @@ class CompileOptions:
     keeps_layouts: bool = False
     tests_promises: bool = False
     split_barriers: bool = False
+    line_prefetches: str = ""
     locates_all: bool = False
 
     def __post_init__(self) -> None:
@@ -105,7 +107,7 @@ def options_of(module: Operation) -> CompileOptions:
 
 def set_options(module: Operation, options: CompileOptions) -> None:
     fields = asdict(options)
-    for name in ("tests_promises", "split_barriers", "locates_all"):
+    for name in ("tests_promises", "split_barriers", "line_prefetches", "locates_all"):
         if not fields[name]:
             del fields[name]
     module.attributes[OPTIONS] = attribute_of(fields)

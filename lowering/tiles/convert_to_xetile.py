@@ -5,7 +5,9 @@
     tt.dot %a, %b, %c  ->  from_tile(xetile.tile_mma(to_tile %a, to_tile %b, to_tile %c))
 
 Loads that move in a loop are also prefetched, `num_stages - 1` iterations ahead; each subgroup
-prefetches a part of the work-group's tile.  Loop-carried accumulators are carried as tiles.
+prefetches a part of the work-group's tile.  With `line_prefetches` the tile of that operand has
+`xe.gather`, so that each lane prefetches a cache line.  Loop-carried accumulators are carried as
+tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import Any, ClassVar, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, VectorType, i32
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    VectorType,
+    i32,
+)
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
@@ -30,7 +39,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.module_facts import module_warps
+from triton_xe.lowering.module_facts import module_warps, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     all_of,
@@ -55,12 +64,13 @@ class ConvertToXeTilePass(TargetedPass):
     name: ClassVar = "convert-to-xetile"
     num_stages: int = 2
     keeps_layouts: bool = False
+    line_prefetches: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
         stages = 1 if self.keeps_layouts else self.num_stages  # such programs prefetch themselves
         for function in functions(op):
-            _Conversion(function, target, module_warps(op), stages).run()
+            _Conversion(function, target, module_warps(op), stages, self.line_prefetches).run()
             erase_dead(function)
 
 
@@ -103,12 +113,14 @@ class _Conversion:
     """Converts one function."""
 
     def __init__(
-        self, function: Operation, target: Target, num_warps: int, num_stages: int
+        self, function: Operation, target: Target, num_warps: int, num_stages: int,
+        line_prefetches: str,
     ) -> None:
         self.function = function
         self.target = target
         self.num_warps = num_warps
         self.num_stages = num_stages
+        self.line_prefetches = line_prefetches
         first = function.regions[0].blocks[0].first_op
         assert first is not None
         self.top = Scalars(InsertPoint.before(first))
@@ -217,11 +229,13 @@ class _Conversion:
         return self._new_tile(cursor, at, xetile.tile_type(rows, columns, kind.element_type))
 
     def _new_tile(
-        self, cursor: xe.CursorOp, at: Sequence[SSAValue], tile_type: xetile.TileType
+        self, cursor: xe.CursorOp, at: Sequence[SSAValue], tile_type: xetile.TileType, *,
+        gather: bool = False,
     ) -> SSAValue:
         op = xetile.InitTileOp(base=cursor.base, offsets=at, sizes=(cursor.height, cursor.width),
                                stride=cursor.pitch, tile_type=tile_type)
         op.base_alignment = cursor.base_alignment
+        op.gather = UnitAttr() if gather else None
         Rewriter.insert_op(op, InsertPoint.before(cursor))
         return op.results[0]
 
@@ -298,10 +312,13 @@ class _Conversion:
             return loop
         self._prefetched.add(tile)
         is_short = memory[1] * bit_width(kind.element_type) < 8 * SHORT_ROW
+        by_lines = self.line_prefetches != "" and _operand_name(kind) == self.line_prefetches
         part = None if ahead < 1 or is_short else self._prefetched_part(
-            cursor, load, InsertPoint.before(loop))
+            cursor, load, InsertPoint.before(loop), by_lines=by_lines)
         if part is None:
             return loop
+        if by_lines:
+            remark(load, "each lane prefetches a cache line, instead of a 2D message")
         at: SSAValue = part.part
         for _ in range(ahead):
             moved = xetile.UpdateTileOffsetOp(tile=at, offsets=steps)
@@ -320,9 +337,12 @@ class _Conversion:
         return new_loop
 
     def _prefetched_part(
-        self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint
+        self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint, *, by_lines: bool = False
     ) -> xetile.InitCoopTileOp | None:
-        """Create the part of a tile that this warp prefetches by one message; None if it cannot."""
+        """Create the part of a tile that this warp prefetches by one message; None if it cannot.
+
+        With `by_lines` the part has the same shape, and lanes prefetch its cache lines.
+        """
         transposed, kind = _access_type(load)
         shape = kind.get_shape()
         rows, columns = _memory_order((shape[0], shape[1]), transposed)
@@ -331,7 +351,8 @@ class _Conversion:
         if isinstance(plan, Refusal) or len(plan.messages) != 1:
             return None
         whole = self._new_tile(
-            cursor, (cursor.y, cursor.x), xetile.tile_type(rows, columns, kind.element_type)
+            cursor, (cursor.y, cursor.x), xetile.tile_type(rows, columns, kind.element_type),
+            gather=by_lines,
         )
         part_type = xetile.tile_type(plan.shape.height, plan.shape.width, kind.element_type)
         part = xetile.InitCoopTileOp(
@@ -407,6 +428,12 @@ class _Conversion:
         result.replace_all_uses_with(after.tensor)
         after.operands[0] = result
         Rewriter.insert_op(after, InsertPoint.after(loop))
+
+
+def _operand_name(kind: TensorType[Any]) -> str:
+    """The operand of a product, "a" or "b", that a tensor's layout is for; empty if for none."""
+    encoding = encoding_of(kind)
+    return "ab"[encoding.op_idx] if isinstance(encoding, DotOperandEncoding) else ""
 
 
 def _is_prefetch(load: xe.BlockLoadOp) -> bool:

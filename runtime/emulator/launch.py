@@ -129,6 +129,11 @@ class Launch:
         self.threads.memories.lines = Lines()
         return self
 
+    def prefetched_lines(self) -> dict[int, np.ndarray]:
+        """Program counter of each prefetch -> numbers of its cache lines."""
+        lines = self.threads.memories.lines
+        return {} if lines is None else lines.prefetched()
+
     def unused_prefetches(self) -> dict[int, float]:
         """Program counter of each prefetch -> share of its cache lines that nothing loads."""
         lines = self.threads.memories.lines

@@ -256,14 +256,15 @@ class Lines:
     def load(self, addresses: Array) -> None:
         self._loaded.append(np.unique(addresses >> _LINE_BITS))
 
+    def prefetched(self) -> dict[int, Array]:
+        """Program counter of each prefetch -> numbers of its lines."""
+        return {pc: np.unique(np.concatenate(parts)) for pc, parts in self._prefetched.items()}
+
     def unused(self) -> dict[int, float]:
         """Program counter of each prefetch -> share of its lines that nothing loads."""
         loaded = np.unique(np.concatenate([np.zeros(0, np.int64), *self._loaded]))
-        found = {}
-        for pc, parts in self._prefetched.items():
-            lines = np.unique(np.concatenate(parts))
-            found[pc] = float(1 - np.isin(lines, loaded).mean()) if len(lines) else 0.0
-        return found
+        return {pc: float(1 - np.isin(lines, loaded).mean()) if len(lines) else 0.0
+                for pc, lines in self.prefetched().items()}
 
 
 @dataclass

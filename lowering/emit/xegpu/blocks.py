@@ -634,24 +634,37 @@ def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -
     assert block.pitch is not None
     row_bytes = kind.get_shape()[1] * kind.array_length * bits // 8
     for first in range(0, rows, lanes):
-        y = em.b.add(em.b.add(block.y, em.lane_id()), I32(first))
-        y = _clamped(em, y, block.height)
+        y = _clamped(em, em.b.add(block.y, _number(em, first, rows)), block.height)
         line = em.b.mul(em.b.sext(y, I64), em.b.sext(block.pitch, I64))
+        row = em.b.add(block.base, scaled(em, line, bits))
         for part in range(0, row_bytes, CACHE_LINE_BYTES):
             x = _clamped(em, _moved(em, block.x, part * 8 // bits), block.width)
-            offset = scaled(em, em.b.add(line, em.b.sext(x, I64)), bits)
-            lane_prefetch(em, em.b.inttoptr(em.b.add(block.base, offset), POINTER), code)
+            address = em.b.add(row, scaled(em, em.b.sext(x, I64), bits))
+            _line_prefetch(em, em.b.inttoptr(address, POINTER), code)
 
 
 def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
     """Prefetch by lanes, each of which takes a cache line of its own."""
     lines, lanes = -(-size // CACHE_LINE_BYTES), em.state.lanes
     for first in range(0, lines, lanes):
-        line = em.b.add(em.lane_id(), I32(first))
-        if first + lanes > lines:
-            line = em.call(llvm.named("umin"), [line, I32(lines - 1)])
-        offset = em.b.mul(em.b.zext(line, I64), I64(CACHE_LINE_BYTES))
-        lane_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
+        offset = em.b.mul(em.b.zext(_number(em, first, lines), I64), I64(CACHE_LINE_BYTES))
+        _line_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
+
+
+def _number(em: Emitter, first: int, count: int) -> ir.Value:
+    """The lane's number from `first` on, of `count`; lanes beyond them have the last one."""
+    number = em.b.add(em.lane_id(), I32(first))
+    if first + em.state.lanes <= count:
+        return number
+    return em.call(llvm.named("umin"), [number, I32(count - 1)])
+
+
+def _line_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
+    """Prefetch the cache line of each lane's address, by a message of one byte.
+
+    A byte is aligned anywhere, and not in two lines.
+    """
+    em.call(genisa.LSC_PREFETCH, [pointer, I32(0), I32(5), I32(1), I32(code)])
 
 
 def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
@@ -660,7 +673,6 @@ def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
 
 
 def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
-    """A coordinate, limited to 0 .. size - 1."""
-    last = em.b.sub(size, I32(1))
-    low = em.call(llvm.named("smax"), [value, I32(0)])
-    return em.call(llvm.named("smin"), [low, last])
+    """A coordinate, limited to 0 .. size - 1, and to 0 if the size is 0."""
+    low = em.call(llvm.named("smin"), [value, em.b.sub(size, I32(1))])
+    return em.call(llvm.named("smax"), [low, I32(0)])

@@ -96,6 +96,7 @@ def test_tf32_may_be_asked_for_everywhere_and_is_the_default_where_the_matrix_un
         ({"num_ctas": 2}, "no clusters"),
         ({"warp_size": 64}, "has 16, 32"),
         ({"grf_mode": "512"}, "128, 256"),
+        ({"line_prefetches": "c"}, "'', 'a', 'b', not 'c'"),
     ],
 )
 def test_impossible_options_are_refused(wishes, message):

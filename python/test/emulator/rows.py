@@ -61,7 +61,7 @@ class Compiled:
         return Program.from_zebin(self.device, self.binary)
 
 
-def compiled(row: str, device: str, **changed: int) -> Compiled:
+def compiled(row: str, device: str, **changed: int | str) -> Compiled:
     kernel = loops.compiled(row, device, **changed)
     spirv, flags = kernel.asm["spv"], kernel.metadata.build_flags
     names = tuple(n for n, t in kernel.src.signature.items() if t != "constexpr")

@@ -82,6 +82,23 @@ def test_native_code_equals_the_simulator(row, device):
     check_text(kernel)
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(("device", "operand"), [("bmg", "a"), ("bmg", "b"), ("pvc", "a")])
+def test_prefetches_of_lanes_request_the_lines_of_2d_prefetches(device, operand):
+    results, requested = [], []
+    for value in ("", operand):
+        kernel = rows.compiled("gemm 64x64x32", device, line_prefetches=value)
+        found, launch = rows.run_native(kernel, rows.arguments(kernel), watch=True)
+        results.append(found)
+        requested.append(launch.prefetched_lines())
+    results.append(rows.run_simulated(kernel, rows.arguments(kernel)))
+    for blocks, *others in zip(*results, strict=True):
+        assert all(np.array_equal(rows.bits(blocks), rows.bits(other)) for other in others)
+    blocks, lanes = (np.unique(np.concatenate([*lines.values()])) for lines in requested)
+    assert len(blocks)
+    assert np.array_equal(blocks, lanes)
+
+
 def check_text(kernel):
     """The code as text assembles to the same bytes; libiga64 2.40 does so up to r255."""
     if target(kernel.device).grf_modes[-1] > 256:

@@ -202,3 +202,20 @@ def test_a_split_barrier_costs_few_instructions(device: str, more: int) -> None:
     assert found[True].barriers == 1
     assert found[True].fences == 0
     assert found[True].instructions <= found[False].instructions + more
+
+
+@pytest.mark.parametrize(("device", "operand", "more"), [
+    ("bmg", "a", 4), ("bmg", "b", 14), ("pvc", "a", 8), ("pvc", "b", 19)])
+def test_prefetches_of_lanes_are_one_message(device: str, operand: str, more: int) -> None:
+    """And their addresses cost at most `more` instructions in each pass."""
+    found = []
+    for value in ("", operand):
+        kernel = loops.compiled("matmul example", device, line_prefetches=value)
+        native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+        loop = native.figures.hot_loop
+        assert (loop.prefetches, native.figures.spill_size) == (2, 0)
+        by_lanes = [x for text in native.asm.values() for x in text.splitlines()
+                    if "load.ugm.d8u32.a64.ca.ca (16|M0)" in x and "null:0" in x]
+        assert bool(by_lanes) == bool(value)
+        found.append(loop.issued)
+    assert found[1] <= found[0] + more

@@ -33,7 +33,7 @@ BLOCKS = {
     "dpas tf32 one row": ("dpas.8x1", ":tf32 .*:tf32"),
 }
 GATHERED = {
-    "block f32": ("load.ugm.d32.", "store.ugm.d32.", "load.ugm.d32x4.a64.ca.ca"),
+    "block f32": ("load.ugm.d32.", "store.ugm.d32.", "load.ugm.d8u32.a64.ca.ca"),
     "block hints": ("load.ugm.d32.a64.uc.ca", "store.ugm.d32.a64.wb.wb"),
     "packed f16": ("load.ugm.d16u32",),
     "moved": ("load.ugm.d32",),
@@ -57,7 +57,7 @@ ANYWHERE = {
     "gather hints eight halves": ("load.ugm.d32.a64.ca.uc", "store.ugm.d32.a64.st.wb"),
     "gather hints i64": ("load.ugm.d64x2.a64.ca.uc", "store.ugm.d64x2.a64.st.wb"),
     "line hints f32": ("load.ugm.d32.a64.ca.uc", "store.ugm.d32.a64.st.wb",
-                       "load.ugm.d32x4.a64.uc.ca"),
+                       "load.ugm.d8u32.a64.uc.ca"),
     "line hints f16": ("load.ugm.d16u32.a64.ca.uc", "store.ugm.d16u32.a64.st.wb"),
     "atomic addi i64": ("atomic_iadd.ugm.d64",),
     "atomic addf bf16": ("atomic_icas.ugm.d16",),
@@ -153,7 +153,7 @@ func.func @k(%a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: memref<64x64xf32>
 }"""
 TILE_PARTS = ("load_block2d.ugm.d16.a64", "load_block2d.ugm.d32t.a64", "load_block2d.ugm.d32.a64",
               "store_block2d.ugm.d32.a64", "load_block2d.ugm.d16.a64.uc.ca", "dpas.8x8")
-GATHERED_PARTS = ("load.ugm.d32.a64", "store.ugm.d32.a64", "load.ugm.d32x4.a64.uc.ca", "dpas.8x8")
+GATHERED_PARTS = ("load.ugm.d32.a64", "store.ugm.d32.a64", "load.ugm.d8u32.a64.uc.ca", "dpas.8x8")
 
 
 @pytest.mark.sample(3)

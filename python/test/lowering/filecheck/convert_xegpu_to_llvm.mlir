@@ -106,6 +106,19 @@ func.func @k(%a: i64, %n: index) {
 }
 
 // -----
+// Lanes prefetch rows of a block with xe.gather; those beyond its 8 rows prefetch the last one.
+// CHECK: call i32 @"llvm.umin.i32"(i32 {{.*}}, i32 7)
+// CHECK: call i32 @"llvm.smin.i32"
+// CHECK: call i32 @"llvm.smax.i32"(i32 {{.*}}, i32 0)
+// CHECK: call void @"llvm.genx.GenISA.LSCPrefetch.p1"(ptr addrspace(1) {{.*}}, i32 0, i32 5, i32 1, i32 4)
+// CHECK-NOT: call void @"llvm.genx.GenISA.LSCPrefetch
+func.func @k(%a: memref<64x64xf16>) {
+  %t = xegpu.create_nd_tdesc %a, 0, 0 {xe.gather} : memref<64x64xf16> -> !xegpu.tensor_desc<8x32xf16>
+  xegpu.prefetch_nd %t : !xegpu.tensor_desc<8x32xf16>
+  func.return
+}
+
+// -----
 // Offsets that move are added up.
 // CHECK: %[[LANE:.*]] = zext i32 {{.*}} to i64
 // CHECK: add i64 %[[LANE]], %[[LANE]]

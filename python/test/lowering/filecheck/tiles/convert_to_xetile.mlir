@@ -192,3 +192,30 @@ tt.func public @twice_in_a_loop(%p: !tt.ptr<f16>, %n: i32, %z: tensor<32x32xf32,
   }
   tt.return %r#0 : tensor<32x32xf32, #square>
 }
+
+// -----
+// PASSES: convert-to-xetile{num-stages=2 line-prefetches="a"}
+// With line-prefetches, each lane prefetches a line of the named operand; the other is as before.
+// CHECK: xetile.init_tile %p, {{.*}} {xe.base_alignment = 64} : {{.*}} -> !xetile.tile<16x64xf16>
+// CHECK: %[[A:.*]] = xetile.init_tile %p, {{.*}} {xe.base_alignment = 64, xe.gather} : {{.*}} -> !xetile.tile<32x64xf16>
+// CHECK: %[[B:.*]] = xetile.init_tile %q, {{.*}} {xe.base_alignment = 64} : {{.*}} -> !xetile.tile<64x32xf16>
+// CHECK: xetile.init_coop_tile %[[A]], {{.*}} -> !xetile.tile<16x32xf16>
+// CHECK: xetile.init_coop_tile %[[B]], {{.*}} -> !xetile.tile<16x32xf16>
+// CHECK: scf.for
+// CHECK-COUNT-2: xetile.prefetch_tile
+tt.func public @lines(%p: !tt.ptr<f16>, %q: !tt.ptr<f16>, %n: i32, %z: tensor<32x32xf32, #square>) -> tensor<32x32xf32, #square> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %s = xe.cursor %p aligned 64 : i32 height %n width %n pitch %n at [%c0, %c0] : !tt.ptr<f16> -> !xe.cursor<f16>
+  %t = xe.cursor %q aligned 64 : i32 height %n width %n pitch %n at [%c0, %c0] : !tt.ptr<f16> -> !xe.cursor<f16>
+  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z, %at = %s, %bt = %t) -> (tensor<32x32xf32, #square>, !xe.cursor<f16>, !xe.cursor<f16>) : i32 {
+    %x = xe.block_load %at : !xe.cursor<f16> -> tensor<32x64xf16, #square_a>
+    %y = xe.block_load %bt : !xe.cursor<f16> -> tensor<64x32xf16, #square_b>
+    %d = tt.dot %x, %y, %acc : tensor<32x64xf16, #square_a> * tensor<64x32xf16, #square_b> -> tensor<32x32xf32, #square>
+    %anext = xe.advance %at by [%c0, %c64] : !xe.cursor<f16> -> !xe.cursor<f16>
+    %bnext = xe.advance %bt by [%c64, %c0] : !xe.cursor<f16> -> !xe.cursor<f16>
+    scf.yield %d, %anext, %bnext : tensor<32x32xf32, #square>, !xe.cursor<f16>, !xe.cursor<f16>
+  }
+  tt.return %r#0 : tensor<32x32xf32, #square>
+}

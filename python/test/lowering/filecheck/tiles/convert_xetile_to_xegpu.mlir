@@ -131,6 +131,16 @@ func.func @k(%a: memref<64x64xf16>) {
 }
 
 // -----
+// A prefetch of a tile with xe.gather is left to lanes.
+// CHECK: xegpu.create_nd_tdesc {{.*}}xe.gather{{.*}} -> !xegpu.tensor_desc<8x32xf16>
+// CHECK: xegpu.prefetch_nd
+func.func @k(%a: memref<64x64xf16>) {
+  %t = xetile.init_tile %a, 0, 0 {xe.gather} : memref<64x64xf16> -> !xetile.tile<8x32xf16>
+  xetile.prefetch_tile %t : !xetile.tile<8x32xf16>
+  func.return
+}
+
+// -----
 // A moved tile moves its descriptors; loops carry descriptors and the operands of a sum.
 // CHECK: scf.for {{.*}} -> (vector<8x1xf32>, vector<8x1xf32>, !xegpu.tensor_desc<
 // CHECK: arith.addf {{.*}} : vector<8x1xf32>
