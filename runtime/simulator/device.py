@@ -7,7 +7,8 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,13 @@ from triton_xe.runtime.device import Grid
 from triton_xe.runtime.native.arguments import format_of
 from triton_xe.runtime.simulator.host_device import HostDevice, Work
 from triton_xe.runtime.simulator.host_kernel import WHOLE, Form, Part, Purpose
-from triton_xe.runtime.simulator.kernel import Choice, CompiledForm, SimulatedKernel, choose
+from triton_xe.runtime.simulator.kernel import (
+    Asked,
+    Choice,
+    CompiledForm,
+    SimulatedKernel,
+    choose,
+)
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.tensors import tensors_of
 
@@ -96,10 +103,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
     # -- all other launches ------------------------------------------------------------------------
 
     def execute(self, kernel: SimulatedKernel, work: Work) -> None:
-        choice = choose(
-            kernel.part, checks=work.is_checked, traces=bool(knobs.trace()),
-            shuffles=bool(knobs.shuffle()), some=work.programs is not None,
-            prefers_whole=kernel.prefers_whole)
+        choice = choose(kernel.part, self._asked(kernel, work))
         if choice.what is Purpose.CHECK:
             self._check(kernel, choice, work)
             return
@@ -114,6 +118,15 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         launcher.run(launch._replace(seed=self._seed(choice)), cold)
         if cold is not None and 1 in cold:
             self._run_cold(kernel, work, cold)
+
+    @staticmethod
+    def _asked(kernel: SimulatedKernel, work: Work) -> Asked:
+        """The requests for a launch."""
+        found = (
+            (Asked.CHECKS, work.is_checked), (Asked.TRACE, bool(knobs.trace())),
+            (Asked.SHUFFLED, bool(knobs.shuffle())), (Asked.SOME, work.programs is not None),
+            (Asked.WHOLE, kernel.prefers_whole))
+        return reduce(or_, (flag for flag, is_asked in found if is_asked), Asked.NOTHING)
 
     def _seed(self, choice: Choice) -> int:
         """Seed for the order of the next launch, different each time; 0 for the usual order."""

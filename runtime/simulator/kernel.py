@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from functools import partial
 from typing import NamedTuple
 
@@ -33,26 +34,39 @@ class Choice(NamedTuple):
     is_shuffled: bool = False
 
 
-def choose(
-    own: Part, *, checks: bool = False, traces: bool = False, shuffles: bool = False,
-    some: bool = False, prefers_whole: bool = False,
-) -> Choice:
+class Asked(Flag):
+    """Requests for a launch, from its arguments, the environment and earlier launches."""
+
+    NOTHING = 0
+    CHECKS = auto()
+    TRACE = auto()
+    SHUFFLED = auto()
+    """To run programs and subgroups in another order."""
+    SOME = auto()
+    """To run some programs only."""
+    WHOLE = auto()
+    """To leave no code out, because many subgroups of an earlier launch reached such code."""
+
+
+def choose(own: Part, asked: Asked = Asked.NOTHING) -> Choice:
     """How to launch a kernel whose usual form is the part `own`.
 
-    `some`: only some programs are asked for.  `prefers_whole`: many subgroups of an earlier launch
-    reached code that the usual form leaves out.  With checks or a trace the launch takes the whole
-    kernel if a known guard asks for a fallback.
+    Code is left out only if a subgroup that reaches it can run again.  With checks or a trace the
+    launch takes the whole kernel if a known guard asks for a fallback.
 
-    >>> choose(Part.COMMON).part, choose(Part.COMMON, some=True).part
+    >>> choose(Part.COMMON).part, choose(Part.COMMON, Asked.SOME).part
     (<Part.COMMON: 'common'>, <Part.WHOLE: 'whole'>)
-    >>> choose(Part.COMMON, checks=True, traces=True, shuffles=True)
+    >>> choose(Part.COMMON, Asked.CHECKS | Asked.TRACE | Asked.SHUFFLED)
     Choice(what=<Purpose.CHECK: 'check'>, part=<Part.KNOWN: 'known'>, is_shuffled=True)
     """
-    if checks or traces:
-        part = Part.WHOLE if some or own is Part.WHOLE else Part.KNOWN
-        return Choice(Purpose.CHECK if checks else Purpose.TRACE, part, checks and shuffles)
-    whole = shuffles or some or prefers_whole
-    return Choice(Purpose.RUN, Part.WHOLE if whole else own, shuffles)
+    shuffled = Asked.SHUFFLED in asked
+    if asked & (Asked.CHECKS | Asked.TRACE):
+        part = Part.WHOLE if Asked.SOME in asked or own is Part.WHOLE else Part.KNOWN
+        if Asked.CHECKS in asked:
+            return Choice(Purpose.CHECK, part, shuffled)
+        return Choice(Purpose.TRACE, part)
+    whole = asked & (Asked.SHUFFLED | Asked.SOME | Asked.WHOLE)
+    return Choice(Purpose.RUN, Part.WHOLE if whole else own, shuffled)
 
 
 @dataclass(eq=False)
