@@ -15,6 +15,7 @@ Their fields are `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from triton_xe.llvm import I1, I8, I32, I64, integers, poison, vector
 from triton_xe.llvm.values import Memory, Term, Value, Variable
@@ -350,6 +351,26 @@ def _cells_of(
 # --- each dword of a range ------------------------------------------------------------------------
 
 
+class _Cells(NamedTuple):
+    """The cells of a dword before an access, and the access as a cell."""
+
+    write: Value
+    read: Value
+    new: Value
+
+
+class _Race(NamedTuple):
+    """Flags of a dword: with which earlier accesses an access conflicts."""
+
+    after_write: Value
+    after_read: Value
+    writer: Value
+    """Cell of the store that it conflicts with."""
+    reader: Value
+    mixes: Value
+    """True if several subgroups store different values to a dword of shared memory."""
+
+
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
           address: Value, size: Value, kind: Value) -> Value:
     """Compare an access with the recorded ones of every dword of a range, and record it."""
@@ -359,49 +380,62 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
     first = address - (entry[Entry.LOW] & -4)
     end = first + size
     owner = owner_of(w, slm)
-    last_writes, last_reads = entry.follow(Entry.WRITES), entry.follow(Entry.READS)
-    write_sites, read_sites = (
-        entry.follow(word, I32) for word in (Entry.WRITE_SITES, Entry.READ_SITES))
+    columns = entry.follow(Entry.WRITES), entry.follow(Entry.READS)
+    sites = tuple(entry.follow(word, I32) for word in (Entry.WRITE_SITES, Entry.READ_SITES))
     with w.when(slm):
         phases.ask_cells(w)
     _first_use(w, slm, writes, result)
     last = address + size - 1 >> s.CHUNK_BITS
     with w.when(~slm), w.range(address >> s.CHUNK_BITS, last + 1) as chunk:
         w.call(s.TOUCH, ctx, block, chunk, s.BEGUN)
-    no, yes = w.term(0, I1), w.term(1, I1)
     with w.range(first >> 2, end + 3 >> 2) as d:
-        new = owner | _bytes_of(w, d, first, end)
-        old_write, old_read = last_writes[d], last_reads[d]
-        after_write, writer = _conflicts(
-            w, old_write, new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
-        was_mixed = WARP.extract(old_write) == cells.SEVERAL
-        mixed = was_mixed & (GROUP.extract(old_write) == GROUP.extract(new))
-        # several subgroups may write a dword of shared memory that is never read
-        several = after_write & slm & writes
-        same = _stores_the_same(w, old_write, new, d, after_write)
-        mixes = several & (was_mixed | ~same)
-        with w.when(mixes):
+        dword = _Cells(columns[0][d], columns[1][d], owner | _bytes_of(w, d, first, end))
+        race = _race(w, dword, d, slm, writes)
+        with w.when(race.mixes):
             w.state[Word.SLM_MIXED] = 1
-        after_write = after_write & ~several & ~same | mixed & ~writes
-        after_read, reader = _conflicts(
-            w, old_read, new, slm, 0, reads=yes, asked=writes)
-        with w.when((after_write | after_read & writes) & result.value):
-            other_site = w.select(after_write, write_sites[d], read_sites[d])
-            result.value = _report(w, Code.RACE, -1, w.select(after_write, writer, reader),
-                                   other_site.to(I64), after_write.to(I64))
-        _end_release(w, entry, old_write, new, d)
+        with w.when((race.after_write | race.after_read) & result.value):
+            other_site = w.select(race.after_write, sites[0][d], sites[1][d])
+            other = w.select(race.after_write, race.writer, race.reader)
+            result.value = _report(
+                w, Code.RACE, -1, other, other_site.to(I64), race.after_write.to(I64))
+        _end_release(w, entry, dword.write, dword.new, d)
         with w.when(writes):
-            mine = old_write & -16 == owner
-            kept = w.select(mine, old_write | new, new)
-            kept = w.select(mixes, kept | WARP.full, kept)
-            last_writes[d] = _with_other_bytes(w, old_write, new, kept, slm)
-            rest = old_read & ~(new & BYTES.full)
-            last_reads[d] = w.select(rest.has(BYTES.full) & ~slm, rest, 0)
-            write_sites[d] = site
+            columns[0][d], columns[1][d] = _after_store(w, dword, owner, race.mixes, slm)
+            sites[0][d] = site
         with w.otherwise():
-            last_reads[d] = _merged_read(w, old_read, new, _is_other_read(w, old_read, new, slm))
-            read_sites[d] = site
+            _, read, new = dword
+            columns[1][d] = _merged_read(w, read, new, _is_other_read(w, read, new, slm))
+            sites[1][d] = site
     return result.value
+
+
+def _race(w: Checks, of: _Cells, dword: Value, slm: Value, writes: Value) -> _Race:
+    """The accesses that an access of a dword conflicts with.
+
+    Several subgroups may write a dword of shared memory that is never read.
+    """
+    no, yes = w.term(0, I1), w.term(1, I1)
+    after_write, writer = _conflicts(
+        w, of.write, of.new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
+    was_mixed = WARP.extract(of.write) == cells.SEVERAL
+    mixed = was_mixed & (GROUP.extract(of.write) == GROUP.extract(of.new))
+    several = after_write & slm & writes
+    same = _stores_the_same(w, of.write, of.new, dword, after_write)
+    after_read, reader = _conflicts(w, of.read, of.new, slm, 0, reads=yes, asked=writes)
+    return _Race(after_write & ~several & ~same | mixed & ~writes, after_read & writes,
+                 writer, reader, several & (was_mixed | ~same))
+
+
+def _after_store(
+    w: Checks, of: _Cells, owner: Value, mixes: Value, slm: Value
+) -> tuple[Value, Value]:
+    """The cells of a dword's stores and reads after a store."""
+    mine = of.write & -16 == owner
+    kept = w.select(mine, of.write | of.new, of.new)
+    kept = w.select(mixes, kept | WARP.full, kept)
+    rest = of.read & ~(of.new & BYTES.full)
+    return (_with_other_bytes(w, of.write, of.new, kept, slm),
+            w.select(rest.has(BYTES.full) & ~slm, rest, 0))
 
 
 def _bytes_of(w: Checks, dword: Value, first: Value, end: Value) -> Value:
