@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from triton_xe import llvm as ir
 from triton_xe.llvm.facts import Facts
@@ -19,7 +20,7 @@ from triton_xe.runtime.simulator.host_kernel import ENTRY
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read_back
-from triton_xe.runtime.simulator.translation import Kernel
+from triton_xe.runtime.simulator.translation import Kernel, Schedule
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
@@ -52,39 +53,45 @@ constant vector with all others that the block loads.
 """
 
 
+class End(NamedTuple):
+    """The end of a source block in the host function."""
+
+    block: Block
+    """Its last host block, without the terminator until phis have their operands."""
+    terminator: Instruction
+    here: Here
+
+
 class FunctionWriter:
     """One function, widened."""
 
     def __init__(self, kernel: Kernel, function: Function) -> None:
         self.kernel = kernel
         self.function = function
-        self.takes_turns = function.is_kernel and bool(kernel.schedule.turns)
-        self.is_coroutine = function.is_kernel and kernel.schedule.is_coroutine
-        steps = kernel.schedule.in_step if function.is_kernel else None
-        self.runs_all = steps is not None and not steps.in_loops
-        """True if it has code for each subgroup."""
-        self.equal = (steps and steps.shared) or frozenset[str]()
-        """Values that are equal in all subgroups, if it has."""
+        self.schedule = kernel.schedule if function.is_kernel else Schedule()
+        """How subgroups run; a function that the kernel calls does not suspend them."""
         source = Source(function, Facts(function), kernel.shapes)
-        source = source.for_subgroup(0) if self.runs_all else source
+        source = source if self._equal is None else source.for_subgroup(0)
         b = HostFunction(kernel.sizes.lanes)
-        shared = Shared(SharedImage(kernel.slm.nbytes)) if self.runs_all else None
+        shared = None if self._equal is None else Shared(SharedImage(kernel.slm.nbytes))
         self.w = Widener(kernel, source, self._forms(source, b), b, Matrices(), shared)
         self.team = [self.w]
         """Wideners of the subgroups that the function runs."""
-        self.order = source.facts.order
-        self.number = {b.label: k for k, b in enumerate(self.order)}
-        self.current = self.order[0]
-        self.ends: dict[str, tuple[Block, Instruction]] = {}
-        """Last host block of each source block, and its terminator."""
-        self.stretches: dict[str, Here] = {}
-        """The state at the end of each source block."""
-        self.after_barriers = self._after_barriers()
+        self.number = {b.label: k for k, b in enumerate(source.facts.order)}
+        """Source blocks in the order in which they are written, by label."""
+        self.current = ""
+        """Label of the source block that is being written."""
+        self.ends: dict[str, End] = {}
+        """The end of each source block."""
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
         """Phis of the host, by result in the source, and subgroup."""
         self.stops = False
-        self.casts: dict[tuple[str, str, Type, Operand], str] = {}
-        """First result of each bitcast: block, operand, type, subgroup."""
+        """True if the launch may end in the middle of the function."""
+
+    @property
+    def _equal(self) -> frozenset[str] | None:
+        """Values that are equal in all subgroups, if it has code for each; else None."""
+        return None if self.schedule.in_step is None else self.schedule.in_step.shared
 
     def _forms(self, source: Source, b: HostFunction) -> Forms:
         """Decide the forms of matrix operands, phis and private arrays."""
@@ -93,7 +100,7 @@ class FunctionWriter:
         pointers = private_pointers(self.function)
         kinds = direct_arrays(facts, pointers, roles, lanes)
         tables = NO_TABLES
-        if self.kernel.plan is None and not self.takes_turns:
+        if self.kernel.plan is None and not self.schedule.turns:
             tables = tile_tables(facts, pointers, kinds, lanes)
         return Forms(
             roles, allocate_slots(b, facts), memory_orders(facts, source.shape, source.lane_groups),
@@ -101,10 +108,10 @@ class FunctionWriter:
 
     def _after_barriers(self) -> set[str]:
         """Labels of blocks that can run after a barrier."""
-        if not self.is_coroutine:
+        if not self.schedule.is_coroutine:
             return set()
         suspending = [b for b in self.function.blocks
-                      if self.takes_turns or any(map(is_barrier, b.instructions))]
+                      if self.schedule.turns or any(map(is_barrier, b.instructions))]
         return self.function.reachable([x for b in suspending for x in b.successors])
 
     def write(self) -> Function:
@@ -116,28 +123,30 @@ class FunctionWriter:
 
     def _write(self) -> Function:
         w, b = self.w, self.w.b
+        order, after_barriers = w.source.facts.order, self._after_barriers()
         self._head(b.function)
         entry = b.block
         arguments = b.block = Block("")
         self._parameters()
-        if self.runs_all:
+        if self._equal is not None:
             self.team += [w.for_subgroup(k) for k in range(1, self.kernel.sizes.sub_groups)]
-        for block in self.order:
-            self._block(block)
-        for block in self.order:
+        for block in order:
+            self._block(block, is_resumed=block.label in after_barriers)
+        for block in order:
             for each in self.team:
                 self._outgoing(each, block)
-        for last, terminator in self.ends.values():
-            last.instructions.append(terminator)
+        for end in self.ends.values():
+            end.block.instructions.append(end.terminator)
         if self.stops:
             b.start(STOP_LABEL)
             self._leave()
         b.block = entry
+        handle = self._coroutine() if self.schedule.is_coroutine else None
         self._prologue()
         entry.instructions += [*w.b.frame, *arguments.instructions]
-        b.br(self._label(self.order[0].label))
-        if self.is_coroutine:
-            self._epilogue()
+        b.br(self._label(order[0].label))
+        if handle is not None:
+            self._epilogue(handle)
         if not self.needs_shared_memory:
             self._without_stores_to_shared_memory()
         return b.function
@@ -172,10 +181,10 @@ class FunctionWriter:
             '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
         function.parameters = [(CTX.text, PTR), (SG.text, I32)]
         if self.function.is_kernel:
-            function.name, function.result = ENTRY, PTR if self.is_coroutine else VOID
+            function.name, function.result = ENTRY, PTR if self.schedule.is_coroutine else VOID
             function.parameters.insert(0, (ARGS.text, PTR))
             function.parameter_attributes = {ARGS.text: "noalias", CTX.text: "noalias"}
-            function.attributes += " presplitcoroutine" if self.is_coroutine else ""
+            function.attributes += " presplitcoroutine" if self.schedule.is_coroutine else ""
             return
         function.name, function.is_internal = host_name(self.function), True
         function.result = self._result
@@ -185,26 +194,28 @@ class FunctionWriter:
             for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True))
         ]
 
+    def _coroutine(self) -> Operand:
+        """Begin a coroutine, with memory for its frame; its handle."""
+        b, null = self.w.b, constant(PTR, 0)
+        token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
+        size = b.call("llvm.coro.size.i64", I64)
+        frame = b.invoke(FRAME, CTX, SG, size)
+        return b.call("llvm.coro.begin", PTR, [token, frame])
+
     def _prologue(self) -> None:
-        """Define the values that `widener` names, and the memory of a coroutine's frame."""
+        """Define the values that `host_function` names."""
 
         def name(result: Operand, opcode: str, *operands: Operand) -> None:
             b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
 
         b = self.w.b
-        if self.is_coroutine:
-            null = constant(PTR, 0)
-            token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
-            size = b.call("llvm.coro.size.i64", I64)
-            frame = b.invoke(FRAME, CTX, SG, size)
-            self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
         offset = tiles_offset(self.kernel.slm.nbytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
         name(TILES, "getelementptr", SLM, constant(I64, offset))
         name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
         name(SITES_AT, "getelementptr", CTX, constant(I64, Context.SITES.offset))
 
-    def _epilogue(self) -> None:
+    def _epilogue(self, handle: Operand) -> None:
         """Write the end of a coroutine."""
         b = self.w.b
         b.start("%coro.final")
@@ -216,13 +227,13 @@ class FunctionWriter:
         b.start("%coro.cleanup")
         b.br("%coro.leave")
         b.start("%coro.leave")
-        b.call("llvm.coro.end", VOID, [self.handle, ir.FALSE, none])
-        b.ret(self.handle)
+        b.call("llvm.coro.end", VOID, [handle, ir.FALSE, none])
+        b.ret(handle)
 
     def _leave(self) -> None:
         """End the subgroup; functions with a result return an unspecified one."""
         b = self.w.b
-        if self.is_coroutine:
+        if self.schedule.is_coroutine:
             b.br("%coro.final")
         else:
             nothing = self.function.is_kernel or self._result is VOID
@@ -243,12 +254,13 @@ class FunctionWriter:
             x = Operand(host_type(w, t, uniform), f"%p{k}")
             w.values[name] = Uniform(x, t) if uniform else Wide(x, t)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Block, *, is_resumed: bool) -> None:
         """Write a block, for each subgroup of the team."""
         w, b = self.w, self.w.b
-        self.current = block
+        self.current = block.label
+        w.matrices.casts.clear()
         in_loop = block.label in self.function.reachable(block.successors)
-        b.here = Here(block.label, block.label in self.after_barriers, in_loop,
+        b.here = Here(block.label, is_resumed, in_loop,
                       in_loop and any(map(is_dpas, block.instructions)), self._inner(block))
         b.start(self._label(block.label))
         if w.shared is not None:
@@ -269,13 +281,12 @@ class FunctionWriter:
         terminator = last.instructions.pop()
         w.current = None
         group_dpas(w, b.function.blocks[first:])
-        self.ends[block.label] = last, terminator
-        self.stretches[block.label] = b.here
+        self.ends[block.label] = End(last, terminator, b.here)
 
     def _inner(self, block: Block) -> frozenset[str]:
         """Values that only this block uses, if it is cut by barriers."""
         own = set(block.instructions)
-        if not self.is_coroutine or not any(map(is_barrier, own)):
+        if not self.schedule.is_coroutine or not any(map(is_barrier, own)):
             return frozenset()
         uses = self.w.source.facts.users
         return frozenset(i.result for i in own if i.result and all(
@@ -304,7 +315,7 @@ class FunctionWriter:
             self._terminate(i)
 
     def _is_shared(self, i: Instruction) -> bool:
-        return len(self.team) > 1 and i.result in self.equal
+        return self._equal is not None and i.result in self._equal
 
     def _share(self, i: Instruction) -> None:
         """Give a result that is equal in all subgroups to the other wideners."""
@@ -337,7 +348,7 @@ class FunctionWriter:
         return value
 
     def _instruction(self, w: Widener, i: Instruction) -> None:
-        if self.takes_turns:
+        if self.schedule.turns:
             turns.write_before(w, i)
         if w.shared is not None and i.opcode == "call" and any(
                 o.type.space == memory.SHARED for o in i.operands):
@@ -357,8 +368,8 @@ class FunctionWriter:
     def _known_cast(self, w: Widener, i: Instruction) -> bool:
         """True if this block has the same cast already, with all preparations that are needed."""
         assert i.result is not None
-        key = (self.current.label, i.operands[0].text, i.type, w.source.sg)
-        first = self.casts.setdefault(key, i.result)
+        key = i.operands[0].text, i.type, w.source.sg
+        first = w.matrices.casts.setdefault(key, i.result)
         roles = w.forms.roles.get(i.result, set())
         if first == i.result or first not in w.values or not all(
             (first, role) in w.matrices.prepared for role in roles
@@ -372,7 +383,7 @@ class FunctionWriter:
     def _terminate(self, i: Instruction) -> None:
         """Append the terminator of a source block."""
         w = self.w
-        if self.takes_turns:
+        if self.schedule.turns:
             turns.write_before(w, i)
         if i.opcode in ("br", "switch"):
             self._branch(i)
@@ -388,7 +399,7 @@ class FunctionWriter:
 
     def _branch(self, i: Instruction) -> None:
         w = self.w
-        if any(self.number[x] <= self.number[self.current.label] for x in i.labels):
+        if any(self.number[x] <= self.number[self.current] for x in i.labels):
             self._stop_when_asked(i)
         if i in self.kernel.schedule.turns.waits:
             turns.wait(w, self.kernel.schedule.turns.waits[i])
@@ -436,9 +447,8 @@ class FunctionWriter:
 
     def _outgoing(self, w: Widener, block: Block) -> None:
         """Compute, at the end of `block`, the values for the phis of its successors."""
-        last, _ = self.ends[block.label]
+        last, _, w.b.here = self.ends[block.label]
         w.b.block = last
-        w.b.here = self.stretches[block.label]
         stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
             for phi in self.w.source.facts.blocks[label].phis:
