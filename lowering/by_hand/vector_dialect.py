@@ -17,12 +17,11 @@ from triton_xe.lowering.emit.tensors.registers import Registers, Splat
 from triton_xe.lowering.emit.types import I32, I64
 from triton_xe.lowering.emit.xegpu.fragments import fragment_value
 from triton_xe.lowering.emit.xegpu.mapping import Spread
-from triton_xe.lowering.emit.xegpu.spreads import spread_of
+from triton_xe.lowering.emit.xegpu.spreads import is_operand, spread_of
 from triton_xe.lowering.emit.xegpu.vectors import (
     from_lane,
     from_list,
     held_type,
-    is_fragment,
     pick,
     rearranged,
     register_count,
@@ -85,7 +84,7 @@ def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
 @lowers(vector.BroadcastOp)
 def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
     result, source = op.vector, em.get(op.source)
-    if is_fragment(em, result) and isinstance(source, ir.Value):
+    if is_operand(em, result) and isinstance(source, ir.Value):
         size = prod(result.type.get_shape())
         em.bind(result, fragment_value(em, em.splat(source, size), result.type))
         return

@@ -14,6 +14,7 @@ that the current subgroup owns according to the tensor's layout.
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -29,7 +30,15 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    Data,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
@@ -315,8 +324,13 @@ class OnFragmentsOp(FieldOp, ABC):
     """Base of the ops that create or read fragments.
 
     A fragment is a work-item's operand of an instruction, instead of a vector of the whole
-    subgroup.  In functions with such ops, all vectors of two dimensions are fragments.
+    subgroup.
     """
+
+    @property
+    def instruction_operands(self) -> Sequence[SSAValue]:
+        """The fragments that the op creates or reads."""
+        return [v for v in (*self.operands, *self.results) if isinstance(v.type, VectorType)]
 
 
 @irdl_op_definition
@@ -383,6 +397,10 @@ class VectorOfFragmentsOp(_OnPlaces):
     assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($vector)"
     irdl_options = (ParsePropInAttrDict(),)
 
+    @property
+    def instruction_operands(self) -> Sequence[SSAValue]:
+        return self.fragments
+
 
 @irdl_op_definition
 class FragmentOfVectorOp(_OnPlaces):
@@ -394,6 +412,10 @@ class FragmentOfVectorOp(_OnPlaces):
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `->` type($fragment)"
     irdl_options = (ParsePropInAttrDict(),)
+
+    @property
+    def instruction_operands(self) -> Sequence[SSAValue]:
+        return self.results
 
 
 VALUES = VarConstraint("T", BaseAttr(TensorType) | BaseAttr(VectorType))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -93,7 +94,7 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     step_of,
     with_copies,
 )
-from triton_xe.lowering.emit.xegpu.spreads import spread_of
+from triton_xe.lowering.emit.xegpu.spreads import is_operand, spread_of
 from triton_xe.lowering.emit.xegpu.stacks import (
     Stack,
     create_stack,
@@ -103,7 +104,6 @@ from triton_xe.lowering.emit.xegpu.stacks import (
 )
 from triton_xe.lowering.emit.xegpu.vectors import (
     held_type,
-    in_fragments,
     packed,
     rearranged,
     register_count,
@@ -131,7 +131,7 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
         em.bind(op.desc, create_stack(em, op, made))
         return
     shape = None if made.encoded is None else payload_shape(
-        op, em.target, planned=in_fragments(em))
+        op, em.target, partial(is_operand, em))
     if shape is None:
         em.bind(op.desc, made)
         return
@@ -187,7 +187,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     if isinstance(block, Stack):
         em.bind(op.value, load_stack(em, op, block))
         return
-    if not in_fragments(em):
+    if not is_operand(em, op.value):
         em.bind(op.value, load_block(em, op, block, kind, op.value.type))
         return
     if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
@@ -237,7 +237,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     if isinstance(block, Stack):
         store_stack(em, op, block)
         return
-    if not in_fragments(em):
+    if not is_operand(em, op.value):
         store_block(em, op, block, kind, op.value.type, em.registers(op.value))
         return
     held = fragment_registers(em, em.get(op.value), op.value.type)
@@ -248,7 +248,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
 def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
     """True if one 2D message stores the fragment as it is in registers."""
     block = em.get(op.desc)
-    return not isinstance(block, Stack) and in_fragments(em) and (
+    return not isinstance(block, Stack) and is_operand(em, op.value) and (
         isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
 
 
@@ -619,7 +619,7 @@ def lower_dpas(em: Emitter, op: Any) -> None:
         reason = f"C is {made.execution_size} wide, on {em.target.name} it must be {lanes}"
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
-    fragments = in_fragments(em)
+    fragments = is_operand(em, op.result)
     value = _multiplied(em, op, fragments)
     kept = FragmentValue(value) if fragments else Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value)
@@ -635,7 +635,7 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
         raise LegalityError(f"{op.name}: {reason}")
     em.state.dpas += 1
     factors, scales = (op.a, op.b), (op.scale_a, op.scale_b)
-    if in_fragments(em):
+    if is_operand(em, op.result):
         given = [as_integers(em, em.get(v).value) for v in factors]
         em.bind(op.result, FragmentValue(wide.scaled_product(
             em, made, [em.get(op.acc).value, *given], *map(em.get, scales))))

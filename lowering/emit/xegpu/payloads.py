@@ -173,16 +173,18 @@ def is_in_reach(y: int, x: int) -> bool:
     return 0 <= y <= MAX_OFFSET and 0 <= x <= MAX_OFFSET
 
 
-def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> BlockShape | None:
+def payload_shape(
+    op: CreateNdTdescOp, target: Target, is_operand: Callable[[SSAValue], bool]
+) -> BlockShape | None:
     """The message of a descriptor's payload; None if it remains coordinates.
 
-    `planned` messages are those of descriptors and loads, one each.
+    Only operands of instructions are loaded and stored by the message that their op describes.
     """
     if _only_prefetches(op.desc):
         return block_shape(op.desc_type, None)
-    if not planned:
-        return None
     uses = list(_messages(op.desc))
+    if not all(isinstance(m, PrefetchNdOp) or is_operand(m.value) for m, _ in uses):
+        return None
     shapes = {block_shape(op.desc_type, message) for message, _ in uses}
     if len(shapes) != 1 or not all(is_in_reach(*step) for _, step in uses):
         return None

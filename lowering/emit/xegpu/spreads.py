@@ -1,9 +1,9 @@
-"""Find how the vectors of XeGPU programs written by hand are distributed over lanes.
+"""Find how the vectors of XeGPU programs are distributed over lanes.
 
 A whole vector is distributed over the lanes of its subgroup; a fragment belongs to one work-item.
 The ops that use a value determine its kind, and the number of consecutive elements in a lane (its
 unit): accesses through descriptors, and DPAS.  Elementwise ops and loops pass both on to their
-other operands.
+other operands.  Ops like `xe.fragment` require fragments that are whole operands of an instruction.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import Arith
 from triton_xe.dialects.vector_ext import ShapeCastOp
+from triton_xe.dialects.xe import OnFragmentsOp, RoundTf32Op
 from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.scattered import (
@@ -38,7 +39,7 @@ from triton_xe.lowering.rewriting import below
 
 _SAME_LAYOUT = frozenset({
     *Arith.operations, *maths.Math.operations, vector.FMAOp, vector.ExtractOp, vector.InsertOp,
-    vector.BroadcastOp, ShapeCastOp,
+    vector.BroadcastOp, ShapeCastOp, RoundTf32Op,
 })
 _PER_LANE: dict[type[Operation], str] = {
     LoadNdOp: "", StoreNdOp: "", CreateTdescOp: "offsets", UpdateOffsetOp: "offsets",
@@ -47,14 +48,21 @@ _PER_LANE: dict[type[Operation], str] = {
 """Accesses, and the operand with one entry per work-item."""
 
 
+_EQUAL = Fraction(1)
+
+
 @dataclass(frozen=True)
 class _Demand:
-    """Requirement of an op on a vector: `own`: that it is a fragment; its unit, None for any."""
+    """Requirement of an op on a vector: `own`: that it is a fragment; its unit, None for any.
+
+    `operand` fragments are operands of instructions, one LLVM value each.
+    """
 
     value: SSAValue
     own: bool
     unit: int | None
     because: str
+    operand: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,7 @@ class _Distribution:
 
     own: bool | None = None
     unit: Fraction = Fraction(1)
+    operand: bool = False
 
 
 class Spreads:
@@ -71,12 +80,12 @@ class Spreads:
     def __init__(self, function: Operation, lanes: int) -> None:
         self.lanes = lanes
         self._edges: dict[SSAValue, list[tuple[SSAValue, Fraction]]] = defaultdict(list)
-        self._demands: list[_Demand] = []
+        self._demands: dict[SSAValue, list[_Demand]] = defaultdict(list)
         for op in below(function):
             self._constrain(op)
         self._found: dict[SSAValue, _Distribution] = {}
-        for demand in self._demands:
-            self._edges[demand.value] += []
+        for value in self._demands:
+            self._edges[value] += []
         for value in self._edges:
             if value not in self._found:
                 self._solve(self._reached(value))
@@ -93,20 +102,24 @@ class Spreads:
             )
         return Spread(self.lanes, int(found.unit))
 
+    def is_operand(self, value: SSAValue) -> bool:
+        """True if a vector is an operand of instructions, one LLVM value."""
+        return self._found.get(value, _Distribution()).operand
+
     def _reached(self, start: SSAValue) -> dict[SSAValue, Fraction]:
         """The values of the same distribution, with their units relative to that of `start`."""
-        found, waiting = {start: Fraction(1)}, [start]
+        found, waiting = {start: _EQUAL}, [start]
         while waiting:
             value = waiting.pop()
             for other, ratio in self._edges[value]:
                 if other not in found:
-                    found[other] = found[value] * ratio
+                    found[other] = found[value] if ratio is _EQUAL else found[value] * ratio
                     waiting.append(other)
         return found
 
     def _solve(self, times: dict[SSAValue, Fraction]) -> None:
         """Find the unit that all demands on a group of values agree on."""
-        mine = [d for d in self._demands if d.value in times]
+        mine = [d for value in times for d in self._demands.get(value, ())]
         for demand in mine:
             if demand.own != mine[0].own:
                 raise UnsupportedError(
@@ -115,8 +128,11 @@ class Spreads:
                     " use descriptors and dpas of one flavour"
                 )
         own = mine[0].own if mine else None
-        units = [(Fraction(d.unit) / times[d.value], d) for d in mine
-                 if d.unit is not None and not own]
+        if own:
+            held = _Distribution(own, operand=any(d.operand for d in mine))
+            self._found.update(dict.fromkeys(times, held))
+            return
+        units = [(Fraction(d.unit) / times[d.value], d) for d in mine if d.unit is not None]
         for unit, demand in units:
             if unit != units[0][0]:
                 raise UnsupportedError(
@@ -130,16 +146,16 @@ class Spreads:
 
     # -- requirements of ops -----------------------------------------------------------------------
 
-    def _note_equal(self, values: Iterable[SSAValue], ratio: Fraction = Fraction(1)) -> None:
+    def _note_equal(self, values: Iterable[SSAValue], ratio: Fraction = _EQUAL) -> None:
         """Record that values have one distribution, later ones `ratio` times the first's unit."""
         vectors = [v for v in values if isinstance(v.type, VectorType)]
         for other in vectors[1:]:
             self._edges[vectors[0]].append((other, ratio))
-            self._edges[other].append((vectors[0], 1 / ratio))
+            self._edges[other].append((vectors[0], ratio if ratio is _EQUAL else 1 / ratio))
 
     def _demand(self, value: SSAValue, own: bool, unit: int | None, because: str) -> None:
         if isinstance(value.type, VectorType):
-            self._demands.append(_Demand(value, own, unit, because))
+            self._demands[value].append(_Demand(value, own, unit, because))
 
     def _constrain(self, op: Operation) -> None:
         """Record what an operation requires of its vectors."""
@@ -147,35 +163,33 @@ class Spreads:
             self._note_equal([*op.operands, *op.results])
         elif isinstance(op, vector.BitcastOp):
             self._note_equal([op.source, op.result], Fraction(_bits(op.source), _bits(op.result)))
-        elif isinstance(op, DpasOp):
-            self._dpas(op)
-        elif isinstance(op, DpasMxOp):
-            self._scaled_dpas(op)
+        elif isinstance(op, DpasOp | DpasMxOp):
+            self._product(op)
         elif type(op) in _PER_LANE:
             self._access(op)
+        elif isinstance(op, OnFragmentsOp):
+            for value in op.instruction_operands:
+                self._demands[value].append(_Demand(value, True, None, op.name, operand=True))
         else:
             for group in _carried(op):
                 self._note_equal(group)
 
-    def _dpas(self, op: DpasOp) -> None:
-        """Demand the distribution that DPAS needs of its operands; C and result have the same."""
-        own, made = op.sg_maps is not None, op.instruction
-        self._note_equal([op.result] if op.acc is None else [op.result, op.acc])
-        self._demand(op.result, own, 1, "C of xegpu.dpas")
-        self._demand(op.a, own, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
+    def _product(self, op: DpasOp | DpasMxOp) -> None:
+        """Demand the distribution that DPAS needs: C and result have the same, fragments all."""
+        if isinstance(op, DpasMxOp) or op.sg_map_a is not None:
+            self._note_equal((op.result, *op.operands))
+            self._demand(op.result, True, None, op.name)
+            return
+        made = op.instruction
+        self._note_equal((op.result, *op.operands[2:]))
+        self._demand(op.result, False, 1, "C of xegpu.dpas")
+        self._demand(op.a, False, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
         kind = op.b.type
         assert isinstance(kind, VectorType)
         unit = vnni_factor(kind.element_type) if len(kind.get_shape()) == 3 else 1
         if ELEMENT_BITS[made.b] < 8:
             unit = 32 // ELEMENT_BITS[made.b]
-        self._demand(op.b, own, unit, "B of xegpu.dpas")
-
-    def _scaled_dpas(self, op: DpasMxOp) -> None:
-        self._note_equal([op.result, op.acc])
-        for name, value in zip("A B C scales scales".split(), op.operands, strict=True):
-            kind = value.type
-            assert isinstance(kind, VectorType)
-            self._demand(value, True, kind.get_shape()[1], f"{name} of {op.name}")
+        self._demand(op.b, False, unit, "B of xegpu.dpas")
 
     def _access(self, op: Operation) -> None:
         """Demand the distribution of the values, masks and offsets of a memory access."""
@@ -239,3 +253,8 @@ def _bits(value: SSAValue) -> int:
 def spread_of(em: Emitter, value: SSAValue) -> Spread:
     """Distribution of the elements of a vector."""
     return em.analysis(Spreads).spread(value)
+
+
+def is_operand(em: Emitter, value: SSAValue) -> bool:
+    """True if a vector is an operand of instructions, which is bound as `FragmentValue`."""
+    return em.analysis(Spreads).is_operand(value)

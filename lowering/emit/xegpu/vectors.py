@@ -1,7 +1,7 @@
-"""Vectors of XeGPU programs written by hand: their registers, elementwise operations, constants.
+"""Vectors of XeGPU programs: their registers, elementwise operations, constants.
 
-Whole vectors and fragments (`spreads`) are bound as `Registers`.  Functions that pass
-convert-xetile-to-xegpu wrote hold fragments as `FragmentValue` instead.
+Whole vectors and fragments (`spreads`) are bound as `Registers`, operands of instructions as
+`FragmentValue`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from llvmlite import ir
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatTF32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects.xe import OnFragmentsOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
@@ -30,24 +29,7 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     fragment_value,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Slot, Spread
-from triton_xe.lowering.emit.xegpu.spreads import spread_of
-from triton_xe.lowering.rewriting import below
-
-
-def in_fragments(em: Emitter) -> bool:
-    """True if the function has its tiles as operands of instructions (from XeTile)."""
-    return em.analysis(_has_fragments)
-
-
-def _has_fragments(function: Operation, _lanes: int) -> bool:
-    return any(isinstance(op, OnFragmentsOp) for op in below(function))
-
-
-def is_fragment(em: Emitter, value: SSAValue) -> bool:
-    """True if a value is such an operand, whose type has two dimensions."""
-    kind = value.type
-    return in_fragments(em) and isinstance(kind, VectorType) and kind.get_num_dims() > 1
-
+from triton_xe.lowering.emit.xegpu.spreads import is_operand, spread_of
 
 # -- registers ------------------------------------------------------------------------------------
 
@@ -194,7 +176,7 @@ def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
 def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
     """Apply an element-wise op to vectors in registers, or to fragments."""
     (result,) = op.results
-    if is_fragment(em, result):
+    if is_operand(em, result):
         operands = [em.get(v) for v in op.operands]
         count = prod(result.type.get_shape())  # type: ignore[attr-defined]
         flat = [fragment_elements(em, held, v.type) if isinstance(held, FragmentValue)
@@ -240,7 +222,7 @@ def _with_width(em: Emitter, held: Registers, width: int) -> Registers:
 def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
     """Bind a constant vector."""
     (result,) = op.results
-    if is_fragment(em, result):
+    if is_operand(em, result):
         em.bind(result, fragment_constant(em, result.type, held.get_values()[0]))
         return
     assert isinstance(result.type, VectorType)

@@ -45,7 +45,7 @@ SHAPE = BlockShape(32, 16, 8)
 
 
 def shape(body: str, device: str = "bmg") -> BlockShape | None:
-    return payload_shape(created(body), target(device), planned=True)
+    return payload_shape(created(body), target(device), lambda value: True)
 
 
 @pytest.mark.parametrize("device", ["bmg", "pvc"])

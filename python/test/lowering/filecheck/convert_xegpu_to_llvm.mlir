@@ -203,3 +203,26 @@ func.func @k() {
   xegpu.store_nd %v, %t : vector<16xf32>, !xegpu.tensor_desc<16xf32, memory_scope = slm, boundary_check = false>
   func.return
 }
+
+// -----
+// Messages of an operand share a payload, and those of a vector of the subgroup beside it do not.
+// CHECK: %[[P:.*]] = call ptr @"llvm.genx.GenISA.LSC2DBlockCreateAddrPayload
+// CHECK: call <8 x i32> @"llvm.genx.GenISA.LSC2DBlockReadAddrPayload{{.*}}"(ptr %[[P]],
+// CHECK: fadd <8 x float>
+// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockWriteAddrPayload{{.*}}"(ptr %[[P]],
+// CHECK: call <8 x i16> @"llvm.genx.GenISA.LSC2DBlockRead.v8i16"
+// CHECK: fadd <8 x half>
+// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockWrite.v8i16"
+#c = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
+func.func @k(%a: memref<64x64xf32>, %b: memref<64x64xf16>) {
+  %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, #c>
+  %x = xegpu.load_nd %t : !xegpu.tensor_desc<8x16xf32, #c> -> vector<8x1xf32>
+  %y = xe.fragment %x from <0:0:0 count 8 parts 1> : vector<8x1xf32> -> vector<8x1xf32>
+  %z = arith.addf %y, %y : vector<8x1xf32>
+  xegpu.store_nd %z, %t : vector<8x1xf32>, !xegpu.tensor_desc<8x16xf32, #c>
+  %u = xegpu.create_nd_tdesc %b, 0, 0 : memref<64x64xf16> -> !xegpu.tensor_desc<8x16xf16>
+  %v = xegpu.load_nd %u : !xegpu.tensor_desc<8x16xf16> -> vector<8x16xf16>
+  %w = arith.addf %v, %v : vector<8x16xf16>
+  xegpu.store_nd %w, %u : vector<8x16xf16>, !xegpu.tensor_desc<8x16xf16>
+  func.return
+}
