@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
@@ -21,13 +21,17 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import bits_of, constant_of, shape_of
 
-Elements = np.ndarray[Any, np.dtype[np.int64]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Elements = np.ndarray[Any, np.dtype[np.int64]]
+
 DEPTH = 16
 _SHAPES = (BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, SplatOp, ConvertLayoutOp)
 _ARITHMETIC: dict[type[Operation], Callable[[Elements, Elements], Elements]] = {
-    arith.AddiOp: np.add, arith.MuliOp: np.multiply, arith.DivSIOp: np.floor_divide,
-    arith.DivUIOp: np.floor_divide, arith.RemSIOp: np.remainder, arith.RemUIOp: np.remainder,
-    arith.AndIOp: np.bitwise_and,
+    arith.AddiOp: operator.add, arith.MuliOp: operator.mul, arith.DivSIOp: operator.floordiv,
+    arith.DivUIOp: operator.floordiv, arith.RemSIOp: operator.mod, arith.RemUIOp: operator.mod,
+    arith.AndIOp: operator.and_,
 }
 
 
@@ -39,6 +43,8 @@ def known_elements(
     With `as_shifts`, remainders of numbers that are only known modulo that divisor count as
     natural: shifts by negative numbers are undefined.
     """
+    import numpy as np
+
     op, shape = value.owner, shape_of(value)
     known = constant_of(value)
     if known is not None:
@@ -60,6 +66,8 @@ def known_elements(
 
 def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
     """The elements modulo a power of two."""
+    import numpy as np
+
     op = value.owner
     known = known_elements(value, depth)
     if known is not None:
@@ -78,6 +86,8 @@ def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
 
 def _computed(op: Operation, one: Any, other: Any = None) -> Elements | None:
     """Apply an operation to known elements; None for a division by 0."""
+    import numpy as np
+
     if type(op) in _ARITHMETIC:
         divides = isinstance(
             op, arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp)

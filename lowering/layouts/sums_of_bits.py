@@ -7,9 +7,8 @@ Each bit of an index adds a number of its own, so no data moves between lanes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -20,6 +19,9 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.rewriting import put
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Runs = list[tuple[int, int, int]]
 """(first bit, number of bits, addend of the first): each bit adds twice as much as the previous
@@ -39,9 +41,12 @@ def sums_of_bits(value: SSAValue) -> list[Runs]:
 def decomposed(numbers: np.ndarray[Any, Any]) -> list[Runs]:
     """Runs of bits of rows and of columns whose sums are the numbers; empty if there are none.
 
+    >>> import numpy as np
     >>> decomposed(np.array([[0, 4, 1, 5]]))
     [[], [(0, 1, 4), (1, 1, 1)]]
     """
+    import numpy as np
+
     found, total = [], np.zeros(numbers.shape, np.int64)
     for axis, size in enumerate(numbers.shape):
         weights = [int(numbers.take(1 << b, axis).flat[0]) for b in range(size.bit_length() - 1)]

@@ -24,7 +24,6 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, vector
 from xdsl.dialects.builtin import (
@@ -444,6 +443,8 @@ class _Conversion:
 
         Scales of the upper eight lanes are exchanged with those of the lower ones.
         """
+        import numpy as np
+
         tile = self.operands[scales]
         fragment = tile.fragment_at(0)
         places = tile.layout.apply_numpy({

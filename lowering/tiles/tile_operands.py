@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
@@ -254,6 +253,8 @@ def places(tile: TileOperand, kind: Attribute, lanes: int) -> list[int]:
     """Position of each element of a tile: registers of its operands in sequence, and lanes in
     each.
     """
+    import numpy as np
+
     at: dict[tuple[int, int], int] = {}
     first = 0
     blocks = {tile.index(r, c): (r, c) for r in range(tile.grid[0]) for c in range(tile.grid[1])}

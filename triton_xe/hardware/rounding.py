@@ -16,3 +16,14 @@ def bf16_bits(value: float) -> int:
     bits: int
     (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
     return bits >> 16 | 0x40 if value != value else bits + 0x7FFF + (bits >> 16 & 1) >> 16
+
+
+def to_float32(value: float) -> float:
+    """The nearest fp32 number, ties to even.
+
+    >>> to_float32(0.1) == 0.1, to_float32(0.5)
+    (False, 0.5)
+    """
+    rounded: float
+    (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    return rounded

@@ -6,18 +6,9 @@ were probed with ocloc 26.27.
 
 from __future__ import annotations
 
-import time
 from operator import attrgetter
 from typing import Any
 
-from triton_xe.intrinsics.definitions import (
-    block_1d,
-    block_2d,
-    conversions,
-    dpas,
-    memory,
-    subgroup,
-)
 from triton_xe.intrinsics.intrinsic import Effect, Family, Intrinsic, Uniformity
 from triton_xe.intrinsics.rows import row
 
@@ -33,17 +24,17 @@ def _genisa(name: str, signature: str, family: Family, **rest: Any) -> Intrinsic
 
 PREDICATED_LOAD = _genisa(
     "PredicatedLoad", "T (pointer: P, =align: i64, mask: i1, other: T)", Family.MASKED,
-    overloads="T P T", effects=Effect.READS, definition=memory.masked_load)
+    overloads="T P T", effects=Effect.READS, defined_by="memory.masked_load")
 PREDICATED_STORE = _genisa(
     "PredicatedStore", "void (pointer: P, value: T, =align: i64, mask: i1)", Family.MASKED,
-    overloads="P T", effects=Effect.WRITES, definition=memory.masked_store)
+    overloads="P T", effects=Effect.WRITES, defined_by="memory.masked_store")
 LSC_LOAD = _genisa(
     "LSCLoad", "T (pointer: P, =offset: i32, =size: i32, =count: i32, =cache: i32)", Family.MASKED,
-    overloads="T P", effects=Effect.READS, definition=memory.load)
+    overloads="T P", effects=Effect.READS, defined_by="memory.load")
 LSC_STORE = _genisa(
     "LSCStore",
     "void (pointer: P, =offset: i32, value: T, =size: i32, =count: i32, =cache: i32)",
-    Family.MASKED, overloads="P T", effects=Effect.WRITES, definition=memory.store)
+    Family.MASKED, overloads="P T", effects=Effect.WRITES, defined_by="memory.store")
 LSC_PREFETCH = _genisa(
     "LSCPrefetch", "void (pointer: P, =offset: i32, =size: i32, =count: i32, =cache: i32)",
     Family.HINT, overloads="P")
@@ -60,102 +51,106 @@ _WRITE = Effect.WRITES | Effect.CONVERGENT
 
 LSC_2D_BLOCK_READ = _genisa(
     "LSC2DBlockRead", f"R ({_SURFACE}, {_SHAPE})", Family.BLOCK_2D, overloads="R",
-    effects=_READ, definition=block_2d.block_read, **_BLOCK)
+    effects=_READ, defined_by="block_2d.block_read", **_BLOCK)
 LSC_2D_BLOCK_READ_PAYLOAD = _genisa(
     "LSC2DBlockReadAddrPayload", f"R ({_STEP}, {_SHAPE})", Family.BLOCK_2D, overloads="R p0i32",
-    effects=_READ | Effect.PRIVATE, definition=block_2d.block_read, **_BLOCK)
+    effects=_READ | Effect.PRIVATE, defined_by="block_2d.block_read", **_BLOCK)
 LSC_2D_BLOCK_WRITE = _genisa(
     "LSC2DBlockWrite", f"void ({_SURFACE}, {_SHAPE}, value: V)", Family.BLOCK_2D, overloads="V",
-    effects=_WRITE, definition=block_2d.block_write, **_BLOCK)
+    effects=_WRITE, defined_by="block_2d.block_write", **_BLOCK)
 LSC_2D_BLOCK_WRITE_PAYLOAD = _genisa(
     "LSC2DBlockWriteAddrPayload", f"void ({_STEP}, {_SHAPE}, value: V)", Family.BLOCK_2D,
-    overloads="p0i32 V", effects=_WRITE | Effect.PRIVATE, definition=block_2d.block_write,
+    overloads="p0i32 V", effects=_WRITE | Effect.PRIVATE, defined_by="block_2d.block_write",
     **_BLOCK)
 LSC_2D_BLOCK_PREFETCH = _genisa(
     "LSC2DBlockPrefetch", f"void ({_SURFACE}, {_SHAPE})", Family.BLOCK_2D,
-    effects=Effect.CONVERGENT, definition=block_2d.block_prefetch, **_BLOCK)
+    effects=Effect.CONVERGENT, defined_by="block_2d.block_prefetch", **_BLOCK)
 LSC_2D_BLOCK_PREFETCH_PAYLOAD = _genisa(
     "LSC2DBlockPrefetchAddrPayload", f"void ({_STEP}, {_SHAPE})", Family.BLOCK_2D,
     overloads="p0i32", effects=Effect.CONVERGENT | Effect.PRIVATE,
-    definition=block_2d.block_prefetch, **_BLOCK)
+    defined_by="block_2d.block_prefetch", **_BLOCK)
+
+FIELDS = ("base", "width", "height", "pitch", "x", "y")
+"""Fields of a payload in the order of their numbers, which begin at 1."""
+BASE, X, Y = (FIELDS.index(name) + 1 for name in ("base", "x", "y"))
 
 _PAYLOAD: dict[str, Any] = dict(
     available=attrgetter("has_block_2d"), uniformity=Uniformity.SUBGROUP, effects=Effect.PRIVATE)
 LSC_2D_BLOCK_CREATE_PAYLOAD = _genisa(
     "LSC2DBlockCreateAddrPayload",
     f"p ({_SURFACE}, =tile_width: i32, =tile_height: i32, =blocks: i32)", Family.PAYLOAD,
-    overloads="p0i32", definition=block_2d.create_payload, **_PAYLOAD)
+    overloads="p0i32", defined_by="block_2d.create_payload", **_PAYLOAD)
 LSC_2D_BLOCK_COPY_PAYLOAD = _genisa(
     "LSC2DBlockCopyAddrPayload", "p (~payload: p)", Family.PAYLOAD, overloads="p0i32 p0i32",
-    definition=block_2d.copy_payload, **_PAYLOAD)
+    defined_by="block_2d.copy_payload", **_PAYLOAD)
 LSC_2D_BLOCK_SET_PAYLOAD_FIELD = _genisa(
     "LSC2DBlockSetAddrPayloadField", "void (~payload: p, =field: i32, ~value: V, =add: i1)",
-    Family.PAYLOAD, overloads="p0i32 V", definition=block_2d.set_payload_field, **_PAYLOAD)
+    Family.PAYLOAD, overloads="p0i32 V", defined_by="block_2d.set_payload_field", **_PAYLOAD)
 
 SIMD_BLOCK_READ = _genisa(
     "simdBlockRead", "R (~pointer: P)", Family.BLOCK_1D, overloads="R P", effects=_READ,
-    uniformity=Uniformity.LANE, definition=block_1d.block_read)
+    uniformity=Uniformity.LANE, defined_by="block_1d.block_read")
 SIMD_BLOCK_WRITE = _genisa(
     "simdBlockWrite", "void (~pointer: P, value: V)", Family.BLOCK_1D, overloads="P V",
-    effects=_WRITE, definition=block_1d.block_write)
+    effects=_WRITE, defined_by="block_1d.block_write")
 
 DPAS = _genisa(
     "sub.group.dpas",
     "T (accumulator: T, a: A, b: B, =precision_a: i32, =precision_b: i32, =depth: i32, "
     "=repeat_count: i32, =dpasw: i1)",
     Family.DPAS, overloads="T T A B", effects=Effect.CONVERGENT, uniformity=Uniformity.LANE,
-    definition=dpas.dpas, available=attrgetter("has_dpas"))
+    defined_by="dpas.dpas", available=attrgetter("has_dpas"))
 
 SCALED_DPAS = _genisa(
     "sub.group.bdpas",
     "T (accumulator: T, a: A, b: B, scale_a: S, scale_b: U, =precision_a: i32, "
     "=precision_b: i32)",
     Family.DPAS, overloads="T T A B S U", effects=Effect.CONVERGENT, uniformity=Uniformity.LANE,
-    definition=dpas.scaled_dpas, available=attrgetter("has_scaled_dpas"))
+    defined_by="dpas.scaled_dpas", available=attrgetter("has_scaled_dpas"))
 
 # --- lanes -----------------------------------------------------------------------------------
 
 _LANES = Effect.CONVERGENT
 WAVE_SHUFFLE_INDEX = _genisa(
     "WaveShuffleIndex", "T (value: T, index: i32, =helper: i32)", Family.SHUFFLE, overloads="T",
-    effects=_LANES, uniformity=Uniformity.INDEXED, definition=subgroup.shuffle_index)
+    effects=_LANES, uniformity=Uniformity.INDEXED, defined_by="subgroup.shuffle_index")
 SIMD_SHUFFLE_XOR = _genisa(
     "simdShuffleXor", "T (value: T, =index: i32)", Family.SHUFFLE, overloads="T", effects=_LANES,
-    definition=subgroup.shuffle_xor)
+    defined_by="subgroup.shuffle_xor")
 WAVE_OPERATIONS = ("add", "mul", "umin", "umax", "smin", "smax", "or", "xor", "and", "fadd", "fmul",
                    "fmin", "fmax")
 """Operations by number, as in IGC's enum WaveOps."""
 WAVE_ALL = _genisa(
     "WaveAll", "T (value: T, =operation: i8, =all: i1, =helper: i32)", Family.REDUCTION,
-    overloads="T", effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce)
+    overloads="T", effects=_LANES, uniformity=Uniformity.SUBGROUP, defined_by="subgroup.reduce")
 WAVE_PREFIX = _genisa(
     "WavePrefix", "T (value: T, =operation: i8, =inclusive: i1, =all: i1, =helper: i32)",
     Family.REDUCTION, overloads="T", effects=_LANES, uniformity=Uniformity.LANE,
-    definition=subgroup.scan)
+    defined_by="subgroup.scan")
 WAVE_CLUSTERED = _genisa(
     "WaveClustered", "T (value: T, =operation: i8, =size: i32, =helper: i32)", Family.REDUCTION,
-    overloads="T", effects=_LANES, uniformity=Uniformity.LANE, definition=subgroup.clustered)
+    overloads="T", effects=_LANES, uniformity=Uniformity.LANE, defined_by="subgroup.clustered")
 WAVE_INTERLEAVE = _genisa(
     "WaveInterleave", "T (value: T, =operation: i8, =size: i32, =helper: i32)", Family.REDUCTION,
-    overloads="T", effects=_LANES, uniformity=Uniformity.LANE, definition=subgroup.interleaved)
+    overloads="T", effects=_LANES, uniformity=Uniformity.LANE, defined_by="subgroup.interleaved")
 WAVE_BALLOT = _genisa(
     "WaveBallot", "i32 (value: i1, =helper: i32)", Family.VOTE, effects=_LANES,
-    uniformity=Uniformity.SUBGROUP, definition=subgroup.ballot)
+    uniformity=Uniformity.SUBGROUP, defined_by="subgroup.ballot")
 
 # --- the rest --------------------------------------------------------------------------------
 
 FLOAT_TO_BF16 = _genisa(
     "ftobf", "R (value: V, =rounding: i32)", Family.CONVERSION, overloads="R V",
-    definition=conversions.float_to_bf16, available=attrgetter("has_bf16_conversion"))
+    defined_by="conversions.float_to_bf16", available=attrgetter("has_bf16_conversion"))
 FLOAT_TO_HALF = _genisa(
     "ftof.rte", "R (value: V)", Family.CONVERSION, overloads="R V",
-    definition=conversions.float_to_half)
+    defined_by="conversions.float_to_half")
 FLOAT_TO_TF32 = _genisa(
     "ftotf32", "R (value: V, =rounding: i32)", Family.CONVERSION, overloads="R V",
-    definition=conversions.float_to_tf32, available=attrgetter("has_tf32_dpas"))
+    defined_by="conversions.float_to_tf32", available=attrgetter("has_tf32_dpas"))
 CYCLE_COUNTER = _genisa(
     "cycleCounter", "T ()", Family.ID, uniformity=Uniformity.SUBGROUP, effects=Effect.VOLATILE,
-    definition=time.perf_counter_ns)
+    defined_by="ids.cycle_counter")
 GROUP_BARRIER = _genisa(
     "threadgroupbarrier", "void ()", Family.BARRIER, effects=Effect.BARRIER | Effect.CONVERGENT)
 NAMED_BARRIER_SIGNAL = _genisa(

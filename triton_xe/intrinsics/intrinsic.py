@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 from triton_xe.errors import LegalityError
@@ -109,8 +110,10 @@ class Intrinsic:
     effects: Effect = Effect.NONE
     uniformity: Uniformity = Uniformity.ELEMENTWISE
     overloads: str = ""
-    definition: Callable[..., Any] | None = field(default=None, repr=False)
-    """Function that computes the result on numpy arrays; memory is an array too."""
+    defined_by: str = ""
+    """Name of the definition in `triton_xe.intrinsics.definitions`: module.function, or
+    module.TABLE.key.
+    """
     combines: str = ""
     """Operation that a reduction applies to the values of two lanes, named as in LLVM's
     `atomicrmw`.
@@ -121,6 +124,18 @@ class Intrinsic:
     """Largest error of an fp32 result, in units in the last place."""
     available: Callable[[Target], Any] = field(default=lambda target: True, repr=False)
     """True for the devices that have it."""
+
+    @cached_property
+    def definition(self) -> Callable[..., Any] | None:
+        """Function that computes the result on numpy arrays; memory is an array too.
+
+        It is imported at its first use, because a compilation uses neither it nor numpy.
+        """
+        if not self.defined_by:
+            return None
+        module, name, *key = self.defined_by.split(".", 2)
+        found = getattr(import_module(f"triton_xe.intrinsics.definitions.{module}"), name)
+        return found[key[0]] if key else found
 
     @cached_property
     def result(self) -> str:

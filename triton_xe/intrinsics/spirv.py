@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from triton_xe.intrinsics.definitions import memory, subgroup
 from triton_xe.intrinsics.intrinsic import Effect, Family, Intrinsic, Uniformity
 from triton_xe.intrinsics.rows import row
 
@@ -35,36 +34,36 @@ MEMORY_BARRIER = _spirv(
     "MemoryBarrier", "void (=scope: u32, =semantics: u32)", Family.FENCE, effects=Effect.ORDERS)
 ATOMIC_LOAD = _spirv(
     "AtomicLoad", "T (pointer: P, =scope: i32, =semantics: i32)", Family.ATOMIC,
-    effects=Effect.READS | Effect.ORDERS, definition=memory.atomic_load)
+    effects=Effect.READS | Effect.ORDERS, defined_by="memory.atomic_load")
 ATOMIC_STORE = _spirv(
     "AtomicStore", "void (pointer: P, =scope: i32, =semantics: i32, value: T)", Family.ATOMIC,
-    effects=_ATOMIC, definition=memory.atomic_store)
+    effects=_ATOMIC, defined_by="memory.atomic_store")
 
 _MOVE = "T (=scope: u32, value: T, index: u32)"
 _SHUFFLE: dict[str, Any] = dict(family=Family.SHUFFLE, effects=_LANES)
 GROUP_BROADCAST = _spirv(
     "GroupBroadcast", _MOVE, uniformity=Uniformity.SUBGROUP,
-    definition=subgroup.shuffle_index, **_SHUFFLE)
+    defined_by="subgroup.shuffle_index", **_SHUFFLE)
 SHUFFLE = _spirv(
     "GroupNonUniformShuffle", _MOVE, uniformity=Uniformity.INDEXED,
-    definition=subgroup.shuffle_index, **_SHUFFLE)
+    defined_by="subgroup.shuffle_index", **_SHUFFLE)
 SHUFFLE_XOR = _spirv(
-    "GroupNonUniformShuffleXor", _MOVE, definition=subgroup.shuffle_xor, **_SHUFFLE)
+    "GroupNonUniformShuffleXor", _MOVE, defined_by="subgroup.shuffle_xor", **_SHUFFLE)
 SHUFFLE_UP = _spirv(
-    "GroupNonUniformShuffleUp", _MOVE, definition=subgroup.shuffle_up, **_SHUFFLE)
+    "GroupNonUniformShuffleUp", _MOVE, defined_by="subgroup.shuffle_up", **_SHUFFLE)
 SHUFFLE_DOWN = _spirv(
-    "GroupNonUniformShuffleDown", _MOVE, definition=subgroup.shuffle_down, **_SHUFFLE)
+    "GroupNonUniformShuffleDown", _MOVE, defined_by="subgroup.shuffle_down", **_SHUFFLE)
 ROTATE = _spirv(
-    "GroupNonUniformRotateKHR", _MOVE, definition=subgroup.shuffle_down, **_SHUFFLE)
+    "GroupNonUniformRotateKHR", _MOVE, defined_by="subgroup.shuffle_down", **_SHUFFLE)
 
 _VOTE: dict[str, Any] = dict(
     family=Family.VOTE, effects=_LANES, uniformity=Uniformity.SUBGROUP)
 BALLOT = _spirv(
-    "GroupNonUniformBallot", "R (=scope: u32, value: i1)", definition=subgroup.ballot, **_VOTE)
+    "GroupNonUniformBallot", "R (=scope: u32, value: i1)", defined_by="subgroup.ballot", **_VOTE)
 GROUP_ANY = _spirv(
-    "GroupAny", "R (=scope: u32, value: T)", definition=subgroup.vote_any, **_VOTE)
+    "GroupAny", "R (=scope: u32, value: T)", defined_by="subgroup.vote_any", **_VOTE)
 GROUP_ALL = _spirv(
-    "GroupAll", "R (=scope: u32, value: T)", definition=subgroup.vote_all, **_VOTE)
+    "GroupAll", "R (=scope: u32, value: T)", defined_by="subgroup.vote_all", **_VOTE)
 
 REDUCE, INCLUSIVE_SCAN, EXCLUSIVE_SCAN, CLUSTERED_REDUCE = range(4)
 """Numbers of the group operations."""
@@ -77,4 +76,4 @@ for _name in GROUP_OPERATIONS:
         _spirv(
             _prefix + _name, f"T (=scope: u32, =operation: u32, value: T{_size})",
             Family.REDUCTION, effects=_LANES, uniformity=Uniformity.OPERATION,
-            definition=subgroup.group_operation, combines=GROUP_OPERATIONS[_name])
+            defined_by="subgroup.group_operation", combines=GROUP_OPERATIONS[_name])

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import f2
 
 Bases = Mapping[str, Sequence[Sequence[int]]]
 Bits = tuple[tuple[str, int], ...]
-IntArray = npt.NDArray[Any]
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    IntArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, init=False)
@@ -251,6 +252,8 @@ class LinearLayout:
 
     def apply_numpy(self, index: Mapping[str, IntArray | int]) -> dict[str, IntArray]:
         """`apply` over arrays, which broadcast against each other; results are int64."""
+        import numpy as np
+
         if index.keys() != self.in_dims.keys():
             raise LayoutError(f"expected indices for {list(self.in_dims)}, got {list(index)}")
         arrays = {name: np.asarray(value, dtype=np.int64) for name, value in index.items()}

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-import numpy as np
-
+from triton_xe.hardware.rounding import to_float32
 from triton_xe.lowering.emit.maths.terms import Term, where
 
 LEAST_NORMAL = 2.0**-126
@@ -112,7 +111,8 @@ def _logarithm(exponent: Term, f: Term, base: float) -> Term:
     unit, e = 1.0 / math.log(base), exponent.to_float(f.kind)
     value = f * f * polynomial([c * unit for c in _LOG1P], f)
     high, low = _split_constant(math.log(2.0) * unit, 12)
-    near, rest = float(np.float32(unit)), unit - float(np.float32(unit))
+    near = to_float32(unit)
+    rest = unit - near
     if low:
         value = e.fma(low, value)
     if rest:
@@ -267,8 +267,9 @@ def _quarters(x: Term) -> tuple[Term, Term]:
     lack = (last << 1).to_float(x.kind, signed=False).fma(2.0**-32, lack)
     part = part + lack
     unit = math.pi / 2 * 2.0**-32
+    near = to_float32(unit)
     odd = ((first >> 31) ^ ((first >> 30) & 1)).differs(0)
-    return odd, part.fma(float(np.float32(unit)), part * (unit - float(np.float32(unit))))
+    return odd, part.fma(near, part * (unit - near))
 
 
 ELEMENTARY: dict[str, Callable[[Term], Term]] = {

@@ -7,7 +7,6 @@ float, double, i32 or i64 and returns one of the declared type.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +14,7 @@ from llvmlite import ir
 
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.rounding import to_float32
 from triton_xe.lowering.emit.arithmetic import elementwise
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import directed_rounding, elementary, floats, special
@@ -117,7 +117,7 @@ def _of_pi_x(x: Term, name: str) -> Term:
 def _normal_distribution(x: Term) -> Term:
     """erfc(-x / sqrt(2)) / 2, corrected to first order for the rounded argument."""
     factor = -math.sqrt(0.5)
-    held = factor if x.is_double else struct.unpack("f", struct.pack("f", factor))[0]
+    held = factor if x.is_double else to_float32(factor)
     z = x * held
     rest = x.fma(factor - held, x.fma(held, -z))
     slope = (-(z * z)).builtin("exp") * -math.sqrt(1 / math.pi)

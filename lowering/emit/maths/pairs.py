@@ -10,12 +10,12 @@ are the definition, and `triton_xe.lowering.spirv.pairs_visa` has the same in vI
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
 
-import numpy as np
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -151,7 +151,7 @@ def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Va
 
 def plus(em: Emitter, source: Registers, number: int) -> Registers:
     """Add a known number to fp16 registers, in pairs."""
-    bits = int(np.float16(number).view(np.uint16))
+    bits = int.from_bytes(struct.pack("<e", number), "little")
 
     def body(inner: Writer, a: ir.Value) -> ir.Value:
         return inner.b.bitcast((Term(inner, inner.b.bitcast(a, EIGHT)) + number).value, FOUR)
@@ -357,6 +357,8 @@ def _field_to_halves(em: Emitter, field: _Field) -> Registers:
 
 def _which_half(em: Emitter, field: _Field) -> str:
     """Order in which lanes take 4-bit fields from the halves of words; "" if unknown."""
+    import numpy as np
+
     numbers = None if field.shift is None else known_elements(field.shift, as_shifts=True)
     if numbers is None or field.bits != 4 or numbers.ndim != 2 or numbers.shape[1] % 16:
         return ""

@@ -28,7 +28,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.hardware.block_2d import MAX_OFFSET, BlockShape, has_offsets
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa
-from triton_xe.intrinsics.definitions.block_2d import X, Y
+from triton_xe.intrinsics.genisa import X, Y
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I32
 from triton_xe.lowering.facts.values import constant_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from triton_xe.intrinsics import Effect, find
-from triton_xe.intrinsics.definitions.block_2d import BASE
 from triton_xe.intrinsics.genisa import (
+    BASE,
     LSC_2D_BLOCK_COPY_PAYLOAD,
     LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.intrinsics.definitions.block_2d import FIELDS
+from triton_xe.intrinsics.genisa import FIELDS
 from triton_xe.llvm import Instruction, Operand
 from triton_xe.runtime.simulator.estimate.numbers import (
     Known,

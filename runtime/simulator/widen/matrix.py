@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
-from triton_xe.intrinsics import find
+from triton_xe.intrinsics import find, genisa
 from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
@@ -244,11 +244,11 @@ def _set_payload(w: Widener, i: Instruction) -> None:
     """Write, or add to, one field of a payload in memory."""
     payload = w.uniform(argument(i, "payload"))
     field, add = _constants(w, i, ("field", "add"))
-    if not 1 <= field <= len(block_2d.FIELDS):
+    if not 1 <= field <= len(genisa.FIELDS):
         w.fail(f"2D block payload field {field} does not exist")
     value = w.uniform(argument(i, "value"))
-    where = payload if field == block_2d.BASE else w.b.at(payload, 4 * field)
-    if add and field in (block_2d.X, block_2d.Y):
+    where = payload if field == genisa.BASE else w.b.at(payload, 4 * field)
+    if add and field in (genisa.X, genisa.Y):
         value = w.b.add(w.b.load(value.type, where), value)
     w.b.store(value, where)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.intrinsics.genisa import FIELDS
+
 Bytes = NDArray[np.uint8]
 
 
@@ -81,11 +83,6 @@ def block_write(surface: Surface, x: int, y: int, tile: Tile, image: Bytes) -> N
         for column in range(tile.width):
             at = tile.place(column, row, 0)
             surface.write((x + column) * tile.element, y + row, image[at : at + tile.element])
-
-
-FIELDS = ("base", "width", "height", "pitch", "x", "y")
-"""Fields of a payload in the order of their numbers, which begin at 1."""
-BASE, X, Y = (FIELDS.index(name) + 1 for name in ("base", "x", "y"))
 
 
 def block_prefetch(surface: Surface, x: int, y: int, tile: Tile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,3 +65,6 @@ def get_local_id(at: Subgroup, axis: int) -> NDArray[np.int64]:
 
 def get_global_id(at: Subgroup, axis: int) -> NDArray[np.int64]:
     return get_group_id(at, axis) * get_local_size(at, axis) + get_local_id(at, axis)
+
+
+cycle_counter = time.perf_counter_ns

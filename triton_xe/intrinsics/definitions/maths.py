@@ -142,49 +142,34 @@ def _combine_as_unsigned(combine: Function) -> Function:
     return lambda x, y: combine(x.view(_unsigned(x)), y.view(_unsigned(y))).view(x.dtype)
 
 
-FUNCTIONS: dict[str, tuple[int, Function, float]] = {
-    "fabs": (1, np.abs, 0), "floor": (1, np.floor, 0), "ceil": (1, np.ceil, 0),
-    "trunc": (1, np.trunc, 0), "rint": (1, np.rint, 0), "round": (1, round_half_away, 0),
-    "sqrt": (1, np.sqrt, 3), "fma": (3, fma, 0), "mad": (3, fma, math.inf),
-    "fmax": (2, np.fmax, 0), "fmin": (2, np.fmin, 0), "copysign": (2, np.copysign, 0),
-    "exp": (1, np.exp, 3), "exp2": (1, np.exp2, 3), "exp10": (1, lambda x: 10.0**x, 3),
-    "expm1": (1, np.expm1, 3), "log": (1, np.log, 3), "log2": (1, np.log2, 3),
-    "log10": (1, np.log10, 3), "log1p": (1, np.log1p, 2), "sin": (1, np.sin, 4),
-    "cos": (1, np.cos, 4), "tan": (1, np.tan, 5), "asin": (1, np.arcsin, 4),
-    "acos": (1, np.arccos, 4), "atan": (1, np.arctan, 5), "sinh": (1, np.sinh, 4),
-    "cosh": (1, np.cosh, 4), "tanh": (1, np.tanh, 5), "asinh": (1, np.arcsinh, 4),
-    "acosh": (1, np.arccosh, 4), "atanh": (1, np.arctanh, 5), "cbrt": (1, np.cbrt, 2),
-    "erf": (1, _each(math.erf), 16), "erfc": (1, _each(math.erfc), 16),
-    "tgamma": (1, _each(math.gamma, _gamma_at_pole), 16),
-    "lgamma": (1, _each(math.lgamma, lambda x: math.inf), math.inf),
-    "pow": (2, np.power, 16), "atan2": (2, np.arctan2, 6), "fmod": (2, np.fmod, 0),
-    "hypot": (2, np.hypot, 4), "rsqrt": (1, lambda x: 1 / np.sqrt(x), 2),
-    "recip": (1, lambda x: 1 / x, 2.5), "divide": (2, np.divide, 2.5),
+FUNCTIONS: dict[str, Function] = {
+    "fabs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "round": round_half_away, "sqrt": np.sqrt, "fma": fma, "mad": fma, "fmax": np.fmax,
+    "fmin": np.fmin, "copysign": np.copysign, "exp": np.exp, "exp2": np.exp2,
+    "exp10": lambda x: 10.0**x, "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "cbrt": np.cbrt, "erf": _each(math.erf), "erfc": _each(math.erfc),
+    "tgamma": _each(math.gamma, _gamma_at_pole), "lgamma": _each(math.lgamma, lambda x: math.inf),
+    "pow": np.power, "atan2": np.arctan2, "fmod": np.fmod, "hypot": np.hypot,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x, "divide": np.divide,
 }
-"""Functions of floats: number of arguments, definition, error bound.
-
-The last two are the `native_` and `half_` forms.
-"""
-NATIVE = ("cos exp exp2 exp10 log log2 log10 rsqrt recip divide sin sqrt tan tanh").split()
-"""Functions that have a form with the device's own accuracy, and one with half precision."""
-INTEGER: dict[str, tuple[int, Function]] = {
-    "mul_hi": (2, signed_high), "clz": (1, clz), "popcount": (1, popcount),
-    "max": (2, np.maximum), "min": (2, np.minimum),
+"""Functions of floats."""
+INTEGER: dict[str, Function] = {
+    "mul_hi": signed_high, "clz": clz, "popcount": popcount, "max": np.maximum, "min": np.minimum,
 }
-"""Functions of integers: number of arguments and definition; the array's type gives the sign."""
-LLVM: dict[str, tuple[int, Function]] = {
-    **{name: FUNCTIONS[name][:2] for name in (
-        "fabs floor ceil trunc rint round sqrt fma copysign exp exp2 exp10 log log2 log10 sin cos "
-        "tan asin acos atan sinh cosh tanh pow atan2".split())},
-    "fmuladd": (3, fma), "nearbyint": (1, np.rint), "roundeven": (1, np.rint),
-    "maxnum": (2, np.fmax), "minnum": (2, np.fmin), "maximum": (2, np.maximum),
-    "minimum": (2, np.minimum), "ctpop": (1, popcount), "fshl": (3, funnel_left),
-    "fshr": (3, funnel_right), "smax": (2, np.maximum), "smin": (2, np.minimum),
-    "umax": (2, _combine_as_unsigned(np.maximum)), "umin": (2, _combine_as_unsigned(np.minimum)),
-    "bswap": (1, lambda x: x.byteswap()), "bitreverse": (1, bit_reverse),
-    "sadd.sat": (2, saturating(int.__add__, True)), "uadd.sat": (2, saturating(int.__add__, False)),
-    "ssub.sat": (2, saturating(int.__sub__, True)), "usub.sat": (2, saturating(int.__sub__, False)),
+"""Functions of integers; the array's type gives the sign."""
+LLVM: dict[str, Function] = FUNCTIONS | {
+    "fmuladd": fma, "nearbyint": np.rint, "roundeven": np.rint, "maxnum": np.fmax,
+    "minnum": np.fmin, "maximum": np.maximum, "minimum": np.minimum, "ctpop": popcount,
+    "fshl": funnel_left, "fshr": funnel_right, "smax": np.maximum, "smin": np.minimum,
+    "umax": _combine_as_unsigned(np.maximum), "umin": _combine_as_unsigned(np.minimum),
+    "bswap": lambda x: x.byteswap(), "bitreverse": bit_reverse,
+    "sadd.sat": saturating(int.__add__, True), "uadd.sat": saturating(int.__add__, False),
+    "ssub.sat": saturating(int.__sub__, True), "usub.sat": saturating(int.__sub__, False),
 }
+"""Functions of LLVM, by the rest of their name."""
 
 
 def _in_order(combine: Function) -> Function:
