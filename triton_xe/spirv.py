@@ -62,6 +62,8 @@ FALLBACK_NODE = "xe.fallback"
 
 It says which label, 0 or 1, is the version that is always valid; the other one is faster.
 """
+ROLLED_LABEL = "rolled"
+"""Name of the first block of a loop that Intel's compiler must not unroll."""
 CHUNK = 120_000
 """Characters of an attached string: an instruction has 262,128 bytes, a character at most two."""
 OP_MODULE_PROCESSED = 330

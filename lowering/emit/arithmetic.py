@@ -180,11 +180,21 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
                 join = limited.where_known if is_known else limited.where
                 em.bind(op.result, join(em, condition))
                 return
-    if isinstance(op, arith.MuliOp) and (made := _multiples(em, op)) is not None:
+    if isinstance(op, arith.MuliOp) and (
+            made := _scaled(em, op, flags) or _multiples(em, op)) is not None:
         em.bind(op.result, made)
         return
     elementwise(em, op, lambda a, b: getattr(em.b, on_bits)(a, b) if is_bit(a)
                 else getattr(em.b, name)(a, b, flags=flags))
+
+
+def _scaled(em: Emitter, op: arith.MuliOp, flags: tuple[str, ...]) -> Registers | None:
+    """Multiply positions by a constant, if no product wraps around."""
+    factor = constant_of(op.rhs)
+    if factor is None or not flags or not isinstance(op.result.type, TensorType):
+        return None
+    numbers = spread(em, op.lhs, op.result.type)
+    return numbers.times(factor) if isinstance(numbers, Shifted) else None
 
 
 def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:

@@ -16,14 +16,14 @@ from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xe import RUNS, VERSIONS
+from triton_xe.dialects.xe import ROLLED, RUNS, VERSIONS
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of, opcode_of
 from triton_xe.lowering.facts.values import constant_of
-from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
+from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE, ROLLED_LABEL
 
 
 class LoopId(ir.MDValue):
@@ -116,7 +116,9 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     starts = _flat(em, op.iter_args)
     runs = RUNS.of(op) is not None
     before = em.b.block
-    body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
+    outer, em.is_rolled = em.is_rolled, ROLLED.of(op) is not None
+    name = ROLLED_LABEL if em.is_rolled else "loop"
+    body, after = (em.function.append_basic_block(each) for each in (name, "after"))
     if runs:
         em.b.branch(body)
     else:
@@ -132,6 +134,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.leave(inside)
     _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
+    em.is_rolled = outer
     latch = em.b.block
     counter_arg, *carried = op.body.block.args
     found = _position(carried, phis, ends) if runs and not counter_arg.first_use else None

@@ -13,6 +13,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.family import (
     Family,
     Rule,
+    tested_at_launch,
     with_blocks,
     with_free_layouts,
     with_native_lanes,
@@ -21,6 +22,7 @@ from triton_xe.lowering.layouts.assign_dpas import assign_dpas
 from triton_xe.lowering.layouts.divide_by_rows import divide_by_rows
 from triton_xe.lowering.layouts.gather_operands import gather_operands
 from triton_xe.lowering.layouts.rematerialize_row_loads import rematerialize_row_loads
+from triton_xe.lowering.layouts.scatter_general_rows import scatter_general_rows
 from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
 from triton_xe.lowering.layouts.spread_rows import spread_rows
 from triton_xe.lowering.layouts.sum_after_loops import sum_after_loops
@@ -40,4 +42,6 @@ class AssignLayoutsPass(Family):
         Rule(divide_by_rows, (DivfOp,), when=(with_blocks,)),
         Rule(scatter_in_place, (StoreOp, AtomicRMWOp, AtomicCASOp), when=(with_free_layouts,)),
         Rule(rematerialize_row_loads, (ConvertLayoutOp,), when=(with_free_layouts,)),
+        Rule(scatter_general_rows, (StoreOp,),
+             when=(with_blocks, with_free_layouts, tested_at_launch)),
     )

@@ -25,12 +25,14 @@ from triton_xe.lowering.spirv import (
 from triton_xe.lowering.spirv.assembly import with_assembly
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.library_calls import for_intel
+from triton_xe.lowering.spirv.rolled_loops import with_rolled_loops
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import (
     BF16_SUM,
     HALVES,
     LLVM_IR,
     QUOTIENT,
+    ROLLED_LABEL,
     attach,
     has_visa,
     ids_are_sound,
@@ -62,7 +64,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
     module = with_assembly(write_spirv(native, parsed), wide_visa.assembly_of)
-    return attach(without_names(module), LLVM_IR, text)
+    return attach(without_names(with_rolled_loops(module)), LLVM_IR, text)
 
 
 def use_visa(module: Any) -> bool:
@@ -122,8 +124,11 @@ def write_spirv(
 
 
 def _effort(text: str, parsed: Any = None) -> int:
-    """Level of LLVM's optimisation for a module."""
-    if len(text) < SHORT:
+    """Level of LLVM's optimisation for a module.
+
+    After LLVM's optimisation, Intel's compiler also unrolls loops that are marked as rolled.
+    """
+    if len(text) < SHORT or f"\n{ROLLED_LABEL}:" in text:
         return 0
     return 2 if spirv_target.keeps_widths(verified(text) if parsed is None else parsed) else 0
 

@@ -314,6 +314,8 @@ class Mark:
 
 RUNS = Mark("xe.runs", (scf.ForOp,))
 """The loop runs at least once."""
+ROLLED = Mark("xe.rolled", (scf.ForOp,))
+"""Intel's compiler must not unroll the loop."""
 VERSIONS = Mark("xe.versions", (scf.IfOp,))
 """The first side is the fast version of the second."""
 ROUNDED = Mark("xe.rounded", (arith.MulfOp,))
@@ -482,6 +484,23 @@ class RepeatOp(FieldOp):
         old, new = (list(v.type.get_shape()) for v in (self.source, self.result))  # type: ignore[attr-defined]
         if [s * times if d == axis else s for d, s in enumerate(old)] != new:
             raise VerifyException(f"{self.name}: {old} is not repeated to {new}")
+
+
+@irdl_op_definition
+class RowsOp(FieldOp):
+    """Rows first, first + n, ... of a product, where n is the number of rows of an instruction.
+
+    They are in one of n consecutive registers.
+    """
+
+    name = "xe.rows"
+    tensor = operand_def(TensorType)
+    first = operand_def(i32)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor `[` $first `]` attr-dict `:` type($tensor) `->` type($result)"
+    )
 
 
 class _ByStrideOp(FieldOp, ABC):

@@ -139,11 +139,17 @@ def _shared(
     blocks = _by_blocks(em, source, old, new, trip, pairs=pairs)
     if blocks is not None:
         return blocks
-    if em.loop_depth and _many_addresses(trip):
+    if em.loop_depth and (em.is_rolled or _many_addresses(trip)):
         # vectors of eight lanes, which have half the registers, spill more than they save
-        trip = plan_plain_trip(old, new, max(8, bits_of(source.kind)),
-                               wide=em.state.lanes != EIGHT_LANES)
+        plain = plan_plain_trip(old, new, max(8, bits_of(source.kind)),
+                                wide=em.state.lanes != EIGHT_LANES)
+        if _many_addresses(trip) or _messages(plain) < _messages(trip):
+            trip = plain
     return _by_plan(em, source, trip)
+
+
+def _messages(trip: SharedTrip) -> int:
+    return len(trip.store.groups) + len(trip.load.groups)
 
 
 def inside_warp(

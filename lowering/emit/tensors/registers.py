@@ -230,6 +230,11 @@ class Shifted(Registers):
         base = self._em.b.add(scalar, self.base, flags=flags if 0 in self.offsets else ())
         return Shifted(self._em, base, self.offsets, flags)
 
+    def times(self, factor: int) -> Shifted:
+        """The product with a constant; no product may wrap around."""
+        base = self._em.b.mul(self.base, number(factor), flags=NSW if 0 in self.offsets else ())
+        return Shifted(self._em, base, [offset * factor for offset in self.offsets], self.flags)
+
 
 class Multiples(Registers):
     """Registers that are 64-bit sums of `first` and a known multiple of `by` each.

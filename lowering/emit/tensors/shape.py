@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt import ops as tt
+from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import opencl
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -20,7 +21,14 @@ from triton_xe.lowering.emit.tensors.coordinates import (
     positions,
     unflatten,
 )
-from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, Splat, eager, permuted
+from triton_xe.lowering.emit.tensors.registers import (
+    CHUNK,
+    Registers,
+    Splat,
+    eager,
+    from_scalars,
+    permuted,
+)
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
 from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, vector_of
@@ -178,6 +186,29 @@ def lower_split(em: Emitter, op: tt.SplitOp) -> None:
     for side, result in enumerate(op.results):
         order = [side * len(doubled) + r for r in range(len(doubled))]
         em.bind(result, permuted(em, both, order))
+
+
+@lowers(xe.RowsOp)
+def lower_rows(em: Emitter, op: xe.RowsOp) -> None:
+    """Select one of the consecutive registers of each instruction by an index."""
+    held, old, new = em.registers(op.tensor), em.view(op.tensor), em.view(op.result)
+    count = shape_of(op.tensor)[0] // shape_of(op.result)[0]
+    if isinstance(held, Splat):
+        em.bind(op.result, Splat(len(new.registers), held.scalar))
+        return
+    firsts = [old.index[row * count, column] for row, column in new.registers]
+    runs = [[old.index[row * count + i, column] for i in range(count)]
+            for row, column in new.registers]
+    threads = [[(row * count, column) for row, column in bits] for bits in (new.lanes, new.warps)]
+    if (threads != [list(old.lanes), list(old.warps)] or held.width % count
+            or runs != [list(range(first, first + count)) for first in firsts]):
+        raise UnsupportedError("rows that are not consecutive registers")
+    index, made = em.scalar(op.first), []
+    for first in firsts:
+        inside = first % held.width
+        at = em.b.add(index, I32(inside)) if inside else index
+        made.append(em.b.extract_element(held.chunk(em, first // held.width), at))
+    em.bind(op.result, from_scalars(em, held.kind, made))
 
 
 @lowers(xe.SwapOp)
