@@ -24,7 +24,6 @@ from triton_xe.llvm.solver import reached
 from triton_xe.llvm.types import I32, I64
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.analysis.guards import part_of
-from triton_xe.runtime.simulator.analysis.in_place import stores_in_place
 from triton_xe.runtime.simulator.analysis.in_step import in_step
 from triton_xe.runtime.simulator.analysis.kernel_sizes import (
     argument_types,
@@ -39,7 +38,6 @@ from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per
 from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
-from triton_xe.runtime.simulator.rewrites.grouped_accesses import grouped_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
@@ -142,13 +140,6 @@ def observe_joined(kernel: Kernel) -> None:
     kernel.plan.observers[kernel.name] = {**seen, **wholes}
 
 
-def group_accesses(kernel: Kernel) -> None:
-    """Compute the operands of a tensor operation's accesses first, to check them at once."""
-    for name, function in () if kernel.is_interleaved else kernel.bodies.items():
-        kernel.functions[name], groups = grouped_accesses(function)
-        kernel.grouped |= groups
-
-
 # --- widening -------------------------------------------------------------------------------------
 
 
@@ -168,13 +159,6 @@ def schedule_subgroups(kernel: Kernel) -> None:
         takes(entry, functions) if in_order and kernel.takes_items else frozenset(),
         after_waits(entry, functions) if in_order and form.purpose in CHECK else frozenset())
     kernel.schedule = Schedule(turns, steps, bool(barriers) and steps is None)
-
-
-def pair_in_place(kernel: Kernel) -> None:
-    """Find loads and stores of the same elements, to check them at once."""
-    if not kernel.schedule.turns:
-        kernel.in_place = {load: store for f in kernel.functions.values()
-                           for load, store in stores_in_place(f).items()}
 
 
 def widen(kernel: Kernel) -> None:
@@ -296,9 +280,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (CHECK, each_body(partial(joined_accesses, most=MOST_BYTES))),
     (CHECK, each_body(whole_vectors)),
     (CHECK, observe_joined),
-    (CHECK, group_accesses),
     (ALL, schedule_subgroups),
-    (CHECK, pair_in_place),
     (ALL, widen),
     (ALL, find_large),
     (ALL, keep_across_barriers),

@@ -16,7 +16,6 @@ from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.host_kernel import Form
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
-from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 
 MOST, MOST_WAITING = 1 << 62, 256
@@ -100,10 +99,6 @@ class Kernel:
     """True if checked programs may take items of a queue in any order."""
     is_interleaved: bool = False
     """True if programs wait for others, take items, or are shuffled."""
-    grouped: Groups = field(default_factory=dict)
-    """First access of a tensor operation -> its accesses, which share a check."""
-    in_place: Mapping[Instruction, Instruction] = field(default_factory=dict)
-    """Loads -> stores to the same elements, which share a check."""
     schedule: Schedule = Schedule()
     host: HostModule = field(default_factory=HostModule)
 

@@ -59,14 +59,7 @@ _BODIES: dict[Routine, Body] = {
 _BY_NAME = {routine.symbol.rpartition(".")[2]: routine for routine in _BODIES}
 _LANE_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
-    "scattered": (state.check_scattered, lanes.check_scattered),
     "try": (state.try_lanes, lanes.try_lanes),
-}
-
-
-_STEP_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
-    "steps": (state.check_steps, steps.check_steps),
-    "both_steps": (state.steps_in_place, steps.steps_in_place),
 }
 
 
@@ -76,32 +69,19 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     `numbers` are the numbers in its symbol: for example lanes, and size and kind of accesses that
     are constant for its callers.
     """
-    if name == "band":
-        return _band(*map(int, numbers[:-1]), strides=str(numbers[-1]))
-    if name in _STEP_FUNCTIONS:
-        return _steps(name, *map(int, numbers[:-1]), strides=str(numbers[-1]))
+    if name == "steps":
+        return _steps(*map(int, numbers[:-1]), strides=str(numbers[-1]))
     return _function(name, *map(int, numbers))
 
 
 def _steps(
-    name: str, lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
+    lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
 ) -> list[Function]:
-    (declare, body), known = _STEP_FUNCTIONS[name], state.numbers(strides)
-    return write(declare(lanes, count, size, kind, known, masked=bool(masked)),
-                 partial(body, steps=steps.Steps(known, count, size), masked=bool(masked)),
-                 (size, kind))
-
-
-def _band(
-    lanes: int, count: int, size: int, kind: int, masked: int, in_place: int, times: int, *,
-    strides: str,
-) -> list[Function]:
-    *known, apart = state.numbers(strides)
-    declared = state.check_band(lanes, count, size, kind, known, times, apart,
-                                masked=bool(masked), in_place=bool(in_place))
-    band = steps.Band(steps.Steps(tuple(known), count, size), times, apart)
-    return write(declared, partial(steps.check_band, band=band, masked=bool(masked),
-                                   in_place=bool(in_place)), (size, kind))
+    known = state.numbers(strides)
+    return write(
+        state.check_steps(lanes, count, size, kind, known, masked=bool(masked)),
+        partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked)),
+        (size, kind))
 
 
 def _function(name: str, *numbers: int) -> list[Function]:
@@ -114,9 +94,6 @@ def _function(name: str, *numbers: int) -> list[Function]:
         width, count, *known = numbers
         return write(state.check_elements(width, count, *(known or (state.ANY, state.ANY))),
                      partial(lanes.check_elements, count=count), known)
-    if name == "both":
-        return write(state.load_in_place(*numbers),
-                     partial(steps.load_in_place, count=numbers[1]), numbers[2:])
     if name == "cells":
         return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
     if name == "run":

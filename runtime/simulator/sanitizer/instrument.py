@@ -6,15 +6,13 @@ kernel needs no exit.  The checks are in `checks`, the launch's side in `shadow`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Family, find, genisa
-from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.records import Instruction, Operand, constant
-from triton_xe.llvm.types import I1, I8, I32, I64, PTR, Type
+from triton_xe.llvm.types import I1, I32, I64, PTR, Type
 from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
@@ -22,7 +20,6 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
-    MOST_BYTES,
     MOST_VALUES,
     NOWHERE,
     SCRATCH_BYTES,
@@ -31,7 +28,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Order,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_disjoint, longest_band, steps_of
+from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_disjoint, steps_of
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.host_function import CTX, ERROR, SG
@@ -99,19 +96,13 @@ def _access_checked(
     w: Widener, i: Instruction, position: int, pointer: Value, entry: int, t: Type,
     mask: Value | None, kind: int,
 ) -> Instruction:
-    """Write the checks of an access, alone or with others, and give it a safe address."""
-    if i in w.kernel.grouped:
-        _check_group(w, i, position, t, mask, kind)
-    store = w.kernel.in_place.get(i)
-    if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
-        fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
-        return _moved(w, i, position, _moved_where(w, pointer, t, fine))
-    values = None
+    """Write the check of an access, and give it a safe address."""
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         values = _values(w, i, position, pointer, mask)
-        kind |= Kind.KEPT if values is not None else 0
-    caller = _CheckCaller(w, w.checked.early.pop(i, None), values)
-    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), caller)
+        if values is not None:
+            kind |= Kind.KEPT
+            w.b.store(values, known_word(w, Word.VALUES), align=1)
+    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -155,127 +146,6 @@ def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
     return kind if seen is None else w.b.select(seen, constant(I64, kind), kind | Kind.UNSEEN)
 
 
-@dataclass(frozen=True)
-class _CheckCaller:
-    """Writes calls of the check of an access."""
-
-    w: Widener
-    known: Operand | None
-    """True if an earlier check has found this access valid."""
-    values: Operand | None
-    """Stored values, for the checks."""
-    right: Operand = ir.TRUE
-    """Result of the check for a valid access."""
-
-    def __call__(self, check: Routine, *arguments: Operand | int) -> Operand:
-        """True if the access may be executed."""
-        b, before = self.w.b, self.w.b.block
-        if self.known is None:
-            return self._call_check(check, arguments)
-        asks, after = b.label(), b.label()
-        b.cond_br(self.known, after, asks)
-        b.start(asks)
-        fine = self._call_check(check, arguments)
-        b.br(after)
-        b.start(after)
-        return b.phi(self.right.type, (self.right, before.label), (fine, asks)).value
-
-    def _call_check(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
-        b = self.w.b
-        if self.values is not None:
-            b.store(self.values, known_word(self.w, Word.VALUES), align=1)
-        return b.invoke(check, *arguments)
-
-
-def _both_checked(
-    w: Widener, i: Instruction, store: Instruction, pointer: Value, entry: int, t: Type,
-    mask: Value | None, flags: int,
-) -> Operand:
-    """Check a load and the store of the same elements.
-
-    True if the load may be executed; and, for the store, true if it was checked as well.
-    """
-    b, seen = w.b, _seen(w, i, flags)
-    count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
-    size = t.size // count
-    access = *site(w, store), site(w, i)[2], entry
-    caller = _CheckCaller(
-        w, w.checked.early.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
-    known = ir.TRUE if seen is None else seen
-    steps = _known_steps(w, pointer, count, size, kind)
-    if steps is None:
-        every = constant(ir.vector(w.lanes, I1), 1)
-        valid = caller(
-            checks.load_in_place(w.lanes, count, size, kind), *access,
-            b.ptrtoint(b.wide(pointer)), known, every if mask is None else w.b.mask(mask, count))
-    else:
-        check = checks.steps_in_place(
-            w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-        valid = caller(check, *access, _base(w, pointer), known,
-                       *([] if mask is None else [w.b.mask(mask, count)]))
-    w.checked.early[store] = b.icmp("ne", b.and_(valid, checks.STORED), 0)
-    return b.icmp("ne", valid, 0)
-
-
-# --- accesses of one operation on a tensor --------------------------------------------------------
-
-_MOST_SCATTERED = 64
-"""Lanes with unknown addresses that one call checks."""
-
-
-def _check_group(
-    w: Widener, i: Instruction, position: int, t: Type, mask: Value | None, kind: int
-) -> None:
-    """Check accesses of one operation by one call; valid ones are not checked again."""
-    count = 1 if mask is None else mask.type.lanes
-    stores = w.kernel.in_place
-    flags = kind | Kind.WRITE if i in stores else kind
-    alike = [k for k in w.kernel.grouped[i] if _is_same_check(w, i, k, position, kind)]
-    if count == 1 and i not in stores and not kind & (Kind.ATOMIC | Kind.SLM):
-        _check_scattered(w, alike, position, t, mask is not None, kind)
-    pointers = {k: pointer for k in alike
-                if (pointer := _tabled_address(w, k.operands[position])) is not None}
-    while pointers:
-        at = list(pointers.values())
-        steps = _known_steps(w, at[0], count, t.size // count, flags)
-        band = None if steps is None else longest_band(steps, at, flags >> 8)
-        members = list(pointers)[: 1 if band is None else band.times]
-        for k in members:
-            pointers.pop(k)
-        if steps is None or band is None:
-            continue
-        check = checks.check_band(
-            w.lanes, count, steps.size, flags, steps.strides, band.times, band.apart,
-            masked=mask is not None, in_place=i in stores)
-        masks = [] if mask is None else [w.b.joined(
-            [w.b.mask(w.value(k.operands[_mask_of(k)]), count) for k in members], I1,
-            count * w.lanes)]
-        seen = _seen(w, i, kind)
-        fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
-                          _base(w, at[0]), ir.TRUE if seen is None else seen, *masks)
-        w.checked.early |= dict.fromkeys(members, fine)
-
-
-def _check_scattered(
-    w: Widener, alike: Sequence[Instruction], position: int, t: Type, masked: bool, kind: int
-) -> None:
-    """Check several accesses of each lane, at unknown addresses, by one call."""
-    places = {k: w.value(k.operands[position]) for k in alike}
-    members = [k for k, place in places.items() if isinstance(place, Wide)]
-    times = _MOST_SCATTERED // w.lanes
-    while len(members) > 1 and times > 1 and _seen(w, members[0], kind) is None:
-        times = min(times, 1 << len(members).bit_length() - 1)
-        some, members = members[:times], members[times:]
-        every = constant(ir.vector(w.lanes * times, I1), 1)
-        masks = w.b.joined([w.b.mask(w.value(k.operands[_mask_of(k)])) for k in some],
-                         I1) if masked else every
-        addresses = w.b.joined([w.b.ptrtoint(w.b.wide(places[k])) for k in some], I64)
-        check = checks.check_scattered(w.lanes * times, t.size, kind)
-        fine = w.b.invoke(check, *site(w, some[0]), _entry(w, some[0], position, kind), addresses,
-                          t.size, kind, masks)
-        w.checked.early |= dict.fromkeys(some, fine)
-
-
 def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
     """Addresses of lanes as a base plus constants; None for others."""
     further = 0
@@ -289,29 +159,6 @@ def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
         further, address = further + total + sum(known), made.operands[0]
     pointer = w.value(address)
     return replace(pointer, table=pointer.table + further) if isinstance(pointer, Tabled) else None
-
-
-def _mask_of(i: Instruction) -> int:
-    """Index of the mask operand of a masked access."""
-    return 3 if find(i.callee) is genisa.PREDICATED_STORE else 2
-
-
-def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
-    plan = w.kernel.plan
-    assert plan is not None
-    return plan.entry(w.source.function, i.operands[position], **_does(kind))
-
-
-def _is_same_check(
-    w: Widener, i: Instruction, other: Instruction, position: int, kind: int
-) -> bool:
-    """True if one call can check both, because arguments and reports are the same."""
-    stores, sites = w.kernel.in_place, [site(w, k)[2] for k in (i, other)]
-    if i in stores and other in stores:
-        sites = [site(w, stores[k])[2] for k in (i, other)]
-    return (sites[0] == sites[1] and (i in stores) == (other in stores)
-            and _entry(w, i, position, kind) == _entry(w, other, position, kind)
-            and _observers(w, i) == _observers(w, other))
 
 
 def _values(
@@ -347,7 +194,7 @@ def _note_store(
     if value.type.scalar.kind != "ptr" and not (
             isinstance(address, Uniform) and isinstance(value, Uniform)):
         place = _tabled_address(w, i.operands[at])
-        w.checked.stored.append(Stored(i, address, fine, value, mask, place))
+        w.stored.append(Stored(i, address, fine, value, mask, place))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -415,12 +262,12 @@ def scratch(w: Widener) -> Operand:
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None, caller: _CheckCaller,
+    flags: int, seen: Operand | None,
 ) -> tuple[Operand, Value]:
     """True if an access may be executed, and a safe address for it."""
     b = w.b
     if isinstance(pointer, Tabled):
-        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, caller)
+        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
         if fine is not None:
             return fine, _moved_where(w, pointer, t, fine)
     kind = _described(w, flags, seen)
@@ -433,8 +280,8 @@ def _checked(
                 own = mask if elements == 1 else w.b.element(mask, e)
                 active = own.value if isinstance(own, Uniform) else w.b.any_lane(w.b.mask(own))
             address = b.add(b.ptrtoint(pointer.value), e * size)
-            one = caller(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
-                         kind, active)
+            one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
+                           kind, active)
             fine = one if elements == 1 else b.and_(fine, one)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     wide, count = w.b.wide(pointer), 1 if mask is None else mask.type.lanes
@@ -444,7 +291,7 @@ def _checked(
     else:
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
         lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.b.mask(mask)
-    fine = caller(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
+    fine = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
     return fine, _moved_where(w, pointer, t, fine)
 
 
@@ -462,7 +309,7 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
 
 def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None, caller: _CheckCaller,
+    kind: int, seen: Operand | None,
 ) -> Operand | None:
     """True if an access at known offsets from a base may be executed; None for others."""
     count = 1 if mask is None else mask.type.lanes
@@ -472,8 +319,8 @@ def _checked_steps(
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
     flags = [] if mask is None else [w.b.mask(mask, count)]
-    return caller(check, *site(w, i), entry, _base(w, pointer), ir.TRUE if seen is None else seen,
-                  *flags)
+    return w.b.invoke(check, *site(w, i), entry, _base(w, pointer),
+                      ir.TRUE if seen is None else seen, *flags)
 
 
 def _known_steps(
@@ -677,7 +524,7 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
 
 def _is_of_stored(w: Widener, i: Instruction) -> bool:
     """True if an instruction cannot change stored memory, or belongs to the same tensor's store."""
-    first = w.checked.stored[0].instruction
+    first = w.stored[0].instruction
     if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
         return first.first and not i.first and i.debug == first.debug
     return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
@@ -685,9 +532,9 @@ def _is_of_stored(w: Widener, i: Instruction) -> bool:
 
 def read_back(w: Widener, following: Instruction) -> None:
     """Compare stored values with memory, before the first instruction after a tensor's store."""
-    if not w.checked.stored or _is_of_stored(w, following):
+    if not w.stored or _is_of_stored(w, following):
         return
-    stored, w.checked.stored = w.checked.stored, []
+    stored, w.stored = w.stored, []
     t = stored[0].value.type
     if len(stored) == 1 and contiguous_start(stored[0].address, t.size) is not None:
         return

@@ -103,27 +103,8 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
     return result.value
 
 
-def check_scattered(w: Checks, *arguments: Value) -> Value:
-    """True if an access of the lanes of several stores, or loads, certainly has no fault.
-
-    Lanes that access one element after another are better checked one by one.
-    """
-    addresses, mask, result = w["addresses"], w["mask"], w.variable(0, I1)
-    lanes = mask.type.count
-    following = addresses.shuffled(None, [(k + 1) % lanes for k in range(lanes)])
-    runs = (following - addresses == w["size"]) & mask
-    with w.when(w.intrinsic("ctpop", runs.bits).to(I32) < lanes // 4):
-        result.value = try_lanes(w)
-        with w.when(result.value):
-            w.state[Word.CHECKED] += w.intrinsic("ctpop", mask.bits).to(I64)
-    return result.value
-
-
-def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
-    """True if no active lane's access has a fault; if one may have, nothing is recorded.
-
-    `written`: succeed only if no byte of the block is unwritten.
-    """
+def try_lanes(w: Checks, *arguments: Value) -> Value:
+    """True if no active lane's access has a fault; if one may have, nothing is recorded."""
     addresses, mask = w["addresses"], w["mask"].bits
     good = w.variable(mask == 0)
     with w.when(~good.value):
@@ -133,8 +114,6 @@ def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
             row.value = searched(w, addresses[mask.lowest()])
         block = w.block(row.value)
         good.value = _inside(w, block)
-        if written:
-            good.value &= block[Entry.UNWRITTEN] == 0
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
             with w.when(slm):
                 good.value = phases.try_log(w, block, owner_of(w, slm))

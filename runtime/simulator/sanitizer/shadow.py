@@ -31,10 +31,10 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     LIST_PAGE_BITS,
     LOG_WORDS,
     LOGGED_LANES,
-    MOST_OF_BAND,
     MOST_VALUES,
     PARTS,
     SCRATCH_BYTES,
+    WINDOW,
     Chunk,
     Entry,
     Joined,
@@ -51,7 +51,7 @@ LINE_BYTES = 8, 8, 4, 4, 8, 8
 """Bytes of a chunk's cells: `Entry.LINE_WRITES` and following."""
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
 _LINE_STARTS = np.cumsum(_LINE_SIZES) - _LINE_SIZES
-SPARE_CHUNKS = MOST_OF_BAND
+SPARE_CHUNKS = WINDOW
 """Extra chunks before and after those of a block, because several are read at once."""
 NEAR = 1 << 16
 """Largest distance in bytes from a block at which a wrong address is reported as its own."""

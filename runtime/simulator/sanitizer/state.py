@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from triton_xe.llvm import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, Operand, Type, vector
 from triton_xe.llvm.builder import Routine
 from triton_xe.runtime.simulator.library.symbols import symbol
 
@@ -217,8 +217,8 @@ PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
 OF_HALVES, OF_BYTES = 64, 128
 """Flags of chunks in which each element of two bytes, or each byte, has a cell of its own."""
 OF_ELEMENTS = OF_HALVES | OF_BYTES
-WINDOW, MOST_OF_BAND = 8, 16
-"""Consecutive chunks that are tested at once: of an access of all lanes, and of several such."""
+WINDOW = 8
+"""Largest number of consecutive chunks, of an access of all lanes, that are tested at once."""
 
 
 def elements_of(nbytes: int) -> int:
@@ -488,20 +488,6 @@ def check_steps(
                    row=I64, base=I64, seen=I1, **mask)
 
 
-def check_band(
-    lanes: int, count: int, size: int, kind: int, strides: Sequence[int], times: int, apart: int,
-    *, masked: bool, in_place: bool,
-) -> Routine:
-    """True if `times` such accesses, `apart` bytes from each to the next, certainly have no fault.
-
-    They are recorded then.  `in_place`: they are stores, and the result also requires that no byte
-    of their block is unwritten.  Then a load of the same elements is valid too.
-    """
-    mask = {"mask": vector(lanes * count * times, I1)} if masked else {}
-    return routine("band", I1, lanes, count, size, kind, int(masked), int(in_place), times,
-                   spelled((*strides, apart)), **_SITE, row=I64, base=I64, seen=I1, **mask)
-
-
 def spelled(strides: Sequence[int]) -> str:
     """Spell numbers as a part of a name."""
     return "s" + "_".join(str(k).replace("-", "n") for k in strides)
@@ -561,36 +547,9 @@ def check_lanes(
                    addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes, I1))
 
 
-LOADED, STORED = 1, 2
-"""Result bits of a check of a load and a store."""
-
-
-def load_in_place(lanes: int, count: int, size: int, kind: int) -> Routine:
-    """Checks `count` elements of each lane, and, if valid, a later store of the same ones.
-
-    `kind` is the store's.
-    """
-    return routine("both", I8, lanes, count, size, kind, **_SITE, load=I32, row=I64,
-                   addresses=vector(lanes, I64), seen=I1, mask=vector(lanes * count, I1))
-
-
-def steps_in_place(
-    lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *, masked: bool
-) -> Routine:
-    """`load_in_place` for addresses known relative to a base, see `check_steps`."""
-    mask = {"mask": vector(lanes * count, I1)} if masked else {}
-    return routine("both_steps", I8, lanes, count, size, kind, int(masked), spelled(strides),
-                   **_SITE, load=I32, row=I64, base=I64, seen=I1, **mask)
-
-
 def try_lanes(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
     """The check that records the accesses if they are valid, and otherwise does nothing."""
     return check_lanes(lanes, size, kind, "try")
-
-
-def check_scattered(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
-    """`check_lanes` for the lanes of several stores, which counts them."""
-    return check_lanes(lanes, size, kind, "scattered")
 
 
 def sync_lanes(lanes: int) -> Routine:

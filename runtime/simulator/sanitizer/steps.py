@@ -8,34 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from operator import or_
 
 import numpy as np
 
-from triton_xe.llvm import (
-    FALSE,
-    I1,
-    I8,
-    I64,
-    TRUE,
-    VOID,
-    Operand,
-    constant,
-    integers,
-    vector,
-)
+from triton_xe.llvm import FALSE, I1, I8, I64, TRUE, VOID, Operand, constant, integers, vector
 from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import record_chunks, searched, try_lanes
+from triton_xe.runtime.simulator.sanitizer.lanes import record_chunks, searched
 from triton_xe.runtime.simulator.sanitizer.parts import in_memory
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
     MOST_BYTES,
-    MOST_OF_BAND,
     WINDOW,
     Entry,
     Kind,
@@ -47,15 +35,8 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 _CHUNK = 1 << CHUNK_BITS
 _OF_CELLS = int(Kind.WRITE) | -1 << 8
 """Bits of an access's kind that its cells depend on."""
-_MOST_FLAGS = 256
-"""Largest number of elements that are tested at once."""
 _MOST_SHARED = 4
 """Largest number of elements at one address."""
-
-
-def lines_of(span: int, align: int) -> int:
-    """Largest number of chunks that so many bytes may touch."""
-    return (span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +85,7 @@ class Steps:
 
     def chunks(self, align: int) -> int:
         """Largest number of chunks that they may touch."""
-        return lines_of(self.span, align)
+        return (self.span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
 
     def bytes_of(self, mask: Value) -> list[Value]:
         """Flags of the bytes of active elements, by chunk; the first element begins a chunk."""
@@ -187,16 +168,13 @@ def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routin
 
 
 def _try(
-    w: Checks, steps: Steps, kind: int, masked: bool, *, written: bool = False
+    w: Checks, steps: Steps, kind: int, masked: bool
 ) -> Value:
-    """True if the access certainly has no fault; it is recorded then.
-
-    `written`: succeed only if no byte of the block is unwritten.
-    """
+    """True if the access certainly has no fault; it is recorded then."""
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
-        active = in_memory(w,w["addresses"])[mask.bits.lowest()]
+        active = in_memory(w, w["addresses"])[mask.bits.lowest()]
         row.value = searched(w, active)
     block = w.block(row.value)
     inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
@@ -208,8 +186,6 @@ def _try(
             inside = (addresses >= block[Entry.LOW]) & (
                 addresses + steps.size <= block[Entry.HIGH])
             good.value = (inside | ~mask).every()
-    if written:
-        good.value &= block[Entry.UNWRITTEN] == 0
     lines = steps.bytes_of(mask)
     with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
         _record(w, steps, block, first, lines, good, masked, align)
@@ -274,201 +250,3 @@ def _record_dwords(
         good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
                             w["site"], block.base, w["addresses"],
                             mask & ~(known[0] & known[1]), owner)
-
-
-# --- several accesses that are so many bytes apart ------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Band:
-    """`times` accesses, with a distance of `apart` bytes from each to the next."""
-
-    steps: Steps
-    times: int
-    apart: int
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """Offset of each access from the first byte of all."""
-        return tuple(k * self.apart - min(0, (self.times - 1) * self.apart)
-                     for k in range(self.times))
-
-    @property
-    def low(self) -> int:
-        """Offset of the first byte from lane 0 of the first access."""
-        return self.steps.low - self.starts[0]
-
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Offset of each element from lane 0 of the first access."""
-        return tuple(k * self.apart + at for k in range(self.times) for at in self.steps.offsets)
-
-    @property
-    def span(self) -> int:
-        return max(self.starts) + self.steps.span
-
-    @property
-    def is_run(self) -> bool:
-        """True if they fill their span."""
-        return sum((word % (1 << _CHUNK)).bit_count() for word in self.lines) == self.span
-
-    def chunks(self, align: int) -> int:
-        """Largest number of chunks that they may touch."""
-        return lines_of(self.span, align)
-
-    @cached_property
-    def lines(self) -> list[int]:
-        """Bytes of all accesses, by chunk, as if the first one began a chunk."""
-        whole = reduce(or_, ((1 << self.steps.size) - 1 << at - self.low for at in self.offsets))
-        return [_signed(whole >> at & (1 << _CHUNK) - 1) for at in range(0, self.span, _CHUNK)]
-
-    def lines_under(self, mask: Value) -> list[Value]:
-        """Bytes of active elements, by chunk."""
-        w, count = mask.w, len(self.steps.offsets)
-        found = [w.term(0, I64)] * -(-self.span // _CHUNK)
-        for k, start in enumerate(self.starts):
-            own = mask.shuffled(None, range(k * count, (k + 1) * count))
-            for number, line in enumerate(self.steps.bytes_of(own)):
-                at, shift = divmod(start + number * _CHUNK, _CHUNK)
-                found[at] |= line.bits << shift
-                if shift and at + 1 < len(found):
-                    found[at + 1] |= line.bits >> _CHUNK - shift
-        return found
-
-
-def longest_band(steps: Steps, pointers: Sequence[Tabled], align: int) -> Band | None:
-    """The longest band that the accesses begin with, a power of two; None for a single access."""
-    first = pointers[0]
-    alike = takewhile(lambda p: p.base == first.base, pointers)
-    moved = takewhile(lambda m: (m == m.flat[0]).all(), (p.table - first.table for p in alike))
-    apart = [int(m.flat[0]) for m in moved]
-    most, found = min(len(apart), _MOST_FLAGS // len(steps.offsets)), None
-    times = 2
-    while times <= most:
-        band = Band(steps, times, apart[1])
-        steady = apart[:times] == [k * apart[1] for k in range(times)]
-        if not steady or apart[1] % align or band.chunks(align) > MOST_OF_BAND:
-            break
-        found, times = band, 2 * times
-    return found
-
-
-def _signed(word: int) -> int:
-    return word - (word >> 63 << 64)
-
-
-def check_band(
-    w: Checks, *arguments: Value, band: Band, masked: bool, in_place: bool
-) -> Value:
-    """True if the accesses certainly have no fault; they are recorded then."""
-    kind = int(w["kind"].operand.integer_value() or 0)
-    count = len(band.offsets)
-    mask = w.arguments.setdefault("mask", w.term(1, vector(count, I1)))
-    align, first = kind >> 8, w["base"] + band.low
-    if masked:
-        with w.when(mask.bits == 0):
-            w.ret(1)
-    row = w.variable(w["row"])
-    with w.when(w["row"].compare("slt", 0)):
-        row.value = searched(w, first)
-    block = w.block(row.value)
-    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
-    good = w.variable(
-        inside & (first + band.span <= block[Entry.HIGH]) & (first & align - 1 == 0))
-    if in_place:
-        good.value &= (block[Entry.UNWRITTEN] == 0) & w["seen"]
-    width = 1 << (band.chunks(align) - 1).bit_length()
-    t, full = vector(width, I64), band.lines
-    here = w.variable(Value(w, integers(I64, full + [0] * (width - len(full)))))
-    if masked:
-        with w.when(good.value & ~mask.every()):
-            lines = band.lines_under(mask)
-            here.value = w.pack(t, lines + [w.term(0, I64)] * (width - len(lines)))
-    with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
-        _record_band(w, band, block, first, here.value, good)
-    if kind & Kind.WRITE and not in_place:
-        with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
-            bits = [here.value[k].operand for k in range(len(full))]
-            _mark(w, first + block[Entry.UNWRITTEN],
-                  [Value(w, w.b.bitcast(x, vector(_CHUNK, I1))) for x in bits])
-    with w.when(good.value):
-        active = w.intrinsic("ctpop", mask.bits).to(I64) if masked else w.term(count, I64)
-        w.state[Word.CHECKED] += active * (1 + in_place)
-    return good.value
-
-
-def _record_band(
-    w: Checks, band: Band, block: Memory, first: Value, here: Value, good: Variable
-) -> None:
-    """Compare and record the accesses of a band, by whole chunks if it consists of them."""
-    no, done = w.term(0, I1), w.variable(0, I1)
-    owner, inner = owner_of(w, no), first & _CHUNK - 1
-    if band.is_run and band.span % _CHUNK == 0:
-        w.arguments["addresses"] = Value(w, integers(I64, band.offsets)) + w["base"]
-        with w.when((inner == 0) & w["mask"].every()):
-            done.value = record_chunks(w, block, first, band.span >> CHUNK_BITS, owner, no, good)
-    with w.when(~done.value & good.value):
-        width = here.type.count
-        before = here.shuffled(w.term(0, here.type), [width, *range(width - 1)])
-        bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
-        writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
-        recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
-                          first >> CHUNK_BITS, bytes_, owner)
-        good.value = recorded == (bytes_ != 0).bits.to(I64)
-
-
-# --- a load, and a store of the same elements that follows ----------------------------------------
-
-
-def load_in_place(w: Checks, *arguments: Value, count: int) -> Value:
-    """Check loads, and a later store of the same elements: bits `LOADED`, `STORED` of valid ones.
-
-    If the store is certainly valid, so is the load, and the store is recorded at once.  That is not
-    observable, because no other access is between them.  If the store may have a fault, or may be
-    the first, the load is checked alone.
-    """
-    size, kind = w["size"], int(w["kind"].operand.integer_value() or 0)
-    lanes, nbytes = w["addresses"].type.count, int(size.operand.integer_value() or 0)
-    flags, access = w["mask"], [w[name] for name in ("ctx", "sg", "load", "row", "addresses")]
-    masks = [flags.shuffled(None, range(e * lanes, (e + 1) * lanes)) for e in range(count)]
-    alike = w.term(1, I1)
-    for mask in masks[1:]:
-        alike &= (mask ^ masks[0]).bits == 0
-    with w.when(alike):
-        w.arguments.update(mask=masks[0], size=w.term(nbytes * count, I64))
-        with w.when(try_lanes(w, written=True)):
-            w.state[Word.CHECKED] += w.intrinsic("ctpop", masks[0].bits).to(I64) * (2 * count)
-            w.ret(s.LOADED | s.STORED)
-    return _checked_alone(w, access, nbytes, kind, flags, lanes, count)
-
-
-def _checked_alone(
-    w: Checks, access: Sequence[Value], nbytes: int, kind: int, mask: Value, lanes: int, count: int
-) -> Value:
-    """Check a load, and leave the store to its own check."""
-    alone, fine = kind & ~int(Kind.WRITE), w.variable(0, I1)
-    plain, any_ = (_checked_by(lanes, count, nbytes, known) for known in (alone, None))
-    with w.when(w["seen"]):
-        fine.value = w.call(plain, *access, nbytes, alone, mask)
-    with w.otherwise():
-        fine.value = w.call(any_, *access, nbytes, alone | Kind.UNSEEN, mask)
-    return w.select(fine.value, w.term(s.LOADED, I8), 0)
-
-
-def steps_in_place(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
-    """Check a load, and a later store of the same elements; see `load_in_place`."""
-    kind = int(w["kind"].operand.integer_value() or 0)
-    mask = w.arguments.setdefault("mask", w.term(1, vector(len(steps.offsets), I1)))
-    w.arguments["size"] = w.term(steps.size, I64)
-    w.arguments["addresses"] = Value(w, integers(I64, steps.offsets)) + w["base"]
-    if masked:
-        with w.when(mask.bits == 0):
-            w.ret(s.LOADED | s.STORED)
-    with w.when(w["seen"]), w.when(_try(w, steps, kind, masked, written=True)):
-        count = w.intrinsic("ctpop", mask.bits).to(I64) if masked else w.term(
-            len(steps.offsets), I64)
-        w.state[Word.CHECKED] += count * 2
-        w.ret(s.LOADED | s.STORED)
-    lanes = Value(w, integers(I64, steps.offsets[: steps.lanes])) + w["base"]
-    access = *(w[name] for name in ("ctx", "sg", "load", "row")), lanes
-    return _checked_alone(w, access, steps.size, kind, mask, steps.lanes, steps.count)

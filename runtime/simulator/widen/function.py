@@ -306,7 +306,7 @@ class FunctionWriter:
         w.current = i
         if len(w.b.block.instructions) > LONG_BLOCK:
             self._stop_when_asked()
-        if w.checked.stored:
+        if w.stored:
             read_back(w, i)
         if i.opcode not in ir.TERMINATORS:
             self._instruction(w, i)

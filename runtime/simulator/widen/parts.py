@@ -148,13 +148,3 @@ class Stored:
     mask: Value | None
     place: Tabled | None
     """The address in the kernel, if it is known relative to a base."""
-
-
-@dataclass
-class Checked:
-    """State of the checks of stores."""
-
-    stored: list[Stored] = field(default_factory=list)
-    """Stores of the current tensor store so far."""
-    early: dict[Instruction, Operand] = field(default_factory=dict)
-    """Later stores -> flag that is true if they were checked, together with loads."""

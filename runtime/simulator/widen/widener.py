@@ -15,7 +15,7 @@ from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.llvm.records import Instruction, Operand
 from triton_xe.runtime.simulator.translation import Kernel
 from triton_xe.runtime.simulator.widen.host_function import SLM, HostFunction
-from triton_xe.runtime.simulator.widen.parts import Checked, Forms, Matrices, Shared, Source
+from triton_xe.runtime.simulator.widen.parts import Forms, Matrices, Shared, Source, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
     Lazy,
@@ -51,7 +51,8 @@ class Widener:
     """Host value of each name of the function."""
     steps: dict[tuple[str, str], Operand | None] = field(default_factory=dict)
     """Block and name -> difference of a value from that of the next program; see `prefetch`."""
-    checked: Checked = field(default_factory=Checked)
+    stored: list[Stored] = field(default_factory=list)
+    """Checked stores of the current tensor store so far."""
     current: Instruction | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +62,7 @@ class Widener:
     def for_subgroup(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         return replace(self, source=self.source.for_subgroup(number), values=dict(self.values),
-                       steps={}, checked=Checked())
+                       steps={}, stored=[])
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from python.test.gemm.pairwise import settings
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
+from triton_xe.runtime.simulator.sanitizer.steps import Steps
 
 
 @pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "fits_window"), [
@@ -40,23 +40,6 @@ def test_where_elements_are(
         lines = [len({(a + base) >> 6 for a in range(low, low + span)})
                  for base in range(-low % align, 64 - low, align)]
         assert steps.chunks(align) >= max(lines)
-
-
-@pytest.mark.parametrize(("strides", "size", "times", "apart"), [
-    ((2, 4, 8, 16), 2, 8, 128), ((4, 8, 16, 32), 4, 4, 64), ((4, 8, 16, 32), 4, 4, -64),
-    ((8, 16, 32, 64), 4, 2, 4), ((1, 2, 4, 8), 1, 4, 17), ((-4, -8, -16, -32), 4, 2, 100),
-])
-def test_where_elements_of_several_accesses_are(
-    strides: tuple[int, ...], size: int, times: int, apart: int
-) -> None:
-    steps = Steps(strides, 1, size)
-    band = Band(steps, times, apart)
-    taken = {k * apart + at + byte for k in range(times) for at in steps.offsets
-             for byte in range(size)}
-    assert (band.low, band.span) == (min(taken), max(taken) - min(taken) + 1)
-    assert band.is_run == (len(taken) == band.span)
-    bits = sum((word % (1 << 64)) << 64 * k for k, word in enumerate(band.lines))
-    assert {k + band.low for k in range(band.span) if bits >> k & 1} == taken
 
 
 @triton.jit
