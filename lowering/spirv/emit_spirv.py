@@ -23,6 +23,7 @@ from triton_xe.lowering.spirv import (
     wide_visa,
 )
 from triton_xe.lowering.spirv.assembly import with_assembly
+from triton_xe.lowering.spirv.compose_vectors import with_composed_vectors
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.lowering.spirv.rolled_loops import with_rolled_loops
@@ -64,7 +65,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else native
     module = with_assembly(write_spirv(native, parsed), wide_visa.assembly_of)
-    return attach(without_names(with_rolled_loops(module)), LLVM_IR, text)
+    return attach(with_composed_vectors(without_names(with_rolled_loops(module))), LLVM_IR, text)
 
 
 def use_visa(module: Any) -> bool:
