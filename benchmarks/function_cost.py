@@ -31,7 +31,7 @@ from triton_xe.tools import intel
 from triton_xe.tools.native_figures import pipe
 
 BLOCK, WARPS = 1024, 4
-FUNCTIONS: dict[str, Any] = {name: LIBDEVICE[name] for name in (*ELEMENTARY, "fmod")}
+FUNCTIONS: dict[str, Any] = {name: LIBDEVICE[name] for name in ("erf", *ELEMENTARY, "fmod")}
 _CLOCKS = {"fp": 1, "integer": 1, "maths": MATH_CLOCKS}
 
 

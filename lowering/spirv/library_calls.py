@@ -15,10 +15,11 @@ Therefore `~` stands for the first dot of their names, until `spirv_target` writ
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from triton_xe.intrinsics import find, genisa, opencl, spirv
 from triton_xe.intrinsics.mangling import is_unsigned, suffix
-from triton_xe.lowering.spirv import remainders
+from triton_xe.lowering.spirv import error_function, remainders
 
 _FLOATS, _SINGLE, _WIDE = ("half", "float", "double"), ("half", "float"), ("float", "double")
 _INTEGERS = ("i16", "i32", "i64")
@@ -48,6 +49,9 @@ NATIVE = {
 }
 """The intrinsic for a function of the library, and the types for which its code is no longer."""
 
+OWN: dict[str, Callable[[str, int], str]] = {
+    "erf": error_function.definition, "fmod": remainders.definition}
+"""Functions that Intel's compiler gets as LLVM IR, because that of its library takes longer."""
 _DECLARATION = re.compile(
     r'^declare (spir_func |)((?:<(\d+) x )?(\w+)>?) @"?([^"(]+)"?\((.*)\).*\n', re.MULTILINE)
 _BARRIER = re.compile(
@@ -69,7 +73,7 @@ _BROADCAST = re.compile(
 
 def for_intel(text: str) -> str:
     """Replace barriers and functions of Intel's library by what Intel's compiler makes of them."""
-    return _functions(_remainders(_broadcasts(_barriers(text))))
+    return _functions(_own_functions(_broadcasts(_barriers(text))))
 
 
 def _barriers(text: str) -> str:
@@ -102,13 +106,15 @@ def _broadcasts(text: str) -> str:
     return re.sub(rf'declare spir_func \w+ @"_Z\d+{opencl.BROADCAST.name}.*\n', "", text)
 
 
-def _remainders(text: str) -> str:
+def _own_functions(text: str) -> str:
+    """Replace functions of fp32 that have a definition here."""
     for found in list(_DECLARATION.finditer(text)):
         _, kind, count, scalar, symbol, _ = found.groups()
-        if find(symbol).name == "fmod" and scalar == "float":
-            name = f"xe.fmod.{suffix(kind)}"
-            made = remainders.definition(name, int(count or 1))
-            text = text.replace(found[0], "").replace(f'@"{symbol}"', f'@"{name}"') + made
+        function = find(symbol).name
+        if function in OWN and scalar == "float":
+            name = f"xe.{function}.{suffix(kind)}"
+            text = text.replace(found[0], "").replace(f'@"{symbol}"', f'@"{name}"')
+            text += OWN[function](name, int(count or 1))
     return text
 
 

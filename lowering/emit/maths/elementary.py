@@ -1,9 +1,10 @@
-"""erf and its inverse, logarithms, cube roots, tangents and lgamma of fp32 in plain arithmetic.
+"""Inverse of erf, logarithms, cube roots, tangents and lgamma of fp32 in plain arithmetic.
 
 Intel's OpenCL library looks these up in tables, with up to 72 gathers for 4 elements of a lane.
 Here they are polynomials with an error of at most 3 units in the last place, and a fifth to a half
-of the instructions.  `erf` takes four fifths, without its 16 gathers.  log, and all functions of
-fp64, stay with OpenCL, which has no table for log.
+of the instructions.  OpenCL keeps log, for which it has no table, and all functions of fp64.
+
+Calls of `erf` and `fmod` are replaced by `triton_xe.lowering.spirv.library_calls`.
 
 The coefficients were fitted here with 40 digits (mpmath): weighted minimax by Lawson's iteration.
 `python/test/language/maths/test_elementary.py` measures the errors over all exponents.
@@ -23,20 +24,6 @@ LEAST_NORMAL = 2.0**-126
 SIGN = -(2**31)
 """The sign bit of fp32."""
 
-_ERF_SPLIT = 0.97
-_ERF_NEAR = (
-    0.12837913632392883, -0.3761242628097534, 0.11281096935272217, -0.02673998847603798,
-    0.004953903611749411, -0.0005792152369394898,
-)
-"""erf(x) / x - 1 in x², for |x| below `_ERF_SPLIT`."""
-_ERFC_FAR = (
-    -0.003480670740827918, -1.613390326499939, -0.9425445199012756, -0.1289658397436142,
-    0.021667608991265297, -0.0017027867725118995,
-)
-"""log2(erfc(x)) in x, from `_ERF_SPLIT` on.
-
-From 3.95 on, where erf rounds to 1, it stays below -25, down to minus infinity.
-"""
 _LOG1P = (
     -0.49999989255424027, 0.3333330832503888, -0.25001515414793196, 0.20003011613545776,
     -0.1661127976269318, 0.1416358545192715, -0.1320795619496385, 0.13003943229800646,
@@ -58,15 +45,6 @@ def polynomial(coefficients: Sequence[float], x: Term) -> Term:
 def inverted(x: Term) -> Term:
     """1 / x by one instruction, within 1 unit in the last place."""
     return x.with_value(x.em.b.fdiv(x.term(1.0).value, x.value, flags=("arcp",)))
-
-
-def erf(x: Term) -> Term:
-    """The error function: x + x p(x²) near zero, else 1 - 2^q(|x|) with the sign of x."""
-    size = x.size
-    near = x.fma(polynomial(_ERF_NEAR, x * x), x)
-    far = 1.0 - polynomial(_ERFC_FAR, size).builtin("native_exp2")
-    signed = (far.bits | (x.bits & SIGN)).bitcast(x.kind)  # copysign also clears far's sign
-    return where(size >= _ERF_SPLIT, signed, near)
 
 
 def _split_constant(value: float, bits: int) -> tuple[float, float]:
@@ -273,7 +251,7 @@ def _quarters(x: Term) -> tuple[Term, Term]:
 
 
 ELEMENTARY: dict[str, Callable[[Term], Term]] = {
-    "erf": erf, "cbrt": cube_root, "log1p": log1p, "log2": partial(logarithm, base=2.0),
+    "cbrt": cube_root, "log1p": log1p, "log2": partial(logarithm, base=2.0),
     "log10": partial(logarithm, base=10.0), "lgamma": log_gamma, "tan": tangent,
     "erfinv": inverse_erf,
 }

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from benchmarks import loops
+from python.test.language.maths.test_elementary import SPECIAL, samples
 from triton_xe.intrinsics import ROWS
 from triton_xe.lowering.spirv.emit_spirv import write_spirv
 from triton_xe.lowering.spirv.library_calls import NATIVE, for_intel
@@ -123,6 +125,29 @@ def test_remainders_are_exact(count: int) -> None:
         signs = ~np.isnan(wanted)
         np.testing.assert_array_equal(
             np.signbit(np.concatenate(results))[signs], np.signbit(wanted)[signs])
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("count", [1, 8])
+def test_error_function(count: int) -> None:
+    text = HEAD + kernel(0, "erf", "float", count) + TAIL
+    with_library, found = (
+        intel.compile_spirv(write_spirv(made), "bmg") for made in (text, for_intel(text)))
+    if count > 1:
+        assert len(found.program.instructions) < 0.85 * len(with_library.program.instructions)
+    numbers = np.concatenate([samples(signed=True), SPECIAL * 12, [1.0] * 8]).astype(np.float32)
+    parts = np.split(numbers, len(numbers) // (LANES * 8))
+    results = np.concatenate([executed(found.binary, 0, [part] * MOST) for part in parts])
+    if count == 1:
+        numbers, results = (np.concatenate([part[:LANES] for part in np.split(each, len(parts))])
+                            for each in (numbers, results))
+    wanted = scipy.special.erf(numbers.astype(np.float64))
+    np.testing.assert_array_equal(np.isnan(results), np.isnan(wanted))
+    places = np.spacing(np.maximum(np.abs(wanted), 2.0**-149).astype(np.float32))
+    assert np.nanmax(np.abs(results - wanted) / places) <= 1.5
+    assert np.nanmax(np.abs(results)) == 1
+    signs = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(results)[signs], np.signbit(numbers)[signs])
 
 
 @pytest.mark.intel_compiler
