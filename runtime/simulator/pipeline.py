@@ -32,13 +32,14 @@ from triton_xe.runtime.simulator.analysis.kernel_sizes import (
 )
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
-from triton_xe.runtime.simulator.host_kernel import ENTRY, WHOLE, Form, HostKernel, Purpose
+from triton_xe.runtime.simulator.host_kernel import ENTRY, WHOLE, Form, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
+from triton_xe.runtime.simulator.rewrites.inside_bounds import inside_bounds
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
@@ -89,6 +90,14 @@ def leave_out_fallbacks(kernel: Kernel) -> None:
     left = None if kernel.is_interleaved else part_of(kernel.entry, kernel.form.part)
     if left is not None:
         kernel.functions[kernel.name], kernel.is_whole = left, False
+
+
+def leave_out_masks(kernel: Kernel) -> None:
+    """Drop masks that hold in most programs; the other programs run in the whole kernel."""
+    if kernel.form.part is Part.COMMON and kernel.is_whole and not kernel.is_interleaved:
+        left = inside_bounds(kernel.entry, kernel.sizes)
+        if left is not None:
+            kernel.functions[kernel.name], kernel.is_whole = left, False
 
 
 def drop_unreachable(kernel: Kernel) -> None:
@@ -268,6 +277,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (RUN | CHECK, poll_in_loops),
     (ALL, find_interleaving),
     (ALL, leave_out_fallbacks),
+    (RUN, leave_out_masks),
     (ALL, drop_unreachable),
     (RUN, each_body(merge_halves)),
     (RUN, each_body(joined_accesses)),

@@ -45,7 +45,12 @@ def part_of(function: Function, part: Part) -> Function | None:
             function, cut)
     if not cut:
         return None
-    return replace(function, blocks=[*kept, Block(COLD, [Instruction("cold", VOID, [])])])
+    return replace(function, blocks=[*kept, cold_block()])
+
+
+def cold_block() -> Block:
+    """The exit of a subgroup that needs what was left out."""
+    return Block(COLD, [Instruction("cold", VOID, [])])
 
 
 def _guards_only(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
@@ -66,7 +71,7 @@ def _guards_only(function: Function, cut: set[tuple[str, str]], slices: _Slices)
             if id(i) in done:
                 continue
             done.add(id(i))
-            if _may_trap(i):
+            if may_trap(i):
                 *tests, branch = _test_of_divisor(i.operands[1], len(found))
                 found[-1].instructions += tests
                 end(branch, [f"%xe.guard{len(found)}", COLD])
@@ -103,11 +108,12 @@ def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
     """Backward slices of the conditions of guards that are uniform in a work-group."""
     made = Facts(function).makers
     branches = {b.label: b.instructions[-1] for b in function.blocks}
-    found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
-    return {edge: instructions for edge, instructions in found if instructions is not None}
+    found = {edge: group_uniform_slice(branches[edge[0]].operands[0], made, function)
+             for edge in cut}
+    return {edge: instructions for edge, instructions in found.items() if instructions is not None}
 
 
-def _slice(
+def group_uniform_slice(
     condition: Operand, definitions: dict[str, Instruction], function: Function
 ) -> list[Instruction] | None:
     """Instructions that compute a value from arguments and work-group ids alone, or None."""
@@ -122,7 +128,7 @@ def _slice(
             return False
         if i.opcode == "call" and not _is_group_uniform(i):
             return False
-        if _may_trap(i) and i.type.lanes > 1:
+        if may_trap(i) and i.type.lanes > 1:
             return False
         if not all(add(operand.local) for operand in i.operands):
             return False
@@ -138,7 +144,7 @@ def _is_group_uniform(call: Instruction) -> bool:
     return not known.effects and known.uniformity in _UNIFORM_IN_GROUP
 
 
-def _may_trap(i: Instruction) -> bool:
+def may_trap(i: Instruction) -> bool:
     """True if an instruction may trap when it is executed speculatively."""
     division = i.opcode in ("udiv", "sdiv", "urem", "srem")
     return division and i.operands[1].integer_value() in (None, 0, -1)
