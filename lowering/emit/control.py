@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -17,11 +18,10 @@ from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import ROLLED, RUNS, VERSIONS
-from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.types import I32, bits_of, opcode_of
+from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE, ROLLED_LABEL
 
@@ -114,7 +114,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     """Write a bottom-tested loop, after a test unless it is known to run."""
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
-    runs = RUNS.of(op) is not None
+    runs = RUNS.of(op)
     before = em.b.block
     outer, em.is_rolled = em.is_rolled, ROLLED.of(op) is not None
     name = ROLLED_LABEL if em.is_rolled else "loop"
@@ -136,19 +136,12 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.loop_depth -= 1
     em.is_rolled = outer
     latch = em.b.block
-    counter_arg, *carried = op.body.block.args
-    found = _position(carried, phis, ends) if runs and not counter_arg.first_use else None
-    if found is not None:
-        following, start, by = found
-        counted = constant_of(op.lb) == 0 and constant_of(op.step) == 1
-        trips = high if counted else _trips(before, low, high, step)
-        end = _last_position(before, start, by, trips)
-        back = em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
-        body.instructions.remove(counter)
-    else:
-        following = em.b.add(counter, step)
-        back = em.b.cbranch(em.b.icmp_signed("<", following, high), body, after)
-        counter.add_incoming(following, latch)
+    following = em.b.add(counter, step)
+    counter.add_incoming(following, latch)
+    is_exact = runs == StringAttr("exact")
+    more = em.b.icmp_unsigned("!=", following, high) if is_exact else (
+        em.b.icmp_signed("<", following, high))
+    back = em.b.cbranch(more, body, after)
     _annotate(em, op, back)
     _close(phis, ends, latch)
     em.b.position_at_end(after)
@@ -177,44 +170,6 @@ def _vector_bytes(em: Emitter, part: ir.Value) -> int:
 
 def _are_addresses(value: SSAValue) -> bool:
     return isinstance(get_element_type_or_self(value.type), PointerType)
-
-
-def _position(
-    values: Sequence[SSAValue], phis: list[list[Any]], ends: Sequence[Flat]
-) -> tuple[ir.Value, ir.Value, ir.Constant] | None:
-    """A position in a surface that grows by a constant: (its next value, its start, the constant).
-
-    A loop without another counter can test this value instead, which saves the counter.  Other
-    numbers may wrap around, and have their last value earlier.
-    """
-    for value, held, (parts, _) in zip(values, phis, ends, strict=True):
-        if not isinstance(value.type, TensorDescType):
-            continue
-        for phi, part in zip(held, parts, strict=True):
-            if opcode_of(part) != "add" or part.type != I32:
-                continue
-            left, right = part.operands
-            if left is phi and isinstance(right, ir.Constant) and int(right.constant) > 0:
-                return part, phi.incomings[0][0], right
-    return None
-
-
-def _trips(before: ir.Block, low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
-    """Number of iterations of a loop that runs at least once, written before it."""
-    builder = ir.IRBuilder(before)
-    builder.position_before(before.terminator)
-    span = builder.sub(builder.add(builder.sub(high, low), step), ir.Constant(step.type, 1))
-    return builder.udiv(span, step)
-
-
-def _last_position(
-    before: ir.Block, start: ir.Value, by: ir.Constant, count: ir.Value
-) -> ir.Value:
-    """start + by * count, written before the loop; coordinates are below 2^24 there."""
-    builder = ir.IRBuilder(before)
-    builder.position_before(before.terminator)
-    narrow = count if count.type == I32 else builder.trunc(count, I32)
-    return builder.add(start, builder.mul(narrow, by))
 
 
 @lowers(scf.IfOp)

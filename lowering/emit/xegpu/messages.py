@@ -154,9 +154,17 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     if isinstance(held, Payload):
         em.bind(op.moved, _moved(em, op, held))
         return
-    y = held.y if is_zero(rows) else em.b.add(held.y, index_value(em, rows))
-    x = held.x if is_zero(columns) else em.b.add(held.x, index_value(em, columns))
+    y, x = (_further(em, here, by) for here, by in ((held.y, rows), (held.x, columns)))
     em.bind(op.moved, replace(held, y=y, x=x))
+
+
+def _further(em: Emitter, here: ir.Value, by: SSAValue | int) -> ir.Value:
+    """A coordinate moved by a number of elements."""
+    if is_zero(by):
+        return here
+    step = index_value(em, by)
+    is_all = here == I32(0) and not isinstance(step, ir.Constant)
+    return step if is_all else em.b.add(here, step)
 
 
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
