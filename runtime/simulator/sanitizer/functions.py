@@ -96,9 +96,6 @@ def _function(name: str, *numbers: int) -> list[Function]:
                      partial(lanes.check_elements, count=count), known)
     if name == "cells":
         return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
-    if name == "run":
-        count, kind = numbers
-        return write(state.record_run(*numbers), partial(lanes.record_run, count=count), (0, kind))
     if name == "parts":
         return write(state.record_parts(*numbers), partial(parts.record, writes=bool(numbers[1])))
     if name == "block":

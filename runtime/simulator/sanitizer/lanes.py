@@ -21,7 +21,6 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     Cells,
     Elements,
     Lines,
-    Run,
     Scattered,
     can_record_whole,
     earlier,
@@ -38,7 +37,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     BEGUN_OF,
     CHUNK_BITS,
     MOST_VALUES,
-    WINDOW,
     Entry,
     Kind,
     Word,
@@ -168,96 +166,22 @@ def _inside(w: Checks, block: Memory) -> Value:
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     """Compare with the cells and record the access: by chunks if possible, else by dwords."""
-    owner, nbytes = owner_of(w, slm), w["size"].operand.integer_value()
-    done = w.variable(0, I1)
-    if nbytes is not None and nbytes.bit_count() == 1 and nbytes <= 1 << CHUNK_BITS:
-        _record_groups(w, block, nbytes, owner, slm, good, done)
-    with w.when(~done.value):
-        rest = w.variable(w["mask"].bits)
-        if can_record_whole(w):
-            least = w["mask"].type.count // 2 + 1
-            begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
-            with w.when(begun < least):
-                rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes or 0, owner,
-                                       least=least, crosses=_crosses(w, nbytes or 0))
-        with w.when(rest.value != 0):
-            mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
-            _record_scattered(w, block, owner, slm, good, mask)
+    owner, rest = owner_of(w, slm), w.variable(w["mask"].bits)
+    if can_record_whole(w):
+        nbytes, least = w["size"].operand.integer_value() or 0, w["mask"].type.count // 2 + 1
+        begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
+        with w.when(begun < least):
+            rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes, owner,
+                                   least=least, crosses=_crosses(w, nbytes))
+    with w.when(rest.value != 0):
+        mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
+        _record_scattered(w, block, owner, slm, good, mask)
 
 
 def _are_begun(w: Checks, block: Memory) -> Value:
     """Lanes in whose chunks dwords or elements have cells of their own."""
     places = (w["addresses"] >> CHUNK_BITS) + block[Entry.TOUCHED]
     return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
-
-
-def _record_groups(
-    w: Checks, block: Memory, nbytes: int, owner: Value, slm: Value, good: Variable, done: Variable
-) -> None:
-    """Compare and record accesses of whole chunks by groups of lanes, or of consecutive dwords."""
-    addresses, mask = w["addresses"], w["mask"]
-    lanes = mask.type.count
-    per = min(lanes, (1 << CHUNK_BITS) // nbytes)
-    if per * nbytes % 4:
-        return
-    mine = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8)
-    heads = [k - k % per for k in range(lanes)]
-    first, begun = addresses.shuffled(None, heads), mask.shuffled(None, heads)
-    steps = Value(w, integers(I64, [k % per * nbytes for k in range(lanes)]))
-    in_a_row = (addresses == first + steps) & (first & 3 == 0)
-    done.value = (in_a_row & mask & begun | ~(mask | begun)).every()
-    starts, active = (x.shuffled(None, heads[::per]) for x in (addresses, mask))
-    rest = w.variable(w.select(done.value, active.bits.to(I64), 0))
-    known, count = w["kind"].operand.integer_value(), len(heads) // per
-    lined = per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM
-    even = ((starts & (1 << CHUNK_BITS) - 1 == 0) | ~active).every()
-    for side in (count, 2) if lined and count > 2 else (count,) if lined and count > 1 else ():
-        with w.when((rest.value != 0) & even & (_are_in_a_row(w, starts, side) & active).every()):
-            fine = w.variable(1, I1)
-            for k in range(0, count, side):
-                fine.value &= record_chunks(w, block, starts[k], side, owner, slm, good)
-            with w.when(fine.value):
-                rest.value = 0
-    total = per * nbytes
-    if can_record_whole(w):
-        window = starts + total - 1 - starts[0] < WINDOW << CHUNK_BITS
-        near = (window | ~active).every() & ~(even & w.term(int(lined), I1))
-        with w.when((rest.value != 0) & near):
-            rest.value = _left(w, block, starts, active, total, owner).to(I64)
-    places, others = w.space(starts.type), w.variable(1, I1)
-    w.store(starts, places)
-    with w.chain(rest.value) as (left, slot):
-        slot.value = left & left - 1
-        index, fine = left.lowest(), w.variable(0, I1)
-        address = Memory(w, places)[index]
-        if lined:
-            with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
-                fine.value = record_chunks(w, block, address, 1, owner, slm, good)
-        if can_record_whole(w):
-            with w.when(~fine.value):
-                one = Value(w, w.b.broadcast(address.operand, 1))
-                every = w.term(1, vector(1, I1))
-                fine.value = _left(w, block, one, every, total, owner) == 0
-        with w.when(~fine.value):
-            cells = Run(w, address - (block[Entry.LOW] & -4) >> 2, total // 4)
-            with w.when(~slm):
-                others.value = cells.begin(block, mine)
-            _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
-
-
-def _are_in_a_row(w: Checks, starts: Value, side: int) -> Value:
-    """Flags of the starts that are consecutive chunks, in groups of `side`."""
-    count = starts.type.count
-    firsts = starts.shuffled(None, [k - k % side for k in range(count)])
-    steps = Value(w, integers(I64, [k % side << CHUNK_BITS for k in range(count)]))
-    return starts == firsts + steps
-
-
-def _left(
-    w: Checks, block: Memory, starts: Value, active: Value, nbytes: int, owner: Value
-) -> Value:
-    """Record accesses as whole ones; return those that cannot be."""
-    return left_over(w, block, starts, active, nbytes, owner, least=1, crosses=_crosses(w, nbytes))
 
 
 def _crosses(w: Checks, nbytes: int) -> bool:
@@ -288,19 +212,6 @@ def record_cells(w: Checks, *arguments: Value) -> Value:
     good = w.variable(1, I1)
     no = w.term(0, I1)
     _record_scattered(w, Memory(w, w["block"]), w["owner"], no, good, w["mask"])
-    return good.value
-
-
-def record_run(w: Checks, *arguments: Value, count: int) -> Value:
-    """Compare and record an access of `count` consecutive dwords."""
-    block, no = Memory(w, w["block"]), w.term(0, I1)
-    good, others = w.variable(1, I1), w.variable(1, I1)
-    cells = Run(w, w["address"] - (block[Entry.LOW] & -4) >> 2, count)
-    w.arguments.update(addresses=(cells.index << 2) + block[Entry.LOW], mask=cells.active,
-                       size=w.term(4, I64))
-    others.value = cells.begin(block, w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8))
-    owner = w["owner"]
-    _compare_and_record(w, block, cells, owner | 15, owner, no, good, others)
     return good.value
 
 
@@ -526,7 +437,7 @@ def _join(
     w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
 ) -> None:
     """Make some cells record both stores."""
-    ones, mine, places = (in_memory(w,x) for x in (old, w.spread(new, old.type.count), index))
+    ones, mine, places = (in_memory(w, x) for x in (old, w.spread(new, old.type.count), index))
     with w.chain(which.bits) as (rest, slot):
         slot.value, k = rest & rest - 1, rest.lowest()
         written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)

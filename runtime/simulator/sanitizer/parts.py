@@ -462,7 +462,7 @@ class Scattered(Dwords):
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers = in_memory(w,chunks)
+            numbers = in_memory(w, chunks)
             with w.chain(missing.bits) as (rest, slot):
                 slot.value = rest & rest - 1
                 w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
@@ -502,49 +502,13 @@ class Elements(Scattered):
         there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
         missing = active & ~there.value & (~flags.has(BEGUN) | flags.has(flag))
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers, full = in_memory(w,chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
+            numbers, full = in_memory(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
             with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
                 slot.value = rest & rest - 1
                 w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
             # without memory for them, dwords have them
             there.value |= missing & ~full & (block[Entry.ELEMENT_WRITES] != 0)
         return there.value, others
-
-
-class Run(Dwords):
-    """Consecutive cells, for plain vector accesses."""
-
-    def __init__(self, w: Checks, first: Value, lanes: int) -> None:
-        self.w, self.first, self.lanes = w, first, lanes
-        self.active = w.term(1, vector(lanes, I1))
-
-    @property
-    def index(self) -> Value:
-        return Value(self.w, integers(I64, range(self.lanes))) + self.first
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (base + self.first * size).pointer()
-
-    def load(self, base: Value, t: Type) -> Value:
-        return self.w.load(vector(self.lanes, t), self._at(base, t.size), align=4)
-
-    def store(self, value: Value, base: Value) -> None:
-        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
-
-    def begin(self, block: Memory, mine: Value) -> Value:
-        """Create missing cells of the run's chunks; true if there are cells of the other kind."""
-        w, others = self.w, self.w.variable(0, I8)
-        flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
-        address = self.first * 4 + (block[Entry.LOW] & -4)
-        chunks = address >> CHUNK_BITS, (address + 4 * self.lanes - 1 >> CHUNK_BITS) + 1
-        with w.range(*chunks) as chunk:
-            others.value |= flags[chunk]
-        some = others.value.has(either(mine ^ BEGUN))
-        wanted = w.select(some, BEGUN, mine)
-        with w.range(*chunks) as chunk, w.when(
-                w.unlikely(flags[chunk] & (wanted | s.OF_ELEMENTS) != wanted)):
-            w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
-        return some
 
 
 class Lines(Dwords):
@@ -593,7 +557,7 @@ class Lines(Dwords):
         self.store(w.term(-1, vector(self.count, I64)), at)
 
 
-Cells = Scattered | Run | Lines
+Cells = Scattered | Lines
 
 
 def either(kind: Value) -> Value:

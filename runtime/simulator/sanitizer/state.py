@@ -468,11 +468,6 @@ def record_cells(lanes: int, size: int, kind: int) -> Routine:
                    addresses=vector(lanes, I64), mask=vector(lanes, I1), owner=I64)
 
 
-def record_run(count: int, kind: int) -> Routine:
-    """Records an access of `count` consecutive dwords; false if it may conflict."""
-    return routine("run", I1, count, kind, site=I32, block=PTR, address=I64, owner=I64)
-
-
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
     """Checks `count` adjacent elements of each lane, each with a mask of its own."""
     return routine("elements", I1, lanes, count, *known(size, kind), **_SITE, row=I64,

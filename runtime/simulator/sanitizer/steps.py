@@ -236,17 +236,9 @@ def _record_dwords(
 ) -> None:
     """Compare with the cells of dwords, and record there the parts that cells of chunks do not."""
     kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
-    count = len(steps.offsets)
-    done = w.variable(0, I1)
-    if steps.is_run and steps.span % 4 == 0:
-        with w.when((recorded == 0) & (first & 3 == 0) & mask.every()):
-            good.value = w.call(s.record_run(steps.span // 4, kind & _OF_CELLS), w["ctx"],
-                                w["site"], block.base, first, owner)
-            done.value = 1
-    with w.when(~done.value):
-        places = w["addresses"] - (first & -_CHUNK)
-        lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
-        known = [(w.spread(recorded, count) >> line).has(1) for line in lines]
-        good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
-                            w["site"], block.base, w["addresses"],
-                            mask & ~(known[0] & known[1]), owner)
+    count, places = len(steps.offsets), w["addresses"] - (first & -_CHUNK)
+    lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
+    known = [(w.spread(recorded, count) >> line).has(1) for line in lines]
+    good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
+                        w["site"], block.base, w["addresses"],
+                        mask & ~(known[0] & known[1]), owner)
