@@ -27,8 +27,8 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
 """Arguments of single rows; others are as in the ledger, or fit `ELEMENTS`."""
 
 
-GROUPS = ((128, 128, 64), (256, 128, 128), (100, 72, 40), (1, 304, 192))
-"""M, N and K of each product of row "grouped"."""
+GROUPS = ((128, 128, 64), (256, 128, 128), (100, 72, 37), (1, 304, 192))
+"""M, N and K of each product of row "grouped"; rows of 37 elements have no 2D messages."""
 
 
 @dataclass(frozen=True)
