@@ -18,10 +18,8 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.parts import (
-    Cells,
+    Dwords,
     Elements,
-    Lines,
-    Scattered,
     can_record_whole,
     earlier,
     fill_dwords,
@@ -190,23 +188,6 @@ def _crosses(w: Checks, nbytes: int) -> bool:
     return nbytes.bit_count() != 1 or align < nbytes
 
 
-def record_chunks(
-    w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
-) -> Value:
-    """Compare and record accesses of `count` consecutive chunks; return whether they are recorded.
-
-    Nothing is recorded unless each chunk has one cell for all of its dwords.
-    """
-    mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), Lines(w, block, address, count)
-    alike = lines.have_one_cell()
-    with w.when(alike):
-        others = w.variable(lines.have(mine ^ BEGUN))
-        _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
-        with w.when(good.value):
-            lines.note(mine)
-    return alike
-
-
 def record_cells(w: Checks, *arguments: Value) -> Value:
     """Compare a valid access of global memory with the cells of its dwords, and record it there."""
     good = w.variable(1, I1)
@@ -264,14 +245,14 @@ def _record_in_dwords(
     with w.range(0, w.select(good.value, w.select(once, 1, count), 0)) as k:
         shift = w.select(full, 0, k * size)
         here = mask & ((inner == shift) | full | alone)
-        scattered = Scattered(w, index + w.select(whole, k, 0), here)
+        dwords = Dwords(w, index + w.select(whole, k, 0), here)
         new = owner | w.select(full, 15, part << shift)
         if narrow:
-            scattered.alone = alone
+            dwords.alone = alone
             new = w.select(alone & ~full, part << inner | owner, new)
         with w.when(~slm):
-            others.value = scattered.begin(block, mine)
-        _compare_and_record(w, block, scattered, new, owner, slm, good, others)
+            others.value = dwords.begin(block, mine)
+        _compare_and_record(w, block, dwords, new, owner, slm, good, others)
 
 
 def _are_distinct_dwords(mask: Value, index: Value) -> Value:
@@ -285,17 +266,16 @@ def _are_distinct_dwords(mask: Value, index: Value) -> Value:
 
 
 def _compare_and_record(
-    w: Checks, block: Memory, cells: Cells, new: Value, owner: Value, slm: Value, good: Variable,
+    w: Checks, block: Memory, cells: Dwords, new: Value, owner: Value, slm: Value, good: Variable,
     others: Variable,
 ) -> None:
     """Compare with the cells, unless nothing has accessed them yet, and record the access."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
     written, read = (cells.place(block, word) for word in (Entry.WRITES, Entry.READS))
     own_at, other_at = w.select(writes, written, read), w.select(writes, read, written)
-    mine = w.select(writes, *BEGUN_OF, I8)
-    own, other = cells.known(cells.load(own_at, I64), mine), w.variable(none)
+    own, other = cells.load(own_at, I64), w.variable(none)
     with w.when(others.value):
-        other.value = cells.known(cells.load(other_at, I64), mine ^ BEGUN)
+        other.value = cells.load(other_at, I64)
     with w.when(~slm & (own | other.value == 0).every()):
         cells.store(none | new, own_at)
     with w.otherwise():
@@ -308,7 +288,7 @@ def _compare_and_record(
 
 
 def _compare(
-    w: Checks, block: Memory, cells: Cells, old: tuple[Value, Value], new: Value, owner: Value,
+    w: Checks, block: Memory, cells: Dwords, old: tuple[Value, Value], new: Value, owner: Value,
     slm: Value, good: Variable,
 ) -> None:
     """Compare with the last write and the reads in the cells; record the access if valid."""
@@ -329,7 +309,7 @@ def _compare(
     with w.when(~plain & may_copy):
         copies = of_group(old_write, owner) & ~mixed | ~slm & _keeps_recording(
             cells, old_write, new, writes)
-        copies &= _changing_nothing(w, cells)
+        copies &= _changing_nothing(w)
         good.value &= ((after_write | copies) & written_after | idle).every()
     with w.when(~plain & ~may_copy):
         _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
@@ -367,7 +347,7 @@ def _compare(
 
 
 def _look_closer(
-    w: Checks, cells: Cells, old: Sequence[Value], after: Sequence[Value], new: Value,
+    w: Checks, cells: Dwords, old: Sequence[Value], after: Sequence[Value], new: Value,
     goes_on: Value, good: Variable,
 ) -> None:
     """Test whether accesses in cells that are not plainly ordered have been acquired."""
@@ -385,7 +365,7 @@ def _look_closer(
                 good.value &= ~found
 
 
-def _first_use(w: Checks, cells: Cells, new: Value, fresh: Value) -> Value:
+def _first_use(w: Checks, cells: Dwords, new: Value, fresh: Value) -> Value:
     """Record the written bytes of shared memory; true if all bytes that are read were written."""
     result, active = w.variable(1, I1), cells.active
     here = w.spread(new.to(I32) & BYTES.full, active.type.count) << (cells.index.to(I32) & 1) * 4
@@ -409,7 +389,7 @@ def _of_other_bytes(old: Value, new: Value, slm: Value) -> Value:
     return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
 
-def _other_cells(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
+def _other_cells(cells: Dwords, old: Value, new: Value, owner: Value, slm: Value) -> Value:
     """Cells of other programs' accesses of other bytes, which remain recorded."""
     if cells.alone is None:
         return cells.active & ~cells.active
@@ -417,7 +397,7 @@ def _other_cells(cells: Cells, old: Value, new: Value, owner: Value, slm: Value)
     return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
 
 
-def _keeps_recording(cells: Cells, old: Value, new: Value, writes: Value) -> Value:
+def _keeps_recording(cells: Dwords, old: Value, new: Value, writes: Value) -> Value:
     """Cells that can record both another program's store and a new one of some of its bytes.
 
     For a load, all cells.
@@ -443,18 +423,11 @@ def _join(
         written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)
 
 
-def _changing_nothing(w: Checks, cells: Cells) -> Value:
-    """Cells for which a store of several lanes writes the values that memory has already.
-
-    All or none, for cells that are not one per lane.
-    """
-    mask = w["mask"]
+def _changing_nothing(w: Checks) -> Value:
+    """Lanes whose store writes the values that memory has already."""
     if w.routine in (s.REPLAY, s.REPLAY_ONE):
-        return w.term(1, mask.type)
-    same = phases.changing_nothing(w)
-    if isinstance(cells, Scattered):
-        return same
-    return (same | ~mask).every()
+        return w.term(1, w["mask"].type)
+    return phases.changing_nothing(w)
 
 
 def _is_list(cells: Value) -> Value:

@@ -419,33 +419,20 @@ def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
 
 
 class Dwords:
-    """Cells of single dwords."""
+    """Cells of dwords, one per active lane, by number."""
 
     alone: Value | None = None
     """For parts of dwords: true if each has a dword to itself."""
+
+    def __init__(self, w: Checks, index: Value, active: Value) -> None:
+        self.w, self.index, self.active = w, index, active
 
     def place(self, block: Memory, word: Entry) -> Value:
         """Address of the cells, or sites, of all dwords."""
         return block[word]
 
-    def known(self, cells: Value, of: Value) -> Value:
-        """Cells of that kind; 0 for those that do not exist."""
-        return cells
-
-
-class Scattered(Dwords):
-    """One cell per lane, at any address; only those of active lanes."""
-
-    def __init__(self, w: Checks, cells: Value, active: Value) -> None:
-        self.w, self.cells, self.active = w, cells, active
-
-    @property
-    def index(self) -> Value:
-        """Numbers of the cells."""
-        return self.cells
-
     def _at(self, base: Value, size: int) -> Value:
-        return (self.cells * size + base).pointer()
+        return (self.index * size + base).pointer()
 
     def load(self, base: Value, t: Type) -> Value:
         return self.w.gather(t, self._at(base, t.size), self.active)
@@ -456,7 +443,7 @@ class Scattered(Dwords):
     def begin(self, block: Memory, mine: Value) -> Value:
         """Create cells for this kind of access; true if there are some of the other kind."""
         w = self.w
-        chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
+        chunks = self.index * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
         flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
         others = (flags.has(either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
         wanted = w.select(others, BEGUN, mine.to(I32))
@@ -469,7 +456,7 @@ class Scattered(Dwords):
         return others
 
 
-class Elements(Scattered):
+class Elements(Dwords):
     """One cell per lane, for its element of less than a dword, in chunks that have such cells."""
 
     def __init__(self, w: Checks, block: Memory, nbytes: int, active: Value) -> None:
@@ -483,7 +470,7 @@ class Elements(Scattered):
 
     def _at(self, base: Value, size: int) -> Value:
         # sites are those of dwords
-        return ((self._numbers if size == 8 else self.cells) * size + base).pointer()
+        return ((self._numbers if size == 8 else self.index) * size + base).pointer()
 
     @staticmethod
     def begun(
@@ -509,55 +496,6 @@ class Elements(Scattered):
             # without memory for them, dwords have them
             there.value |= missing & ~full & (block[Entry.ELEMENT_WRITES] != 0)
         return there.value, others
-
-
-class Lines(Dwords):
-    """Cells of consecutive chunks, all of whose dwords have the same one."""
-
-    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
-        self.w, self.block, self.count = w, block, count
-        self.first = address >> CHUNK_BITS
-        self.index = w.spread(self.first, count)
-        self.active = w.term(1, vector(count, I1))
-        self._flags = (block[Entry.TOUCHED] + self.first).pointer()
-        self.flags = w.load(vector(count, I8), self._flags, align=1)
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (base + self.first * size).pointer()
-
-    def load(self, base: Value, t: Type) -> Value:
-        return self.w.load(vector(self.count, t), self._at(base, t.size), align=4)
-
-    def store(self, value: Value, base: Value) -> None:
-        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
-
-    def place(self, block: Memory, word: Entry) -> Value:
-        return block[s.line_of(word)]
-
-    def known(self, cells: Value, of: Value) -> Value:
-        return self.w.select(self.flags.has(of * ALIKE), cells, 0)
-
-    def have_one_cell(self) -> Value:
-        """True if each chunk has one cell for all dwords."""
-        alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
-        for kind, of in enumerate(BEGUN_OF):
-            bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
-            alike &= (bytes_ == -1) | ~self.flags.has(of * ALIKE)
-        return alike.every()
-
-    def have(self, of: Value) -> Value:
-        """True if some of them have cells of that kind."""
-        return self.flags.has(of * ALIKE).bits != 0
-
-    def note(self, mine: Value) -> None:
-        """Note that they have cells of that kind."""
-        w, reads = self.w, self.block[Entry.LINE_READ_BYTES]
-        w.store(self.flags | mine * ALIKE, self._flags, align=1)
-        at = w.select(w.flag(Kind.WRITE), self.block[Entry.LINE_WRITE_BYTES], reads)
-        self.store(w.term(-1, vector(self.count, I64)), at)
-
-
-Cells = Scattered | Lines
 
 
 def either(kind: Value) -> Value:

@@ -18,7 +18,7 @@ from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import record_chunks, searched
+from triton_xe.runtime.simulator.sanitizer.lanes import searched
 from triton_xe.runtime.simulator.sanitizer.parts import in_memory
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
@@ -69,11 +69,6 @@ class Steps:
     def span(self) -> int:
         """Bytes from the first element to the end of the last."""
         return max(self.offsets) + self.size - self.low
-
-    @property
-    def is_run(self) -> bool:
-        """True if they fill their span."""
-        return len({*self.offsets}) * self.size == self.span
 
     @property
     def fits_window(self) -> bool:
@@ -167,9 +162,7 @@ def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routin
     return s.check_lanes(lanes, nbytes, known)
 
 
-def _try(
-    w: Checks, steps: Steps, kind: int, masked: bool
-) -> Value:
+def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
     """True if the access certainly has no fault; it is recorded then."""
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
@@ -188,7 +181,7 @@ def _try(
             good.value = (inside | ~mask).every()
     lines = steps.bytes_of(mask)
     with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
-        _record(w, steps, block, first, lines, good, masked, align)
+        _record(w, steps, block, first, lines, good, align)
     if kind & Kind.WRITE:
         with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
             _mark(w, first + block[Entry.UNWRITTEN], lines)
@@ -205,29 +198,21 @@ def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
 
 def _record(
     w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Value], good: Variable,
-    masked: bool, align: int,
+    align: int,
 ) -> None:
     """Compare with the cells of the chunks, and record the access; false if that is impossible."""
-    no, mask = w.term(0, I1), w["mask"]
-    owner, done = owner_of(w, no), w.variable(0, I1)
-    inner = first & _CHUNK - 1
-    if steps.is_run and steps.span % _CHUNK == 0:
-        whole = inner == 0
-        with w.when(whole & mask.every() if masked else whole):
-            done.value = record_chunks(w, block, first, steps.span >> CHUNK_BITS, owner, no, good)
-    with w.when(~done.value & good.value):
-        width = 1 << (steps.chunks(align) - 1).bit_length()
-        t = vector(width, I64)
-        bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
-        here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
-        bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
-        writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
-        recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
-                          first >> CHUNK_BITS, bytes_, owner)
-        some = (bytes_ != 0).bits.to(I64)
-        good.value = recorded == some
-        with w.when(~good.value):
-            _record_dwords(w, steps, block, first, recorded, owner, good)
+    owner, width = owner_of(w, w.term(0, I1)), 1 << (steps.chunks(align) - 1).bit_length()
+    t = vector(width, I64)
+    bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
+    here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
+    bytes_ = w.intrinsic("fshl", here, before, w.spread(first & _CHUNK - 1, width))
+    writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
+    recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
+                      first >> CHUNK_BITS, bytes_, owner)
+    some = (bytes_ != 0).bits.to(I64)
+    good.value = recorded == some
+    with w.when(~good.value):
+        _record_dwords(w, steps, block, first, recorded, owner, good)
 
 
 def _record_dwords(

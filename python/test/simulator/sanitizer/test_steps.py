@@ -15,18 +15,17 @@ from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.sanitizer.steps import Steps
 
 
-@pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "fits_window"), [
-    ((4, 8, 16, 32), 1, 4, 0, 64, True, True),
-    ((-2, -4, -8, -16), 1, 2, -30, 32, True, True),
-    ((12, 24, 48, 96), 1, 4, 0, 184, False, True),
-    ((16, 32, 64, 128), 4, 4, 0, 256, True, True),
-    ((0, 0, 8, 16), 1, 8, 0, 32, True, True),
-    ((0, 0, 0, 8), 1, 8, 0, 16, True, False),
-    ((64, 128, 256, 512), 1, 4, 0, 964, False, False),
+@pytest.mark.parametrize(("strides", "count", "size", "low", "span", "fits_window"), [
+    ((4, 8, 16, 32), 1, 4, 0, 64, True),
+    ((-2, -4, -8, -16), 1, 2, -30, 32, True),
+    ((12, 24, 48, 96), 1, 4, 0, 184, True),
+    ((16, 32, 64, 128), 4, 4, 0, 256, True),
+    ((0, 0, 8, 16), 1, 8, 0, 32, True),
+    ((0, 0, 0, 8), 1, 8, 0, 16, False),
+    ((64, 128, 256, 512), 1, 4, 0, 964, False),
 ])
 def test_where_elements_are(
-    strides: tuple[int, ...], count: int, size: int, low: int, span: int, is_run: bool,
-    fits_window: bool,
+    strides: tuple[int, ...], count: int, size: int, low: int, span: int, fits_window: bool,
 ) -> None:
     steps = Steps(strides, count, size)
     at = [sum(stride * (lane >> k & 1) for k, stride in enumerate(strides)) + e * size
@@ -34,7 +33,6 @@ def test_where_elements_are(
     taken = {a + k for a in at for k in range(size)}
     assert list(steps.offsets) == at
     assert (steps.low, steps.span) == (low, span) == (min(taken), max(taken) - min(taken) + 1)
-    assert steps.is_run == is_run == (len(taken) == span)
     assert steps.fits_window == fits_window
     for align in (1, 4, 16):
         lines = [len({(a + base) >> 6 for a in range(low, low + span)})
