@@ -90,7 +90,6 @@ class _Guard:
             tile.base_alignment = IntegerAttr(block_2d.BASE_ALIGNMENT, i32)
         for loop in running:
             RUNS.put(loop)
-            _count_from_zero(loop)
 
     # -- what a surface needs --------------------------------------------------------------------
 
@@ -325,24 +324,3 @@ def divisor(value: Number, depth: int = 8) -> int:
 
 def _has_tiles(loop: Operation) -> bool:
     return any(op.dialect_name() == "xetile" for op in below(loop))
-
-
-def _count_from_zero(loop: scf.ForOp) -> None:
-    """for i = a to b step c -> for i = 0 to ceil((b - a) / c), where nothing uses i."""
-    by, kind = constant_of(loop.step), loop.lb.type
-    if loop.body.block.args[0].first_use is not None or by is None:
-        return
-    if constant_of(loop.lb) == 0 and by == 1:
-        return
-    at = InsertPoint.before(loop)
-
-    def insert(op: Operation) -> SSAValue:
-        Rewriter.insert_op(op, at)
-        return op.results[0]
-
-    def number(value: int) -> SSAValue:
-        return insert(arith.ConstantOp(IntegerAttr(value, kind)))  # type: ignore[call-overload]
-
-    span = insert(arith.SubiOp(loop.ub, loop.lb))
-    count = insert(arith.DivSIOp(insert(arith.AddiOp(span, number(by - 1))), number(by)))
-    loop.operands = [number(0), count, number(1), *loop.iter_args]
