@@ -181,3 +181,23 @@ def test_sums_that_pass_the_largest_number(n):
     shifted[(1,)](x, out, n, N)
     wrapped = (i + n + 2**31) % 2**32 - 2**31
     np.testing.assert_array_equal(out, np.where(wrapped - n >= 0, x, -1))
+
+
+@triton.jit
+def moved_unsigned(x, o, start: tl.uint32, step, count, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i + start
+    for _ in range(count):
+        tl.store(o + i, tl.load(x + at, mask=at < N, other=-1.0))
+        at = (at + step).to(tl.uint32)
+
+
+@pytest.mark.parametrize("start", [0, 5, 2**32 - 3, 2**32 - 7, 2**32 - 12])
+@pytest.mark.parametrize("step", [0, 3, -2])
+def test_unsigned_offsets_that_a_loop_moves(start, step):
+    """Neighbouring lanes are at both ends of the numbers, and those at the upper end are masked."""
+    x, i = np.arange(16, dtype=np.float32), np.arange(16)
+    out = np.zeros(16, np.float32)
+    moved_unsigned[(1,)](x, out, start, step, 3, 16, num_warps=1)
+    at = (i + start + 2 * step) % 2**32
+    np.testing.assert_array_equal(out, np.where(at < 16, x[at % 16], -1))

@@ -5,6 +5,7 @@ Several rows of a narrow block fit a subgroup, and their pitch is known only at 
     address = x + (row + lane / 8) * pitch + lane % 8 * 16      lanes 0 to 7, and 8 to 15
 
 Over all lanes such values do not vary by constants (see `shapes`), but inside a group they do.
+Differences hold modulo 2^bits.  An extended value keeps them only if none of its sums wraps around.
 """
 
 from __future__ import annotations
@@ -16,14 +17,25 @@ import numpy as np
 from triton_xe.llvm import Instruction, Operand
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
-from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, gep_steps, normalise
+from triton_xe.runtime.simulator.analysis.shapes import (
+    Shape,
+    Table,
+    gep_steps,
+    has_room,
+    never_wraps,
+    normalise,
+)
 
 _DEEPEST = 150
 """Longest chain of operands that is followed."""
 _SAME = frozenset("sext zext trunc ptrtoint inttoptr addrspacecast freeze".split())
+_MOVES = frozenset("extractelement insertelement shufflevector phi freeze".split())
+_WRAPS = frozenset("add sub mul shl".split())
 _EACH = BINARY | CASTS | {"icmp", "select"}
 _PRIVATE = 0
 """Address space of memory that is private to a lane."""
+_SHARED = 3
+"""Address space of shared memory; its offsets, which the compiler computes, have few bits."""
 
 
 class LaneGroups:
@@ -100,13 +112,45 @@ class LaneGroups:
         """
         steps = [self._steps(o, size, depth) for o in i.operands]
         found = [s for s in steps if s is not None]
-        if len(found) < len(steps):
+        if len(found) < len(steps) or not self._keeps_steps(i, size):
             return None
         made = self._by_opcode(i, found)
         if made is not None:
             return normalise(made, i.type)
         same = _is_same(i) and not any(s.any() for s in found)
         return np.zeros((i.type.lanes, self._lanes), np.int64) if same else None
+
+    def _keeps_steps(self, i: Instruction, size: int) -> bool:
+        """True unless an instruction extends sums that may wrap around."""
+        if i.opcode == "getelementptr":
+            narrow = [o for o in i.operands[1:] if o.type.scalar.bits < i.type.scalar.bits]
+            return i.type.space == _SHARED or all(
+                self._is_exact(o, size, set()) for o in narrow)
+        if i.opcode not in ("sext", "zext"):
+            return True
+        (source,) = i.operands
+        steps = self._known_steps(source, size)
+        return not steps.any() or (
+            (i.opcode == "sext" or "nneg" in i.flags) and self._is_exact(source, size, set()))
+
+    def _known_steps(self, x: Operand, size: int) -> Table:
+        """Steps of a value that were found before."""
+        steps = self._steps(x, size, 0)
+        return np.ones((1, 1), np.int64) if steps is None else steps
+
+    def _is_exact(self, x: Operand, size: int, seen: set[str]) -> bool:
+        """True if the steps of a value are those of signed numbers that do not wrap around."""
+        if x.text in seen or not self._known_steps(x, size).any():
+            return True
+        shape, i = self._shape(x), self._facts.maker(x)
+        if not shape.wide:
+            assert shape.table is not None
+            return never_wraps([shape]) or has_room(shape.table, shape.bits, x.type, signed=True)
+        if i is None or (i.opcode not in _MOVES and not (
+                i.opcode in _WRAPS and "nsw" in i.flags)):
+            return False
+        seen.add(x.text)
+        return all(self._is_exact(o, size, seen) for o in i.operands)
 
     def _by_opcode(self, i: Instruction, steps: Sequence[Table]) -> Table | None:
         """Steps of a result by its opcode; None if they are unknown."""
