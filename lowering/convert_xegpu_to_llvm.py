@@ -98,7 +98,7 @@ def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
 
 def _most_registers(state: ModuleState) -> int:
     """Estimated largest number of live registers."""
-    most = max(pressure(f, state.lanes) for f in state.llvm.functions if f.blocks)
+    most = max((pressure(f, state.lanes) for f in state.llvm.functions if f.blocks), default=0)
     return -(-most // state.target.grf_bytes)
 
 

@@ -205,7 +205,7 @@ def test_a_split_barrier_costs_few_instructions(device: str, more: int) -> None:
 
 
 @pytest.mark.parametrize(("device", "operand", "more"), [
-    ("bmg", "a", 4), ("bmg", "b", 14), ("pvc", "a", 8), ("pvc", "b", 19)])
+    ("bmg", "a", 5), ("bmg", "b", 16), ("pvc", "a", 8), ("pvc", "b", 19)])
 def test_prefetches_of_lanes_are_one_message(device: str, operand: str, more: int) -> None:
     """And their addresses cost at most `more` instructions in each pass."""
     found = []
