@@ -355,11 +355,22 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
     is_wide = name == "fsub" and wide.is_never_rounded(op)
 
     def written(a: ir.Value, b: ir.Value) -> ir.Value:
+        if name == "fsub" and _is_positive_zero(a):
+            # Intel's compiler computes 0 - x as -x, which is -0 for +0
+            return Term(em, b).fma(-1.0, 0.0).value
         is_fusible = opcode_of(a) == "fmul"
         made = wide.combine_with_uniform(em, "less", a, b) if is_wide and not is_fusible else None
         return write(a, b, flags=flags) if made is None else made
 
     elementwise(em, op, in_float(em, op.results[0].type, written))
+
+
+def _is_positive_zero(value: ir.Value) -> bool:
+    """True for a constant whose elements are all +0.0."""
+    if not isinstance(value, ir.Constant):
+        return False
+    parts = value.constant if isinstance(value.type, ir.VectorType) else [value]
+    return all(str(getattr(part, "constant", part)) == "0.0" for part in parts)
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
