@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -52,6 +53,9 @@ def test_zero_less_zero_is_positive(device: str, kind: str, product: bool) -> No
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
-def test_intels_compiler_negates_otherwise(cache: object) -> None:
+def test_intels_compiler_negates_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton.knobs.cache, "dir", str(tmp_path))
     with mock.patch.object(arithmetic, "_is_positive_zero", return_value=False):
         assert np.signbit(native("bmg", "fp64", product=False)[0])
