@@ -25,7 +25,7 @@ def element_address(name: str, of: str, elements: int, t: str) -> str:
     """Where a lane's elements are: two rows of eight lanes, `%n` elements from row to row."""
     return f"""
   %c{name} = mul i32 %column, {elements}
-  %i{name} = add i32 %start, %c{name}
+  %i{name} = add nsw i32 %start, %c{name}
   %{name} = getelementptr {t}, {P} %{of}, i32 %i{name}"""
 
 
@@ -98,7 +98,7 @@ again:
   %sum = phi <4 x float> [ zeroinitializer, %before ], [ %total, %again ]
   %r = add i32 %row, %k
   %start = mul i32 %r, %n
-  %i = add i32 %start, %c
+  %i = add nsw i32 %start, %c
   %p = getelementptr float, {P} %a, i32 %i
   %x = load <4 x float>, {P} %p
   %total = fadd <4 x float> %sum, %x
