@@ -271,8 +271,11 @@ def _multiplied(to: Result, given: Sequence[Fact]) -> Fact:
 
 
 def _shift_amounts(bits: int, by: Fact) -> Range | None:
-    """The bits that elements are shifted by; None if that may be all of them or more."""
-    return by.range if 0 <= by.low and by.high < bits else None
+    """The bits that elements are shifted by; None if that may be all of them or more.
+
+    Assumptions that contradict each other leave no number: `low` is then above `high`.
+    """
+    return by.range if 0 <= by.low <= by.high < bits else None
 
 
 @rule(arith.ShLIOp)

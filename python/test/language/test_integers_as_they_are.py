@@ -201,3 +201,16 @@ def test_unsigned_offsets_that_a_loop_moves(start, step):
     moved_unsigned[(1,)](x, out, start, step, 3, 16, num_warps=1)
     at = (i + start + 2 * step) % 2**32
     np.testing.assert_array_equal(out, np.where(at < 16, x[at % 16], -1))
+
+
+@triton.jit
+def never_shifted(x, o, N: tl.constexpr):
+    i, row = tl.arange(0, N), tl.program_id(0)
+    tl.assume(row < 0)
+    left, right = i << row, i >> row
+    tl.store(o + i, tl.load(x + i, mask=(left >= 12) | (right >= 12), other=5.0))
+
+
+def test_assumptions_that_contradict_each_other_compile():
+    x = np.arange(N, dtype=np.float32)
+    assert never_shifted.warmup(x, x, N, grid=(1,)).asm["spv"]
