@@ -179,7 +179,7 @@ class _Search:
         x, element = self._source(x, element)
         if x.is_constant:
             number = 0 if x.is_zero else x.integer_value()
-            return None if number is None else _Sum((), number, number)
+            return None if number is None else _constant(number, x.type.scalar.bits)
         key = x.text, element
         if key not in self._known:
             self._known[key] = None  # no loops
@@ -206,6 +206,13 @@ class _Search:
             return None
         self.slices[x.text] = found
         return _Sum((x.text,), 0, 0)
+
+
+def _constant(number: int, bits: int) -> _Sum | None:
+    """A constant, perhaps written as an unsigned number; None if it has more than 32 bits."""
+    half = 1 << bits - 1
+    signed = (number + half) % (2 * half) - half
+    return _Sum((), signed, signed) if _LEAST <= signed <= _MOST else None
 
 
 def _add(bounds: Bounds, distance: int, low: _Sum, high: _Sum) -> None:
