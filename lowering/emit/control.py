@@ -116,8 +116,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     starts = _flat(em, op.iter_args)
     runs = RUNS.of(op)
     before = em.b.block
-    outer, em.is_rolled = em.is_rolled, ROLLED.of(op) is not None
-    name = ROLLED_LABEL if em.is_rolled else "loop"
+    name = ROLLED_LABEL if ROLLED.of(op) else "loop"
     body, after = (em.function.append_basic_block(each) for each in (name, "after"))
     if runs:
         em.b.branch(body)
@@ -134,7 +133,6 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.leave(inside)
     _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
-    em.is_rolled = outer
     latch = em.b.block
     following = em.b.add(counter, step)
     counter.add_incoming(following, latch)

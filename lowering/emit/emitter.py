@@ -49,8 +49,6 @@ class Emitter(Writer):
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = Facts(), Facts(trusting=False)
         self.loop_depth = 0
-        self.is_rolled = False
-        """True in a loop that Intel's compiler must not unroll, so that its code is short."""
         self.has_arrived = False
         """True from `xe.barrier_arrive` to `xe.barrier_wait`; no other barrier is allowed there."""
         self.frames: list[Any] = []

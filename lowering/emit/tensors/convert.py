@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument
 from triton_xe.dialects import ttg, xe
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
+from triton_xe.dialects.xe import ROLLED
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.layout import DotOperandEncoding, LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -65,8 +66,10 @@ Scalars = list[ir.Value]
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     old, new = em.layout(op.src.type), em.layout(op.result.type)
-    em.bind(op.result, relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op),
-                              stays=op.shared is not None))
+    loop = op.parent_op()
+    em.bind(op.result, relaid(
+        em, em.registers(op.src), old, new, pairs=_are_words(em, op), stays=op.shared is not None,
+        short=isinstance(loop, scf.ForOp) and ROLLED.of(loop) is not None))
 
 
 @lowers(xe.ReadSharedOp)
@@ -108,11 +111,12 @@ def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
 
 def relaid(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False,
-    stays: bool = False,
+    stays: bool = False, short: bool = False,
 ) -> Registers:
     """Convert a tensor to another layout; `pairs` is that of `halves.in_pairs`.
 
-    If it `stays` in shared memory, uses read its elements.
+    If it `stays` in shared memory, uses read its elements.  If the code should be `short`, messages
+    are few.
     """
     if isinstance(source, Splat):
         return Splat(len(view_of(new).registers), source.scalar)
@@ -125,7 +129,7 @@ def relaid(
     assert plan.shared is not None
     if plan.turns is not None:
         return _in_turns(em, source, plan.shared, plan.turns)
-    shared = _shared(em, source, old, new, plan.shared, pairs=pairs)
+    shared = _shared(em, source, old, new, plan.shared, pairs=pairs, short=short)
     if not stays:
         shared.read()
     return shared
@@ -133,13 +137,13 @@ def relaid(
 
 def _shared(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, trip: SharedTrip, *,
-    pairs: bool,
+    pairs: bool, short: bool,
 ) -> Messages | Blocks:
     """Write a tensor to shared memory, to be read in another layout."""
     blocks = _by_blocks(em, source, old, new, trip, pairs=pairs)
     if blocks is not None:
         return blocks
-    if em.loop_depth and (em.is_rolled or _many_addresses(trip)):
+    if short or (em.loop_depth and _many_addresses(trip)):
         # vectors of eight lanes, which have half the registers, spill more than they save
         plain = plan_plain_trip(old, new, max(8, bits_of(source.kind)),
                                 wide=em.state.lanes != EIGHT_LANES)
