@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType, i32, i64
@@ -33,14 +34,14 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.front.writer import Writer
-from triton_xe.lowering.rewriting import below
+from triton_xe.lowering.rewriting import below, replace_by
 
 
 def expand_descriptors(function: FuncOp, scope: Scope) -> bool:
     """In kernels written as TTGIR: descriptors -> pointers and masks."""
     used = [op for op in below(function) if _takes_descriptor(op)]
     for op in used:
-        _expand(op)
+        replace_by(op, partial(_expand, op))
     return bool(used)
 
 
@@ -48,8 +49,8 @@ def _takes_descriptor(op: Operation) -> bool:
     return any(type(v.type) is TensorDescType for v in op.operands)
 
 
-def _expand(op: Operation) -> None:
-    """Replace an access through a descriptor by one through pointers and a mask."""
+def _expand(op: Operation) -> list[SSAValue]:
+    """Write an access through a descriptor as one through pointers and a mask."""
     made = op.operands[0].owner if op.operands else None
     if not isinstance(op, (DescriptorLoadOp, DescriptorStoreOp)) or not isinstance(
         made, MakeTensorDescOp
@@ -67,15 +68,15 @@ def _expand(op: Operation) -> None:
     pointers, mask = write.accesses(made, op.indices)
     if isinstance(op, DescriptorStoreOp):
         store = StoreOp(ptr=pointers, value=block, mask=mask, block=op.block)
-        Rewriter.replace_op(op, store)
-        return
+        Rewriter.insert_op(store, write.at)
+        return []
     floats = isinstance(type_.element_type, AnyFloat)
     if made.pads_with_nan and not floats:
         raise UnsupportedError(f"{made.name}: {type_.element_type} has no NaN to fill up with")
     padding = math.nan if made.pads_with_nan else 0
     other = write.constant(padding, type_)
     load = LoadOp(ptr=pointers, mask=mask, other=other, result_type=type_, block=op.block)
-    Rewriter.replace_op(op, load)
+    return [write.put(load)]
 
 
 class _Writer(Writer):

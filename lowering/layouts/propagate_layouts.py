@@ -52,6 +52,7 @@ from triton_xe.lowering.rewriting import (
     retyped,
 )
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
+from triton_xe.plan.model import BlockPlan
 
 Rule = Callable[[ConvertLayoutOp], bool]
 ROUNDS = 200
@@ -148,12 +149,15 @@ def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
 
 def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
     """True if block loads (or gathers on a device without them) can load a tensor in its layout."""
-    if not target.has_block_2d:
-        return True
-    bits = bit_width(kind.element_type)  # type: ignore[attr-defined]
+    return not target.has_block_2d or not isinstance(
+        messages_of(target, kind, transposed), Refusal)
+
+
+def messages_of(target: Target, kind: Attribute, transposed: bool) -> BlockPlan | Refusal:
+    """The messages that load a tensor in its layout, or why none do."""
     facts = SurfaceFacts(contiguous_dim=0 if transposed else 1)
-    return not isinstance(plan_block_load(
-        layout_of(kind), facts, bits, target, same_width=True), Refusal)
+    bits = bit_width(kind.element_type)  # type: ignore[attr-defined]
+    return plan_block_load(layout_of(kind), facts, bits, target, same_width=True)
 
 
 def through_cast(op: ConvertLayoutOp) -> bool:

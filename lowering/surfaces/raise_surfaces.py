@@ -53,7 +53,7 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.block_layouts import block_plan
 from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
-from triton_xe.lowering.layouts.propagate_layouts import brings
+from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, messages_of
 from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
@@ -274,7 +274,7 @@ def _sites(loads: list[LoadOp], choice: _Choice) -> list[Site]:
         for load in members:
             access = choice.access(load, loop)
             if isinstance(access, Refusal):
-                remark(load, f"stays a gather: {access.reason}")
+                remark(load, f"stays a gather: {access}")
             else:
                 found[load] = access
         if found:
@@ -325,7 +325,12 @@ class _Choice:
         return Refusal(f"the loop's other loads do not ask whether {aligned[0].what}")
 
     def _layout(self, load: LoadOp, surface: Surface) -> Refusal | None:
-        """Refuse a load for a dot that no message brings as a block, nor as operands of dots."""
+        """Refuse a load for a dot that no message brings as a block, nor as operands of dots.
+
+        Blocks of programs that specify layouts must be brought in these.
+        """
+        if load.block is not None:
+            return self._as_specified(load, surface.transposed)
         if load not in self.sources and load not in self.joined:
             return None
         plan = block_plan(shape_of(load.ptr), pointee_bits(load.ptr), self.scope.target,
@@ -334,6 +339,16 @@ class _Choice:
             return None
         brought = list(self._as_operands(load, surface.transposed))
         return None if brought and all(brought) else plan
+
+    def _as_specified(self, load: LoadOp, transposed: bool) -> Refusal | None:
+        """Refuse a block that no message brings; prefetches have any layout."""
+        kind, target = load.result.type, self.scope.target
+        if any(isinstance(use.operation, xe.PrefetchedOp) for use in load.result.uses):
+            return None
+        plan = messages_of(target, kind, transposed) if is_block(kind) else block_plan(
+            shape_of(load.ptr), pointee_bits(load.ptr), target, self.scope.warps,
+            transposed=transposed)
+        return plan if isinstance(plan, Refusal) else None
 
     def _as_operands(self, load: LoadOp, transposed: bool) -> Iterator[bool]:
         """Tell for each operand that is a load if messages bring its layout."""
@@ -602,7 +617,7 @@ def _raise_store(store: StoreOp, affine: Affine, is_tested: bool) -> None:
     if isinstance(surface, Surface) and surface.transposed:
         surface = Refusal("2D block stores do not transpose")
     if isinstance(surface, Refusal):
-        remark(store, f"stays a scatter: {surface.reason}")
+        remark(store, f"stays a scatter: {surface}")
         return
     remark(store, "2D block store" + only_if(surface.guards))
     store_block([store], store.value, surface, () if is_tested else surface.guards)

@@ -169,7 +169,7 @@ class TileAnalysis:
                             fragment=fragment_for(operand, rows.first, bits),
                             objective=objective, same_width=True, most=most)
                 if isinstance(plan, Refusal):
-                    self._report_refusal(op, plan)
+                    self.plans.append({"op": "gather", "because": str(plan)})
                     return None
                 start = (operand.row_cuts[rows.first].start,
                          operand.column_cuts[columns.first].start)
@@ -209,14 +209,6 @@ class TileAnalysis:
                 elif not op.regions and op.parent is tile.owner.parent:
                     work += op.results
         return found
-
-    def _report_refusal(self, op: Operation, why: Refusal) -> None:
-        """Refuse a tensor without a plan; a tile written by hand is gathered, and the summary says
-        so.
-        """
-        if any(isinstance(u.operation, xe.FromTileOp) for r in op.results for u in r.uses):
-            raise UnsupportedError(f"{op.name}: {why}")
-        self.plans.append({"op": "gather", "because": str(why)})
 
     # -- tiles in memory -------------------------------------------------------------------------
 

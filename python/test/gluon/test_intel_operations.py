@@ -127,6 +127,42 @@ def test_blocks_in_layouts_of_the_program(size):
     assert (out.cpu().numpy() == expected[32:72, 32 : 32 + size]).all()
 
 
+@gluon.jit
+def narrowed(a_ptr, b_ptr, c_ptr, MATRIX: gl.constexpr):
+    """A product of bytes, of which A is loaded as floats."""
+    a, b = intel.surface(a_ptr, [24, 40], [40, 1]), intel.surface(b_ptr, [40, 64], [64, 1])
+    left = intel.load_2d(a, [0, 0], [32, 64], MATRIX.operand(0, [32, 64]))
+    right = intel.load_2d(b, [0, 0], [64, 64], MATRIX.operand(1, [64, 64]))
+    total = gl.zeros([32, 64], gl.int32, MATRIX.result([32, 64]))
+    total = intel.dpas(left.to(gl.int8), right, total)
+    intel.store_2d(intel.surface(c_ptr, [24, 64], [64, 1]), [0, 0], total)
+
+
+@gluon.jit
+def narrow(x_ptr, out_ptr, layout: gl.constexpr):
+    x, out = intel.surface(x_ptr, [64, 64], [64, 1]), intel.surface(out_ptr, [64, 64], [64, 1])
+    intel.prefetch_2d(x, [0, 0], [32, 8])
+    intel.store_2d(out, [0, 0], intel.load_2d(x, [0, 0], [32, 8], layout))
+
+
+def test_blocks_that_no_message_brings_in_their_layout_are_gathered():
+    """A remark says why, at the line of the load; prefetches are messages in any case."""
+    a, b = torch.randint(-8, 8, (24, 40)).float(), random(40, 64, dtype=torch.int8)
+    c = torch.empty(24, 64, dtype=torch.int32, device="xpu")
+    product = narrowed[(1,)](
+        a.to("xpu"), b.to("xpu"), c, intel.DPAS((2, 1), (2, 4), 4), num_warps=2)
+    assert torch.equal(c.cpu(), a.int() @ b.int())
+    x, out = random(64, 64, dtype=torch.int8), torch.zeros(64, 64, dtype=torch.int8, device="xpu")
+    copy = narrow[(1,)](x.to("xpu"), out, gl.BlockedLayout([1, 2], [4, 4], [4, 1], [1, 0]))
+    assert torch.equal(out.cpu()[:32, :8], x[:32, :8])
+    assert out.cpu().count_nonzero() == x[:32, :8].count_nonzero()
+    assert operations(copy.asm["xetile"]).count("xetile.prefetch_tile") == 1
+    for kernel, why in ((product, r"no 32-bit 2D block load of bmg .*; lanes must run along a row"),
+                        (copy, "several lanes hold the same element")):
+        (said,) = (remark for remark in kernel.metadata.remarks if "a gather" in remark)
+        assert re.match(rf"tt.load \(test_intel_operations.py:\d+\): stays a gather: {why}", said)
+
+
 def compiled(kernel, device, constants, lanes=16, pointer="*fp16", **options):
     types = {n: "constexpr" if n in constants else pointer if n.endswith("_ptr") else "i32"
              for n in kernel.arg_names}
