@@ -1,7 +1,7 @@
-"""Functions of the module that every lane runs on its own.
+"""Internal functions of the module, which are inlined, and those that every lane runs on its own.
 
-Control flow of kernels is uniform; divergent code is in small internal functions, whose names start
-with `__xe_lane_`.
+Control flow of kernels is uniform; divergent code is in small functions, whose names start with
+`__xe_lane_`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 
 
-def lane_function(
-    state: ModuleState, name: str, result: ir.Type, arguments: Sequence[ir.Type]
+def internal_function(
+    state: ModuleState, symbol: str, result: ir.Type, arguments: Sequence[ir.Type]
 ) -> ir.Function:
-    """A new function without a body, that lanes run on their own."""
-    function = Function(state.llvm, ir.FunctionType(result, arguments), LANE_PREFIX + name)
+    """A new function without a body, which is always inlined."""
+    function = Function(state.llvm, ir.FunctionType(result, arguments), symbol)
     function.linkage = "internal"
     function.calling_convention = "spir_func"
     function.attributes.add("alwaysinline")
@@ -30,13 +30,21 @@ def call_lane(
     em: Writer, name: str, result: ir.Type, arguments: Sequence[ir.Value],
     write: Callable[..., ir.Value | None],
 ) -> ir.Value:
-    """Call the function `name`, which `write(writer, *parameters)` writes for the first call.
+    """Call a function that lanes run on their own, as `call_internal` does."""
+    return call_internal(em, LANE_PREFIX + name, result, arguments, write)
 
-    Equal names must mean equal functions.
+
+def call_internal(
+    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Value],
+    write: Callable[..., ir.Value | None],
+) -> ir.Value:
+    """Call the function `symbol`, which `write(writer, *parameters)` writes for the first call.
+
+    Equal symbols must mean equal functions.
     """
-    function = em.state.llvm.globals.get(LANE_PREFIX + name)
+    function = em.state.llvm.globals.get(symbol)
     if function is None:
-        function = lane_function(em.state, name, result, [a.type for a in arguments])
+        function = internal_function(em.state, symbol, result, [a.type for a in arguments])
         inner = Writer(em.state, function.append_basic_block("entry"))
         value = write(inner, *function.args)
         if value is None:

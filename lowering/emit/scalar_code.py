@@ -16,7 +16,7 @@ from triton_xe.dialects.tt.structure import (
 from triton_xe.intrinsics.own import LANE_PREFIX
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.helpers import lane_function
+from triton_xe.lowering.emit.helpers import internal_function
 from triton_xe.lowering.emit.types import argument_type, scalar_type
 
 Values = list[ir.Value]
@@ -84,9 +84,9 @@ def _as_function(em: Emitter, region: Region) -> Scalar:
     outside = captured(region)
     extra = [em.scalar(v) for v in outside]
     types = [*kinds, *(v.type for v in extra)]
-    name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code").removeprefix(LANE_PREFIX)
+    name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code")
     results = _result_types(region)
-    function = lane_function(em.state, name, _return_type(results), types)
+    function = internal_function(em.state, name, _return_type(results), types)
     inner = Emitter(em.state, function, em.source)
     for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
         inner.bind(value, arg)

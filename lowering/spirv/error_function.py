@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from triton_xe.intrinsics.mangling import itanium, suffix
 from triton_xe.llvm import F32
 from triton_xe.llvm.records import constant
+from triton_xe.lowering.spirv.elements import all_are, kind_of
 
 SPLIT = 0.97
 NEAR = (
@@ -59,16 +60,10 @@ define internal spir_func {V} @"{name}"({V} %x) {{
 
 def definition(name: str, count: int) -> str:
     """The function on `count` elements of a lane, with declarations of what it calls."""
-    def kind(scalar: str) -> str:
-        return scalar if count == 1 else f"<{count} x {scalar}>"
-
-    def all_are(scalar: str, value: object) -> str:
-        return str(value) if count == 1 else f"splat ({scalar} {value})"
-
     def number(value: float) -> str:
-        return all_are("float", constant(F32, value))
+        return all_are("float", constant(F32, value), count)
 
-    v = kind("float")
+    v = kind_of("float", count)
 
     def polynomial(result: str, x: str, coefficients: Sequence[float]) -> str:
         """A sum of coefficients times powers of x, lowest first, by Horner's rule."""
@@ -81,6 +76,7 @@ def definition(name: str, count: int) -> str:
         return "\n".join(lines)
 
     return _TEXT.format(
-        name=name, V=v, I=kind("i32"), B=kind("i1"), s=suffix(v), one=number(1.0),
-        exp2=itanium("native_exp2", (v,)), split=number(SPLIT), sign=all_are("i32", -(1 << 31)),
+        name=name, V=v, I=kind_of("i32", count), B=kind_of("i1", count), s=suffix(v),
+        one=number(1.0), exp2=itanium("native_exp2", (v,)), split=number(SPLIT),
+        sign=all_are("i32", -(1 << 31), count),
         near=polynomial("near", "%square", NEAR), far=polynomial("far", "%size", FAR))

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from triton_xe.intrinsics import ROWS
 from triton_xe.lowering.emit.types import I32, vector_of
+from triton_xe.lowering.spirv.elements import all_are, kind_of
 from triton_xe.spirv import QUOTIENT
 
 BELOW_ONE = 1 - 2.0**-21
@@ -111,7 +112,7 @@ def definition(symbol: str) -> str:
 
 
 def _kind(count: int, bits: int = 32) -> str:
-    return f"i{bits}" if count == 1 else f"<{count} x i{bits}>"
+    return kind_of(f"i{bits}", count)
 
 
 def _high_product(count: int) -> str:
@@ -177,8 +178,7 @@ class _Body:
         return self.line(f"{opcode} {_kind(self.count, old)} {value} to {_kind(self.count, new)}")
 
     def constant(self, number: int, bits: int = 32) -> str:
-        return str(number) if self.count == 1 else (
-            "<" + ", ".join([f"i{bits} {number}"] * self.count) + ">")
+        return all_are(f"i{bits}", number, self.count)
 
     def splat(self, value: str) -> str:
         if self.count == 1:

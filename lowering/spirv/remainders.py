@@ -12,6 +12,7 @@ again.
 from __future__ import annotations
 
 from triton_xe.intrinsics.mangling import suffix
+from triton_xe.lowering.spirv.elements import all_are, kind_of
 
 _INFINITE = "0x7FF0000000000000"
 _TEXT = """
@@ -98,20 +99,15 @@ done:
 
 def definition(name: str, count: int) -> str:
     """The function on `count` elements of a lane, with declarations of what it calls."""
-    def kind(scalar: str) -> str:
-        return scalar if count == 1 else f"<{count} x {scalar}>"
-
-    def all_are(scalar: str, value: object) -> str:
-        return str(value) if count == 1 else f"splat ({scalar} {value})"
-
+    kind = kind_of("float", count)
     floats = {"one": 1.0, "zero": 0.0, "far": 2.0**20, "up": 2.0**40, "infinite": _INFINITE,
               "tiny": f"{2.0**-80:.25e}", "down": f"{2.0**-40:.25e}"}
     return _TEXT.format(
-        name=name, V=kind("float"), I=kind("i32"), B=kind("i1"), s=suffix(kind("float")),
+        name=name, V=kind, I=kind_of("i32", count), B=kind_of("i1", count), s=suffix(kind),
         all_easy=_all("easy", "is.easy", count), all_done=_all("reduced", "is.done", count),
-        shift=all_are("i32", 23), step=all_are("i32", 19), none=all_are("i32", 0),
-        true=all_are("i1", "true"),
-        **{key: all_are("float", value) for key, value in floats.items()})
+        shift=all_are("i32", 23, count), step=all_are("i32", 19, count),
+        none=all_are("i32", 0, count), true=all_are("i1", "true", count),
+        **{key: all_are("float", value, count) for key, value in floats.items()})
 
 
 def _all(name: str, bits: str, count: int) -> str:

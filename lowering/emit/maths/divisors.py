@@ -13,7 +13,7 @@ many on devices with fast doubles.  It repeats them, with the branch, for each e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -23,9 +23,9 @@ from xdsl.ir import Operation
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.types import I32, scalar_of
+from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.spirv import QUOTIENT
@@ -106,9 +106,11 @@ class Divisor:
         def write(x: ir.Value) -> ir.Value:
             count = x.type.count if isinstance(x.type, ir.VectorType) else 1
             wide = ".wide" if self.scalar.type != I32 else ""
-            symbol = f"{QUOTIENT}{name}.{count}{wide}{'.natural' * natural}"
-            function = em.state.llvm.globals.get(symbol) or _division(em, symbol, name, x.type)
-            return em.b.call(function, [x, self.scalar, self.size, self.sign, self.factor])
+            return call_internal(
+                em, f"{QUOTIENT}{name}.{count}{wide}{'.natural' * natural}", x.type,
+                [x, self.scalar, self.size, self.sign, self.factor],
+                lambda inner, value, by, *held: getattr(inner.b, name)(
+                    value, inner.splat(by, count)))
 
         return write
 
@@ -122,37 +124,12 @@ def _key(scalar: ir.Value, is_signed: bool) -> tuple[object, ...]:
     return "divisor", scalar, is_signed
 
 
-def _division(em: Writer, symbol: str, name: str, kind: ir.Type) -> ir.Function:
-    """Write the function that divides elements, or takes their remainder, by instructions."""
-    count = kind.count if isinstance(kind, ir.VectorType) else 1
-
-    def write(inner: Writer, value: ir.Value, by: ir.Value, *held: ir.Value) -> ir.Value:
-        return getattr(inner.b, name)(value, inner.splat(by, count))
-
-    return _function(em, symbol, kind, [kind, scalar_of(kind), I32, I32, I32], write)
-
-
 def _factor(em: Writer, size: ir.Value) -> ir.Value:
     """floor((2^32 - 1) / size), of a size that is not 0."""
     if not pays(em.state.target):
         return em.b.udiv(I32(-1), size)
-    symbol = f"{QUOTIENT}factor"
-    function = em.state.llvm.globals.get(symbol) or _function(
-        em, symbol, I32, [I32], lambda inner, by: inner.b.udiv(I32(-1), by))
-    return em.b.call(function, [size])
-
-
-def _function(
-    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Type],
-    write: Callable[..., ir.Value],
-) -> ir.Function:
-    """Define an internal function that is always inlined; `write` emits its result."""
-    function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
-    function.linkage, function.calling_convention = "internal", "spir_func"
-    function.attributes.add("alwaysinline")
-    inner = Writer(em.state, function.append_basic_block("entry"))
-    inner.b.ret(write(inner, *function.args))
-    return function
+    return call_internal(em, f"{QUOTIENT}factor", I32, [size],
+                         lambda inner, by: inner.b.udiv(I32(-1), by))
 
 
 def fits(op: Operation, facts: Facts) -> bool:

@@ -8,7 +8,7 @@ functions of the module.  Their body in LLVM IR is the definition, and runs on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import TensorType, VectorType
 
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.layout import DotOperandEncoding
-from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
 from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of
@@ -147,25 +147,7 @@ def _call_conversion(
         made = plain(Term(inner, eight)).value
         return inner.b.bitcast(made, result) if pairs else made
 
-    function = function_of(em, symbol, [a.type for a in arguments], result, body)
-    return em.b.call(function, arguments)
-
-
-def function_of(
-    em: Writer, name: str, arguments: Sequence[ir.Type], result: ir.Type,
-    body: Callable[..., ir.Value],
-) -> ir.Function:
-    """The module's function of a name; `body` writes it at its first use."""
-    symbol = HALVES + name
-    known = em.state.llvm.globals.get(symbol)
-    if known is not None:
-        return known
-    function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
-    function.linkage, function.calling_convention = "internal", "spir_func"
-    function.attributes.add("alwaysinline")
-    inner = Writer(em.state, function.append_basic_block("entry"))
-    inner.b.ret(body(inner, *function.args))
-    return function
+    return call_internal(em, HALVES + symbol, result, arguments, body)
 
 
 def _arguments(em: Writer, whole: ir.Value, pairs: bool) -> tuple[str, list[ir.Value]]:

@@ -24,7 +24,8 @@ from xdsl.ir import Attribute, SSAValue
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.maths.halves import from_bytes, function_of, in_pairs, suits
+from triton_xe.lowering.emit.helpers import call_internal
+from triton_xe.lowering.emit.maths.halves import from_bytes, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, Splat, mapped
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
@@ -32,6 +33,7 @@ from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.facts.values import constant_of
+from triton_xe.spirv import HALVES
 
 FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
 MAGIC, BIAS = 0x6400, 1024
@@ -164,8 +166,7 @@ def plus(em: Emitter, source: Registers, number: int) -> Registers:
 def _call(
     em: Emitter, name: str, arguments: Sequence[ir.Value], body: Callable[..., ir.Value]
 ) -> ir.Value:
-    types = [a.type for a in arguments]
-    return em.b.call(function_of(em, name, types, FOUR, body), list(arguments))
+    return call_internal(em, HALVES + name, FOUR, list(arguments), body)
 
 
 # -- integers of few bits --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import QUOTIENT
@@ -80,12 +80,5 @@ def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     The result is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a
     product with the reciprocal.
     """
-    symbol = f"{QUOTIENT}{name}"
-    function = em.state.llvm.globals.get(symbol)
-    if function is None:
-        function = Function(em.state.llvm, ir.FunctionType(I32, [I32, I32]), symbol)
-        function.linkage, function.calling_convention = "internal", "spir_func"
-        function.attributes.add("alwaysinline")
-        inner = Writer(em.state, function.append_basic_block("entry"))
-        inner.b.ret(getattr(inner.b, name)(*function.args))
-    return em.b.call(function, [a, b])
+    return call_internal(em, f"{QUOTIENT}{name}", I32, [a, b],
+                         lambda inner, x, y: getattr(inner.b, name)(x, y))

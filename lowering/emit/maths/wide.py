@@ -19,7 +19,7 @@ from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
@@ -318,13 +318,5 @@ def _call(
     plain: Callable[[Writer], ir.Value],
 ) -> ir.Value:
     """The result of a function, of vectors of one type; `plain` writes its body."""
-    symbol = f"{WIDE}{name}.{kind.element}"
-    function = em.state.llvm.globals.get(symbol)
-    if function is None:
-        types = [a.type for a in arguments]
-        function = Function(em.state.llvm, ir.FunctionType(kind, types), symbol)
-        function.linkage, function.calling_convention = "internal", "spir_func"
-        function.attributes.add("alwaysinline")
-        inner = Writer(em.state, function.append_basic_block("entry"))
-        inner.b.ret(plain(inner))
-    return em.b.call(function, arguments)
+    return call_internal(em, f"{WIDE}{name}.{kind.element}", kind, arguments,
+                         lambda inner, *_: plain(inner))
