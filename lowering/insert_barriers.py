@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -55,28 +55,29 @@ from triton_xe.dialects.xe import (
     ScaledDotOp,
 )
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.facts.values import carried, constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
 from triton_xe.lowering.rewriting import all_of, below, functions
 from triton_xe.spirv import ADDED_NODE
 
-Address = Callable[[Any], SSAValue]
+Address = Callable[[Any], SSAValue | None]
 _POINTER: Address = attrgetter("ptr")
 _CURSOR: Address = attrgetter("cursor")
 Addresses = dict[type[Operation], Address]
 _LOADS: Addresses = {memory.LoadOp: _POINTER, BlockLoadOp: _CURSOR}
 _UPDATED: Addresses = {memory.AtomicRMWOp: _POINTER, memory.AtomicCASOp: _POINTER}
-_STORED: Addresses = {
-    memory.StoreOp: _POINTER, memory.AtomicStoreOp: _POINTER, **_UPDATED, BlockStoreOp: _CURSOR,
+_STORED_PLAINLY: Addresses = {
+    memory.StoreOp: _POINTER, memory.AtomicStoreOp: _POINTER, BlockStoreOp: _CURSOR,
 }
+_STORED = _STORED_PLAINLY | _UPDATED
 _LOADED: Addresses = {**_LOADS, memory.AtomicLoadOp: _POINTER, memory.AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """Operations that wait for all warps if dots share operands."""
 _BUFFER: Address = attrgetter("dst")
 _BUFFER_WRITES: Addresses = {
     ttg.LocalStoreOp: _BUFFER, ttg.LocalScatterOp: _BUFFER, ttg.LocalAtomicScatterRMWOp: _BUFFER,
-    ttg.LocalAllocOp: attrgetter("result"),
+    ttg.LocalAllocOp: lambda op: None if op.src is None else op.result,
 }
 _BUFFER_READS: Addresses = {
     ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
@@ -97,7 +98,23 @@ Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
 accesses its own elements with them."""
 NOTHING: Bases = frozenset()
 Accessed = Callable[[Operation], SSAValue | None]
-"""The pointer, tensor of pointers or surface that an operation accesses; None if it does not."""
+"""The pointer, tensor of pointers, surface or buffer that an operation accesses; None if it does
+not.
+"""
+
+
+def _accesses(table: Addresses) -> Accessed:
+    """The function that finds the addresses of a table's operations."""
+    def address(op: Operation) -> SSAValue | None:
+        found = table.get(type(op))
+        return None if found is None else found(op)
+
+    return address
+
+
+_stored_address, _loaded_address = _accesses(_STORED), _accesses(_LOADED)
+_atomic_address, _written_buffer, _read_buffer = map(
+    _accesses, (_UPDATED, _BUFFER_WRITES, _BUFFER_READS))
 
 
 @dataclass(frozen=True)
@@ -118,7 +135,7 @@ class InsertBarriersPass(ModulePass):
                 if _concerns(order, function):
                     _Walk(order).function(function)
             if all_of(function, *_UPDATED):
-                _Walk(Order(_plain_store_address, _atomic_address)).function(function)
+                _Walk(Order(_accesses(_STORED_PLAINLY), _atomic_address)).function(function)
 
 
 def _is_shared(op: Operation) -> bool:
@@ -149,41 +166,6 @@ def _wait_before_stores(function: Operation) -> None:
             before = None if type(before) in _LOADS else before.prev_op
         if not isinstance(before, BarrierOp):
             _barrier(op, ORDERS[0].spaces)
-
-
-def _stored_address(op: Operation) -> SSAValue | None:
-    """The address of a store or an atomic; None for others."""
-    address = _STORED.get(type(op))
-    return None if address is None else address(op)
-
-
-def _loaded_address(op: Operation) -> SSAValue | None:
-    """The address of a load; None for others."""
-    address = _LOADED.get(type(op))
-    return None if address is None else address(op)
-
-
-def _plain_store_address(op: Operation) -> SSAValue | None:
-    return None if type(op) in _UPDATED else _stored_address(op)
-
-
-def _atomic_address(op: Operation) -> SSAValue | None:
-    address = _UPDATED.get(type(op))
-    return None if address is None else address(op)
-
-
-def _written_buffer(op: Operation) -> SSAValue | None:
-    """The buffer in shared memory that an operation writes; None for others."""
-    if isinstance(op, ttg.LocalAllocOp) and op.src is None:
-        return None
-    address = _BUFFER_WRITES.get(type(op))
-    return None if address is None else address(op)
-
-
-def _read_buffer(op: Operation) -> SSAValue | None:
-    """The buffer in shared memory that an operation reads; None for others."""
-    address = _BUFFER_READS.get(type(op))
-    return None if address is None else address(op)
 
 
 def _loaded_by_several(op: Operation) -> SSAValue | None:
@@ -346,25 +328,22 @@ def base_of(value: SSAValue) -> SSAValue | None:
         if isinstance(parent, FuncOp):
             known = owner is parent.body.blocks[0] and not isinstance(value.type, MemDescType)
             return value if known else None
-        carried = _carried(value, parent)
-        if carried is None:
+        start = _start(value)
+        if start is None:
             return None
-        value = carried
+        value = start
     return None
 
 
-def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
+def _start(value: SSAValue) -> SSAValue | None:
     """Initial value of a counted loop's argument, if the loop only moves it."""
-    if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or value.index == 0:
-        return None
-    last = loop.body.block.last_op
-    assert isinstance(last, scf.YieldOp)
-    following = last.arguments[value.index - 1]
+    held = carried(value)
+    following = value if held is None else held.end
     while following is not value:
         if type(following) is not OpResult or type(following.op) not in _DERIVED:
             return None
         following = following.op.operands[0]
-    return loop.iter_args[value.index - 1]
+    return None if held is None else held.start
 
 
 def _is_fixed(address: SSAValue) -> bool:

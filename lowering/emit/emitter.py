@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llvmlite import ir
@@ -16,7 +16,7 @@ from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
-from triton_xe.lowering.emit.types import scalar_type, vector_of
+from triton_xe.lowering.emit.types import vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import states_facts
@@ -164,12 +164,6 @@ def flatten(em: Emitter, value: Any) -> tuple[list[ir.Value], Callable[[list[ir.
     if isinstance(value, ir.Value):
         return [value], lambda parts: parts[0]
     return value.flatten(em)
-
-
-def registers_of_type(em: Emitter, kind: Attribute, parts: Sequence[ir.Value]) -> Registers:
-    """Registers of a tensor type from its chunks."""
-    count = len(em.view(kind).registers)
-    return eager(scalar_type(kind), parts, min(count, 8))
 
 
 def disjoint(view: View, dim: int) -> bool:

@@ -30,7 +30,7 @@ from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import constant_of, pointee_bytes, shape_of
+from triton_xe.lowering.facts.values import carried, constant_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     Rematerializer,
@@ -218,23 +218,20 @@ def _may_load_again(load: LoadOp) -> bool:
     """True if a load in another layout needs no more messages, each at least as wide."""
     if not _has_addresses(load):
         return False
-    found = carried_pointer(load.ptr)
-    pointer = load.ptr if found is None else found[0].iter_args[found[1]]
     if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
         return True
     if all(isinstance(use.operation, RepeatOp) for use in load.result.uses):
         return True
     is_word = bit_width(load.result.type.element_type) >= 32  # type: ignore[attr-defined]
-    return is_word or _is_packed(pointer)
+    return is_word or _is_packed(_initial(load.ptr))
 
 
 def _has_addresses(load: LoadOp) -> bool:
     """True if the pointers and mask of a load can be recomputed in any layout."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
-    found = carried_pointer(load.ptr)
-    pointer = load.ptr if found is None else found[0].iter_args[found[1]]
-    return is_cheap(pointer) and (found is None or _has_base(pointer))
+    pointer = _initial(load.ptr)
+    return is_cheap(pointer) and (pointer is load.ptr or _has_base(pointer))
 
 
 def _is_packed(pointer: SSAValue) -> bool:
@@ -266,17 +263,21 @@ def _is_regular(value: SSAValue) -> bool:
 
 def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
     """The loop that carries a tensor, the tensor's index, and the step added to all elements."""
-    if not isinstance(pointer, BlockArgument) or pointer.index == 0:
+    held = carried(pointer)
+    if held is None:
         return None
-    loop, index = pointer.block.parent_op(), pointer.index - 1
-    if not isinstance(loop, scf.ForOp):
-        return None
-    moved = last_of(pointer.block).operands[index].owner
+    moved = held.end.owner
     if not isinstance(moved, AddPtrOp | arith.AddiOp) or moved.operands[0] is not pointer:
         return None
     step = moved.operands[1]
     known = step.owner.src if isinstance(step.owner, SplatOp) else constant_of(step)
-    return None if known is None else (loop, index, known)
+    assert isinstance(pointer, BlockArgument)
+    return None if known is None else (held.loop, pointer.index - 1, known)
+
+
+def _initial(pointer: SSAValue) -> SSAValue:
+    """The initial value of a tensor that a loop moves, or the tensor itself."""
+    return pointer if (held := carried_pointer(pointer)) is None else held[0].iter_args[held[1]]
 
 
 def _has_base(pointers: SSAValue) -> bool:
@@ -387,7 +388,7 @@ class _OperandRematerializer(Rematerializer):
         Loop-carried pointers become initial pointers plus a scalar that the loop carries.
         """
         found = carried_pointer(load.ptr)
-        first = load.ptr if found is None else found[0].iter_args[found[1]]
+        first = _initial(load.ptr)
         few = first if runs is None else shrunk(first, runs, self.shrunk)
         if found is None:
             return self.value(few, encoding)

@@ -28,7 +28,7 @@ from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import pointee_bytes, shape_of
+from triton_xe.lowering.facts.values import carried, pointee_bytes, shape_of
 from triton_xe.lowering.family import Scope, in_kernel
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -131,10 +131,8 @@ def _can_move(value: SSAValue) -> bool:
         seen.add(here)
         if _is_step(here):
             work += here.owner.operands  # type: ignore[union-attr]
-        elif isinstance(here, BlockArgument) and isinstance(here.block.parent_op(), scf.ForOp):
-            loop = here.block.parent_op()
-            work += [loop.iter_args[here.index - 1],  # type: ignore[union-attr]
-                     last_of(here.block).operands[here.index - 1]]
+        elif (held := carried(here)) is not None:
+            work += [held.start, held.end]
         elif not _is_row(here):
             return False
     return True

@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
@@ -22,10 +23,14 @@ from triton_xe.dialects.tt.ops import (
     SplatOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.lowering.emit.tensors.view import without_copies
+from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.rewriting import locate, retype, retyped, values_below
+from triton_xe.plan.conversion import is_through_shared
 
 _CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, ConvertLayoutOp)
 DEPTH = 60
@@ -42,6 +47,20 @@ def layout_of(kind: Attribute) -> LinearLayout:
     """The linear layout of a tensor type."""
     assert isinstance(kind, TensorType)
     return to_linear_layout(encoding_of(kind), tuple(kind.get_shape()))
+
+
+def conversion_of(op: ConvertLayoutOp) -> tuple[LinearLayout, LinearLayout, int]:
+    """Old and new layout of a conversion, without copies, and the bits of an element."""
+    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
+    return old, new, bits_of(scalar_type(get_element_type_or_self(op.src.type)))
+
+
+def changes_in_shared_memory(op: Operation, target: Target) -> bool:
+    """True if an operation changes a layout through shared local memory."""
+    if not isinstance(op, ConvertLayoutOp):
+        return False
+    old, new, bits = conversion_of(op)
+    return old != new and is_through_shared(old, new, bits, target)
 
 
 def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:

@@ -16,21 +16,19 @@ from typing import Any
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
-from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
-from triton_xe.lowering.emit.tensors.view import view_of, without_copies
-from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
+    changes_in_shared_memory,
     is_cheap,
     is_volatile,
     layout_attr_of,
@@ -39,7 +37,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     slice_of,
 )
 from triton_xe.lowering.rewriting import retyped
-from triton_xe.plan.conversion import is_through_shared
 
 MOST_MESSAGES = 4
 """Messages of a row for each warp, up to which loading it again is cheaper than the exchange."""
@@ -51,7 +48,8 @@ def rematerialize_row_loads(op: ConvertLayoutOp, scope: Scope) -> bool:
     load = _row(op.src)
     if load is None or not {base_of(load.ptr), None}.isdisjoint(scope.stored):
         return False
-    if not _is_shared(op, scope.target) or _messages(load, op, scope.facts) > MOST_MESSAGES:
+    if not changes_in_shared_memory(op, scope.target) or (
+            _messages(load, op, scope.facts) > MOST_MESSAGES):
         return False
     again = rematerialize(op.src, layout_attr_of(op.result), scope.made)
     op.result.replace_all_uses_with(again)
@@ -70,13 +68,6 @@ def _row(value: SSAValue) -> LoadOp | None:
         return None
     is_row = sum(length > 1 for length in shape_of(op.result)) <= 1
     return op if is_row and all(map(is_cheap, op.operands)) else None
-
-
-def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
-    """True if a layout changes through shared local memory."""
-    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
-    bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
-    return old != new and is_through_shared(old, new, bits, target)
 
 
 def _messages(load: LoadOp, op: ConvertLayoutOp, facts: Facts) -> int:

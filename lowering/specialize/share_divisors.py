@@ -14,18 +14,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import FuncOp
-from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.maths.divisors import SIGNED, fits, pays
+from triton_xe.lowering.emit.maths.reciprocals import spread_from
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.rewriting import all_of
 
 _DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
-_SPREADING = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLayoutOp)
 
 
 def share_divisors(function: FuncOp, scope: Scope) -> bool:
@@ -50,8 +48,7 @@ def _scalar_divisor(op: Operation, facts: Facts, target: Target) -> SSAValue | N
         return value if kind == i32 and pays(target) else None
     if not fits(op, facts):
         return None
-    while isinstance(value.owner, _SPREADING):
-        value = value.owner.operands[0]
+    value = spread_from(value)
     return None if isinstance(value.type, TensorType) else value
 
 

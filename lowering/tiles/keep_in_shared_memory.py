@@ -18,16 +18,13 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt.structure import CallOp
 from triton_xe.dialects.ttg import ConvertLayoutOp, LocalAllocOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.allocate_buffers import bytes_of
-from triton_xe.lowering.emit.tensors.view import without_copies
-from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.layouts.rematerialize import layout_of
+from triton_xe.lowering.layouts.rematerialize import conversion_of
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
@@ -62,8 +59,7 @@ class KeepInSharedMemoryPass(TargetedPass):
 
 def _shared_bytes(op: ConvertLayoutOp, target: Target) -> int:
     """Bytes that a conversion takes in shared memory; 0 if it takes none, or several turns."""
-    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
-    bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
+    old, new, bits = conversion_of(op)
     plan = plan_conversion(old, new, bits, target)
     return 0 if old == new or plan.turns else plan.slm_bytes
 

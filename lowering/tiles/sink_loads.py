@@ -38,7 +38,6 @@ from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.register_file import (
     BUDGET,
@@ -49,10 +48,14 @@ from triton_xe.hardware.register_file import (
     most_for_one_loop,
 )
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.emit.tensors.view import view_of, without_copies
+from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.elementwise import is_elementwise
-from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
+from triton_xe.lowering.layouts.rematerialize import (
+    changes_in_shared_memory,
+    is_volatile,
+    layout_of,
+)
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     all_of,
@@ -65,7 +68,6 @@ from triton_xe.lowering.rewriting import (
     orders_memory,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
-from triton_xe.plan.conversion import is_through_shared
 
 FREE = (arith.ConstantOp, SplatOp)
 """Operations whose tensors take no registers of lanes."""
@@ -388,7 +390,7 @@ def _sink_to_conversion(load: LoadOp, target: Target, ordering: set[int]) -> Non
     users = {use.operation for use in load.result.uses}
     if is_volatile(load) or not isinstance(load.result.type, TensorType):
         return
-    if all(_changes_in_shared_memory(user, target) for user in users):
+    if all(changes_in_shared_memory(user, target) for user in users):
         _move_to_user(load, users, ordering)
 
 
@@ -404,7 +406,7 @@ def _sink_exchanged_operands(block: Block, target: Target) -> None:
     As in `_sink_to_conversion` there is a barrier after the loads.
     """
     for op in list(block.ops):
-        if not _changes_in_shared_memory(op, target):
+        if not changes_in_shared_memory(op, target):
             continue
         alone, between = _exclusive_producers(op)
         if not any(_is_load_barrier(o, target) for o in between):
@@ -495,7 +497,7 @@ def _are_reloaded(factors: Iterable[SSAValue], target: Target) -> bool:
     """True if operands of products are loaded from shared local memory where these are computed."""
     sources = {_tensor_source(value.owner) for value in factors}
     return target.has_block_2d and all(
-        op is not None and _changes_in_shared_memory(op, target) for op in sources)
+        op is not None and changes_in_shared_memory(op, target) for op in sources)
 
 
 def _tensor_source(op: Operation | Block) -> Operation | None:
@@ -577,17 +579,6 @@ def _dpas_chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
             break
         chain.append(before)
     return chain
-
-
-def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
-    """True if an operation changes a layout through shared local memory."""
-    if not isinstance(op, ConvertLayoutOp):
-        return False
-    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
-    if old == new:
-        return False
-    bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
-    return is_through_shared(old, new, bits, target)
 
 
 def _move_to_user(op: Operation, users: set[Operation], ordering: set[int]) -> None:

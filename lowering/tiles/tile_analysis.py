@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.vector_ext import ShapeCastOp, vector_shape
@@ -18,8 +18,9 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.values import carried
 from triton_xe.lowering.layouts.dpas_choice import scaled_instruction
-from triton_xe.lowering.rewriting import all_of, below, last_of
+from triton_xe.lowering.rewriting import all_of, below
 from triton_xe.lowering.tiles.tile_descriptors import (
     Kind,
     MessageKind,
@@ -279,11 +280,8 @@ def _same_tile(tile: SSAValue) -> list[SSAValue]:
         elif isinstance(op, scf.ForOp):
             index = list(op.results).index(value)  # type: ignore[arg-type]
             work += [op.iter_args[index], op.body.block.args[1 + index]]
-        elif isinstance(value, BlockArgument):
-            loop = value.block.parent_op()
-            if isinstance(loop, scf.ForOp):
-                index = value.index - 1
-                work += [loop.iter_args[index], last_of(value.block).operands[index]]
+        elif (held := carried(value)) is not None:
+            work += [held.start, held.end]
         work += [u.operation.moved for u in value.uses
                  if isinstance(u.operation, xetile.UpdateTileOffsetOp)]
     return list(seen)

@@ -9,12 +9,13 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType
+from triton_xe.lowering.facts.values import carried
 from triton_xe.lowering.rewriting import all_of, detach, last_of, orders_memory
 from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
@@ -140,10 +141,10 @@ def is_gathered(desc: SSAValue) -> bool:
         if isinstance(op, xegpu.UpdateNdOffsetOp):
             desc = op.desc
             continue
-        loop = op.parent_op() if isinstance(op, Block) else None
-        if not isinstance(loop, scf.ForOp) or not isinstance(desc, BlockArgument):
+        held = carried(desc)
+        if held is None:
             return False
-        desc = loop.iter_args[desc.index - 1]
+        desc = held.start
     return desc.owner.gather is not None
 
 

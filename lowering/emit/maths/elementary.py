@@ -21,8 +21,6 @@ from triton_xe.hardware.rounding import to_float32
 from triton_xe.lowering.emit.maths.terms import Term, where
 
 LEAST_NORMAL = 2.0**-126
-SIGN = -(2**31)
-"""The sign bit of fp32."""
 
 _LOG1P = (
     -0.49999989255424027, 0.3333330832503888, -0.25001515414793196, 0.20003011613545776,

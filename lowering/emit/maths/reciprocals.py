@@ -34,7 +34,7 @@ BY_LARGE, BY_SMALL = 2.0**-32, 2.0**64
 
 def has_exact_range(divisor: SSAValue) -> bool:
     """True if a product with 1 / `divisor` is within 2 units in the last place of the quotient."""
-    op = _spread_from(divisor).owner
+    op = spread_from(divisor).owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
         return LEAST <= abs(op.value.value.data) <= GREATEST
     if isinstance(op, arith_ext.ExtFOp):
@@ -42,8 +42,8 @@ def has_exact_range(divisor: SSAValue) -> bool:
     return isinstance(op, _SAFE) or (isinstance(op, ReduceOp) and _sums_to_one_at_least(op))
 
 
-def _spread_from(value: SSAValue) -> SSAValue:
-    """The value that is broadcast to several elements of a value."""
+def spread_from(value: SSAValue) -> SSAValue:
+    """The value that is broadcast to several elements of a value, or the value itself."""
     while isinstance(value.owner, _SPREAD):
         value = value.owner.operands[0]
     return value
@@ -57,7 +57,7 @@ def _sums_to_one_at_least(total: ReduceOp) -> bool:
     difference = power.operand.owner
     if not isinstance(difference, arith.SubfOp):
         return False
-    largest = _spread_from(difference.rhs).owner
+    largest = spread_from(difference.rhs).owner
     return (isinstance(largest, ReduceOp) and largest.axis == total.axis
             and _combines(largest, arith.MaxnumfOp, arith.MaximumfOp)
             and largest.srcs[0] is difference.lhs)

@@ -24,8 +24,8 @@ from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     Below,
-    Bytes,
     Halves,
+    InWords,
     Multiples,
     Picked,
     Registers,
@@ -272,7 +272,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         pairs = regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)
         em.bind(op.result, Halves(em, kind, pairs))
     elif in_fours:
-        em.bind(op.result, Bytes(em, regrouped(em, eager(I32, loaded, width // 4), CHUNK // 4)))
+        words = regrouped(em, eager(I32, loaded, width // 4), CHUNK // 4)
+        em.bind(op.result, InWords(em, I8, words, 4))
     else:
         em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 

@@ -17,7 +17,6 @@ from llvmlite import ir
 
 from triton_xe.lowering.emit.types import (
     I1,
-    I8,
     I16,
     I32,
     bits_of,
@@ -366,33 +365,45 @@ class Below(Registers):
         return Below(em, self.signed, integers, self.limits)
 
 
-class Halves(Registers):
+class InWords(Registers):
+    """Registers of small elements, several of them in each register of `held`, in order."""
+
+    def __init__(self, em: Writer, kind: ir.Type, held: Registers, per: int) -> None:
+        super().__init__(per * held.count, kind, self._cut, per * held.width,
+                         needs=lambda i: held.parts(i))
+        self.em, self.held, self.per = em, held, per
+
+    def _cut(self, index: int) -> ir.Value:
+        """One chunk of elements, taken from words."""
+        return self.em.b.bitcast(
+            self.held.chunk(self.em, index), vector_of(self.kind, self.width))
+
+    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+        if start % self.per or length % self.per:
+            return super().words(em, start, length)
+        return self.held.slice(em, start // self.per, length // self.per)
+
+    def parts_of_words(self, start: int, length: int) -> list[Part]:
+        if start % self.per or length % self.per:
+            return super().parts_of_words(start, length)
+        return self.held.parts_of_words(start // self.per, length // self.per)
+
+
+class Halves(InWords):
     """Registers of a type of 16 bits, two of them in each register of `pairs`, in order."""
 
     def __init__(self, em: Writer, kind: ir.Type, pairs: Registers) -> None:
-        super().__init__(2 * pairs.count, kind, self._cut, 2 * pairs.width,
-                         needs=lambda i: pairs.parts(i))
-        self.em, self.pairs = em, pairs
+        super().__init__(em, kind, pairs, 2)
+        self.pairs = pairs
 
     def _cut(self, index: int) -> ir.Value:
-        """One chunk of elements of 16 bits, taken from dwords."""
         em = self.em
         if self.kind != I16:
-            return em.b.bitcast(self.pairs.chunk(em, index), vector_of(self.kind, self.width))
+            return super()._cut(index)
         first = index * self.pairs.width
         each = [self.pairs.register(em, first + i) for i in range(self.pairs.width)]
         parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
         return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
-
-    def words(self, em: Writer, start: int, length: int) -> ir.Value:
-        if start % 2 or length % 2:
-            return super().words(em, start, length)
-        return self.pairs.slice(em, start // 2, length // 2)
-
-    def parts_of_words(self, start: int, length: int) -> list[Part]:
-        if start % 2 or length % 2:
-            return super().parts_of_words(start, length)
-        return self.pairs.parts_of_words(start // 2, length // 2)
 
     def upper(self) -> Registers:
         """The registers as the upper halves of words that are zero below."""
@@ -405,28 +416,6 @@ class Halves(Registers):
         if count == 1:
             return em.pack(I32, [low, high])
         return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
-
-
-class Bytes(Registers):
-    """Registers of bytes, four of them in each word, in order."""
-
-    def __init__(self, em: Writer, held: Registers) -> None:
-        super().__init__(4 * held.count, I8, self._cut, 4 * held.width,
-                         needs=lambda i: held.parts(i))
-        self.em, self.held = em, held
-
-    def _cut(self, index: int) -> ir.Value:
-        return self.em.b.bitcast(self.held.chunk(self.em, index), vector_of(I8, self.width))
-
-    def words(self, em: Writer, start: int, length: int) -> ir.Value:
-        if start % 4 or length % 4:
-            return super().words(em, start, length)
-        return self.held.slice(em, start // 4, length // 4)
-
-    def parts_of_words(self, start: int, length: int) -> list[Part]:
-        if start % 4 or length % 4:
-            return super().parts_of_words(start, length)
-        return self.held.parts_of(range(start // 4, (start + length) // 4))
 
 
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:

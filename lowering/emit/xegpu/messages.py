@@ -42,7 +42,7 @@ from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.maths.wide import Scales
 from triton_xe.lowering.emit.tensors.convert import Blocks
 from triton_xe.lowering.emit.tensors.dot import multiply
-from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
+from triton_xe.lowering.emit.tensors.registers import InWords, Registers, eager, regrouped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.types import (
     I8,
@@ -599,8 +599,8 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     if element == I8 and kind.get_shape()[1] == 4:
         words = Registers(size // 4 * len(held), I32, lambda i: held[i].value, size // 4)
         words = regrouped(em, words, 2)
-        em.bind(op.tensor, Bytes(em, words if used_once(op) else eager(
-            I32, words.all_chunks(em), words.width)))
+        em.bind(op.tensor, InWords(em, I8, words if used_once(op) else eager(
+            I32, words.all_chunks(em), words.width), 4))
         return
     width = min(size, MAX_VECTOR)
     flat = vector_of(element, width)
