@@ -44,7 +44,6 @@ from triton_xe.lowering.layouts.rematerialize import (
 )
 from triton_xe.lowering.rewriting import (
     all_of,
-    detach,
     erase_dead,
     is_unused,
     last_of,
@@ -75,8 +74,6 @@ def propagate(function: Operation, target: Target) -> int:
             if op.parent is not None and not is_unused(op):
                 changed |= any(rule(op) for rule in rules)
     erase_dead(function)
-    for op in all_of(function, ConvertLayoutOp):
-        into_branch(op)
     return rounds
 
 
@@ -326,32 +323,6 @@ def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operat
     axis = user.axis.value.data
     sliced = layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]
     return with_encoding(user, sliced, at, operands)
-
-
-def into_branch(op: ConvertLayoutOp) -> bool:
-    """cvt x ; if { ... use } -> if { ... cvt x ; use } if only one branch uses it."""
-    block = op.parent
-    assert block is not None
-    moved = False
-    while True:
-        users = [use.operation for use in op.result.uses]
-        here = {block.find_ancestor_op_in_block(user) for user in users}
-        if len(here) != 1:
-            return moved
-        (choice,) = here
-        if not isinstance(choice, scf.IfOp):
-            return moved
-        sides = [r.block for r in choice.regions if r.blocks]
-        inside = [[s.find_ancestor_op_in_block(u) for u in users] for s in sides]
-        held = [i for i, found in enumerate(inside) if all(found)]
-        if not held:
-            return moved
-        block = sides[held[0]]
-        order = {op: i for i, op in enumerate(block.ops)}
-        first = min((u for u in inside[held[0]] if u is not None), key=order.__getitem__)
-        detach(op)
-        Rewriter.insert_op(op, InsertPoint.before(first))
-        moved = True
 
 
 def into_block_store(op: ConvertLayoutOp) -> bool:
