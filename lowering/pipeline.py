@@ -43,7 +43,6 @@ from triton_xe.lowering.surfaces.find_surfaces import FindSurfacesPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
-from triton_xe.lowering.tiles.count_positions import CountPositionsPass
 from triton_xe.lowering.tiles.keep_in_shared_memory import KeepInSharedMemoryPass
 from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
 from triton_xe.lowering.tiles.split_barriers import SplitBarriersPass
@@ -68,7 +67,6 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ConvertXeTileToXeGPUPass,
         SinkLoadsPass,
         KeepInSharedMemoryPass,
-        CountPositionsPass,
     )),
     ("llir", (ConvertXeGPUToLLVMPass,)),
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -136,9 +135,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     latch = em.b.block
     following = em.b.add(counter, step)
     counter.add_incoming(following, latch)
-    is_exact = runs == StringAttr("exact")
-    more = em.b.icmp_unsigned("!=", following, high) if is_exact else (
-        em.b.icmp_signed("<", following, high))
+    more = em.b.icmp_signed("<", following, high)
     back = em.b.cbranch(more, body, after)
     _annotate(em, op, back)
     _close(phis, ends, latch)

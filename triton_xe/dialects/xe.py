@@ -312,8 +312,8 @@ class Mark:
         return op.attributes.get(self.name)
 
 
-RUNS = Mark("xe.runs", (scf.ForOp,), ("", "exact"))
-"""The loop runs at least once; exact: its counter is equal to the upper bound at the end."""
+RUNS = Mark("xe.runs", (scf.ForOp,))
+"""The loop runs at least once."""
 ROLLED = Mark("xe.rolled", (scf.ForOp,))
 """Intel's compiler must not unroll the loop."""
 VERSIONS = Mark("xe.versions", (scf.IfOp,))

@@ -20,7 +20,7 @@ ELEMENTS = ("f16", "f32", "f64", "bf16", "i1", "i4", "i8", "i16", "i32", "i64", 
             "tf32", "f8E4M3FN", "f8E5M2")
 BY_HAND = ",".join((
     "lower-kernel-functions", "guard-tiles", "convert-xetile-to-xegpu", "sink-loads",
-    "keep-in-shared-memory", "count-positions", "convert-xegpu-to-llvm",
+    "keep-in-shared-memory", "convert-xegpu-to-llvm",
 ))
 ODD = ("0", "1", "-1", "3", "17", "65536", "4294967296", "9223372036854775807", "?", "i1", "i4",
        "index", "f64", "bf16", "f8E5M2", "vector<3xf32>", "tensor<16xf32>", "memref<*xf32>",

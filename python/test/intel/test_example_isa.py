@@ -1,7 +1,7 @@
 """The example kernels through Intel's compiler: accepted everywhere, and as good as hand-written.
 
 The bars are those of a hand-emitted K loop (32 DPAS, 3 loads, 2 prefetches: 0.375 other issued
-instructions per DPAS on bmg, 0.59 on pvc).
+instructions per DPAS on bmg, 0.59 on pvc), and on pvc two instructions for the loop's own counter.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_every_example_compiles(name: str, device: str) -> None:
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize(("device", "bar"), [("bmg", 0.5), ("pvc", 0.6)])
+@pytest.mark.parametrize(("device", "bar"), [("bmg", 0.5), ("pvc", 0.66)])
 @pytest.mark.parametrize("name", MATMULS)
 def test_k_loop_is_as_good_as_hand_written(name: str, device: str, bar: float) -> None:
     kernel = built(name, device)
@@ -170,8 +170,8 @@ def test_loops_stay_short(name: str, device: str, bar: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "device", "inside", "outside"), [
-    ("gemm", "pvc", 51, 380),
-    ("gemm int8", "pvc", 51, 270),
+    ("gemm", "pvc", 53, 380),
+    ("gemm int8", "pvc", 53, 270),
     ("gemm tf32 16", "bmg", 96, 230),
 ])
 def test_what_surrounds_a_k_loop_stays_short(
