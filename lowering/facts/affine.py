@@ -213,10 +213,14 @@ def _remembered(
 class Affine:
     """Formulas of the values of one function; results are cached."""
 
-    def __init__(self, facts: Facts | None = None, needed: Alignment = ALIGNED) -> None:
+    def __init__(
+        self, facts: Facts | None = None, needed: Alignment = ALIGNED, *, opaque: bool = False
+    ) -> None:
         self.facts = facts or Facts(trusting=False)
         self.needed = needed
         """Alignment of surfaces that the device needs."""
+        self.opaque = opaque
+        """True if scalars whose formulas have conditions are symbols of their own."""
         self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
         """Surfaces that accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}
@@ -287,7 +291,9 @@ class Affine:
         """Formula of integers, with the conditions under which it fits their bits."""
         if value not in self._exact:
             found = self.index(value)
-            self._exact[value] = found if found.is_exact else self._fitting(found, value)
+            found = found if found.is_exact else self._fitting(found, value)
+            is_symbol = self.opaque and found.conditions and not found.strides
+            self._exact[value] = Index(Poly.symbol(value), ()) if is_symbol else found
         return self._exact[value]
 
     def _fitting(self, found: Index, value: SSAValue) -> Index:

@@ -5,6 +5,8 @@
     scf.if %ok { %s = xe.cursor ... ; scf.for ... { xe.block_load %s ; tt.dot ; xe.advance } ... }
     else       { the original }
 
+Each load limits a position that does not move by a constant step to the edges of the surface, so
+that it needs no guard.  Inductor's flattened persistent product has such positions.
 Guards that only the kernel can test are tested once, before the loop.  The rest of the block is
 copied into both versions, so that no phis of accumulators are needed.  Refusals become remarks.
 """
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -80,10 +82,12 @@ _PASS_THROUGH = (
     TruncIOp, arith.BitcastOp,
 )
 
+_ZERO = Poly({})
+
 
 @dataclass(frozen=True)
 class Motion:
-    """A coordinate in a loop: start + step * iteration."""
+    """A coordinate in a loop: start + step * iteration; not used for a position that jumps."""
 
     start: Poly
     step: Poly
@@ -301,7 +305,8 @@ class _Choice:
         surface = surface_access(load, self.affine, loop)
         if isinstance(surface, Refusal):
             return surface
-        y, x = (_motion(at, loop) for at in (surface.y, surface.x))
+        y, x = (Motion(_ZERO, _ZERO) if surface.jumps else _motion(at, loop)
+                for at in (surface.y, surface.x))
         if y is None or x is None:
             return Refusal("a coordinate does not advance by a constant step")
         if load in self.weights:
@@ -431,10 +436,12 @@ def _version(
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
     loops = [site.loop for site in sites if site.loop is not None]
+    jumping = {op: _limited_position(op, access.surface) for site in sites
+               for op, access in site.accesses.items() if access.surface.jumps}
     affine = Affine()
     runs = {loop for loop in loops
             if xe.RUNS.of(loop) or _surely_runs(loop, affine)}
-    if len(loops) == 1 and not runs:
+    if len(loops) == 1 and not runs and not jumping:
         low, high = (affine.scalar(v) for v in (loops[0].lb, loops[0].ub))
         once = at_least(high - low, Poly.constant(1), "the loop runs at least once")
         with suppress(Unknown):
@@ -454,6 +461,7 @@ def _version(
     ]
     everything += stores
     everything += whole.intersection(_rest(anchor))
+    everything += [at for position in jumping.values() for at in position]
     copies = dict(zip(everything, everything, strict=True))
     if condition is not None:
         copies = split_rest(anchor, condition, everything)
@@ -464,7 +472,10 @@ def _version(
             xe.RUNS.put(loop)
         accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
         first = loop if loop is not None else _first_in_block(list(accesses))
-        _place_cursors(first, loop, accesses)
+        positions: dict[LoadOp, list[SSAValue]] = {
+            cast(LoadOp, copies[op]): [copies[at].results[0] for at in jumping[op]]
+            for op in site.accesses if op in jumping}
+        _place_cursors(first, loop, accesses, positions)
     whole.update(copy for op, copy in copies.items() if op in stores or op in whole)
 
 
@@ -531,20 +542,31 @@ def _place_cursors(
     first: Operation,
     loop: scf.ForOp | None,
     accesses: dict[LoadOp, Access],
+    positions: dict[LoadOp, list[SSAValue]],
 ) -> None:
-    """Replace loads by block loads at cursors, which a loop carries and advances."""
+    """Replace loads by block loads at cursors, which a loop carries and advances.
+
+    A load at one of `positions` has a cursor in the loop.
+    """
     scalars = Scalars(InsertPoint.before(first))
+    moving = {op: access for op, access in accesses.items() if op not in positions}
     cursors = []
-    for op, (surface, y, x) in accesses.items():
-        cursors.append(_cursor(scalars, surface, y.start, x.start, op.result))
+    for op, (surface, y, x) in moving.items():
+        cursors.append(scalars.insert(_cursor(scalars, surface, y.start, x.start, op.result)))
     steps = [
-        (scalars.poly32(y.step), scalars.poly32(x.step)) for _, y, x in accesses.values()
+        (scalars.poly32(y.step), scalars.poly32(x.step)) for _, y, x in moving.values()
     ]
     at: list[SSAValue] = list(cursors)
     if loop is not None:
         loop, added = extend_for(loop, cursors)
         at = list(added)
-    for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
+    held = dict(zip(moving, at, strict=True))
+    for op, (row, column) in positions.items():
+        cursor = _cursor(scalars, accesses[op].surface, row, column, op.result)
+        Rewriter.insert_op(cursor, InsertPoint.before(op))
+        held[op] = cursor.cursor
+    for op, cursor_value in held.items():
+        surface = accesses[op].surface
         load = xe.BlockLoadOp(cursor=cursor_value, value_type=op.result.type,
                               transposed=surface.transposed, unpacked=op.unpacked)
         locate(op, load)
@@ -559,16 +581,41 @@ def _place_cursors(
         yield_more(loop, [advance.moved for advance in moved])
 
 
-def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue) -> SSAValue:
-    """A cursor at (y, x) of a surface that has the elements of a tile."""
+def _limited_position(load: LoadOp, surface: Surface) -> list[Operation]:
+    """Compute y and x before a load, at most as far outside as all elements are masked."""
+    rows, columns = shape_of(load.ptr)[::-1] if surface.transposed else shape_of(load.ptr)
+    return [_limited(load, surface.y, -rows, surface.height),
+            _limited(load, surface.x, -columns, surface.width)]
+
+
+def _limited(load: LoadOp, at: Poly, low: int, high: Poly) -> Operation:
+    """Compute a coordinate before a load, between two bounds that fit 32 bits."""
+    scalars = Scalars(InsertPoint.before(load))
+    (symbol,) = at.symbols if len(at.symbols) == 1 else (None,)
+    is_word = isinstance(symbol, SSAValue) and symbol.type == i32 and at == Poly.symbol(symbol)
+    read, kind = (scalars.poly32, i32) if is_word else (scalars.poly, i64)
+    least = scalars.insert(arith.MaxSIOp(read(at), scalars.constant(low, kind)))
+    limited: Operation = arith.MinSIOp(least, read(high))
+    scalars.insert(limited)
+    if not is_word:
+        limited = TruncIOp(limited.results[0], i32)
+        scalars.insert(limited)
+    return limited
+
+
+def _cursor(
+    scalars: Scalars, surface: Surface, y: Poly | SSAValue, x: Poly | SSAValue, tile: SSAValue
+) -> xe.CursorOp:
+    """A cursor at (y, x) of a surface that has the elements of a tile; it is to be inserted."""
     kind = tile.type
     assert isinstance(kind, TensorType)
-    return scalars.insert(xe.CursorOp(
+    return xe.CursorOp(
         base=surface.base, height=scalars.poly32(surface.height),
         width=scalars.poly32(surface.width), pitch=scalars.poly32(surface.pitch),
-        y=scalars.poly32(y), x=scalars.poly32(x), base_alignment=surface.base_alignment,
-        cursor_type=xe.CursorType(kind.element_type),
-    ))
+        y=y if isinstance(y, SSAValue) else scalars.poly32(y),
+        x=x if isinstance(x, SSAValue) else scalars.poly32(x),
+        base_alignment=surface.base_alignment, cursor_type=xe.CursorType(kind.element_type),
+    )
 
 
 def stores_dot(stored: SSAValue, target: Target) -> bool:
@@ -665,6 +712,7 @@ def _block_store(store: Operation, value: SSAValue, surface: Surface, at: Insert
     """Store a tile to a surface, in place of `store`."""
     scalars = Scalars(at)
     made = xe.BlockStoreOp(
-        value=value, cursor=_cursor(scalars, surface, surface.y, surface.x, value))
+        value=value,
+        cursor=scalars.insert(_cursor(scalars, surface, surface.y, surface.x, value)))
     locate(store, made)
     Rewriter.insert_op(made, at)

@@ -54,7 +54,9 @@ class Surface:
     """A 2D surface access; lengths in rows and elements.
 
     `y` and `x` are the block's first row and column, as polynomials of loop iterations.
-    `transposed` is True if dimension 0 of the tensor is the contiguous one.
+    `transposed` is True if dimension 0 of the tensor is the contiguous one.  A position that
+    `jumps` is any number in each iteration.  Elements beyond all four edges are masked then.  The
+    base is aligned, so that no elements are stored between it and the surface's left edge.
     """
 
     base: SSAValue
@@ -66,6 +68,7 @@ class Surface:
     x: Poly
     transposed: bool
     guards: tuple[Guard, ...]
+    jumps: bool = False
 
 
 def surface_access(
@@ -77,14 +80,26 @@ def surface_access(
     """
     key = op, loop
     if key not in affine.surfaces:
-        try:
-            surface = find_surface(op, affine, loop)
-            list(overflow_guards(surface.guards))  # raises `Unknown` if there are none
-            affine.surfaces[key] = surface
-        except Unknown as reason:
-            affine.surfaces[key] = Refusal(str(reason))
-    found: Surface | Refusal = affine.surfaces[key]
-    return found
+        found = _surface_or_refusal(op, affine, loop)
+        if isinstance(found, Refusal) and isinstance(op, LoadOp) and loop is not None:
+            opaque = Affine(affine.facts, affine.needed, opaque=True)
+            jumping = _surface_or_refusal(op, opaque, loop)
+            found = found if isinstance(jumping, Refusal) else jumping
+        affine.surfaces[key] = found
+    known: Surface | Refusal = affine.surfaces[key]
+    return known
+
+
+def _surface_or_refusal(
+    op: LoadOp | StoreOp, affine: Affine, loop: Operation | None
+) -> Surface | Refusal:
+    """The surface of an access, found by formulas of one kind."""
+    try:
+        surface = find_surface(op, affine, loop)
+        list(overflow_guards(surface.guards))  # raises `Unknown` if there are none
+    except Unknown as reason:
+        return Refusal(str(reason))
+    return surface
 
 
 def find_surface(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
@@ -178,7 +193,7 @@ def _surface(
         raise Unknown("the bounds of the surface change in the loop")
     assert index.base is not None
     found = Surface(index.base, affine.facts.of(index.base).divisor, height, width, pitch, y, x,
-                    unit == 0, ())
+                    unit == 0, (), affine.opaque)
     needs = _unproved([*index.conditions, *mask.conditions],
                       _bounds(found, mask, shape_of(pointer), bits // 8), affine)
     guards += _resolve(needs, loop, affine)
@@ -198,12 +213,17 @@ def _bounds(s: Surface, mask: Mask, shape: tuple[int, ...], size: int) -> list[G
         if ((s.x if dim == unit else s.y) + low).as_constant != 0:
             raise Unknown("the mask has a lower bound inside the surface")
     most = Poly.constant(block_2d.MAX_SURFACE)
+    if s.jumps and not {0, 1} <= {*mask.low} & {*mask.high}:
+        raise Unknown("the mask does not limit the position in the loop")
+    if not s.jumps:
+        needs += [
+            at_least(s.x, _ZERO, "x is not negative"),
+            at_least(s.y, _ZERO, "y is not negative"),
+            at_least(most, s.x + shape[unit], "x is small enough"),
+            at_least(most, s.y + shape[other], "y is small enough"),
+        ]
     return [
         *needs,
-        at_least(s.x, _ZERO, "x is not negative"),
-        at_least(s.y, _ZERO, "y is not negative"),
-        at_least(most, s.x + shape[unit], "x is small enough"),
-        at_least(most, s.y + shape[other], "y is small enough"),
         at_least(s.width * size, Poly.constant(block_2d.MIN_SURFACE_BYTES),
                  f"the surface is at least {block_2d.MIN_SURFACE_BYTES} bytes wide"),
         at_least(s.pitch, s.width, "a row is not longer than the pitch"),
@@ -229,7 +249,7 @@ def _aligned(s: Surface, size: int, loop: Operation | None, affine: Affine) -> S
             raise Unknown(f"{need.what}: not so here ({known})")
         if affine.multiple_of(amount) % of:
             guards.append(need)
-    needed = affine.needed.base if _is_launch_argument(s.base) else word
+    needed = affine.needed.base if s.jumps or _is_launch_argument(s.base) else word
     if alignment % needed:
         what = f"the base address is a multiple of {needed} bytes"
         guards.append(Guard(Poly.symbol(s.base), Relation.MULTIPLE_OF, needed, what))

@@ -240,3 +240,45 @@ def test_products_at_loaded_addresses_are_right_whichever_matrix_is_misaligned(m
     expected = c.before.copy()
     c.array(expected)[:] = a.array().astype(np.float32) @ b.array().astype(np.float32)
     assert np.array_equal(c.memory.cpu().numpy(), expected)  # and nothing else was written
+
+
+@triton.jit
+def moved(
+    a_ptr, b_ptr, c_ptr, at_ptr, m, k, pitch, first, count, SIZE: tl.constexpr, DEPTH: tl.constexpr,
+):
+    """The sum of products of blocks of A, whose positions are loaded, with B."""
+    i, j = tl.arange(0, SIZE), tl.arange(0, DEPTH)
+    a = tl.make_tensor_descriptor(a_ptr + first, [m, k], [pitch, 1], [SIZE, DEPTH])
+    b = tl.load(b_ptr + j[:, None] * SIZE + i[None, :])
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for n in range(count):
+        row, column = tl.load(at_ptr + 2 * n), tl.load(at_ptr + 2 * n + 1)
+        acc = tl.dot(a.load([row, column * 16]), b, acc)
+    tl.store(c_ptr + i[:, None] * SIZE + i[None, :], acc)
+
+
+FAR = 2**31 - 1
+
+
+@pytest.mark.parametrize(("first", "guards"), [(0, "launch"), (0, "kernel"), (24, "launch")])
+@pytest.mark.parametrize("at", [
+    [(5, 3)], [(-31, -1), (0, 0), (49, 4)], [(-32, 0), (50, 0), (0, 5), (0, -2)],
+    [(FAR, 0), (-FAR - 1, 0), (0, 2**27 - 1), (0, -2**27), (0, 2**27)]])
+def test_positions_that_a_loop_loads(at, first, guards):
+    """Blocks at any position are 2D messages: those outside, by far or by one row, are zeros.
+
+    If the matrix begins within a row, other elements are stored before it.
+    """
+    rows, b = (torch.randint(1, 5, shape).half() for shape in ((50, 112), (32, 32)))
+    c = torch.empty(32, 32, device="xpu")
+    where = torch.tensor(at, dtype=torch.int32, device="xpu")
+    kernel = moved[(1,)](rows.to("xpu"), b.to("xpu"), c, where, 50, 80, 112, first, len(at), 32, 32,
+                         guards=guards)
+    padded = torch.nn.functional.pad(rows[:, first:first + 80], (32, 32, 32, 32)).float()
+    expected = torch.zeros(32, 32)
+    for row, column in at:
+        column = (column * 16 + 2**31) % 2**32 - 2**31
+        if -32 <= row <= 50 and -32 <= column <= 80:
+            expected += padded[row + 32:row + 64, column + 32:column + 64] @ b.float()
+    assert torch.equal(c.cpu(), expected)
+    assert not any("stays a gather" in remark for remark in kernel.metadata.remarks)
