@@ -7,22 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
-from triton_xe.hardware.target import Target
-from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.values import pointee_bits, shape_of
-from triton_xe.lowering.layouts.block_layouts import is_worth_a_block
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
-from triton_xe.lowering.surfaces.surfaces import surface_access
 from triton_xe.lowering.uses import can_follow
-from triton_xe.plan import Refusal
 
 
 @dataclass(frozen=True)
@@ -33,40 +27,11 @@ class Loaded:
     transposed: bool
 
 
-@dataclass(frozen=True)
-class Copies:
-    """Finds the loads whose elements a store copies."""
-
-    target: Target
-    num_warps: int
-    affine: Affine
-
-    def loads(self, store: StoreOp) -> list[LoadOp]:
-        """Loads whose elements a store stores; empty if blocks cannot do the whole copy."""
-        if len(shape_of(store.value)) != 2 or not self._is_block(store, False):
-            return []
-        found = _loads(store.value)
-        loads = [one.op for one in found if isinstance(one.op, LoadOp)]
-        if not all(_is_only_stored(load) and not is_volatile(load) for load in loads):
-            return []
-        return loads if all(self._is_block(one.op, one.transposed) for one in found) else []
-
-    def _is_block(self, op: Operation, transposed: bool) -> bool:
-        """True if 2D blocks are possible, and pay, for a load or store."""
-        if not isinstance(op, LoadOp | StoreOp):
-            return False
-        loop = op.parent_op() if isinstance(op, LoadOp) else None
-        surface = surface_access(op, self.affine, loop if isinstance(loop, scf.ForOp) else None)
-        if isinstance(surface, Refusal):
-            return False
-        strides = self.affine.index(op.ptr).strides
-        stores, along = isinstance(op, StoreOp), surface.transposed != transposed
-        if all(stride.as_constant != 1 for stride in strides) or (stores and along):
-            return False
-        rows, columns = shape_of(op.ptr)
-        return is_worth_a_block(
-            (columns, rows) if transposed else (rows, columns), pointee_bits(op.ptr), self.target,
-            self.num_warps, stores=stores, transposed=along)
+def copied_loads(store: StoreOp) -> list[Loaded]:
+    """Loads whose elements a store of a matrix copies, and does not share with other uses."""
+    found = _loads(store.value) if len(shape_of(store.value)) == 2 else []
+    loads = [one.op for one in found if isinstance(one.op, LoadOp)]
+    return found if all(_is_only_stored(load) and not is_volatile(load) for load in loads) else []
 
 
 def stores_blocks(stored: SSAValue) -> bool:

@@ -13,9 +13,10 @@ copied into both versions, so that no phis of accumulators are needed.  Refusals
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, scf
@@ -53,7 +54,7 @@ from triton_xe.lowering.facts.poly import Poly, at_least
 from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bits, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.assign_dpas import shares
-from triton_xe.lowering.layouts.block_layouts import block_plan
+from triton_xe.lowering.layouts.block_layouts import block_plan, is_worth_a_block
 from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
 from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, messages_of
 from triton_xe.lowering.module_facts import options_of, remark
@@ -72,7 +73,7 @@ from triton_xe.lowering.rewriting import (
     yield_more,
 )
 from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
+from triton_xe.lowering.surfaces.copies import copied_loads, stores_blocks
 from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
 from triton_xe.lowering.surfaces.weights_by_blocks import scales_by_blocks, weights_by_blocks
 from triton_xe.plan import Refusal
@@ -128,19 +129,8 @@ def _raise(function: FuncOp, scope: Scope) -> None:
     """Raise the loads of a function, then its stores."""
     target, needed = scope.target, alignment(scope.target)
     affine, tested = Affine(needed=needed), set[Operation]()
-    copies = Copies(target, scope.warps, affine)
-    sources: list[LoadOp] = []
-    joined: list[LoadOp] = []
-    weights: list[LoadOp] = []
-    if scope.keeps_layouts:
-        loads = [load for load in all_of(function, LoadOp) if load.block is not None]
-    else:
-        sources, joined = _dot_loads(function, target)
-        weights = [*weights_by_blocks(function, target, scope.warps),
-                   *scales_by_blocks(function, target, scope.warps)]
-        loads = [*sources, *joined, *weights, *_copied(function, copies)]
-    choice = _Choice(scope, affine, sources, joined, weights)
-    for sites in _grouped_by_test(_sites(list(dict.fromkeys(loads)), choice)):
+    choice = _Choice(scope, affine)
+    for sites in _grouped_by_test(_sites(_roles(function, choice), choice)):
         if _stays_inside(sites[0].anchor):
             _version(sites, _stores_after(sites[0].anchor, affine, scope), tested)
         else:
@@ -184,6 +174,38 @@ def _is_on_dpas(op: Operation | Block, target: Target) -> bool:
         instruction_of(op, target), str)
 
 
+class Role(Enum):
+    """Why a load may become 2D messages."""
+
+    SPECIFIED = auto()
+    """The program asks for a block, in a layout."""
+    OPERAND = auto()
+    """It is an operand of a dot."""
+    JOINED = auto()
+    """It is combined with a dot's result."""
+    UNPACKED = auto()
+    """It is unpacked for a dot, in a layout that messages bring."""
+    COPIED = auto()
+    """It is stored, element by element."""
+
+
+def _roles(function: FuncOp, choice: _Choice) -> dict[LoadOp, Role]:
+    """The loads that may become 2D messages."""
+    scope = choice.scope
+    if scope.keeps_layouts:
+        return {load: Role.SPECIFIED for load in all_of(function, LoadOp) if load.block is not None}
+    sources, joined = _dot_loads(function, scope.target)
+    weights = [*weights_by_blocks(function, scope.target, scope.warps),
+               *scales_by_blocks(function, scope.target, scope.warps)]
+    roles = {**dict.fromkeys(sources, Role.OPERAND), **dict.fromkeys(joined, Role.JOINED),
+             **dict.fromkeys(weights, Role.UNPACKED)}
+    for store in all_of(function, StoreOp):
+        if not stores_dot(store.value, scope.target):
+            for load in choice.copied(store):
+                roles.setdefault(load, Role.COPIED)
+    return roles
+
+
 def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
     """Loads of operands of dots for the matrix unit, and loads joined with a dot's result.
 
@@ -199,12 +221,6 @@ def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[
             joined += [op for op in _combined(value) if isinstance(op, LoadOp)
                        and len(shape_of(op.result)) == 2 and op not in sources]
     return list(dict.fromkeys(sources)), list(dict.fromkeys(joined))
-
-
-def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
-    """Loads of matrices that are combined with no dot: they are only copied."""
-    stores = [op for op in all_of(function, StoreOp) if not stores_dot(op.value, copies.target)]
-    return [load for store in stores for load in copies.loads(store)]
 
 
 def _source(value: SSAValue) -> tuple[Operation | Block, bool]:
@@ -264,10 +280,10 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(loads: list[LoadOp], choice: _Choice) -> list[Site]:
+def _sites(roles: dict[LoadOp, Role], choice: _Choice) -> list[Site]:
     """Loads that can be raised, by the block that contains them."""
     groups: dict[Block, list[LoadOp]] = {}
-    for load in loads:
+    for load in roles:
         assert load.parent is not None
         groups.setdefault(load.parent, []).append(load)
     sites = []
@@ -276,7 +292,7 @@ def _sites(loads: list[LoadOp], choice: _Choice) -> list[Site]:
         loop = parent if isinstance(parent, scf.ForOp) else None
         found = {}
         for load in members:
-            access = choice.access(load, loop)
+            access = choice.access(load, roles[load], loop)
             if isinstance(access, Refusal):
                 remark(load, f"stays a gather: {access}")
             else:
@@ -288,19 +304,35 @@ def _sites(loads: list[LoadOp], choice: _Choice) -> list[Site]:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Decides which loads become 2D messages.
-
-    `sources` are operands of dots, `joined` are combined with a dot's result, and `weights` are
-    unpacked for dots, in layouts that messages bring.
-    """
+    """Decides which loads become 2D messages."""
 
     scope: Scope
     affine: Affine
-    sources: Collection[LoadOp]
-    joined: Collection[LoadOp]
-    weights: Collection[LoadOp]
 
-    def access(self, load: LoadOp, loop: scf.ForOp | None) -> Access | Refusal:
+    def copied(self, store: StoreOp) -> list[LoadOp]:
+        """Loads whose elements a store copies, if blocks can do the whole copy."""
+        found = copied_loads(store)
+        every = [(store, False), *((one.op, one.transposed) for one in found)]
+        return [one.op for one in found if isinstance(one.op, LoadOp)] if found and all(
+            self._pays(op, transposed) for op, transposed in every) else []
+
+    def _pays(self, op: Operation, transposed: bool) -> bool:
+        """True if 2D messages are possible, and fewer than gathers, for an access of a copy."""
+        if not isinstance(op, LoadOp | StoreOp):
+            return False
+        loop, stores = op.parent_op(), isinstance(op, StoreOp)
+        surface = surface_access(
+            op, self.affine, loop if isinstance(loop, scf.ForOp) and not stores else None)
+        if isinstance(surface, Refusal):
+            return False
+        strides, along = self.affine.index(op.ptr).strides, surface.transposed != transposed
+        if all(stride.as_constant != 1 for stride in strides) or (stores and along):
+            return False
+        shape = shape_of(op.ptr)[::-1] if transposed else shape_of(op.ptr)
+        return is_worth_a_block(shape, pointee_bits(op.ptr), self.scope.target, self.scope.warps,
+                                stores=stores, transposed=along)
+
+    def access(self, load: LoadOp, role: Role, loop: scf.ForOp | None) -> Access | Refusal:
         """How 2D messages access what a load does, or why it stays a gather."""
         surface = surface_access(load, self.affine, loop)
         if isinstance(surface, Refusal):
@@ -309,35 +341,21 @@ class _Choice:
                 for at in (surface.y, surface.x))
         if y is None or x is None:
             return Refusal("a coordinate does not advance by a constant step")
-        if load in self.weights:
-            refused = _kernel_test(load, surface)
-        else:
-            refused = self._alignment_test(load, surface, loop) or self._layout(load, surface)
+        refused = None
+        match role:
+            case Role.SPECIFIED:
+                refused = self._as_specified(load, surface.transposed)
+            case Role.UNPACKED:
+                refused = _kernel_test(load, surface)
+            case Role.OPERAND:
+                refused = self._layout(load, surface)
+            case Role.JOINED:
+                refused = None if loop is None else _alignment_test(load, surface)
+                refused = refused or self._layout(load, surface)
         return refused or Access(surface, y, x)
 
-    def _alignment_test(
-        self, load: LoadOp, surface: Surface, loop: scf.ForOp | None
-    ) -> Refusal | None:
-        """Refuse a joined load in a loop if the kernel would have to test its alignment.
-
-        Such a test would also decide how the dot's operands are loaded, which need none.  If the
-        launch tests alignments, the general version runs instead.
-        """
-        aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
-        if loop is None or load not in self.joined or not aligned or (
-                not tested_in_kernel(aligned, load)):
-            return None
-        return Refusal(f"the loop's other loads do not ask whether {aligned[0].what}")
-
     def _layout(self, load: LoadOp, surface: Surface) -> Refusal | None:
-        """Refuse a load for a dot that no message brings as a block, nor as operands of dots.
-
-        Blocks of programs that specify layouts must be brought in these.
-        """
-        if load.block is not None:
-            return self._as_specified(load, surface.transposed)
-        if load not in self.sources and load not in self.joined:
-            return None
+        """Refuse a load for a dot that no message brings as a block, nor as operands of dots."""
         plan = block_plan(shape_of(load.ptr), pointee_bits(load.ptr), self.scope.target,
                           self.scope.warps, transposed=surface.transposed)
         if not isinstance(plan, Refusal):
@@ -368,6 +386,17 @@ class _Choice:
                     held = layout_attr(operand_encoding(index, parent, dpas))
                     kind = TensorType(element, shape_of(value), held)
                     yield brings(target, kind, transposed != swapped)
+
+
+def _alignment_test(load: LoadOp, surface: Surface) -> Refusal | None:
+    """Refuse a joined load in a loop if the kernel would have to test its alignment.
+
+    Such a test would also decide how the dot's operands are loaded, which need none.  If the launch
+    tests alignments, the general version runs instead.
+    """
+    aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
+    return Refusal(f"the loop's other loads do not ask whether {aligned[0].what}") if (
+        aligned and tested_in_kernel(aligned, load)) else None
 
 
 def _kernel_test(load: LoadOp, surface: Surface) -> Refusal | None:
