@@ -43,8 +43,18 @@ from triton_xe.lowering.emit.maths.wide import (
     in_pairs_of_registers,
     is_never_rounded,
 )
-from triton_xe.lowering.emit.tensors.registers import Splat
-from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
+from triton_xe.lowering.emit.tensors.registers import Picked, Registers, Splat, mapped
+from triton_xe.lowering.emit.types import (
+    DOUBLE,
+    FLOAT,
+    HALF,
+    I32,
+    bits_of,
+    is_bf16,
+    is_fp8,
+    scalar_type,
+    shaped,
+)
 from triton_xe.lowering.facts.values import attribute
 
 LOG2_E = 1.4426950408889634
@@ -134,6 +144,20 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     return write
 
 
+def _shared_reciprocals(em: Emitter, op: arith.DivfOp) -> Registers | None:
+    """1 / divisor, once for several quotients each; None if no two quotients have one divisor.
+
+    Also None if the reciprocal of a divisor may not be a normal number.
+    """
+    divisor = em.get(op.rhs)
+    if not isinstance(divisor, Picked) or divisor.source.count >= divisor.count or (
+            scalar_type(op.rhs.type) == DOUBLE or not has_exact_range(op.rhs)):
+        return None
+    once = mapped(em, FLOAT, [divisor.source],
+                  lambda b: (1.0 / Term(em, widest(em, op.rhs.type, b))).value)
+    return Picked(em, once, divisor.order)
+
+
 def _times_uniform(a: Term, scalar: Term, wide: bool) -> Term:
     """Product of a vector and a scalar; with `wide`, in whole registers where possible."""
     other = a.em.splat(scalar.value, getattr(a.value.type, "count", 1))
@@ -144,20 +168,28 @@ def _times_uniform(a: Term, scalar: Term, wide: bool) -> Term:
 @lowers(*_IN_FLOAT_OR_DOUBLE)
 def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
     """Lower element by element in float or double; fp16, bf16 and fp8 are computed in float."""
-    formula = _IN_FLOAT_OR_DOUBLE[type(op)]
+    formula, reciprocals = _IN_FLOAT_OR_DOUBLE[type(op)], None
     if isinstance(op, arith.DivfOp):
         divisor = em.get(op.rhs)
         formula = _quotient_by(em, op, divisor.scalar) if isinstance(divisor, Splat) else formula
+        reciprocals = _shared_reciprocals(em, op)
     write = from_formula(em, formula)
     kinds, into = [v.type for v in op.operands], op.results[0].type
 
-    def outer(*args: ir.Value) -> ir.Value:
-        made = write(*(widest(em, kind, a) for kind, a in zip(kinds, args, strict=True)))
+    def rounded(made: ir.Value) -> ir.Value:
         if scalar_type(into) == HALF:
             return em.b.fptrunc(made, shaped(made.type, HALF))
         return narrowed(em, into, made)
 
-    elementwise(em, op, outer)
+    def outer(*args: ir.Value) -> ir.Value:
+        return rounded(write(*(widest(em, kind, a) for kind, a in zip(kinds, args, strict=True))))
+
+    if reciprocals is None:
+        elementwise(em, op, outer)
+        return
+    em.bind(op.results[0], mapped(
+        em, scalar_type(into), [em.registers(op.operands[0]), reciprocals],
+        lambda a, once: rounded(em.b.fmul(widest(em, kinds[0], a), once))))
 
 
 def _extremum(name: str) -> Formula:

@@ -192,6 +192,26 @@ def test_each_total_is_exchanged_once():
 
 
 @triton.jit
+def softmax_of_rows_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    v = tl.load(x + at).to(tl.float32)
+    e = tl.exp(v - tl.max(v, 1)[:, None])
+    tl.store(out + at, (e / tl.sum(e, 1)[:, None]).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("rows", "warps"), [(8, 4), (4, 4), (2, 1)])
+def test_quotients_of_a_row_share_a_reciprocal(dtype, rows, warps):
+    x = (torch.randn(rows, 256) * 20).to(dtype)
+    out = torch.empty_like(x, device="xpu")
+    kernel = softmax_of_rows_kernel[(1,)](x.to("xpu"), out, *x.shape, num_warps=warps)
+    want, bits = torch.softmax(x.double(), 1), 24 if dtype == torch.float32 else 11
+    largest = 32 if dtype == torch.float32 else 2  # exp adds an error that grows with its operand
+    assert torch.all((out.cpu().double() - want).abs() <= want * largest * 2.0**-bits + 2.0**-24)
+    assert instructions(kernel.asm["llir"]).count("fdiv") == 1  # of a vector of rows
+
+
+@triton.jit
 def sort_kernel(x, out, best, size: tl.constexpr, k: tl.constexpr, descending: tl.constexpr):
     v = tl.load(x + tl.arange(0, size))
     tl.store(out + tl.arange(0, size), tl.sort(v, descending=descending))
