@@ -9,10 +9,12 @@ from xdsl.dialects.arith import DivfOp
 from xdsl.dialects.scf import ForOp
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
+from triton_xe.dialects.tt.structure import ReduceOp, ScanOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.family import (
     Family,
     Rule,
+    in_kernel,
     tested_at_launch,
     with_blocks,
     with_free_layouts,
@@ -21,6 +23,7 @@ from triton_xe.lowering.family import (
 from triton_xe.lowering.layouts.assign_dpas import assign_dpas
 from triton_xe.lowering.layouts.divide_by_rows import divide_by_rows
 from triton_xe.lowering.layouts.gather_operands import gather_operands
+from triton_xe.lowering.layouts.keep_rows_in_warps import keep_rows_in_warps
 from triton_xe.lowering.layouts.rematerialize_row_loads import rematerialize_row_loads
 from triton_xe.lowering.layouts.scatter_general_rows import scatter_general_rows
 from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
@@ -35,6 +38,7 @@ class AssignLayoutsPass(Family):
     name: ClassVar = "assign-layouts"
     table: ClassVar = (
         Rule(assign_dpas, when=(with_native_lanes,)),
+        Rule(keep_rows_in_warps, (ReduceOp, ScanOp), when=(in_kernel, with_free_layouts)),
         Rule(gather_operands, (ConvertLayoutOp,), when=(with_blocks, with_free_layouts)),
         Rule(sum_after_loops, (ForOp,), when=(with_free_layouts,)),
         Rule(spread_rows, when=(with_free_layouts,)),
