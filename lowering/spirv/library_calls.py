@@ -67,8 +67,18 @@ declare void @"{genisa.GROUP_BARRIER.name}"() convergent
 '''
 
 
+_SIMD_BROADCAST = {kind: genisa.SIMD_BROADCAST.name + suffix
+                   for kind, suffix in (("i8", "_c"), ("i16", "_us"), ("i32", ""))}
+"""Functions that Intel's compiler knows itself.
+
+Its intrinsics for lanes, called by name, lack the attribute that removes them if they are read at
+their uses: they would write a move.
+"""
 _BROADCAST = re.compile(
-    rf'call spir_func (\w+) @"_Z\d+{opencl.BROADCAST.name}\w+"\(\w+ ([^,]+), i32 (\d+)\)')
+    rf'call spir_func ({"|".join(_SIMD_BROADCAST)}) '
+    rf'@"_Z\d+{opencl.BROADCAST.name}\w+"\(\w+ ([^,]+), i32 (\d+)\)')
+_BROADCAST_DECLARATION = re.compile(
+    rf'declare spir_func \w+ (@"_Z\d+{opencl.BROADCAST.name}\w+").*\n')
 
 
 def for_intel(text: str) -> str:
@@ -89,21 +99,18 @@ def _fences_and_barrier(call: re.Match[str]) -> str:
 
 
 def _broadcasts(text: str) -> str:
-    """Replace broadcasts of lane 0, which tell the compiler that a value is uniform.
-
-    The compiler reads other lanes at their uses.  Of the intrinsic it would also write a move.
-    """
-    if {found[3] for found in _BROADCAST.finditer(text)} != {"0"}:
+    """Replace broadcasts of a known lane, which Intel's compiler reads at their uses."""
+    kinds = {found[1] for found in _BROADCAST.finditer(text)}
+    if not kinds:
         return text
-    made = dict.fromkeys(found[1] for found in _BROADCAST.finditer(text))
-    for kind in made:
-        symbol = genisa.WAVE_SHUFFLE_INDEX.symbol(kind, [kind, "i32", "i32"])
-        made[kind] = f'{kind} @"{symbol}"({kind}'
-        if f"declare {made[kind]}" not in text:
-            text += f"declare {made[kind]}, i32, i32) convergent\n"
     text = _BROADCAST.sub(
-        lambda found: f"call {made[found[1]]} {found[2]}, i32 0, i32 0)", text)
-    return re.sub(rf'declare spir_func \w+ @"_Z\d+{opencl.BROADCAST.name}.*\n', "", text)
+        lambda found: f"call spir_func {found[1]} @{_SIMD_BROADCAST[found[1]]}"
+                      f"({found[1]} {found[2]}, i32 {found[3]})", text)
+    text = _BROADCAST_DECLARATION.sub(
+        lambda found: found[0] if text.count(found[1]) > 1 else "", text)
+    return text + "\n" + "".join(
+        f"declare spir_func {kind} @{_SIMD_BROADCAST[kind]}({kind}, i32) convergent\n"
+        for kind in sorted(kinds))
 
 
 def _own_functions(text: str) -> str:

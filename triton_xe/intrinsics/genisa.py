@@ -114,6 +114,10 @@ _LANES = Effect.CONVERGENT
 WAVE_SHUFFLE_INDEX = _genisa(
     "WaveShuffleIndex", "T (value: T, index: i32, =helper: i32)", Family.SHUFFLE, overloads="T",
     effects=_LANES, uniformity=Uniformity.INDEXED, defined_by="subgroup.shuffle_index")
+SIMD_BROADCAST = row(
+    "__builtin_IB_simd_broadcast", "T (value: T, index: u32)", Family.SHUFFLE,
+    "IGC, SubGroupFuncsResolution.cpp", effects=_LANES, uniformity=Uniformity.SUBGROUP,
+    defined_by="subgroup.shuffle_index")
 SIMD_SHUFFLE_XOR = _genisa(
     "simdShuffleXor", "T (value: T, =index: i32)", Family.SHUFFLE, overloads="T", effects=_LANES,
     defined_by="subgroup.shuffle_xor")

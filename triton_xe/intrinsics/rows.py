@@ -9,7 +9,7 @@ from triton_xe.intrinsics.intrinsic import UNKNOWN, Family, Intrinsic
 from triton_xe.intrinsics.mangling import builtin_name, prefixes
 
 ROWS: dict[str, Intrinsic] = {}
-_OPEN = ("__xe_lane_", "convert_")
+_OPEN = ("__xe_lane_", "convert_", "__builtin_IB_simd_broadcast")
 """Prefixes of symbols that continue after the name of their row."""
 _OPENCL_IN_SPIRV = "__spirv_ocl_"
 """Prefix of OpenCL functions in LLVM IR that was translated back from SPIR-V."""

@@ -153,7 +153,8 @@ def test_error_function(count: int) -> None:
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(
     "name", ["softmax fp32", "layer norm", "rms norm bf16", "row sum", "argmax", "dropout",
-             "inductor pointwise", "swiglu gradient"])
+             "inductor pointwise", "swiglu gradient", "softmax of rows", "prefix sum of rows",
+             "recurrence", "gemm ieee"])
 def test_common_kernels_call_nothing_of_the_library(name: str) -> None:
     made = loops.compiled(name, "bmg")
     assert not CALLS & {opcode for opcode, *_ in instructions(made.asm["spv"])}
