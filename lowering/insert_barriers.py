@@ -11,7 +11,9 @@ is inserted between
 
 - a store and the next load that may alias it,
 - a plain store and the next atomic that may alias it,
-- a load of copies and the next store that may alias it.
+- a load of copies and the next store that may alias it,
+- a store by one warp, of a scalar or copies, and the next store by all that may alias it,
+- a store by all warps and the next store by one that may alias it.
 
 That includes accesses around loops and calls; all control flow is uniform.  No barrier is needed if
 a load uses the same SSA value for its addresses as the store.  Each lane then loads its own
@@ -113,8 +115,8 @@ def _accesses(table: Addresses) -> Accessed:
 
 
 _stored_address, _loaded_address = _accesses(_STORED), _accesses(_LOADED)
-_atomic_address, _written_buffer, _read_buffer = map(
-    _accesses, (_UPDATED, _BUFFER_WRITES, _BUFFER_READS))
+_plain_store_address, _atomic_address, _written_buffer, _read_buffer = map(
+    _accesses, (_STORED_PLAINLY, _UPDATED, _BUFFER_WRITES, _BUFFER_READS))
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class InsertBarriersPass(ModulePass):
                 if _concerns(order, function):
                     _Walk(order).function(function)
             if all_of(function, *_UPDATED):
-                _Walk(Order(_accesses(_STORED_PLAINLY), _atomic_address)).function(function)
+                _Walk(Order(_plain_store_address, _atomic_address)).function(function)
 
 
 def _is_shared(op: Operation) -> bool:
@@ -174,6 +176,18 @@ def _loaded_by_several(op: Operation) -> SSAValue | None:
     return _loaded_address(op) if several else None
 
 
+def _stored_by_one(op: Operation) -> SSAValue | None:
+    """The address of a store of a scalar or of copies, which one warp does; None for others."""
+    return op.ptr if isinstance(op, memory.StoreOp) and _has_copies(op.value) else None
+
+
+def _stored_by_all(op: Operation) -> SSAValue | None:
+    """The address of a store of elements that are spread over all warps; None for others."""
+    if isinstance(op, memory.StoreOp) and _has_copies(op.value):
+        return None
+    return _plain_store_address(op)
+
+
 def _is_before_stores(op: Operation) -> bool:
     return isinstance(op, memory.LoadOp) and op.before_stores is not None
 
@@ -202,6 +216,8 @@ ORDERS = (
     Order(_stored_address, _loaded_address),
     Order(_stored_address, _loaded_by_several),
     Order(_loaded_by_several, _stored_address),
+    Order(_stored_by_all, _stored_by_one),
+    Order(_stored_by_one, _stored_by_all),
 )
 SHARED = ("local",)
 SHARED_ORDERS = (

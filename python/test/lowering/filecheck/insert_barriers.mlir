@@ -40,6 +40,31 @@ tt.func public @f(%s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024x
 }
 
 // -----
+// A scalar is stored by one warp: its stores and those of all warps keep their order.  Two tensors
+// with one layout need no barrier, nor do two scalars.
+// CHECK: tt.store
+// CHECK-NEXT: tt.store
+// CHECK-NEXT: ttg.barrier global_read|global_write
+// CHECK-NEXT: tt.store
+// CHECK-NEXT: tt.store
+// CHECK-NEXT: ttg.barrier global_read|global_write
+// CHECK-NEXT: tt.store
+// CHECK-NOT: ttg.barrier
+tt.func public @f(%s: !tt.ptr<i32>, %other: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024xi32, #row>, %n: i32) {
+  %b = tt.splat %s : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %p = tt.addptr %b, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %q = tt.addptr %b, %j : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %r = tt.addptr %s, %n : !tt.ptr<i32>, i32
+  tt.store %p, %i : tensor<1024x!tt.ptr<i32>, #row>
+  tt.store %q, %i : tensor<1024x!tt.ptr<i32>, #row>
+  tt.store %r, %n : !tt.ptr<i32>
+  tt.store %s, %n : !tt.ptr<i32>
+  tt.store %p, %i : tensor<1024x!tt.ptr<i32>, #row>
+  tt.store %other, %n : !tt.ptr<i32>
+  tt.return
+}
+
+// -----
 // A barrier on one path does not serve another.
 // CHECK: tt.store
 // CHECK: cf.cond_br

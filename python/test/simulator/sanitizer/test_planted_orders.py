@@ -560,3 +560,30 @@ def test_rings_that_are_too_full(
     expect("too full" * extra, launch, r"data race: .*argument '(slots|kept)'.*element \(\d+")
     if not extra:
         assert torch.equal(y.cpu(), x)
+
+
+@triton.jit
+def largest_first(x, out, count, N: tl.constexpr, BUG: tl.constexpr):
+    """Positions of the largest numbers; a scalar store removes each from its tensor."""
+    i = tl.arange(0, N)
+    last = 0
+    for k in range(count):
+        if k > 0:
+            tl.store(x + last, -1.0)
+        value = tl.load(x + i)
+        tl.store(x + i, value)
+        if BUG != "":
+            tl.store(x + (i + 16) % N, value)
+        _, last = tl.max(value, 0, return_indices=True)
+        tl.store(out + k, last)
+
+
+@pytest.mark.parametrize("bug", ["", "another warp's elements"])
+def test_scalar_stored_between_stores_of_all_warps(bug: str) -> None:
+    """The compiler orders stores by one warp and by all, but not two accesses by all."""
+    x, out = torch.randperm(256).float().to("xpu"), zeros(20, dtype=I32)
+    expected = x.cpu().argsort(descending=True)[:20].tolist()
+    expect(bug, lambda: largest_first[(1,)](x, out, 20, 256, bug, num_warps=8),
+           "data race: .* the earlier store")
+    if not bug:
+        assert out.cpu().tolist() == expected
