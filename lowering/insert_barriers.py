@@ -12,12 +12,15 @@ is inserted between
 - a store and the next load that may alias it,
 - a plain store and the next atomic that may alias it,
 - a load of copies and the next store that may alias it,
+- a load at other addresses, such as `i ^ 1`, and the next store to the same argument,
 - a store by one warp, of a scalar or copies, and the next store by all that may alias it,
 - a store by all warps and the next store by one that may alias it.
 
 That includes accesses around loops and calls; all control flow is uniform.  No barrier is needed if
 a load uses the same SSA value for its addresses as the store.  Each lane then loads its own
-elements.  This holds outside of loops, and in loops whose iterations access disjoint blocks.
+elements.  After a store, this holds outside of loops, and in loops whose iterations access disjoint
+blocks.  After a load, it holds in all loops, because a later iteration that may store what this one
+loads has a barrier before its load.
 
 Buffers in shared local memory are identified by their allocations.  Between accesses of lanes to
 one of them, if one is a store, the barrier orders shared memory alone.  A program of one warp needs
@@ -188,6 +191,13 @@ def _stored_by_all(op: Operation) -> SSAValue | None:
     return _plain_store_address(op)
 
 
+def _loaded_by_one(op: Operation) -> SSAValue | None:
+    """The address of a load from an argument, each element by one warp; None for others."""
+    if not isinstance(op, memory.LoadOp) or _loaded_by_several(op) is not None:
+        return None
+    return op.ptr if base_of(op.ptr) is not None else None
+
+
 def _is_before_stores(op: Operation) -> bool:
     return isinstance(op, memory.LoadOp) and op.before_stores is not None
 
@@ -216,6 +226,7 @@ ORDERS = (
     Order(_stored_address, _loaded_address),
     Order(_stored_address, _loaded_by_several),
     Order(_loaded_by_several, _stored_address),
+    Order(_loaded_by_one, _stored_address),
     Order(_stored_by_all, _stored_by_one),
     Order(_stored_by_one, _stored_by_all),
 )
@@ -311,7 +322,8 @@ class _Walk:
             return pending
         comes_back = isinstance(op, memory.StoreOp) and order.later in (
             _loaded_address, _atomic_address)
-        keeps = comes_back and (_is_fixed(address) or is_of_one_pass(address))
+        keeps = order.earlier is _loaded_by_one or (
+            comes_back and (_is_fixed(address) or is_of_one_pass(address)))
         own = address if keeps else None
         base = None if _is_before_stores(op) else base_of(address)
         return pending | {(base, own)}

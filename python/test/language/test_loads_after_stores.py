@@ -71,7 +71,7 @@ def chained_tiles(a, c, count, K, N: tl.constexpr):
         tl.store(c + (tile + 1) * N * N + row * N + column, total.to(tl.float16))
 
 
-def test_loads_wait_only_where_was_stored_and_outside_of_inner_loops():
+def test_accesses_wait_only_for_those_of_one_argument_and_outside_of_inner_loops():
     a, b = (torch.randint(-1, 2, shape).half() for shape in ((32, 64), (64, 32)))
     c = torch.zeros(4, 32, 32, dtype=torch.float16, device="xpu")
     apart = many_products[(1,)](a.to("xpu"), b.to("xpu"), c, 2, 64, 32)
@@ -85,7 +85,7 @@ def test_loads_wait_only_where_was_stored_and_outside_of_inner_loops():
     for tile in range(3):
         chain[tile + 1] = (a[:, :32].float() + a[:, 32:].float()) @ chain[tile].float()
     assert torch.equal(c.cpu(), chain)
-    assert _order(chained.asm["ttgir"]) == "for barrier for load load store"
+    assert _order(chained.asm["ttgir"]) == "for barrier for load load barrier store"
 
 
 def _order(ttgir):

@@ -72,6 +72,30 @@ def test_sums_in_place_of_rows_that_warps_share(size, num_warps, sanitize):
 
 
 @triton.jit
+def butterfly_kernel(x, LEVELS: tl.constexpr):
+    """Walsh-Hadamard transform in place."""
+    i = tl.arange(0, 1 << LEVELS)
+    for level in tl.static_range(LEVELS):
+        bit = 1 << level
+        own, other = tl.load(x + i), tl.load(x + (i ^ bit))
+        tl.store(x + i, tl.where((i & bit) == 0, own + other, other - own))
+
+
+@WARPS
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_elements_that_other_warps_load_are_stored_later(num_warps, sanitize):
+    """All warps load the elements of a level before any of them is stored."""
+    x = torch.randint(-8, 8, (256,), dtype=torch.int32)
+    given = x.to("xpu")
+    butterfly_kernel[(1,)](given, 8, num_warps=num_warps, sanitize=sanitize)
+    expected = x
+    for _ in range(8):
+        first, second = expected.view(-1, 2).unbind(1)
+        expected = torch.cat([first + second, first - second])
+    assert torch.equal(given.cpu(), expected)
+
+
+@triton.jit
 def copies_kernel(x, out, SIZE: tl.constexpr):
     at = tl.arange(0, SIZE)
     tl.store(out + at, tl.load(x + at) + 1)

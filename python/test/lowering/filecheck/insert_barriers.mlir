@@ -65,6 +65,27 @@ tt.func public @f(%s: !tt.ptr<i32>, %other: !tt.ptr<i32>, %i: tensor<1024xi32, #
 }
 
 // -----
+// All warps load before one of them stores elements that another loads: at other addresses only.
+// CHECK: tt.load
+// CHECK-NEXT: ttg.barrier global_read|global_write
+// CHECK-NEXT: tt.store
+// CHECK-NEXT: tt.load
+// CHECK-NEXT: tt.store
+// CHECK-NEXT: tt.return
+tt.func public @f(%s: !tt.ptr<i32>, %other: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024xi32, #row>) {
+  %b = tt.splat %s : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %p = tt.addptr %b, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %q = tt.addptr %b, %j : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %c = tt.splat %other : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %r = tt.addptr %c, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %y = tt.load %q : tensor<1024x!tt.ptr<i32>, #row>
+  tt.store %p, %y : tensor<1024x!tt.ptr<i32>, #row>
+  %z = tt.load %r : tensor<1024x!tt.ptr<i32>, #row>
+  tt.store %r, %z : tensor<1024x!tt.ptr<i32>, #row>
+  tt.return
+}
+
+// -----
 // A barrier on one path does not serve another.
 // CHECK: tt.store
 // CHECK: cf.cond_br

@@ -176,7 +176,7 @@ def exchanged(x, out, MODE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.conste
         v = tl.load(x + i[:, None] + j[None, :] * ROWS)
         tl.store(x + i[:, None] * COLUMNS + j[None, :], v)
     elif MODE == "swapped":
-        tl.store(x + across, tl.load(x + k))
+        tl.store(out + across, tl.load(x + k))
     elif MODE == "own":
         tl.store(x + k, tl.load(x + k) + 1)
         tl.store(out + k, tl.load(x + across))
@@ -190,7 +190,7 @@ def exchanged(x, out, MODE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.conste
 
 
 def test_store_after_loads_that_other_warps_made() -> None:
-    """Values that went through shared memory had been loaded before; others perhaps not."""
+    """Nothing orders a load and a store through two arguments, if these are one tensor."""
     x = torch.randn(32, 64).to("xpu")
     want = x.cpu().reshape(64, 32).T.reshape(32, 64).clone()
     exchanged[(1,)](x, x, "turned", 32, 64)

@@ -574,6 +574,7 @@ def largest_first(x, out, count, N: tl.constexpr, BUG: tl.constexpr):
         tl.store(x + i, value)
         if BUG != "":
             tl.store(x + (i + 16) % N, value)
+            tl.store(x + (i + 32) % N, value)
         _, last = tl.max(value, 0, return_indices=True)
         tl.store(out + k, last)
 
