@@ -158,7 +158,7 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
     if address is None:
         return _unknown, id(m)
     return (_lanes, *often, found.argument(address), m.site.reads, m.site.updates,
-            m.site.size(found.lanes), len(m.sites), tuple([t.shape for t in terms_of(address)]),
+            m.site.size(found.lanes), tuple([t.shape for t in terms_of(address)]),
             None if active is None else active.shape)
 
 
@@ -188,12 +188,12 @@ def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
 
 
 def _count(message: Message, lanes: int) -> NDArray[np.float64]:
-    """Active lanes of each subgroup, times the elements and instructions of the message."""
+    """Active lanes of each subgroup, times the elements of the message."""
     address, active = message.arguments[message.site.at], _active(message)
     count = address.shape[2] if address is not None else (
         1 if message.site.family is Family.BLOCK_1D else lanes)
     part = np.ones((1, 1, 1)) if active is None else (active != 0).mean(2)
-    return part.mean(2) * count * len(message.sites)
+    return part.mean(2) * count
 
 
 def _shared(found: Footprints, messages: Sequence[Message]) -> None:
@@ -281,8 +281,7 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
         count = part * (message.mask * message.rounds)[None, ..., None]
         total = np.moveaxis(count, 3, 1).sum((2, 3)) * _address(message).shape[2] * size
         scattered = (count_different(lines).mean((2, 3)) - 1) * LINE * _executed(message)
-        shape = len(messages), len(message.sites)
-        found.l1 += float(np.broadcast_to(np.maximum(total, scattered), shape).sum())
+        found.l1 += float(np.broadcast_to(np.maximum(total, scattered), (len(messages), 1)).sum())
 
 
 def _address(message: Message) -> Numbers | Sum:

@@ -41,13 +41,12 @@ def line_costs(
                 found[place].work["slm"] += shared
     for message in walk.messages:
         level, nbytes = moved(message, kernel.lanes)
-        each = nbytes / len(message.sites) * stretch
-        for i in (site.instruction for site in message.sites):
-            place = module.source_line(i.line, i.debug)
-            if place is not None:
-                found[place].bytes += each
-                for name in LEVELS.get(level, ()):
-                    found[place].work[name] += each
+        i = message.site.instruction
+        place = module.source_line(i.line, i.debug)
+        if place is not None:
+            found[place].bytes += nbytes * stretch
+            for name in LEVELS.get(level, ()):
+                found[place].work[name] += nbytes * stretch
     _divide(found, prediction)
     return dict(found)
 

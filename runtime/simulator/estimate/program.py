@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.llvm import Block, Function, Instruction, Operand
@@ -30,8 +29,6 @@ class Step:
     """Slot of the result, if anything depends on it."""
     site: Site | None
     run: Computed
-    together: tuple[tuple[Site, int], ...] = ()
-    """Messages whose addresses are elements of one vector, which is the address of this step."""
 
 
 class Program:
@@ -89,19 +86,7 @@ class Program:
 
     @cached_property
     def needed(self) -> frozenset[str]:
-        """Results on which a branch, or the address of a message, depends."""
-        return self._needed_for(
-            [name for i in self.function.instructions() for name in self._deciding(i)])
-
-    @cached_property
-    def followed(self) -> frozenset[str]:
-        """Results that are needed if messages to elements of one vector are merged."""
-        apart = (i for i in self.function.instructions() if id(i) not in self._bundled)
-        vectors = [name for group in self._bundles.values() for name in group[0][1:3] if name]
-        return self._needed_for([*vectors, *(name for i in apart for name in self._deciding(i))])
-
-    def _needed_for(self, names: list[str]) -> frozenset[str]:
-        """Results that are needed to compute these, also through shared memory."""
+        """Results on which a branch or a message's address depends, also through shared memory."""
         shared = [i.operands[0].text for i in self.function.instructions()
                   if i.opcode == "store" and self._is_shared(i)]
 
@@ -114,6 +99,7 @@ class Program:
             stored = shared if made.opcode == "load" and self._is_shared(made) else []
             return stored + [o.text for k, o in enumerate(made.operands) if k != other]
 
+        names = (name for i in self.function.instructions() for name in self._deciding(i))
         return frozenset(self.makers.keys() & reached(names, sources))
 
     def _is_shared(self, i: Instruction) -> bool:
@@ -170,63 +156,6 @@ class Program:
                     *(found.get(slot, {slot}) for slot in varying))
         return found
 
-    # -- messages to elements of one vector ------------------------------------------------------
-
-    @cached_property
-    def _bundles(self) -> dict[int, list[tuple[Site, str, str, int]]]:
-        """Merged messages by `id` of the last instruction: sites, vectors of addresses and masks,
-        elements.
-        """
-        found: dict[int, list[tuple[Site, str, str, int]]] = {}
-        for block in self.function.blocks:
-            alike: dict[Any, list[tuple[Site, str, str, int]]] = {}
-            for i in block.instructions:
-                one = self._element_of(i)
-                if one is not None:
-                    key = i.opcode, i.callee, one[0].size(1), one[1], one[2]
-                    alike.setdefault(key, []).append(one)
-            found |= {id(group[-1][0].instruction): group for group in alike.values()
-                      if len(group) > 1}
-        return found
-
-    @cached_property
-    def _bundled(self) -> frozenset[int]:
-        return frozenset(id(one[0].instruction) for group in self._bundles.values()
-                         for one in group)
-
-    def _element_of(self, i: Instruction) -> tuple[Site, str, str, int] | None:
-        """A message, the vectors of its address and mask, and its element in them; None if not
-        mergeable.
-        """
-        site = self.sites.get(id(i))
-        if site is None or site.is_shared or site.family is Family.BLOCK_2D or (
-                i.result in self.needed):
-            return None
-        vector, k = self._extracted(i.operands[site.at])
-        if k < 0 or vector in self.unknown:
-            return None
-        if site.masked is None or i.operands[site.masked].local is None:
-            return site, vector, "", k
-        mask, other = self._extracted(i.operands[site.masked])
-        return None if other != k else (site, vector, mask, k)
-
-    def _extracted(self, operand: Operand) -> tuple[str, int]:
-        """The vector that a value is extracted from, and the element; -1 if none."""
-        while (made := self.facts.maker(operand)) is not None and is_same(made):
-            operand = made.operands[0]
-        vector, index = self.facts.extraction(operand) or (operand, -1)
-        return vector.text, index
-
-    def _bundle(self, group: Sequence[tuple[Site, str, str, int]]) -> Step:
-        """The step of merged messages, whose address and mask are vectors."""
-        site, vector, mask, _ = group[0]
-        operands = [self.slot(o) for o in site.instruction.operands]
-        operands[site.at] = self.named(vector)
-        if mask and site.masked is not None:
-            operands[site.masked] = self.named(mask)
-        return Step("message", site.instruction, tuple(operands), None, site,
-                    computed(site.instruction, owns=False), tuple((g[0], g[3]) for g in group))
-
     # -- steps -----------------------------------------------------------------------------------
 
     @cached_property
@@ -245,8 +174,6 @@ class Program:
 
     def _step(self, i: Instruction, block: Block) -> Step | None:
         """The step of a walk for an instruction; None if a walk need not follow it."""
-        if id(i) in self._bundled:
-            return self._bundle(self._bundles[id(i)]) if id(i) in self._bundles else None
         act = self._act(i)
         if not act:
             return None
@@ -271,7 +198,7 @@ class Program:
             return self._access(site) if self.is_plain(site) else "message"
         if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
             return "payload"
-        if i.result not in self.followed or i.opcode == "phi" or is_same(i):
+        if i.result not in self.needed or i.opcode == "phi" or is_same(i):
             return ""
         if i.result in self.unknown and not self._is_loaded(i):
             return ""

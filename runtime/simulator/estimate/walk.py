@@ -22,7 +22,6 @@ from triton_xe.runtime.simulator.estimate.numbers import (
     Known,
     Numbers,
     Sum,
-    chosen,
     difference,
     evaluated,
     forget,
@@ -50,18 +49,13 @@ MOST_ROUNDS = 64
 class Message:
     """An access of the sampled work-groups; it represents `rounds` executions."""
 
-    sites: tuple[Site, ...]
-    """Messages of the access; several if the address has an element for each."""
+    site: Site
     arguments: Sequence[Known]
     mask: Mask
     rounds: Numbers
     payload: Payload | None = None
     key: Numbers | None = None
     """Key of an access with unknown address: equal keys mean the same address."""
-
-    @property
-    def site(self) -> Site:
-        return self.sites[0]
 
 
 @dataclass
@@ -464,12 +458,7 @@ class Walk:
         if not site.is_shared and any(value is None for value in known):
             key = self._key(self._roots_of(placing))
         arguments = [self._values[slot] for slot in step.operands]
-        sites: tuple[Site, ...] = (site,)
-        if step.together:
-            sites, elements = zip(*step.together, strict=True)
-            for k in {site.at, site.at if site.masked is None else site.masked}:
-                arguments[k] = chosen(arguments[k], elements)
-        self.messages.append(Message(sites, arguments, mask, self._rounds, payload, key))
+        self.messages.append(Message(site, arguments, mask, self._rounds, payload, key))
         if site.is_shared:
             self._shared_access(step, label, mask)
         else:
