@@ -40,6 +40,7 @@ from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joi
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.inside_bounds import inside_bounds
+from triton_xe.runtime.simulator.rewrites.inside_loops import inside_loops
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
@@ -98,6 +99,17 @@ def leave_out_masks(kernel: Kernel) -> None:
         left = inside_bounds(kernel.entry, kernel.sizes)
         if left is not None:
             kernel.functions[kernel.name], kernel.is_whole = left, False
+
+
+def leave_out_masks_in_loops(kernel: Kernel) -> None:
+    """Write loops with and without masks, for hosts on which masks take long.
+
+    A kernel with barriers is compiled once more, in step, if it runs for long.  Only that form has
+    such loops.  Kernels that wait keep their loops, so that the waits are found.
+    """
+    is_last = kernel.form.in_step or not any(map(is_barrier, kernel.entry.instructions()))
+    if is_last and not (kernel.is_interleaved or host_cpu().has_mask_registers):
+        kernel.functions[kernel.name] = inside_loops(kernel.entry, kernel.sizes)
 
 
 def drop_unreachable(kernel: Kernel) -> None:
@@ -278,6 +290,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (ALL, find_interleaving),
     (ALL, leave_out_fallbacks),
     (RUN, leave_out_masks),
+    (RUN, leave_out_masks_in_loops),
     (ALL, drop_unreachable),
     (RUN, each_body(merge_halves)),
     (RUN, each_body(joined_accesses)),

@@ -180,6 +180,8 @@ class Instruction:
     debug: int | None = None
     unfilled: bool = False
     """True for a masked load that does not change the registers of inactive lanes."""
+    partial: bool = False
+    """True for a masked access of a loop that has a version without masks."""
     defines: str = ""
     """Metadata of a comparison without which an operation of the kernel is undefined."""
     added: bool = False

@@ -126,7 +126,7 @@ def group_uniform_slice(
         i = definitions.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
-        if i.opcode == "call" and not _is_group_uniform(i):
+        if i.opcode == "call" and not is_group_uniform(i):
             return False
         if may_trap(i) and i.type.lanes > 1:
             return False
@@ -138,7 +138,7 @@ def group_uniform_slice(
     return list(found.values()) if add(condition.local) else None
 
 
-def _is_group_uniform(call: Instruction) -> bool:
+def is_group_uniform(call: Instruction) -> bool:
     """True if a result depends on the arguments and the work-group alone."""
     known = find(call.callee)
     return not known.effects and known.uniformity in _UNIFORM_IN_GROUP

@@ -9,8 +9,8 @@ Hosts compute and apply a mask for each access.  Bounds that move with the progr
 for whole programs.  The test is made at the start of the kernel, for all subgroups of a program.
 Programs that fail it run again in the whole kernel (see `analysis.guards`).
 
-Long kernels and those with loops keep their masks, which then cost little.  So do kernels in which
-the compiler has made such versions itself.
+Long kernels keep their masks, which then cost little, and so do kernels in which the compiler has
+made such versions itself.  For kernels with loops see `inside_loops`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from triton_xe.llvm import Block, Function, Instruction, Operand
 from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import TRUE, constant, substitute
+from triton_xe.llvm.solver import reached
 from triton_xe.llvm.types import I32, I64, Type
 from triton_xe.runtime.simulator.analysis.guards import (
     COLD,
@@ -70,30 +71,32 @@ def inside_bounds(function: Function, sizes: Sizes) -> Function | None:
     if (last.opcode != "br" or len(last.labels) != 1 or len(instructions) > LONGEST
             or has_versions or function.loops()):
         return None
-    found = _Search(function, sizes)
+    facts = Facts(function)
+    found = BoundSearch(facts, sizes, lambda x: group_uniform_slice(x, facts.makers, function),
+                        [i for i in instructions if find(i.callee) is opencl.GROUP_ID])
     inside = {i for i in instructions
-              if (condition := _condition(i)) is not None and found.is_bounded(condition, 0)}
+              if (condition := condition_of(i)) is not None and found.is_bounded(condition, 0)}
     if not found.true:
         return None
     entry = Block(first.label, first.instructions[:-1])
     made = replace(function, blocks=[entry])
-    condition = _tests(Builder(made, "xe.inside"), found)
+    condition = tests_of(Builder(made, "xe.inside"), found)
     entry.instructions.append(replace(last, operands=[condition], labels=[*last.labels, COLD]))
-    kept = [Block(b.label, [_unmasked(i) if i in inside else i for i in b.instructions
+    kept = [Block(b.label, [unmasked(i) if i in inside else i for i in b.instructions
                             if i.result not in found.true]) for b in rest]
     substitute(kept, {name: constant(t, 1) for name, t in found.true.items()})
     made.blocks += [*kept, cold_block()]
     return made
 
 
-def _condition(i: Instruction) -> Operand | None:
+def condition_of(i: Instruction) -> Operand | None:
     """The condition of a masked access; None for other instructions."""
     known = find(i.callee)
     return (i.operands[2] if known is genisa.PREDICATED_LOAD else
             i.operands[3] if known is genisa.PREDICATED_STORE else None)
 
 
-def _unmasked(i: Instruction) -> Instruction:
+def unmasked(i: Instruction) -> Instruction:
     """A plain access in place of a masked one."""
     align = i.operands[1 + (i.result is None)].integer_value() or 0
     if i.result is None:
@@ -103,12 +106,20 @@ def _unmasked(i: Instruction) -> Instruction:
                    unfilled=False)
 
 
-class _Search:
-    """Comparisons of a kernel that are true in all lanes of most programs."""
+class BoundSearch:
+    """Comparisons that are true in all lanes of most programs.
 
-    def __init__(self, function: Function, sizes: Sizes) -> None:
-        self.facts = Facts(function)
-        self.function = function
+    `slice_of` returns the instructions that compute a value for all lanes and subgroups, or None.
+    Bounds depend on one of the results `moving`.
+    """
+
+    def __init__(
+        self, facts: Facts, sizes: Sizes,
+        slice_of: Callable[[Operand], list[Instruction] | None], moving: Iterable[Instruction],
+    ) -> None:
+        self.facts = facts
+        self._slice_of = slice_of
+        self._moving = reached((str(i.result) for i in moving), facts.results)
         self.true: dict[str, Type] = {}
         """Comparison -> its type, for those that the test covers."""
         self.bounds: Bounds = {}
@@ -139,16 +150,12 @@ class _Search:
             if below is None or limit is None:
                 return False
             _add(found, distance, below, limit)
-        if not all(any(map(self._moves, low + high)) for low, high in found):
+        if any(self._moving.isdisjoint(low + high) for low, high in found):
             return False
         for bound in found.values():
             _add(self.bounds, *bound)
         self.true[i.value.text] = i.type
         return True
-
-    def _moves(self, value: str) -> bool:
-        """True if a value depends on the program id."""
-        return any(find(i.callee) is opencl.GROUP_ID for i in self.slices[value])
 
     def _limit(self, x: Operand, element: int) -> _Sum | None:
         """The upper side of a comparison, also if it is selected by a condition that is a bound."""
@@ -198,10 +205,10 @@ class _Search:
         return None if rule is None or None in parts else rule(*parts)
 
     def _of_program(self, x: Operand) -> _Sum | None:
-        """A 32-bit value that arguments and program ids determine."""
+        """A 32-bit value that is equal in all lanes and subgroups."""
         if x.type is not I32:
             return None
-        found = group_uniform_slice(x, self.facts.makers, self.function)
+        found = self._slice_of(x)
         if found is None or any(map(may_trap, found)):
             return None
         self.slices[x.text] = found
@@ -279,7 +286,7 @@ _RULES: Mapping[str, Callable[..., _Sum | None]] = {
 }
 
 
-def _tests(b: Builder, found: _Search) -> Operand:
+def tests_of(b: Builder, found: BoundSearch) -> Operand:
     """Compute if all bounds hold, as signed numbers of 64 bits."""
     copied: dict[str, Operand] = {}
     for value in {v: None for low, high in found.bounds for v in low + high}:

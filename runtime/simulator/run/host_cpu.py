@@ -37,6 +37,11 @@ class HostCpu:
         return 32 if self.has("avx2") else 16
 
     @property
+    def has_mask_registers(self) -> bool:
+        """True if a mask of lanes is a register of its own, not a vector."""
+        return self.has("avx512f")
+
+    @property
     def is_amd(self) -> bool:
         """True for AMD's CPUs, from Zen on."""
         return self.name.startswith("znver")

@@ -299,7 +299,7 @@ def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operan
     """
     if lanes.type.count == count * w.lanes:
         return lanes
-    again = w.b.repeated(mask, count) if host_cpu().vector_bytes == 64 else None
+    again = w.b.repeated(mask, count) if host_cpu().has_mask_registers else None
     return w.b.repeat(lanes, count, count) if again is None else w.b.ordered(again, count)
 
 
@@ -311,7 +311,7 @@ def _as_masked(
 
     Hosts without mask registers expand masks to bytes or words, which takes longer than the access.
     """
-    if host_cpu().vector_bytes == 64:
+    if host_cpu().has_mask_registers or (w.current is not None and w.current.partial):
         return some()
     every = w.b.icmp("eq", w.b.lane_bits(lanes), -1)
     labels = w.b.label(), w.b.label()
