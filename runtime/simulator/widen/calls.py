@@ -224,20 +224,12 @@ def _received(w: Widener, x: Operand, t: Type, uniform: bool) -> Value:
 
 def lane_call(w: Widener, i: Instruction, target: Function) -> None:
     """Call a divergent helper for each lane, in a loop, through memory."""
-    s = w.lanes
-    arguments = [CTX, SG]
-    for operand in i.operands:
-        x = w.b.wide(w.value(operand))
-        if operand.type is I1:
-            x = w.b.zext(x, I8)
-        elif operand.type.lanes > 1:
-            x = lane_major(w, x, operand.type, True)
-        pointer = w.b.temporary(max(operand.type.size, 1) * s)
+    s, fields = w.lanes, result_fields(i.type)
+    pointers = [w.b.for_call(max(t.size, 1) * s, k)
+                for k, t in enumerate((*(o.type for o in i.operands), *fields))]
+    for x, pointer in zip([_in_memory(w, o) for o in i.operands], pointers, strict=False):
         w.b.store(x, pointer, align=64)
-        arguments.append(pointer)
-    fields = result_fields(i.type)
-    results = [w.b.temporary(f.size * s) for f in fields]
-    arguments += results
+    arguments, results = [CTX, SG, *pointers], pointers[len(i.operands):]
     note_site(w, i)
     _define(w, lane_loop(target, s))
     atomic = lane_atomic(target) if checking(w) else None
@@ -249,6 +241,14 @@ def lane_call(w: Widener, i: Instruction, target: Function) -> None:
         return
     parts = [_lane_result(w, p, f) for p, f in zip(results, fields, strict=True)]
     w.define(i, Aggregate(tuple(parts), i.type) if i.type.kind == "struct" else parts[0])
+
+
+def _in_memory(w: Widener, operand: Operand) -> Operand:
+    """All lanes of an operand as a helper reads them from memory: one lane after another."""
+    x = w.b.wide(w.value(operand))
+    if operand.type is I1:
+        return w.b.zext(x, I8)
+    return lane_major(w, x, operand.type, True) if operand.type.lanes > 1 else x
 
 
 def _define(w: Widener, *functions: Function) -> None:

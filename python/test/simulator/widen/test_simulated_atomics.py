@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
+from python.test.operations import instructions
+from triton_xe.hardware.target import target
 from triton_xe.intrinsics.definitions.memory import atomic_cas, atomic_rmw
+from triton_xe.llvm.parser import parse_module
+from triton_xe.runtime.simulator import pipeline
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -93,3 +99,27 @@ def test_compare_and_swap(run: Run, kernel: Text, t: str, lanes: int) -> None:
         np.testing.assert_array_equal(out, found)
         np.testing.assert_array_equal(memory, want)
     assert swapped
+
+
+LANE_ADD = f"""
+define internal i32 @__xe_lane_add({P} %p, i32 %x) {{
+  %found = atomicrmw add {P} %p, i32 %x monotonic
+  ret i32 %found
+}}"""
+
+
+def test_calls_of_lanes_share_arrays(run: Run, kernel: Text) -> None:
+    """LLVM takes long for a frame with an array for each operand of each call."""
+    counts, x = [], np.arange(16, dtype=np.int32)
+    for number in (1, 7):  # each adds what the one before found
+        values = ["%x", *(f"%v{k}" for k in range(1, number)), "%r"]
+        text = kernel(PARAMETERS, body("i32", "\n".join(
+            f"  {found} = call i32 @__xe_lane_add({P} %p, i32 {added})"
+            for added, found in pairwise(values))), other=LANE_ADD)
+        memory, out = np.zeros(16, np.int32), np.zeros(16, np.int32)
+        run(text, memory, x, x, x, out)
+        host = pipeline.translate(parse_module(canonical(text)), "k", target("bmg")).text
+        counts.append(instructions(host).count("alloca"))
+    assert counts[0] == counts[1] > 0
+    np.testing.assert_array_equal(out, 8 * x)
+    np.testing.assert_array_equal(memory, 13 * x)
