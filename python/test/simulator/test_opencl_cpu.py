@@ -55,7 +55,7 @@ define spir_func i32 @"xlvm.genx.GenISA.simdShuffleXor.i32"(i32 %v, i32 %mask) {
   %r = call spir_func i32 @_Z21sub_group_shuffle_xorjj(i32 %v, i32 %mask)
   ret i32 %r
 }
-define spir_func i32 @"xlvm.genx.GenISA.WaveShuffleIndex.i32"(i32 %v, i32 %lane, i32 %mode) {
+define spir_func i32 @__builtin_IB_simd_broadcast(i32 %v, i32 %lane) {
   %r = call spir_func i32 @_Z17sub_group_shufflejj(i32 %v, i32 %lane)
   ret i32 %r
 }
