@@ -41,6 +41,7 @@ _BODIES: dict[Routine, Body] = {
     state.NEW_GROUP: checks.group,
     state.NON_FINITE: checks.non_finite,
     state.NOTE_LANES: checks.note_lanes,
+    state.NOTE_READS: phases.note_reads,
     state.PUBLISH: sync.publish,
     state.REPLAY: lanes.replay,
     state.REPLAY_ONE: lanes.replay,

@@ -46,8 +46,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Kind,
 )
 
-_FEW = 2
-"""Cells of each kind that most chunks have at most."""
+_FEW = 4
+"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -265,13 +265,27 @@ def record(
     at = (entry[Entry.TOUCHED] + first).pointer()
     flags = w.load(vector(count, I8), at, align=1)
     here = (bytes != 0) & ~flags.has(BEGUN)
-    recorded = w.variable(0)
-    more = (flags.has(3 * PART_FLAGS[_FEW]) & here).bits != 0
-    for present, which in ((_FEW, ~more), (PARTS, more)):
+    recorded, some = w.variable(0), w.select(here, flags, 0)
+    more = some.has(3 * PART_FLAGS[2]).bits != 0
+    several = some.has(3 * PART_FLAGS[1]).bits != 0
+    most = w.variable(more)
+    with w.when(more):
+        most.value = _goes_beyond(w, entry, first, some)
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
+                           (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
             window = _Window(w, entry, first, flags, present, writes)
             recorded.value = window.record(here, bytes, w.spread(owner, count), at)
     return recorded.value
+
+
+def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
+    """True if some chunks have more than a few cells of a kind."""
+    found = w.term(0, vector(flags.type.count, I1))
+    for kind in (0, 1):
+        part = _Part(w, block, first, flags, kind, _FEW)
+        found |= part.is_there & (part.load().cell != 0)
+    return found.bits != 0
 
 
 class _Window:

@@ -30,6 +30,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 _MOST = 1 << CHUNK_BITS
 _LEAST_APART, _MOST_APART = 4, 32
 """Lanes that are tested at once, if each is in a chunk of its own."""
+_MOST_GATHERED = 16
+"""Largest number of bytes of a lane whose bits are in 32 bits from a byte boundary on."""
 
 
 class Logged(IntEnum):
@@ -54,14 +56,41 @@ def try_log(w: Checks, block: Memory, owner: Value) -> Value:
     if w["mask"].type.count == 1:
         # programs that take turns may communicate by scalars: the log would not last
         exact |= w.clocked()
-    fine, copies = w.variable(0, I1), w.variable(0, I1)
-    with w.when(~exact):
+    fine, asks, copies = w.variable(0, I1), w.variable(~exact), w.variable(0, I1)
+    if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:
+        with w.when(~exact & (state[Word.SLM_WRITTEN] == 0)):
+            fine.value = _are_known(w, places, nbytes)
+            asks.value = 0
+    with w.when(asks.value):
+        with w.when(w.unlikely(state[Word.SLM_NOTED] != state[Word.SLM_LOGGED])):
+            w.call(s.NOTE_READS, w["ctx"])
+        state[Word.SLM_WRITTEN] |= kind & Kind.WRITE
         fine.value, copies.value = _note(w, places, w["mask"], owner)
         with w.when(fine.value & copies.value):
             fine.value = (changing_nothing(w) | ~w["mask"]).every()
     with w.when(fine.value):
         _log(w, copies.value)
+        with w.when(asks.value):
+            state[Word.SLM_NOTED] = state[Word.SLM_LOGGED]
     return fine.value
+
+
+def _are_known(w: Checks, places: Value, nbytes: int) -> Value:
+    """True if this work-group has written all bytes that the lanes read."""
+    mask, known = w["mask"], w.state[Word.SLM_KNOWN]
+    found = w.gather(I32, ((places >> 3) + known).pointer(), mask) >> (places & 7).to(I32)
+    return (((found ^ -1) & (1 << nbytes) - 1 == 0) | ~mask).every()
+
+
+def note_reads(w: Checks, ctx: Value) -> None:
+    """Add the logged reads that are not in the chunks yet."""
+    low, phase = w.block(w.state[Word.SLM_ENTRY])[Entry.LOW], w.state[Word.SLM_PHASE]
+    group = w.group << GROUP.first | (phase & PHASE.most) << PHASE.first
+    w.arguments["kind"] = w.term(int(Kind.SLM), I64)
+    with _logged(w, w.state[Word.SLM_NOTED]) as (entry, addresses, mask):
+        w.arguments["size"] = entry[Logged.SIZE]
+        _note(w, addresses - low, mask, group | entry[Logged.SUBGROUP] << WARP.first)
+    w.state[Word.SLM_NOTED] = w.state[Word.SLM_LOGGED]
 
 
 def changing_nothing(w: Checks) -> Value:
@@ -174,6 +203,7 @@ def _log(w: Checks, copies: Value) -> None:
     """Log an access; `KEPT` there marks stores of values that others had stored."""
     lanes = w["mask"].type.count
     with w.when(w.unlikely(w.state[Word.SLM_LOGGED] + (Logged.ADDRESSES + lanes) > LOG_WORDS)):
+        w.call(s.NOTE_READS, w["ctx"])
         w.call(s.REPLAY_LOG, w["ctx"])
     used = w.state[Word.SLM_LOGGED]
     entry = Memory(w, w.state.follow(Word.SLM_LOG).address(used))
@@ -187,9 +217,9 @@ def _log(w: Checks, copies: Value) -> None:
 
 
 @contextmanager
-def _logged(w: Checks) -> Iterator[tuple[Memory, Value, Value]]:
-    """Yield each logged access: its entry, addresses, mask."""
-    at = w.variable(0)
+def _logged(w: Checks, first: Value) -> Iterator[tuple[Memory, Value, Value]]:
+    """Yield each logged access from a word on: its entry, addresses, mask."""
+    at = w.variable(first)
     with w.loop(lambda: at.value < w.state[Word.SLM_LOGGED]):
         entry = Memory(w, w.state.follow(Word.SLM_LOG).address(at.value))
         mask = w.b.bitcast(entry[Logged.MASK].to(I32).operand, vector(LOGGED_LANES, I1))
@@ -200,7 +230,7 @@ def _logged(w: Checks) -> Iterator[tuple[Memory, Value, Value]]:
 
 def replay_log(w: Checks, ctx: Value) -> None:
     """Record the logged accesses in the cells, and empty the log."""
-    with _logged(w) as (entry, addresses, mask):
+    with _logged(w, w.term(0, I64)) as (entry, addresses, mask):
         sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
         access = ctx, sg, site, -1
         what = entry[Logged.SIZE], entry[Logged.KIND]
@@ -209,7 +239,7 @@ def replay_log(w: Checks, ctx: Value) -> None:
             w.call(s.REPLAY_ONE, *access, first, *what, w.term(1, vector(1, I1)))
         with w.otherwise():
             w.call(s.REPLAY, *access, addresses, *what, mask)
-    w.state[Word.SLM_LOGGED] = 0
+    w.state[Word.SLM_LOGGED] = w.state[Word.SLM_NOTED] = 0
 
 
 def ask_cells(w: Checks) -> None:
@@ -221,7 +251,8 @@ def ask_cells(w: Checks) -> None:
 
 def begin_phase(w: Checks) -> None:
     """Begin a phase; the cells are still used for bytes that several subgroups have stored."""
-    w.state[Word.SLM_LOGGED] = 0
+    for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_WRITTEN):
+        w.state[word] = 0
     w.state[Word.SLM_EXACT] = w.state[Word.SLM_MIXED]
 
 

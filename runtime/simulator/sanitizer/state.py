@@ -131,13 +131,17 @@ class Word(IntEnum):
     """True if the cells record the accesses of this phase, and are compared."""
     SLM_MIXED = 80
     """True if several subgroups have stored different values to some bytes."""
+    SLM_NOTED = 81
+    """Words of the log that are in the chunks: all, once this phase has written."""
+    SLM_WRITTEN = 82
+    """True if this phase has written."""
     COUNT = 88
 
 
 OF_A_GROUP = (
     Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
     Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW,
-    Word.SLM_EXACT, Word.SLM_MIXED)
+    Word.SLM_EXACT, Word.SLM_MIXED, Word.SLM_WRITTEN)
 """Words that are saved for each work-group, if several are interleaved."""
 
 
@@ -419,6 +423,7 @@ _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
 REPLAY_LOG = routine("replay_log", VOID)
+NOTE_READS = routine("note_reads", VOID)
 REPLAY, REPLAY_ONE = (
     routine(name, I1, **_SITE, row=I64, addresses=vector(lanes, I64), size=I64, kind=I64,
             mask=vector(lanes, I1))
