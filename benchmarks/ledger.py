@@ -58,6 +58,8 @@ ALSO = {"cri": ("gemm", "gemm int8", "gemm add bf16", "gemm fp8e5", "gemm fp8e4n
 TOLERANCE = 0.03
 BETTER_WHEN_LARGER = ("share",)
 SHOWN_ONLY = ("ratio", "igc")
+CHOICE = "more registers if that spills less"
+"""How native code is chosen if the flags name no register file: a part of the keys of the cache."""
 MESSAGES = ("block_loads", "block_stores", "prefetches", "gathers", "scatters", "atomics", "slm")
 
 
@@ -108,8 +110,8 @@ def entry(place: tuple[str, str]) -> Entry:
 
 def native(module: bytes, device: str, flags: str) -> Native:
     """The figures of a module, from the cache if the compiler has compiled it before."""
-    key = hashlib.sha256(b"\0".join([without_texts(module), device.encode(), flags.encode(),
-                                     compiler_version().encode()])).hexdigest()
+    key = hashlib.sha256(b"\0".join([without_texts(module), *(text.encode() for text in (
+        device, flags, compiler_version(), CHOICE))])).hexdigest()
     path = knobs.cache_dir() / "ledger" / f"{key}.json"
     known = checked_files.read(path)
     if known is not None:

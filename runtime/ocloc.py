@@ -10,14 +10,19 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
-from triton_xe.hardware.register_file import with_256_registers
-from triton_xe.runtime import code_cache
-from triton_xe.runtime.level_zero.native_cache import entry_key
-from triton_xe.runtime.level_zero.zebin import kernel_facts, loses_stores, sections
+from triton_xe.hardware.register_file import RegisterFile
+from triton_xe.hardware.target import TARGETS
+from triton_xe.runtime.level_zero import native_cache
+from triton_xe.runtime.level_zero.native_build import Built, build, file_to_try
+from triton_xe.runtime.level_zero.native_cache import NativeEntry
+from triton_xe.runtime.level_zero.zebin import kernel_facts, sections
+from triton_xe.runtime.spirv_reader import entry_point, entry_points
+from triton_xe.spirv import is_spirv
 
 INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -74,16 +79,43 @@ def available() -> str | None:
     return None
 
 
-def run_ocloc(
-    spirv: bytes, device: str, options: str, folder: Path, environment: Mapping[str, str]
-) -> tuple[bytes, str]:
-    """The native binary of a module, and the compiler's log; other files are left in `folder`.
+@dataclass(frozen=True)
+class Output:
+    """The compiler's log, and the folder with the files that it wrote."""
 
-    The binary uses fewer registers than `options` say if the compiler would lose stores with so
-    many.
-    `IntelCompilerError` when the compiler refuses or crashes, or leaves all kernels out, which it
-    does without a message.
+    log: str
+    folder: Path
+
+
+def run_ocloc(
+    spirv: bytes, device: str, options: str, folder: Path, *, dump: bool = False
+) -> Built[Output]:
+    """Native code of a module, with the register file that spills less unless `options` name one.
+
+    Each build has a folder of its own in `folder`, with listings if `dump`.  `IntelCompilerError`
+    when the compiler refuses or crashes, or leaves all kernels out, which it does without a
+    message.
     """
+    def once(flags: str) -> tuple[bytes, Output]:
+        made = Path(tempfile.mkdtemp(dir=folder))
+        return _compile(spirv, device, flags, made, dump)
+
+    return build(once, options, _larger_file(spirv, device, options),
+                 lambda error: isinstance(error, IntelCompilerError))
+
+
+def _larger_file(spirv: bytes, device: str, options: str) -> RegisterFile | None:
+    """The file to try if the kernels spill; None for modules and devices that ocloc refuses."""
+    if not is_spirv(spirv) or device not in TARGETS:
+        return None
+    files = [file_to_try(entry, options, TARGETS[device]) for entry in entry_points(spirv).values()]
+    return None if None in files else next(iter(files), None)
+
+
+def _compile(
+    spirv: bytes, device: str, options: str, folder: Path, dump: bool
+) -> tuple[bytes, Output]:
+    """Run the compiler once, with these options as they are."""
     command = ocloc_command()
     if command is None:
         raise DeviceError(available() or "ocloc is missing")
@@ -92,6 +124,7 @@ def run_ocloc(
     arguments = ["compile", "-spirv_input", "-file", str(source), "-device", device]
     arguments += ["-output", "native", "-out_dir", str(folder)]
     arguments += ["-options", options] if options else []
+    environment = {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(folder)} if dump else {}
     log = _run_compiler([*command, *arguments], device, folder, environment)
     built = sorted(folder.glob("native_*.bin"))
     if not built:
@@ -101,24 +134,21 @@ def run_ocloc(
         raise IntelCompilerError(
             f"ocloc wrote a binary without kernels for {device}: a kernel needs more registers "
             f"than {options!r} allows", log)
-    if loses_stores(binary):
-        for file in folder.iterdir():
-            file.unlink()
-        return run_ocloc(spirv, device, with_256_registers(options), folder, environment)
-    return binary, log
+    return binary, Output(log, folder)
 
 
-def native_binary(spirv: bytes, device: str, options: str) -> bytes:
-    """The native binary of a module; it is compiled once, and kept in the code cache."""
-    command = ocloc_command() or ()
-    compiler = [f"{name} {Path(name).stat().st_mtime_ns}" for name in command
+def native_code(spirv: bytes, kernel: str, device: str, flags: str) -> NativeEntry:
+    """The native code of a kernel, from the cache if this compiler made it before."""
+    compiler = [f"{name} {Path(name).stat().st_mtime_ns}" for name in ocloc_command() or ()
                 if Path(name).is_file()]
-    path = code_cache.file("native", entry_key(spirv, device, options, *compiler), ".zebin")
-    found = code_cache.read(path)
+    key = native_cache.entry_key(spirv, kernel, flags, device, *compiler)
+    found = native_cache.read(key)
     if found is None:
         with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:
-            found, _ = run_ocloc(spirv, device, options, Path(name), {})
-        code_cache.write(path, found)
+            built = run_ocloc(spirv, device, flags, Path(name))
+        found = NativeEntry(built.native, built.flags, built.spills_at_128, built.registers,
+                            entry_point(spirv, kernel))
+        native_cache.write(key, found)
     return found
 
 

@@ -149,7 +149,7 @@ class NativeKernel:
 
     def __init__(self, device: str, entry: str, module: bytes, flags: str) -> None:
         self.device, self.entry, self.flags, self.module = device, entry, flags, module
-        self.binary = ocloc.native_binary(module, device, flags)
+        self.binary = ocloc.native_code(module, entry, device, flags).binary
         refuse_lost_spills(entry, self.info.spill_bytes, target(device))
         self.executed = np.zeros(len(self.program.instructions), np.int64)
         """Instructions of a thread, by position in the program, of all launches."""

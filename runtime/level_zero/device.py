@@ -9,15 +9,17 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
-from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills, with_256_registers
+from triton_xe.hardware.register_file import MOST_SPILLED, refuse_lost_spills
 from triton_xe.progress import progress
 from triton_xe.runtime.device import Grid, MemoryBlock, TensorArguments, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
+from triton_xe.runtime.level_zero.native_build import Built, build, file_to_try
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
@@ -42,19 +44,12 @@ from triton_xe.runtime.level_zero.sycl_queue import (
     sycl_queue,
 )
 from triton_xe.runtime.level_zero.targets import device_target, nearest_target
-from triton_xe.runtime.level_zero.zebin import (
-    is_zebin,
-    kernel_facts,
-    loses_stores,
-    undefined_symbols,
-)
+from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
 from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
 from triton_xe.runtime.versions import General, entry_name, versions_of
 from triton_xe.spirv import CONDITIONAL
 
-LARGE_GRF = 256
-LARGE_GRF_FLAG = "-ze-opt-large-register-file"
 WAITING = (
     "launches wait for torch's queue before and after each kernel, because this SYCL runtime does "
     "not give what is needed to order them on the device ({why}); use the torch version this "
@@ -64,7 +59,6 @@ NEWER = (
     "{name} (IP version {version}) is newer than this version of triton-xe: its kernels are those "
     "of {target}, whose instructions it has; update triton-xe to use what is new"
 )
-_GRF_FLAGS = ("register-file", "GRF")
 _EVENTS_PER_POOL = 64
 opened_devices: dict[str, list[LevelZeroDevice]] = {}
 _alive: weakref.WeakSet[LevelZeroDevice] = weakref.WeakSet()
@@ -228,9 +222,9 @@ class LevelZeroDevice:
     def _load(self, binary: bytes, kernel_name: str, build_flags: str) -> LevelZeroKernel:
         """Build a SPIR-V module, or take it from the cache, and get one kernel of it.
 
-        If 128 registers spill, or do not build, the module is built once more with 256.  That build
-        is used if it spills less and the kernel's work-group still fits.  If the driver refuses
-        both, raise `LevelZeroError` with the build log, which is also Triton's `OutOfResources`.
+        If 128 registers spill, or do not build, the module is built once more with the large file
+        (`native_build`).  If the driver refuses both, raise `LevelZeroError` with the build log,
+        which is also Triton's `OutOfResources`.
         """
         refuse_after_fork()
         self._adopt_torch()
@@ -297,12 +291,12 @@ class LevelZeroDevice:
             print(f"triton-xe: {name}: {self.name} builds it from SPIR-V: {why}", file=sys.stderr)
         entry = entry_point(binary, name)
         with progress(f"building kernel {entry.name!r} for {self.name}"):
-            kernel, native = self._build(binary, entry, flags)
-        report = kernel.report
-        made = NativeEntry(native, report.flags, report.spills_at_128, kernel.n_registers, entry)
+            built = self._build(binary, entry, flags)
+        made = NativeEntry(
+            built.native, built.flags, built.spills_at_128, built.made.n_registers, entry)
         if not native_cache.write(key, made):
             _unwritten[key] = made
-        return kernel, made
+        return built.made, made
 
     def _cached_kernel(self, cached: NativeEntry) -> LevelZeroKernel:
         module = Module(self.context, self.physical, cached.binary, "", native=True)
@@ -557,45 +551,18 @@ class LevelZeroDevice:
         self.event_pool = None
         self.list.close()
 
-    def _build(
-        self, binary: bytes, entry: EntryPoint, flags: str
-    ) -> tuple[LevelZeroKernel, bytes]:
-        """Build a kernel; with more registers if it spills, or does not build, with few."""
-        fixed = any(mark in flags for mark in _GRF_FLAGS)
-        only = fixed or LARGE_GRF not in self.target.grf_modes
-        wide_flags = flags if only else f"{flags} {LARGE_GRF_FLAG}".strip()
-        try:
-            kernel, native = self._build_once(binary, entry, flags, 0)
-        except LevelZeroError as error:
-            if only or not error.is_build_failure:
-                self._refuse(entry, error)
-            if knobs.debug():
-                print(f"triton-xe: {entry.name}: built with more registers: {error}",
-                      file=sys.stderr)
-            return self._built_wide(binary, entry, wide_flags)
-        if not kernel.n_spills or only or kernel.n_registers >= LARGE_GRF:
-            return kernel, native
-        try:
-            wide, wide_native = self._build_once(binary, entry, wide_flags, kernel.n_spills)
-        except LevelZeroError as error:
-            if not error.is_build_failure:
-                raise
-            return kernel, native
-        x, y, z = entry.group_size
-        if wide.n_spills < kernel.n_spills and x * y * z <= wide.max_threads:
-            kernel.close()
-            return wide, wide_native
-        wide.close()
-        return kernel, native
+    def _build(self, binary: bytes, entry: EntryPoint, flags: str) -> Built[LevelZeroKernel]:
+        """Build a kernel with the register file that spills less; see `native_build`.
 
-    def _built_wide(
-        self, binary: bytes, entry: EntryPoint, flags: str
-    ) -> tuple[LevelZeroKernel, bytes]:
-        """Build with the most registers; a failure becomes an error that advises smaller blocks."""
+        A failure becomes an error that advises smaller blocks.
+        """
         try:
-            return self._build_once(binary, entry, flags, 0)
+            built = build(partial(self._build_once, binary, entry), flags,
+                          file_to_try(entry, flags, self.target), _is_refused)
         except LevelZeroError as error:
             self._refuse(entry, error)
+        built.made.report = BuildReport(False, built.flags, built.spills_at_128)
+        return built
 
     def _refuse(self, entry: EntryPoint, error: LevelZeroError) -> NoReturn:
         """Raise the error of a failed build; with the most registers, as a configuration to
@@ -609,23 +576,23 @@ class LevelZeroDevice:
         raise too_large(refused, 1, 0, "registers and scratch memory") from error
 
     def _build_once(
-        self, binary: bytes, entry: EntryPoint, flags: str, spills_at_128: int
-    ) -> tuple[LevelZeroKernel, bytes]:
-        """Build a kernel with these flags, or fewer registers if the code would lose stores; refuse
-        undefined functions.
-        """
+        self, binary: bytes, entry: EntryPoint, flags: str
+    ) -> tuple[bytes, LevelZeroKernel]:
+        """Build a kernel with these flags; refuse undefined functions."""
         module = Module(self.context, self.physical, binary, flags, native=False)
         native = module.native_binary()
-        if loses_stores(native):
-            return self._build_once(binary, entry, with_256_registers(flags), spills_at_128)
         missing = undefined_symbols(native)
         if missing:
             raise DeviceError(
                 f"kernel {entry.name!r} calls functions that nothing defines: {', '.join(missing)}"
             )
-        report = BuildReport(False, flags, spills_at_128)
         registers = kernel_facts(native)[entry.name].grf_count
-        return LevelZeroKernel(self, module, entry, registers, report), native
+        report = BuildReport(False, flags, 0)
+        return native, LevelZeroKernel(self, module, entry, registers, report)
+
+
+def _is_refused(error: DeviceError) -> bool:
+    return isinstance(error, LevelZeroError) and error.is_build_failure
 
 
 def open_devices() -> list[LevelZeroDevice]:

@@ -69,6 +69,9 @@ With 298, attention's backward loop spilled 4.6 KB (IGC 2.40).  With 258, produc
 none.
 """
 
+_NAMES_A_FILE = ("register-file", "GRF")
+"""Parts of the flags of Intel's compiler that name a register file."""
+
 HALF_FILE = LARGE // 2
 """Registers that the loads of one block, or its sums of products, may fill."""
 BUDGET = 184
@@ -97,8 +100,9 @@ for itself, and nothing on other devices.
 
 @dataclass(frozen=True)
 class RegisterFile:
-    """Registers per thread; None leaves the number to Intel's compiler.
+    """Registers per thread; None is the small file, or the large one if code for that spills less.
 
+    For Xe3, Intel's compiler chooses the number itself if it is None.
     With `automatic`, Intel's compiler may choose the large file if the kernel needs it.
 
     >>> RegisterFile(256).flag
@@ -177,6 +181,17 @@ def large_fits(num_warps: int, device: Target) -> bool:
     number.
     """
     return num_warps <= device.eus_per_core * device.threads_per_eu[device.large_file]
+
+
+def larger_file(build_flags: str, num_warps: int, device: Target) -> RegisterFile | None:
+    """The register file to build for if the default one spills.
+
+    None if the flags name a file, or if no larger one has threads for so many warps.
+    """
+    names_file = any(mark in build_flags for mark in _NAMES_A_FILE)
+    if names_file or device.large_file not in device.grf_modes or not large_fits(num_warps, device):
+        return None
+    return RegisterFile(device.large_file)
 
 
 def register_file(

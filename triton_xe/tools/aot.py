@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 from typing import Any
 
 from triton_xe.errors import DeviceError, UnsupportedError
-from triton_xe.hardware.register_file import RegisterFile, large_fits
-from triton_xe.hardware.target import target
 from triton_xe.runtime.folder import DESCRIPTION, Description, Parameter
 from triton_xe.runtime.level_zero.zebin import kernel_facts
 from triton_xe.runtime.spirv_reader import entry_point
@@ -58,20 +55,6 @@ def write_folder(
     return description
 
 
-def _compile_with_least_spills(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
-    """Native code of Intel's compiler, with the register file that spills less."""
-    made = intel.compile_spirv(spirv, device, flags)
-    facts = made.kernels[kernel]
-    warps = prod(entry_point(spirv, kernel).group_size) // facts.simd_size
-    named = RegisterFile.of_flags(flags) != RegisterFile()
-    machine = target(device)
-    if not facts.spill_size or named or not large_fits(warps, machine):
-        return made.binary
-    large = f"{flags} {RegisterFile(machine.large_file).flag}".strip()
-    other = intel.compile_spirv(spirv, device, large)
-    return min((made, other), key=lambda m: m.kernels[kernel].spill_size).binary
-
-
 def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
     """Compile with Intel's offline compiler, or with the driver of a GPU of that very type.
 
@@ -79,7 +62,7 @@ def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
     """
     missing = intel.available()
     if missing is None:
-        return _compile_with_least_spills(spirv, kernel, target, flags)
+        return intel.compile_spirv(spirv, target, flags).binary
     from triton_xe.runtime.level_zero.device import open_devices
 
     try:

@@ -24,7 +24,7 @@ from triton_xe.runtime.emulator.kernel_info import kernel_info
 from triton_xe.runtime.emulator.listing import source_lines
 from triton_xe.runtime.emulator.program import Program
 from triton_xe.runtime.emulator.undefined_registers import lost_value, payload
-from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
+from triton_xe.runtime.level_zero.zebin import KernelFacts, undefined_symbols
 from triton_xe.runtime.ocloc import (
     INSTALL_HINT as INSTALL_HINT,
 )
@@ -135,22 +135,22 @@ def compile_spirv(
 ) -> CompiledKernel:
     """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
 
+    If `options` name no register file, the code has the one that spills less.
+
     Raise `IntelCompilerError` if the compiler refuses or crashes.  Raise it also if the code calls
     an undefined function, or (with `dump_asm`) if it reads unwritten registers.  The compiler
     accepts these, but running them is undefined.
     """
     with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:
-        folder = Path(name)
-        dump = {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": name} if dump_asm else {}
-        binary, log = run_ocloc(spv, device, options, folder, dump)
-        facts = kernel_facts(binary)
-        asm = _listings(folder, facts) if dump_asm else {}
-    missing = undefined_symbols(binary)
+        built = run_ocloc(spv, device, options, Path(name), dump=dump_asm)
+        facts, log = built.facts, built.made.log
+        asm = _listings(built.made.folder, facts) if dump_asm else {}
+    missing = undefined_symbols(built.native)
     if missing:
         raise IntelCompilerError(
             f"the module calls functions that nothing defines: {', '.join(missing)}", log
         )
-    made = CompiledKernel(device, binary, facts, asm, log)
+    made = CompiledKernel(device, built.native, facts, asm, log)
     unread = [text for name in asm if (text := _check_registers(made, name))]
     return replace(made, log="\n".join((log, *unread))) if unread else made
 

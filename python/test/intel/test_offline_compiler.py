@@ -7,14 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from python.test.filecheck import check_text
+from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
+from triton_xe.runtime import ocloc
 from triton_xe.runtime.level_zero.zebin import kernel_facts, parse_ze_info, sections, ze_info
 from triton_xe.tools import aot, intel, sample_kernel
 from triton_xe.tools.canonical import canonical_spirv
 
 DEVICES = {"pvc": 16, "bmg": 16, "lnl": 16, "ptl": 16, "dg2": 8}
-LARGE_GRF = "-ze-opt-large-register-file"
+SMALL_GRF, LARGE_GRF = "-ze-exp-register-file-size=128", "-ze-opt-large-register-file"
 
 
 @pytest.mark.intel_compiler
@@ -57,7 +59,8 @@ def test_a_module_is_the_same_but_for_its_ids_and_valid_whatever_was_emitted_bef
 @pytest.mark.intel_compiler
 def test_spills_are_reported_and_the_large_register_file_removes_them() -> None:
     spirv = sample_kernel.to_spirv(sample_kernel.register_pressure(150))
-    small, large = (intel.compile_spirv(spirv, "bmg", options) for options in ("", LARGE_GRF))
+    small, large = (
+        intel.compile_spirv(spirv, "bmg", options) for options in (SMALL_GRF, LARGE_GRF))
     assert small.facts.grf_count == 128
     assert small.facts.spill_size > 0
     check_text(small.asm["register_pressure"], f"CHECK: .spill size {small.facts.spill_size}")
@@ -66,14 +69,35 @@ def test_spills_are_reported_and_the_large_register_file_removes_them() -> None:
 
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(("values", "flags", "registers"), [
-    (150, "", 256), (20, "", 128), (150, "-ze-exp-register-file-size=128", 128),
+    (150, "", 256), (20, "", 128), (150, SMALL_GRF, 128),
 ])
 def test_native_code_takes_the_register_file_that_spills_less(
     values: int, flags: str, registers: int
 ) -> None:
+    name = "register_pressure"
     spirv = sample_kernel.to_spirv(sample_kernel.register_pressure(values))
-    facts = kernel_facts(aot.native_code(spirv, "register_pressure", "bmg", flags))
-    assert facts["register_pressure"].grf_count == registers
+    facts = kernel_facts(aot.native_code(spirv, name, "bmg", flags))[name]
+    built = intel.compile_spirv(spirv, "bmg", flags)
+    assert facts.grf_count == built.facts.grf_count == registers
+    check_text(built.asm[name], f"CHECK{'' if facts.spill_size else '-NOT'}: //.spill size")
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(("values", "flags", "registers"), [(150, LARGE_GRF, 256), (20, "", 128)])
+def test_the_register_file_is_chosen_once(
+    values: int, flags: str, registers: int, monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The cache has the code, and the flags that led to it."""
+    monkeypatch.setenv("TRITON_XE_TOOLCHAIN", str(knobs.toolchain()))
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    name = "register_pressure"
+    spirv = sample_kernel.to_spirv(sample_kernel.register_pressure(values))
+    made = ocloc.native_code(spirv, name, "bmg", "")
+    assert (made.flags, made.registers) == (flags, registers)
+    assert (made.spills_at_128 > 0) == (registers == 256)
+    monkeypatch.setattr(ocloc, "run_ocloc", None)
+    assert ocloc.native_code(spirv, name, "bmg", "") == made
 
 
 @pytest.mark.intel_compiler

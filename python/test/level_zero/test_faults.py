@@ -19,8 +19,9 @@ from triton.runtime.errors import OutOfResources
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.register_file import LARGE, RegisterFile
 from triton_xe.runtime.level_zero import native_cache, raw
-from triton_xe.runtime.level_zero.device import LARGE_GRF_FLAG, open_devices
+from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
@@ -28,6 +29,7 @@ from triton_xe.tools.sample_kernel import to_spirv, vector_add
 DEVICE_LOST, OUT_OF_MEMORY, BUILD_FAILURE = 0x70000001, 0x70000003, 0x70000004
 UNINITIALIZED, BAD_BINARY = 0x78000001, 0x7800000F
 SPIRV = to_spirv(vector_add())
+LARGE_GRF_FLAG = RegisterFile(LARGE).flag
 
 
 def test_loader_missing(monkeypatch: pytest.MonkeyPatch) -> None:

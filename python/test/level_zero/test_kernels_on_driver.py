@@ -15,8 +15,8 @@ from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
+from triton_xe.hardware.register_file import LARGE, RegisterFile
 from triton_xe.hardware.target import TARGETS
-from triton_xe.runtime.level_zero.device import LARGE_GRF_FLAG
 from triton_xe.tools.commands.compile import compile_kernel
 
 pytestmark = pytest.mark.intel_driver
@@ -217,7 +217,7 @@ out["refused"] = refusal(lambda: add_kernel[(2,)](*tensors, 1024, BLOCK=512))
                "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert out["best"] == 256
-    assert [LARGE_GRF_FLAG in each for each in out["flags"]] == [False, True]
+    assert [RegisterFile(LARGE).flag in each for each in out["flags"]] == [False, True]
     assert out["refused"].startswith("LevelZeroError: kernel 'add_kernel")
     assert "use smaller blocks, more warps or fewer num_stages" in out["refused"]
     assert SCRATCH in out["refused"]
