@@ -20,11 +20,12 @@ from triton_xe.hardware.register_file import (
     MOST_CARRIED,
     MOST_FOR_LARGE,
     MOST_FOR_PAIRS,
-    MOST_FOR_SMALL,
     MOST_WITH_ADDRESSES,
     SMALL,
-    may_fit_small,
-    most_straight,
+    Need,
+    RegisterFile,
+    larger_file,
+    needed_file,
     register_file,
 )
 from triton_xe.lowering.emit.building.text import module_text
@@ -108,21 +109,17 @@ def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None
     return None if state.dpas and state.carried_bytes >= limit else most()
 
 
-def _most_for_small(state: ModuleState) -> int:
-    """Largest estimate of live registers for which the small register file is chosen."""
-    return most_straight(state.target) if _is_straight(state) else MOST_FOR_SMALL
-
-
-def _is_straight(state: ModuleState) -> bool:
-    """True if the kernel has neither loop-carried values nor DPAS."""
-    return not (state.carried_bytes or state.dpas)
-
-
-def _register_remark(carried: int, kept: int, needed: int | None, built_for: int) -> str:
+def _register_remark(
+    carried: int, kept: int, needed: int | None, file: RegisterFile, larger: RegisterFile | None
+) -> str:
     """Text of the remark on the register file: the estimate, and the file that it leads to.
 
-    `carried` registers are loop-carried, of which `kept` are not addresses.
+    `carried` registers are loop-carried, of which `kept` are not addresses.  `larger` is the file
+    that is tried next.
     """
+    built_for = str(file.registers or SMALL)
+    if larger is not None:
+        built_for += f", and for {larger.registers} if that spills"
     more = "" if kept >= CARRIED_LIMIT else f" and {carried - kept} of addresses"
     what = f"a loop keeps {kept} registers{more}" if needed is None else (
         f"about {needed} registers are needed at once")
@@ -154,16 +151,16 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     if kept >= MOST_CARRIED:
         remark(module, f"a loop carries {kept} registers of at most {max(device.grf_modes)}: it "
                        f"may spill; {REMEDY}")
-    needed = _registers_needed(state, most)
-    crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
-    unsure = not state.dpas and may_fit_small(most(), device)
-    registers = register_file(
-        options.grf_mode, crowded, state.num_warps, device, unsure=unsure)
-    counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
-    if counts and not registers.automatic:
-        full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
-        remark(module, _register_remark(carried, kept, needed, registers.registers or SMALL)
-               + (f", it may spill; {REMEDY}" if full else ""))
+    needed, is_straight = _registers_needed(state, most), not (state.carried_bytes or state.dpas)
+    need = needed_file(needed, carried, bool(state.dpas), is_straight, device)
+    registers = register_file(options.grf_mode, need, state.num_warps, device)
+    if not (is_straight and need is Need.SMALL) and not registers.automatic:
+        is_full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
+        larger = None if need is not Need.MEASURED else larger_file(
+            registers.flag, state.num_warps, device)
+        spills = "it may spill" if larger is None else "which may spill, too"
+        remark(module, _register_remark(carried, kept, needed, registers, larger)
+               + (f", {spills}; {REMEDY}" if is_full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "",
              SCALAR_NARROWING if state.narrows_doubles else "")
     return LlvmStage(text, verified(for_intel(text))), {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from triton_xe.errors import out_of_resources
 from triton_xe.hardware.block_2d import has_offsets
@@ -96,6 +97,15 @@ With 184 the loops of attention, and of its gradient, took 12 and 24 % longer by
 232 attention's backward loop spilled 5.5 KB on `ptl`, where Intel's compiler needs more registers
 for itself, and nothing on other devices.
 """
+
+
+class Need(Enum):
+    """Which register file a kernel needs, by the estimate of its live registers."""
+
+    SMALL = "small"
+    MEASURED = "the small one, unless code for it spills"
+    BY_COMPILER = "the one that Intel's compiler chooses before it allocates registers"
+    LARGE = "large"
 
 
 @dataclass(frozen=True)
@@ -194,23 +204,45 @@ def larger_file(build_flags: str, num_warps: int, device: Target) -> RegisterFil
     return RegisterFile(device.large_file)
 
 
-def register_file(
-    grf_mode: str, crowded: bool, num_warps: int, device: Target, *, unsure: bool = False
-) -> RegisterFile:
+def needed_file(
+    registers: int | None, carried: int, has_products: bool, is_straight: bool, device: Target
+) -> Need:
+    """Return which register file holds the estimated live registers of a kernel.
+
+    `carried` of them are loop-carried.  `registers` is None if these decide the choice of a kernel
+    with products (DPAS).  `is_straight` is true without loop-carried values and products.
+
+    A loop without products is built for both files if necessary.  Intel's compiler moves its loads,
+    so that the estimate does not tell what spills.  Two products of fp32 by FMA have 350 registers
+    on bmg.  That of 64 x 64 x 16 on 4 warps spills none, and that of 32 x 64 x 16 on 2 warps 2,304
+    bytes.  Only carried registers remain in any order.  Products by DPAS are not tried, because
+    those in the ledger spill.
+    """
+    limit = most_straight(device) if is_straight else MOST_FOR_SMALL
+    if carried < CARRIED_LIMIT and (registers or 0) <= limit:
+        return Need.SMALL
+    if registers is None or has_products:
+        return Need.LARGE
+    if is_straight:
+        return Need.BY_COMPILER if may_fit_small(registers, device) else Need.LARGE
+    return Need.MEASURED if carried <= MOST_FOR_SMALL else Need.LARGE
+
+
+def register_file(grf_mode: str, need: Need, num_warps: int, device: Target) -> RegisterFile:
     """Return the register file for a mode: "default", "auto" or a number.
 
-    "default" selects the large file if and only if the kernel's values do not fit the small one.
-    If that is unsure, Intel's compiler decides, unless its automatic choice, which ends at 256
-    registers, lacks the large file.
+    "default" selects the file that the kernel needs.  Intel's automatic choice ends at 256
+    registers, so the large file is selected instead if it is larger.
     """
     if grf_mode == "default":
-        crowded = crowded and large_fits(num_warps, device)
-        has_large = device.large_file <= LARGE
-        grf_mode = "auto" if crowded and unsure and has_large else grf_mode
+        need = need if large_fits(num_warps, device) else Need.SMALL
+        if need is Need.BY_COMPILER and device.large_file <= LARGE:
+            grf_mode = "auto"
+        elif need in (Need.BY_COMPILER, Need.LARGE):
+            grf_mode = str(device.large_file)
+        else:
+            return RegisterFile()
     if grf_mode == "auto":
         return RegisterFile(automatic=True)
-    if grf_mode == "default":
-        wanted = device.large_file if crowded else None
-    else:
-        wanted = int(grf_mode)
+    wanted = int(grf_mode)
     return RegisterFile(wanted if wanted in device.grf_modes else None)

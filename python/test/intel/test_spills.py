@@ -6,6 +6,8 @@ one that works on any surface brings its operands through shared local memory.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import triton
@@ -91,14 +93,29 @@ def norm(x, weight, o, M, N, xs0, xs1, os0, os1, BM: tl.constexpr, BN: tl.conste
 @pytest.mark.intel_compiler
 @pytest.mark.parametrize(
     ("name", "registers"), [
-        ("rotary embedding", 128), ("softmax of rows", 128), ("gemv", 128),
+        ("rotary embedding", 128), ("softmax of rows", 128), ("gemv", 128), ("gemm ieee", 128),
         ("softmax gradient", 256)])
-def test_intels_compiler_chooses_the_register_file_of_code_without_dpas(
+def test_code_without_dpas_has_128_registers_if_they_suffice(
     name: str, registers: int
 ) -> None:
     """All need more than 112 registers by the estimate."""
     facts = loops.native(name, "bmg").facts
     assert (facts.grf_count, facts.spill_size) == (registers, 0)
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_a_loop_by_fma_that_spills_with_128_registers_gets_256(device: str) -> None:
+    """Its estimate is that of "gemm ieee", which fits 128 registers."""
+    row = loops.ROWS["gemm ieee"]
+    source = replace(row, constants=row.constants | {"BLOCK_M": 32}).source()
+    kernel = triton.compile(
+        source, target=GPUTarget("xpu", device, 16), options={"num_warps": 2})
+    flags = kernel.metadata.build_flags
+    found = [intel.compile_spirv(kernel.asm["spv"], device, each, dump_asm=False).facts
+             for each in (flags, f"{flags} -ze-exp-register-file-size=128")]
+    assert [facts.grf_count for facts in found] == [256, 128]
+    assert [facts.spill_size > 0 for facts in found] == [False, True]
 
 
 @pytest.mark.intel_compiler

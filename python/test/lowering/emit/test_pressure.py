@@ -10,7 +10,14 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks import loops
-from triton_xe.hardware.register_file import RegisterFile
+from triton_xe.hardware.register_file import (
+    Need,
+    RegisterFile,
+    larger_file,
+    needed_file,
+    register_file,
+)
+from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.pressure import pressure
 
 FLOATS = ir.VectorType(ir.FloatType(), 8)
@@ -78,6 +85,45 @@ def test_pairs_of_a_compare_and_swap_have_a_size():
     b.add(b.extract_value(pair, 0), value)
     b.ret_void()
     assert 0 < pressure(made, 16) <= 8
+
+
+@pytest.mark.parametrize(("registers", "carried", "products", "straight", "need"), [
+    (112, 63, False, False, Need.SMALL),
+    (113, 63, False, False, Need.MEASURED),  # a loop by FMA
+    (350, 64, False, False, Need.MEASURED),
+    (350, 112, False, False, Need.MEASURED),
+    (350, 113, False, False, Need.LARGE),  # no order of instructions fits them
+    (112, 63, True, False, Need.SMALL),
+    (113, 63, True, False, Need.LARGE),
+    (None, 64, True, False, Need.LARGE),
+    (112, 0, False, True, Need.SMALL),
+    (256, 0, False, True, Need.BY_COMPILER),
+    (257, 0, False, True, Need.LARGE),
+])
+def test_the_file_that_live_registers_need(registers, carried, products, straight, need):
+    assert needed_file(registers, carried, products, straight, target("bmg")) is need
+
+
+@pytest.mark.parametrize(("mode", "need", "warps", "device", "file", "larger"), [
+    ("default", Need.SMALL, 8, "bmg", RegisterFile(), RegisterFile(256)),
+    ("default", Need.MEASURED, 8, "bmg", RegisterFile(), RegisterFile(256)),
+    ("default", Need.MEASURED, 8, "cri", RegisterFile(), RegisterFile(512)),
+    ("default", Need.MEASURED, 64, "bmg", RegisterFile(), None),
+    ("default", Need.LARGE, 8, "bmg", RegisterFile(256), None),
+    ("default", Need.LARGE, 64, "bmg", RegisterFile(), None),
+    ("default", Need.BY_COMPILER, 8, "bmg", RegisterFile(automatic=True), None),
+    ("default", Need.BY_COMPILER, 8, "cri", RegisterFile(512), None),
+    ("128", Need.LARGE, 8, "bmg", RegisterFile(128), None),
+    ("256", Need.SMALL, 8, "bmg", RegisterFile(256), None),
+    ("auto", Need.MEASURED, 8, "bmg", RegisterFile(automatic=True), None),
+])
+def test_the_file_of_a_mode_and_the_one_to_build_for_if_it_spills(
+    mode, need, warps, device, file, larger
+):
+    """What the kernel's option names is built once, as named."""
+    machine = target(device)
+    assert register_file(mode, need, warps, machine) == file
+    assert larger_file(f"-g {file.flag}", warps, machine) == larger
 
 
 @pytest.mark.parametrize(("name", "large"), [
