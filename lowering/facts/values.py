@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -106,6 +107,24 @@ def carried(value: SSAValue) -> Carried | None:
     last = loop.body.block.last_op
     assert last is not None
     return Carried(loop, loop.iter_args[place], last.operands[place])
+
+
+def passed_groups(op: Operation) -> Iterable[Iterable[SSAValue]]:
+    """Groups of values of one type, because a loop or branch passes one to the other."""
+    if isinstance(op, scf.ForOp):
+        body = op.body.block
+        assert body.last_op is not None
+        return zip(op.iter_args, body.args[1:], body.last_op.operands, op.res, strict=True)
+    if isinstance(op, scf.WhileOp):
+        before, after = op.before_region.block, op.after_region.block
+        test, last = before.last_op, after.last_op
+        assert isinstance(test, scf.ConditionOp)
+        assert last is not None
+        return [*zip(op.arguments, before.args, last.operands, strict=True),
+                *zip(test.args, after.args, op.res, strict=True)]
+    if isinstance(op, scf.YieldOp) and isinstance(branch := op.parent_op(), scf.IfOp):
+        return zip(op.operands, branch.results, strict=True)
+    return ()
 
 
 def dimension_map(op: Reshape) -> tuple[int | None, ...]:

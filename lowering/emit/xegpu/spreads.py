@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from xdsl.dialects import math as maths
-from xdsl.dialects import scf, vector
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Operation, SSAValue
 
@@ -35,6 +35,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import ELEMENT_BITS
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.facts.values import passed_groups
 from triton_xe.lowering.rewriting import below
 
 _SAME_LAYOUT = frozenset({
@@ -171,7 +172,7 @@ class Spreads:
             for value in op.instruction_operands:
                 self._demands[value].append(_Demand(value, True, None, op.name, operand=True))
         else:
-            for group in _carried(op):
+            for group in passed_groups(op):
                 self._note_equal(group)
 
     def _product(self, op: DpasOp | DpasMxOp) -> None:
@@ -205,24 +206,6 @@ class Spreads:
                 self._demand(value, mine, 1, op.name)
             else:
                 self._demand(value, own, _unit(op, desc), op.name)
-
-
-def _carried(op: Operation) -> Iterable[Iterable[SSAValue]]:
-    """Groups of values with one distribution, because a loop or branch passes one to the other."""
-    if isinstance(op, scf.ForOp):
-        body = op.body.block
-        assert body.last_op is not None
-        return zip(op.iter_args, body.args[1:], body.last_op.operands, op.res, strict=True)
-    if isinstance(op, scf.WhileOp):
-        before, after = op.before_region.block, op.after_region.block
-        test, last = before.last_op, after.last_op
-        assert isinstance(test, scf.ConditionOp)
-        assert last is not None
-        return [*zip(op.arguments, before.args, last.operands, strict=True),
-                *zip(test.args, after.args, op.res, strict=True)]
-    if isinstance(op, scf.YieldOp) and isinstance(branch := op.parent_op(), scf.IfOp):
-        return zip(op.operands, branch.results, strict=True)
-    return ()
 
 
 def _flavour(demand: _Demand) -> str:

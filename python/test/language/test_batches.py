@@ -179,3 +179,57 @@ def test_parts_of_other_products_are_not_split():
     rows = (a.float() @ b.float()).half().float()
     exact = b.float().sum(0)[None, :, None] * rows[:, None, :]
     torch.testing.assert_close(out.cpu(), exact, rtol=1e-2, atol=1e-2)
+
+
+@triton.jit
+def in_tiles(a, b, out, count, K, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+             BK: tl.constexpr):
+    """Products in a loop that carries no tensor, added to memory; every second one is negative."""
+    z, m, n = tl.arange(0, B), tl.arange(0, M), tl.arange(0, N)
+    at = z[:, None, None] * (M * N) + m[None, :, None] * N + n[None, None, :]
+    for tile in range(0, count):
+        acc = tl.zeros((B, M, N), tl.float32)
+        k0 = 0
+        while k0 < K:
+            k = k0 + tl.arange(0, BK)
+            x = tl.load(a + z[:, None, None] * (M * K) + m[None, :, None] * K + k[None, None, :])
+            y = tl.load(b + z[:, None, None] * (K * N) + k[None, :, None] * N + n[None, None, :])
+            acc = tl.dot(x, y, acc)
+            k0 += BK
+        if tile % 2:
+            acc = -acc
+        tl.atomic_add(out + tile * (B * M * N) + at, acc)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_loops_branches_and_atomics_take_matrices(batches):
+    torch.manual_seed(0)
+    a, b = (torch.randn(batches, *s, dtype=torch.float16) for s in ((M, K), (K, N)))
+    out = torch.ones(3, batches, M, N, device="xpu")
+    made = in_tiles[(1,)](a.to("xpu"), b.to("xpu"), out, 3, K, batches, M, N, 32, num_warps=4)
+    exact = a.float() @ b.float()
+    torch.testing.assert_close(
+        out.cpu(), 1 + torch.stack([exact, -exact, exact]), rtol=1e-3, atol=1e-3)
+    check_text(made.asm["ttgir"], f"CHECK-NOT: tensor<{batches}x64x64")
+    assert made.metadata.n_block_loads > 0
+
+
+@triton.jit
+def sums_of_rows(a, b, out, M: tl.constexpr, N: tl.constexpr):
+    """Cumulative sums of a product's rows, from a factor that is one of two joined matrices."""
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    at = m[None, :, None] * M + m[None, None, :]
+    x, _ = tl.split(tl.join(tl.load(a + at), tl.load(a + at)))
+    y = tl.load(b + m[None, :, None] * N + n[None, None, :])
+    sums = tl.cumsum(tl.dot(x, y), 2)
+    tl.store(out + m[None, :, None] * N + n[None, None, :], sums)
+
+
+def test_other_operations_get_the_batch_of_one_back():
+    torch.manual_seed(0)
+    a, b = (torch.randn(64, 64, dtype=torch.float16) for _ in range(2))
+    out = torch.zeros(64, 64, device="xpu")
+    made = sums_of_rows[(1,)](a.to("xpu"), b.to("xpu"), out, 64, 64, num_warps=4)
+    torch.testing.assert_close(
+        out.cpu(), (a.float() @ b.float()).cumsum(1), rtol=1e-3, atol=1e-2)
+    check_text(made.asm["ttgir"], "CHECK: tt.dot {{.*}} -> tensor<64x64xf32")
