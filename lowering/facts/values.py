@@ -89,9 +89,10 @@ Reshape = ExpandDimsOp | ReshapeOp | BroadcastOp | TransOp
 
 @dataclass(frozen=True)
 class Carried:
-    """A loop-carried value: its initial value, and the value that an iteration yields."""
+    """A loop-carried value, number `index`: its initial value, and that which iterations yield."""
 
     loop: scf.ForOp
+    index: int
     start: SSAValue
     end: SSAValue
 
@@ -106,7 +107,7 @@ def carried(value: SSAValue) -> Carried | None:
     place = value.index - 1
     last = loop.body.block.last_op
     assert last is not None
-    return Carried(loop, loop.iter_args[place], last.operands[place])
+    return Carried(loop, place, loop.iter_args[place], last.operands[place])
 
 
 def passed_groups(op: Operation) -> Iterable[Iterable[SSAValue]]:

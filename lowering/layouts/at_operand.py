@@ -30,7 +30,7 @@ from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import carried, constant_of, pointee_bytes, shape_of
+from triton_xe.lowering.facts.values import Carried, carried, constant_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     Rematerializer,
@@ -151,10 +151,9 @@ def _only_loads(pointer: SSAValue) -> list[LoadOp]:
             pointer.type.element_type, PointerType):
         return []
     found = carried_pointer(pointer)
-    if found is None or found[0].results[found[1]].first_use is not None:
+    if found is None or found[0].loop.results[found[0].index].first_use is not None:
         return []
-    first = found[0].iter_args[found[1]]
-    moved = last_of(found[0].body.block).operands[found[1]].owner
+    first, moved = found[0].start, found[0].end.owner
     users = [use.operation for use in pointer.uses if use.operation is not moved]
     loads = [user for user in users if isinstance(user, LoadOp) and user.ptr is pointer]
     alone = len(loads) == len(users) and all(r.has_one_use() for r in moved.results)  # type: ignore[union-attr]
@@ -223,14 +222,14 @@ def _may_load_again(load: LoadOp) -> bool:
     if all(isinstance(use.operation, RepeatOp) for use in load.result.uses):
         return True
     is_word = bit_width(load.result.type.element_type) >= 32  # type: ignore[attr-defined]
-    return is_word or _is_packed(_initial(load.ptr))
+    return is_word or _is_packed(initial(load.ptr))
 
 
 def _has_addresses(load: LoadOp) -> bool:
     """True if the pointers and mask of a load can be recomputed in any layout."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
-    pointer = _initial(load.ptr)
+    pointer = initial(load.ptr)
     return is_cheap(pointer) and (pointer is load.ptr or _has_base(pointer))
 
 
@@ -255,14 +254,14 @@ def _is_regular(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, Block):
         found = carried_pointer(value)
-        return found is not None and is_cheap(found[0].iter_args[found[1]]) and (
+        return found is not None and is_cheap(found[0].start) and (
             isinstance(value.type.element_type, IntegerType))
     known = isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op)
     return known and all(map(_is_regular, op.operands))
 
 
-def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
-    """The loop that carries a tensor, the tensor's index, and the step added to all elements."""
+def carried_pointer(pointer: SSAValue) -> tuple[Carried, SSAValue | int] | None:
+    """How a loop carries a tensor, and the step that it adds to all elements."""
     held = carried(pointer)
     if held is None:
         return None
@@ -271,13 +270,12 @@ def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] 
         return None
     step = moved.operands[1]
     known = step.owner.src if isinstance(step.owner, SplatOp) else constant_of(step)
-    assert isinstance(pointer, BlockArgument)
-    return None if known is None else (held.loop, pointer.index - 1, known)
+    return None if known is None else (held, known)
 
 
-def _initial(pointer: SSAValue) -> SSAValue:
+def initial(pointer: SSAValue) -> SSAValue:
     """The initial value of a tensor that a loop moves, or the tensor itself."""
-    return pointer if (held := carried_pointer(pointer)) is None else held[0].iter_args[held[1]]
+    return pointer if (found := carried_pointer(pointer)) is None else found[0].start
 
 
 def _has_base(pointers: SSAValue) -> bool:
@@ -337,10 +335,10 @@ class _OperandRematerializer(Rematerializer):
         found = carried_pointer(value)
         assert found is not None
         assert isinstance(value.type, TensorType)
-        loop, index, step = found
-        first, body = self.value(loop.iter_args[index], encoding), loop.body.block
+        held, step = found
+        first, body = self.value(held.start, encoding), held.loop.body.block
         if value not in self.gone:
-            self.gone[value] = _sum_of_steps(loop, step, value.type.element_type)
+            self.gone[value] = _sum_of_steps(held.loop, step, value.type.element_type)
         assert body.first_op is not None
         at = InsertPoint.before(body.first_op)
         by = put(SplatOp(operands=[self.gone[value]], result_types=[first.type]), at)
@@ -388,12 +386,12 @@ class _OperandRematerializer(Rematerializer):
         Loop-carried pointers become initial pointers plus a scalar that the loop carries.
         """
         found = carried_pointer(load.ptr)
-        first = _initial(load.ptr)
+        first = initial(load.ptr)
         few = first if runs is None else shrunk(first, runs, self.shrunk)
         if found is None:
             return self.value(few, encoding)
         if load.ptr not in self.gone:
-            self.gone[load.ptr] = _sum_of_steps(found[0], found[2], i64)
+            self.gone[load.ptr] = _sum_of_steps(found[0].loop, found[1], i64)
         return self._make_pointers(few, self.gone[load.ptr], encoding, InsertPoint.before(load))
 
     def _make_pointers(
@@ -427,6 +425,6 @@ def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSA
 
 
 __all__ = [
-    "at_operand", "carried_pointer", "copies_of", "is_unpacked", "load_rows_in_pairs",
+    "at_operand", "carried_pointer", "copies_of", "initial", "is_unpacked", "load_rows_in_pairs",
     "loaded_as", "rebuild_pointers",
 ]

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.layouts import encoding_of
@@ -160,12 +160,10 @@ class _LoopRematerializer(Rematerializer):
 
     def _carried(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         """Carry a loop-carried value in another layout as well, and return that copy."""
-        assert isinstance(value, BlockArgument)
-        body, index = value.block, value.index - 1
-        loop = body.parent_op()
-        assert isinstance(loop, scf.ForOp)
-        again = carry_more(body, self.value(loop.iter_args[index], encoding))
+        held = carried(value)
+        assert held is not None
+        body = held.loop.body.block
+        again = carry_more(body, self.value(held.start, encoding))
         self.made[value, encoding] = again
-        end = self.value(last_of(body).operands[index], encoding)
-        last_of(body).operands[again.index - 1] = end
+        last_of(body).operands[again.index - 1] = self.value(held.end, encoding)
         return again

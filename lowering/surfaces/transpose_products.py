@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i32,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import encoding_of, layout_attr
@@ -42,7 +42,14 @@ from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
+from triton_xe.lowering.facts.values import (
+    Carried,
+    Unknown,
+    carried,
+    element_of,
+    pointee_bytes,
+    shape_of,
+)
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -215,8 +222,8 @@ class _Transposed:
         if not isinstance(value.type, TensorType):
             return value
         assert kind is not None
-        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), scf.ForOp):
-            return self._carry(value)
+        if (held := carried(value)) is not None:
+            return self._carry(value, held)
         if isinstance(op, TransOp):
             return converted(op.src, kind.encoding, InsertPoint.after(op))
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr) and (
@@ -244,16 +251,13 @@ class _Transposed:
             properties={**op.properties, "axis": IntegerAttr(axis, i32)})
         return _put(op, made)
 
-    def _carry(self, value: BlockArgument) -> SSAValue:
+    def _carry(self, value: SSAValue, held: Carried) -> SSAValue:
         """Carry the transpose of a loop-carried value through the loop as well."""
-        body, index = value.block, value.index - 1
-        loop = body.parent_op()
-        assert isinstance(loop, scf.ForOp)
-        first = self.value(loop.iter_args[index])
-        again = carry_more(body, first)
+        body = held.loop.body.block
+        again = carry_more(body, self.value(held.start))
         self.made[value] = again
-        self.carried[body, index] = again.index - 1
-        self.waiting.append((body, index))
+        self.carried[body, held.index] = again.index - 1
+        self.waiting.append((body, held.index))
         return again
 
     def _yield(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -34,6 +34,7 @@ from triton_xe.lowering.layouts.at_operand import (
     MOST_COPIES,
     carried_pointer,
     copies_of,
+    initial,
 )
 from triton_xe.lowering.layouts.block_layouts import LEAST_BYTES
 from triton_xe.lowering.layouts.dpas_choice import (
@@ -181,16 +182,13 @@ class _RunLoader:
         assert runs is not None
         if found.is_few:
             return True
-        carried = carried_pointer(load.ptr)
-        if carried is None and isinstance(load.ptr, BlockArgument):
+        if isinstance(load.ptr, BlockArgument) and carried_pointer(load.ptr) is None:
             return False
-        first = load.ptr if carried is None else carried[0].iter_args[carried[1]]
-        return can_shrink(first, runs) and all(can_shrink(v, runs) for v in load.operands[1:])
+        return all(can_shrink(v, runs) for v in (initial(load.ptr), *load.operands[1:]))
 
     def pointers(self, found: _Weights) -> SSAValue:
         """Pointers of a load; the initial ones if a loop carries them."""
-        carried = carried_pointer(found.load.ptr)
-        first = found.load.ptr if carried is None else carried[0].iter_args[carried[1]]
+        first = initial(found.load.ptr)
         return first if found.runs is None or found.is_few else shrunk(
             first, found.runs, self.made)
 
@@ -214,14 +212,12 @@ class _RunLoader:
 
     def _moving(self, found: _Weights) -> SSAValue:
         """Pointers as a loop carries them, which moves all by the same step."""
-        carried, first = carried_pointer(found.load.ptr), self.pointers(found)
-        if carried is None:
+        moving, first = carried_pointer(found.load.ptr), self.pointers(found)
+        if moving is None:
             return first
-        loop, index, step = carried
-        body = loop.body.block
-        new, (pointers,) = extend_for(loop, [first])
-        assert isinstance(new, scf.ForOp)
-        moved = last_of(body).operands[index].owner
+        held, step = moving
+        body, moved = held.loop.body.block, held.end.owner
+        new, (pointers,) = extend_for(held.loop, [first])
         assert isinstance(moved, AddPtrOp)
         kind = shrunk_type(moved.offset.type, found.runs)  # type: ignore[arg-type]
         at = InsertPoint.before(last_of(body))

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xetile
+from triton_xe.lowering.facts.values import Carried, carried
 from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, yield_more
 
 
@@ -29,25 +29,22 @@ def _moved(op: xetile.InitCoopTileOp) -> list[xetile.InitCoopTileOp]:
         moved = xetile.UpdateTileOffsetOp(tile=part.part, offsets=owner.offsets)
         _replace(op, moved)
         return [part]
-    loop = owner.parent_op() if isinstance(owner, Block) else None
-    if not isinstance(loop, scf.ForOp) or not all(_is_outside(v, loop) for v in op.indices):
+    held = carried(op.tile)
+    if held is None or not all(_is_outside(v, held.loop) for v in op.indices):
         return []
-    return _carried(op, loop)
+    return _carry(op, held)
 
 
-def _carried(op: xetile.InitCoopTileOp, loop: scf.ForOp) -> list[xetile.InitCoopTileOp]:
+def _carry(op: xetile.InitCoopTileOp, held: Carried) -> list[xetile.InitCoopTileOp]:
     """Carry the part of a tile next to the tile."""
-    assert isinstance(op.tile, BlockArgument)
-    index = op.tile.index - 1
-    first = _part(op, loop.iter_args[index], InsertPoint.before(loop))
-    loop, (carried,) = extend_for(loop, [first.part])
-    last = last_of(loop.body.block)
-    again = _part(op, last.operands[index], InsertPoint.before(last))
+    first = _part(op, held.start, InsertPoint.before(held.loop))
+    loop, (part,) = extend_for(held.loop, [first.part])
+    again = _part(op, held.end, InsertPoint.before(last_of(loop.body.block)))
     yield_more(loop, [again.part])
     tile = op.tile
-    op.part.replace_all_uses_with(carried)
+    op.part.replace_all_uses_with(part)
     Rewriter.erase_op(op)
-    return [first, *_folded(again, tile, carried)]
+    return [first, *_folded(again, tile, part)]
 
 
 def _folded(

@@ -15,8 +15,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType
-from triton_xe.lowering.facts.values import carried
-from triton_xe.lowering.rewriting import all_of, detach, last_of, orders_memory
+from triton_xe.lowering.facts.values import carried, passed_groups
+from triton_xe.lowering.rewriting import all_of, detach, orders_memory
 from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
 
@@ -151,9 +151,8 @@ def is_gathered(desc: SSAValue) -> bool:
 def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
     """Groups of tiles of registers that must have the same layout."""
     if type(op) is scf.ForOp:
-        body = op.body.block
-        carried = zip(op.iter_args, body.args[1:], last_of(body).operands, op.res, strict=True)
-        return [list(group) for group in carried if isinstance(group[0].type, VectorType)]
+        groups = map(list, passed_groups(op))
+        return [group for group in groups if isinstance(group[0].type, VectorType)]
     if op.dialect_name() in ("arith", "math") or isinstance(op, xe.RoundTf32Op):
         tiles = [v for v in (*op.operands, *op.results)
                  if isinstance(v.type, VectorType) and len(v.type.get_shape()) in (2, 4)]
