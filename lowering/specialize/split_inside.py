@@ -154,9 +154,10 @@ def unmask(op: Masked) -> None:
     if constant_of(mask) is not None:
         return
     true = all_true(mask, InsertPoint.before(op))
-    block = op.parent
+    made = true.owner
+    assert isinstance(made, Operation)
     for use in list(mask.uses):
-        if use.operation.parent is block and _follows(true.owner, use.operation):
+        if made.is_before_in_block(use.operation):
             use.operation.operands[use.index] = true
 
 
@@ -164,10 +165,3 @@ def all_true(mask: SSAValue, at: InsertPoint) -> SSAValue:
     """A mask that is true for all elements."""
     assert isinstance(mask.type, TensorType)
     return put(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1])), at)
-
-
-def _follows(first: Operation | Block, second: Operation) -> bool:
-    following = first if isinstance(first, Operation) else None
-    while following is not None and following is not second:
-        following = following.next_op
-    return following is second

@@ -398,43 +398,37 @@ class _Conversion:
     # -- values ----------------------------------------------------------------------------------
 
     def _mma(self, op: xetile.TileMmaOp) -> None:
+        dpas = dpas_of(op, self.tiles.target)
+        maps: Any = tuple(dpas_sg_map(o, t, dpas.execution_size, other) for o, t, other in (
+            ("a", dpas.a, dpas.b), ("b", dpas.b, dpas.a), ("c", dpas.accumulator, None)))
+        self._multiply(op, lambda k, n, m, **parts: xegpu.DpasOp(**parts, sg_maps=maps))
+
+    def _multiply(
+        self, op: xetile.TileMmaOp | xetile.TileMmaMxOp, instruction: Callable[..., Operation]
+    ) -> None:
+        """Write an `instruction` for each part of K, columns and rows."""
         a, b = self.fragments[op.a], self.fragments[op.b]
         tile_a, tile_b, tile_c = (self.operands[v] for v in (op.a, op.b, op.result))
-        dpas = dpas_of(op, self.tiles.target)
-        maps = tuple(dpas_sg_map(o, t, dpas.execution_size, other) for o, t, other in
-                     (("a", dpas.a, dpas.b), ("b", dpas.b, dpas.a), ("c", dpas.accumulator, None)))
-        acc = [None] * tile_c.count if op.acc is None else self.fragments[op.acc]
-        result = dict(enumerate(acc))
+        result: list[Any] = [None] * tile_c.count if op.acc is None else [*self.fragments[op.acc]]
         (rows, depth), columns = tile_a.grid, tile_b.grid[1]
-        for k in range(depth):
-            for n in range(columns):
-                for m in range(rows):
-                    at = tile_c.index(m, n)
-                    result[at] = self._insert(op, xegpu.DpasOp(
-                        a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
-                        result_type=self._fragment_type(op.result, at),
-                        sg_maps=maps,  # type: ignore[arg-type]
-                    ))
-        self.fragments[op.result] = [v for v in result.values() if v is not None]
+        for k, n, m in product(range(depth), range(columns), range(rows)):
+            at = tile_c.index(m, n)
+            result[at] = self._insert(op, instruction(
+                k, n, m, a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
+                result_type=self._fragment_type(op.result, at)))
+        self.fragments[op.result] = result
 
     def _mma_mx(self, op: xetile.TileMmaMxOp) -> None:
-        a, b = self.fragments[op.a], self.fragments[op.b]
-        tile_a, tile_b, tile_c = (self.operands[v] for v in (op.a, op.b, op.result))
+        tile_a, tile_b = self.operands[op.a], self.operands[op.b]
         made = scaled_dpas_of(op)
-        result = list(self.fragments[op.acc])
         (rows, depth), columns = tile_a.grid, tile_b.grid[1]
         left, right = (
             [[self._scales(op, scales, size * i, k * made.k // SCALE_GROUP, made.scales)
               for i in range(count)] for k in range(depth)]
             for scales, size, count in ((op.scale_a, tile_a.unit[0], rows),
                                         (op.scale_b, tile_b.unit[1], columns)))
-        for k, n, m in product(range(depth), range(columns), range(rows)):
-            at = tile_c.index(m, n)
-            result[at] = self._insert(op, xegpu.DpasMxOp(
-                a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
-                scale_a=left[k][m], scale_b=right[k][n],
-                result_type=self._fragment_type(op.result, at)))
-        self.fragments[op.result] = result
+        self._multiply(op, lambda k, n, m, **parts: xegpu.DpasMxOp(
+            **parts, scale_a=left[k][m], scale_b=right[k][n]))
 
     def _scales(
         self, op: Operation, scales: SSAValue, first: int, group: int, count: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import UnionType
 from typing import Any
 
 from llvmlite import ir
@@ -145,13 +146,20 @@ def offsets_of(op: UpdateNdOffsetOp) -> tuple[SSAValue | int, SSAValue | int]:
     return (offsets[0], offsets[1]) if len(offsets) == 2 else (0, offsets[0])
 
 
-def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
-    """Constant rows and columns of a move that only messages use; None otherwise."""
+def _constant_step(
+    op: UpdateNdOffsetOp, users: UnionType | type[Operation]
+) -> tuple[int, int] | None:
+    """Constant rows and columns of a move that only `users` use; None otherwise."""
     rows, columns = map(_known, offsets_of(op))
     if rows is None or columns is None or not op.moved.first_use:
         return None
-    only = all(isinstance(use.operation, Message) for use in op.moved.uses)
+    only = all(isinstance(use.operation, users) for use in op.moved.uses)
     return (rows, columns) if only else None
+
+
+def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
+    """Constant rows and columns of a move that only messages use; None otherwise."""
+    return _constant_step(op, Message)
 
 
 def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
@@ -161,11 +169,8 @@ def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
     """
     if not has_offsets(target):
         return None
-    rows, columns = map(_known, offsets_of(op))
-    if rows is None or columns is None or not op.moved.first_use:
-        return None
-    stays = all(isinstance(use.operation, PrefetchNdOp | UpdateNdOffsetOp) for use in op.moved.uses)
-    return (rows, columns) if stays and _only_prefetches(op.desc) else None
+    step = _constant_step(op, PrefetchNdOp | UpdateNdOffsetOp)
+    return step if step is not None and _only_prefetches(op.desc) else None
 
 
 def is_in_reach(y: int, x: int) -> bool:
@@ -264,19 +269,8 @@ def _is_advanced_last(op: CreateNdTdescOp) -> bool:
         return False
     if [(u.operation, u.index) for u in moved[0].moved.uses] != [(last, index)]:
         return False
-    return all(_precedes(message, moved[0]) for message, _ in _messages(here))
-
-
-def _precedes(op: Operation, last: Operation) -> bool:
-    """True if an operation, or the one that contains it, comes before `last` in the block of
-    `last`.
-    """
-    block = last.parent
-    assert block is not None
-    first = block.find_ancestor_op_in_block(op)
-    while first is not None and first is not last:
-        first = first.next_op
-    return first is last
+    around = [loop.body.block.find_ancestor_op_in_block(message) for message, _ in _messages(here)]
+    return all(op is not None and op.is_before_in_block(moved[0]) for op in around)
 
 
 def _only_prefetches(value: SSAValue) -> bool:
