@@ -58,6 +58,18 @@ def test_loads_and_stores(target, count):
 
 
 @LANES
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.int8])
+@pytest.mark.parametrize("values", [range(-3, 45, 2), RANDOM.permutation(24)])
+def test_constants_with_different_elements(target, kind, values):
+    numbers, out = np.array(values, kind), np.zeros(30, kind)
+    element = {np.float32: "f32", np.int32: "i32", np.int8: "i8"}[kind]
+    run_program(kernel(f"%o: memref<?x{element}>", f"""{ZERO}
+  %v = arith.constant dense<{numbers.tolist()}> : vector<24x{element}>
+  vector.store %v, %o[%z] : memref<?x{element}>, vector<24x{element}>"""), [out], target=target)
+    np.testing.assert_array_equal(out, [*numbers, *[0] * 6])
+
+
+@LANES
 @pytest.mark.parametrize("count", [5, 24])
 def test_gathers_and_scatters(target, count):
     n = 200
