@@ -184,6 +184,3 @@ class SlmPlan:
 def clash(region: Region, touched: Iterable[Region]) -> bool:
     """True if a region overlaps one of the accessed ones."""
     return any(region.overlaps(other) for other in touched)
-
-
-__all__ = ["Barrier", "Region", "SlmPlan", "Touch"]

@@ -438,6 +438,3 @@ def _barrier(op: Operation, spaces: tuple[str, ...]) -> None:
     if "local" not in spaces and options_of(module_of(op)).tests_promises:
         made.attributes[ADDED_NODE] = UnitAttr()
     Rewriter.insert_op(made, InsertPoint.before(op))
-
-
-__all__ = ["InsertBarriersPass", "base_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, reduce
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
@@ -504,6 +504,3 @@ def values_below(root: Operation) -> Iterator[SSAValue]:
 def if_else(condition: SSAValue, results: Sequence[Attribute]) -> scf.IfOp:
     """An scf.if with two empty blocks."""
     return scf.IfOp(condition, results, Region(Block()), Region(Block()))
-
-
-__all__ = ["IntegerType", "Scalars", "cast", "i1", "i32", "i64"]

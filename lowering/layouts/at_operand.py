@@ -422,9 +422,3 @@ def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSA
     wide = step if step.type == kind else put(ExtSIOp(step, kind), end)
     yield_more(loop, [put(arith.AddiOp(gone, wide), end)])
     return gone
-
-
-__all__ = [
-    "at_operand", "carried_pointer", "copies_of", "initial", "is_unpacked", "load_rows_in_pairs",
-    "loaded_as", "rebuild_pointers",
-]

@@ -125,6 +125,3 @@ def _scalar(kind: ir.Type) -> ir.Type:
 def _refuse(what: str | None) -> None:
     if what is not None:
         raise UnsupportedError(f"{what} cannot be written to SPIR-V")
-
-
-__all__ = ["check_parsed", "check_written"]

@@ -206,7 +206,3 @@ def keeps_positions(op: Operation) -> bool:
     return kind in _SAME_POSITIONS or (
         kind not in _TRAPS and op.name.startswith(("arith.", "math."))
         and len(op.results) == 1 and not op.regions)
-
-
-__all__ = ["Hidden", "is_hidden", "is_hidden_along", "keeps_positions", "repeats_unobserved_if",
-           "unobserved_if"]
