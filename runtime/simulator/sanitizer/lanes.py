@@ -101,6 +101,8 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
 
 def try_lanes(w: Checks, *arguments: Value) -> Value:
     """True if no active lane's access has a fault; if one may have, nothing is recorded."""
+    if w["mask"].type.count == 1:
+        w.arguments["mask"] = w.term(1, w["mask"].type)  # it is called for active lanes only
     addresses, mask = w["addresses"], w["mask"].bits
     good = w.variable(mask == 0)
     with w.when(~good.value):
@@ -170,7 +172,7 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
         begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
         with w.when(begun < least):
             rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes, owner,
-                                   least=least, crosses=_crosses(w, nbytes))
+                                   least=least, crosses=phases.may_cross(w, nbytes))
     with w.when(rest.value != 0):
         mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
         _record_scattered(w, block, owner, slm, good, mask)
@@ -180,12 +182,6 @@ def _are_begun(w: Checks, block: Memory) -> Value:
     """Lanes in whose chunks dwords or elements have cells of their own."""
     places = (w["addresses"] >> CHUNK_BITS) + block[Entry.TOUCHED]
     return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
-
-
-def _crosses(w: Checks, nbytes: int) -> bool:
-    """True if so many bytes may cross the end of a chunk."""
-    align = (w["kind"].operand.integer_value() or 0) >> 8
-    return nbytes.bit_count() != 1 or align < nbytes
 
 
 def record_cells(w: Checks, *arguments: Value) -> Value:

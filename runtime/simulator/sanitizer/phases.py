@@ -2,7 +2,8 @@
 
 A barrier orders all accesses before it, so that accesses can only conflict within a phase.
 Accesses that overlap none of another subgroup are only logged, and the log is dropped at the next
-barrier.  When one may conflict, the log is replayed: its accesses are recorded in the cells.  The
+barrier.  Loads need no chunks while no other store is in their region, a 64th of shared memory.
+When an access may conflict, the log is replayed: its accesses are recorded in the cells.  The
 cells are then used for the rest of the phase, because they have the site of each access.
 """
 
@@ -57,22 +58,40 @@ def try_log(w: Checks, block: Memory, owner: Value) -> Value:
         # programs that take turns may communicate by scalars: the log would not last
         exact |= w.clocked()
     fine, asks, copies = w.variable(0, I1), w.variable(~exact), w.variable(0, I1)
+    regions = _regions(w, places, nbytes)
     if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:
-        with w.when(~exact & (state[Word.SLM_WRITTEN] == 0)):
+        with w.when(~exact & ~state[Word.SLM_WRITTEN].has(regions)):
             fine.value = _are_known(w, places, nbytes)
+            state[Word.SLM_READ] |= regions
             asks.value = 0
     with w.when(asks.value):
-        with w.when(w.unlikely(state[Word.SLM_NOTED] != state[Word.SLM_LOGGED])):
+        with w.when(w.unlikely(state[Word.SLM_READ].has(regions))):
             w.call(s.NOTE_READS, w["ctx"])
-        state[Word.SLM_WRITTEN] |= kind & Kind.WRITE
+        if kind & Kind.WRITE:
+            state[Word.SLM_WRITTEN] |= regions
         fine.value, copies.value = _note(w, places, w["mask"], owner)
         with w.when(fine.value & copies.value):
             fine.value = (changing_nothing(w) | ~w["mask"]).every()
     with w.when(fine.value):
         _log(w, copies.value)
-        with w.when(asks.value):
+        with w.when(state[Word.SLM_READ] == 0):
             state[Word.SLM_NOTED] = state[Word.SLM_LOGGED]
     return fine.value
+
+
+def _regions(w: Checks, places: Value, nbytes: int) -> Value:
+    """Parts of shared memory, a bit each, that the lanes access."""
+    one, shift = w.spread(w.term(1, I64), places.type.count), w.state[Word.SLM_REGION]
+    bits = one << (places >> shift)
+    if may_cross(w, nbytes):
+        bits |= one << (places + (nbytes - 1) >> shift)
+    return any_of(w, w.select(w["mask"], bits, 0))
+
+
+def may_cross(w: Checks, nbytes: int) -> bool:
+    """True if so many bytes may cross the end of a chunk."""
+    align = (w["kind"].operand.integer_value() or 0) >> 8
+    return nbytes.bit_count() != 1 or align < nbytes
 
 
 def _are_known(w: Checks, places: Value, nbytes: int) -> Value:
@@ -89,8 +108,10 @@ def note_reads(w: Checks, ctx: Value) -> None:
     w.arguments["kind"] = w.term(int(Kind.SLM), I64)
     with _logged(w, w.state[Word.SLM_NOTED]) as (entry, addresses, mask):
         w.arguments["size"] = entry[Logged.SIZE]
-        _note(w, addresses - low, mask, group | entry[Logged.SUBGROUP] << WARP.first)
+        with w.when(~entry[Logged.KIND].has(Kind.WRITE)):
+            _note(w, addresses - low, mask, group | entry[Logged.SUBGROUP] << WARP.first)
     w.state[Word.SLM_NOTED] = w.state[Word.SLM_LOGGED]
+    w.state[Word.SLM_READ] = 0
 
 
 def changing_nothing(w: Checks) -> Value:
@@ -239,7 +260,8 @@ def replay_log(w: Checks, ctx: Value) -> None:
             w.call(s.REPLAY_ONE, *access, first, *what, w.term(1, vector(1, I1)))
         with w.otherwise():
             w.call(s.REPLAY, *access, addresses, *what, mask)
-    w.state[Word.SLM_LOGGED] = w.state[Word.SLM_NOTED] = 0
+    for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_READ):
+        w.state[word] = 0
 
 
 def ask_cells(w: Checks) -> None:
@@ -251,7 +273,7 @@ def ask_cells(w: Checks) -> None:
 
 def begin_phase(w: Checks) -> None:
     """Begin a phase; the cells are still used for bytes that several subgroups have stored."""
-    for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_WRITTEN):
+    for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_READ, Word.SLM_WRITTEN):
         w.state[word] = 0
     w.state[Word.SLM_EXACT] = w.state[Word.SLM_MIXED]
 

@@ -249,6 +249,7 @@ class LaunchState:
             Word.RECORDS_USED: 1, Word.SLM_ENTRY: self.count, Word.SLM_BYTES: slm_bytes,
             Word.SLM_KNOWN: self._array(8 * (chunks + 1)),
             Word.SLM_CHUNKS: self._array(8 * chunks * Chunk.WORDS),
+            Word.SLM_REGION: max(CHUNK_BITS, (slm_bytes - 1).bit_length() - 6),
         }
         if self.plan.undefined.origins:
             known[Word.SLM_SHADOW] = self._array(checks.slm_shadow_bytes(slm_bytes) + 256)

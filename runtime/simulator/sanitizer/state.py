@@ -132,9 +132,13 @@ class Word(IntEnum):
     SLM_MIXED = 80
     """True if several subgroups have stored different values to some bytes."""
     SLM_NOTED = 81
-    """Words of the log that are in the chunks: all, once this phase has written."""
+    """Words of the log that are in the chunks; so are the stores of the rest."""
     SLM_WRITTEN = 82
-    """True if this phase has written."""
+    """Regions that this phase has written, a bit each."""
+    SLM_READ = 83
+    """Regions of loads in the log that are not in the chunks."""
+    SLM_REGION = 84
+    """Bits of an offset in a region: all of shared memory is 64 of them."""
     COUNT = 88
 
 
