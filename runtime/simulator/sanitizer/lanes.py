@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from triton_xe.llvm import I1, I8, I32, I64, array, integers, vector
 from triton_xe.llvm.values import Memory, Value, Variable
@@ -21,6 +20,7 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     Dwords,
     Elements,
     can_record_whole,
+    distinct,
     earlier,
     fill_dwords,
     in_memory,
@@ -336,7 +336,7 @@ def _compare(
             joins = _crossing(old_read, owner, after_read) & cells.active
             joins &= published | (old_read ^ new).has(BYTES.full) | _is_list(old_read)
             with w.when(joins.bits != 0):
-                with _distinct(w, old_read, new, joins) as (reader, mine, alike):
+                with distinct(w, old_read, new, joins) as (reader, mine, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
                     merged.value = w.select(alike, one, merged.value)
             cells.store(merged.value, cells.place(block, Entry.READS))
@@ -356,7 +356,7 @@ def _look_closer(
     good.value &= every
     with w.when(every):
         for cell, which, read in ((old[0], cross_write, 0), (old[1], cross_read & writes, 1)):
-            with _distinct(w, cell, new, which) as (one, mine, _):
+            with distinct(w, cell, new, which) as (one, mine, _):
                 found = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], read)
                 good.value &= ~found
 
@@ -434,17 +434,3 @@ def _is_list(cells: Value) -> Value:
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:
     """Cells of other programs that may conflict."""
     return ~(ordered | of_group(old, owner))
-
-
-@contextmanager
-def _distinct(
-    w: Checks, cells: Value, new: Value, which: Value
-) -> Iterator[tuple[Value, Value, Value]]:
-    """Loop over distinct cells of some lanes: yield the cell, the new one, and the lanes."""
-    several = new.type != new.type.scalar
-    with w.chain(which.bits) as (rest, slot):
-        k = rest.lowest()
-        one, mine = cells[k], new[k] if several else new
-        alike = (cells == one) & (new == mine) if several else cells == one
-        yield one, mine, alike & which
-        slot.value = rest & ~alike.bits

@@ -9,7 +9,8 @@ dwords.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 
 from triton_xe.llvm import (
@@ -44,10 +45,14 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     WINDOW,
     Entry,
     Kind,
+    Word,
 )
 
-_FEW = 4
-"""Cells of each kind that are tested first, in chunks with more than two."""
+_ASKED, _FEW = 2, 4
+"""Cells of each kind that are tested first, in chunks with at most two, or with more.
+
+Whether the program has acquired the access of a cell is tested for chunks with at most two.
+"""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -96,6 +101,20 @@ def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) 
     groups = (old | new) & BYTES.full | SEVERAL_OWNERS
     joined = w.select(of_group(old, owner), several, groups)
     return w.select(before | mine, w.select(mine, read | new, new), joined)
+
+
+@contextmanager
+def distinct(
+    w: Checks, cells: Value, new: Value, which: Value
+) -> Iterator[tuple[Value, Value, Value]]:
+    """Loop over distinct cells of some lanes: yield the cell, the new one, and the lanes."""
+    several = new.type != new.type.scalar
+    with w.chain(which.bits) as (rest, slot):
+        k = rest.lowest()
+        one, mine = cells[k], new[k] if several else new
+        alike = (cells == one) & (new == mine) if several else cells == one
+        yield one, mine, alike & which
+        slot.value = rest & ~alike.bits
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -169,9 +188,10 @@ class _Part:
     """The cells with one number, for stores (0) or loads (1), of a window's chunks."""
 
     def __init__(
-        self, w: Checks, block: Memory, first: Value, flags: Value, kind: int, number: int
+        self, w: Checks, block: Memory, first: Value, flags: Value, kind: int, number: int,
+        *, asks: bool = False,
     ) -> None:
-        self.w, self.block, self.first = w, block, first
+        self.w, self.block, self.first, self.kind, self.asks = w, block, first, kind, asks
         self.count = flags.type.count
         self.words = Entry.LINE_WRITES + kind + number * s.LINE_WORDS
         self.flag = PART_FLAGS[number] << kind
@@ -197,11 +217,22 @@ class _Part:
     def has(self, bytes_: Value) -> Value:
         return self.bytes.has(bytes_)
 
-    def compare(self, owner: Value, since: Value) -> None:
-        """Test whether it is of this subgroup, or of this program and before one more barrier."""
+    def compare(self, owner: Value, since: Value, bytes_: Value) -> None:
+        """Test whether it is of this subgroup, or of this program and before one more barrier.
+
+        With `asks`, also whether this program has acquired it, if it has some of the bytes.
+        """
         w = self.w
         most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
         self.in_order = (self.cell ^ owner) >> WARP.first < most
+        if self.asks:
+            found = w.variable(self.in_order)
+            with w.when(w.state[Word.ACQUIRED] != 0):
+                asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
+                with distinct(w, self.cell, owner | BYTES.full, asked) as (one, mine, alike):
+                    clash = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], self.kind)
+                    found.value |= w.select(clash, 0, alike)
+            self.in_order = found.value
 
     def is_same(self, cell: Value) -> Value:
         """True if it records accesses of the same program and source location."""
@@ -267,12 +298,12 @@ def record(
     here = (bytes != 0) & ~flags.has(BEGUN)
     recorded, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
-    several = some.has(3 * PART_FLAGS[1]).bits != 0
+    several = (some.has(3 * PART_FLAGS[1]).bits != 0) | (w.state[Word.ACQUIRED] != 0)
     most = w.variable(more)
     with w.when(more):
         most.value = _goes_beyond(w, entry, first, some)
-    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
-                           (PARTS, most.value)):
+    for present, which in ((1, ~several & ~more), (_ASKED, several & ~more),
+                           (_FEW, more & ~most.value), (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
             window = _Window(w, entry, first, flags, present, writes)
             recorded.value = window.record(here, bytes, w.spread(owner, count), at)
@@ -297,8 +328,9 @@ class _Window:
         self.w, self.flags, self.writes = w, flags, writes
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
-        self.stores, self.loads = ([_Part(w, block, first, flags, kind, k).load()
-                                    for k in range(present)] for kind in (0, 1))
+        self.stores, self.loads = (
+            [_Part(w, block, first, flags, kind, k, asks=present == _ASKED).load()
+             for k in range(present)] for kind in (0, 1))
         self.own = self.stores if writes else self.loads
         for part in self.own:
             part.load_site()
@@ -308,11 +340,11 @@ class _Window:
         """Compare an access with the cells and record it; return the chunks that allow both."""
         w, clear = self.w, here
         for part in self.stores:
-            part.compare(owner, unfenced_barriers(w, w.term(0, I1)))
+            part.compare(owner, unfenced_barriers(w, w.term(0, I1)), bytes_)
             clear &= part.in_order | ~part.has(bytes_)
         free = clear
         for part in self.loads:
-            part.compare(owner, w.term(0, I64))
+            part.compare(owner, w.term(0, I64), bytes_)
             free &= part.in_order | ~part.has(bytes_)
         result = w.variable(0)
         if not self.writes:

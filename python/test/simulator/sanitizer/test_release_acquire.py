@@ -36,6 +36,7 @@ declare void @_Z21__spirv_MemoryBarrierjj(i32, i32)
 !1 = !{{i32 16, i32 1, i32 1}}
 """
 
+DATA = "abc"
 Step = tuple[str, ...]
 """load, store of data; read, write, add, take, fail of a flag with an order; fence with one.
 
@@ -87,7 +88,7 @@ def helper_call(name: str, what: str, at: str) -> list[str]:
 
 
 def program_text(
-    number: int, program: list[Step], places: list[str], helpers: bool = False
+    number: int, program: list[Step], places: list[str], helpers: bool, whole: bool
 ) -> str:
     lines = [f"p{number}:"]
     for k, (what, *rest) in enumerate(program):
@@ -103,10 +104,12 @@ def program_text(
         scope = "workgroup" if "local" in rest else "device"
         if helpers and what in CALLS:
             lines += helper_call(name, what, at)
-        elif what == "load":
-            lines.append(f"{name} = load i32, {P} {at}, align 4")
-        elif what == "store":
-            lines.append(f"store i32 1, {P} {at}, align 4")
+        elif what in ("load", "store"):
+            if whole and rest[0] in DATA:
+                lines.append(f"{at}.l = getelementptr i32, {P} {at}, i32 %lane")
+                at = f"{at}.l"
+            lines.append(f"{name} = load i32, {P} {at}, align 4" if what == "load" else
+                         f"store i32 1, {P} {at}, align 4")
         elif what == "read":
             lines.append(f"{name} = call i32 @_Z18__spirv_AtomicLoadPU3AS1iii({P} {at}, i32 1, "
                          f"i32 {SEMANTICS[order]})")
@@ -125,8 +128,11 @@ def program_text(
     return "\n  ".join([*lines, "br label %done"])
 
 
-def report(programs: list[list[Step]], helpers: bool = False) -> str:
-    """What the sanitizer says; empty when it is content."""
+def report(programs: list[list[Step]], helpers: bool = False, whole: bool = False) -> str:
+    """What the sanitizer says; empty when it is content.
+
+    `whole`: all lanes load and store data, each its own word.
+    """
     places = sorted({s[1] for p in programs for s in p if s[0] != "fence"})
     cases = " ".join(f"i32 {k}, label %p{k}" for k in range(len(programs)))
     text = "\n".join([
@@ -136,7 +142,7 @@ def report(programs: list[list[Step]], helpers: bool = False) -> str:
         "  %lane = call i32 @_Z22get_sub_group_local_idv()", "  %bit = and i32 %lane, 1",
         "  %even = icmp eq i32 %bit, 0",
         f"  switch i32 %g, label %done [{cases}]",
-        *(program_text(k, p, places, helpers) for k, p in enumerate(programs)),
+        *(program_text(k, p, places, helpers, whole) for k, p in enumerate(programs)),
         "done:", "  ret void", "}", HELPERS, HEAD])
     device = SimulatedDevice("bmg")
     kernel = device.load(text.encode(), "k")
@@ -294,9 +300,10 @@ def test_release_and_acquire(name: str) -> None:
     programs = [steps(text) for text in texts]
     if "local" not in texts[0]:
         assert any(races(programs)) is not ordered
-    text = report(programs)
-    assert ("data race: " in text) is not ordered
-    assert not ordered or text == ""
+    for whole in (False, True):
+        text = report(programs, whole=whole)
+        assert ("data race: " in text) is not ordered
+        assert not ordered or text == ""
 
 
 def random_steps(choose: random.Random, kinds: list[str], orders: list[str]) -> list[Step]:
@@ -305,7 +312,7 @@ def random_steps(choose: random.Random, kinds: list[str], orders: list[str]) -> 
     for what in choose.choices(kinds, k=choose.randint(0, 3)):
         order = choose.choice(orders) if choose.random() < 0.8 else "relaxed"
         if what in ("load", "store"):
-            made.append((what, choose.choice("abc")))
+            made.append((what, choose.choice(DATA)))
         elif what == "fence":
             made.append((what, choose.choice(orders)))
         else:
@@ -343,11 +350,15 @@ SEEDS = [
 def test_random_programs(seed: int) -> None:
     """Reported if and only if the model has a race."""
     programs = random_programs(seed)
-    assert ("data race: " in report(programs)) is any(races(programs)), programs
+    for whole in (False, True):
+        found = report(programs, whole=whole)
+        assert ("data race: " in found) is any(races(programs)), programs
 
 
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_of_helpers_and_fences(seed: int) -> None:
     programs = [fenced(p) for p in random_programs(1000 + seed)]
-    assert ("data race: " in report(programs, helpers=True)) is any(races(programs)), programs
+    for whole in (False, True):
+        found = report(programs, helpers=True, whole=whole)
+        assert ("data race: " in found) is any(races(programs)), programs
