@@ -97,7 +97,9 @@ def _function(name: str, *numbers: int) -> list[Function]:
     if name == "cells":
         return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
     if name == "parts":
-        return write(state.record_parts(*numbers), partial(parts.record, writes=bool(numbers[1])))
+        writes, asks = map(bool, numbers[1:])
+        return write(state.record_parts(numbers[0], writes, asks),
+                     partial(parts.record, writes=writes, asks=asks))
     if name == "block":
         return write(state.check_block(*(numbers[1:] or (state.ANY,))), checks.block, numbers)
     if name in _LANE_FUNCTIONS:

@@ -48,11 +48,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 
-_ASKED, _FEW = 2, 4
-"""Cells of each kind that are tested first, in chunks with at most two, or with more.
-
-Whether the program has acquired the access of a cell is tested for chunks with at most two.
-"""
+_FEW = 4
+"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -158,9 +155,7 @@ def left_over(
             todo.value = 0
         with w.when(several):
             bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
-            writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
-            recorded.value = w.call(s.record_parts(width, writes), w["ctx"], w["site"],
-                                    block.base, first, bytes_, owner)
+            recorded.value = record_parts(w, block, first, bytes_, owner)
         found = w.spread(recorded.value, count) >> (places & whole - 1)
         fine = found.has(1) & (found.has(2) | ~over) & here
         left.value |= here.bits & ~fine.bits
@@ -286,11 +281,27 @@ class _Part:
         return self.w.load(vector(self.count, t), self._at(word, t), align=t.size)
 
 
-def record(
-    w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
-    writes: bool,
+def record_parts(
+    w: Checks, block: Memory, first: Value, bytes_: Value, owner: Value
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks."""
+    writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
+    access, result = (w["ctx"], w["site"], block.base, first, bytes_, owner), w.variable(0)
+    asks = w.unlikely(w.state[Word.ACQUIRED] != 0)
+    for chosen, which in ((True, asks), (False, ~asks)):
+        with w.when(which):
+            result.value = w.call(s.record_parts(bytes_.type.count, writes, chosen), *access)
+    return result.value
+
+
+def record(
+    w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
+    writes: bool, asks: bool,
+) -> Value:
+    """Record an access of some bytes of each chunk of a window; return the recorded chunks.
+
+    With `asks`, the program may have acquired accesses of other programs.
+    """
     entry, count = Memory(w, block), bytes.type.count
     w.arguments["kind"] = w.term(int(writes), I64)
     at = (entry[Entry.TOUCHED] + first).pointer()
@@ -298,14 +309,14 @@ def record(
     here = (bytes != 0) & ~flags.has(BEGUN)
     recorded, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
-    several = (some.has(3 * PART_FLAGS[1]).bits != 0) | (w.state[Word.ACQUIRED] != 0)
+    several = some.has(3 * PART_FLAGS[1]).bits != 0
     most = w.variable(more)
     with w.when(more):
         most.value = _goes_beyond(w, entry, first, some)
-    for present, which in ((1, ~several & ~more), (_ASKED, several & ~more),
-                           (_FEW, more & ~most.value), (PARTS, most.value)):
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
+                           (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
-            window = _Window(w, entry, first, flags, present, writes)
+            window = _Window(w, entry, first, flags, present, writes, asks=asks)
             recorded.value = window.record(here, bytes, w.spread(owner, count), at)
     return recorded.value
 
@@ -323,14 +334,15 @@ class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
-        self, w: Checks, block: Memory, first: Value, flags: Value, present: int, writes: bool
+        self, w: Checks, block: Memory, first: Value, flags: Value, present: int, writes: bool,
+        *, asks: bool,
     ) -> None:
         self.w, self.flags, self.writes = w, flags, writes
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
         self.stores, self.loads = (
-            [_Part(w, block, first, flags, kind, k, asks=present == _ASKED).load()
-             for k in range(present)] for kind in (0, 1))
+            [_Part(w, block, first, flags, kind, k, asks=asks).load() for k in range(present)]
+            for kind in (0, 1))
         self.own = self.stores if writes else self.loads
         for part in self.own:
             part.load_site()

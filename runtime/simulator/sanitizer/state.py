@@ -460,9 +460,9 @@ NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 
-def record_parts(count: int, writes: int) -> Routine:
+def record_parts(count: int, writes: bool, asks: bool) -> Routine:
     """Records a store, or load, of some bytes of each of `count` consecutive chunks."""
-    return routine("parts", I64, count, int(writes), site=I32, block=PTR, first=I64,
+    return routine("parts", I64, count, int(writes), int(asks), site=I32, block=PTR, first=I64,
                    bytes=vector(count, I64), owner=I64)
 
 

@@ -19,7 +19,7 @@ from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import searched
-from triton_xe.runtime.simulator.sanitizer.parts import in_memory
+from triton_xe.runtime.simulator.sanitizer.parts import in_memory, record_parts
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
@@ -206,9 +206,7 @@ def _record(
     bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
     here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
     bytes_ = w.intrinsic("fshl", here, before, w.spread(first & _CHUNK - 1, width))
-    writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
-    recorded = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
-                      first >> CHUNK_BITS, bytes_, owner)
+    recorded = record_parts(w, block, first >> CHUNK_BITS, bytes_, owner)
     some = (bytes_ != 0).bits.to(I64)
     good.value = recorded == some
     with w.when(~good.value):
