@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import reduce
+from operator import or_
 
 from triton_xe.llvm import (
     I1,
@@ -330,6 +332,23 @@ def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
     return found.bits != 0
 
 
+def _load_some(parts: Sequence[_Part]) -> None:
+    """Load cells if any of them exist.
+
+    Otherwise their memory may be untouched.  Even a masked load from there is slow, because a
+    processor does not cache that a page is missing.
+    """
+    w = parts[0].w
+    slots = [(w.variable(part.cell), w.variable(part.bytes)) for part in parts]
+    some = reduce(or_, (part.is_there for part in parts))
+    with w.when(some.bits != 0):
+        for part, (cell, bytes_) in zip(parts, slots, strict=True):
+            part.load()
+            cell.value, bytes_.value = part.cell, part.bytes
+    for part, (cell, bytes_) in zip(parts, slots, strict=True):
+        part.cell, part.bytes = cell.value, bytes_.value
+
+
 class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
@@ -341,8 +360,11 @@ class _Window:
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
         self.stores, self.loads = (
-            [_Part(w, block, first, flags, kind, k, asks=asks).load() for k in range(present)]
+            [_Part(w, block, first, flags, kind, k, asks=asks) for k in range(present)]
             for kind in (0, 1))
+        for part in self.stores:
+            part.load()
+        _load_some(self.loads)
         self.own = self.stores if writes else self.loads
         for part in self.own:
             part.load_site()

@@ -138,7 +138,6 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
     flags = vector(len(steps.offsets), I1)
     mask = w.arguments.setdefault("mask", w.term(1, flags))
     w.arguments["size"] = w.term(steps.size, I64)
-    w.arguments["addresses"] = Value(w, integers(I64, steps.offsets)) + w["base"]
     if masked:
         with w.when(mask.bits == 0):
             w.ret(1)
@@ -146,12 +145,16 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
         w.state[Word.CHECKED] += w.intrinsic("ctpop", mask.bits).to(I64) if masked else len(
             steps.offsets)
         w.ret(1)
-    lanes = Value(w, integers(I64, steps.offsets[: steps.lanes])) + w["base"]
-    access = *(w[name] for name in ("ctx", "sg", "site", "row")), lanes
+    access = *(w[name] for name in ("ctx", "sg", "site", "row")), _addresses(w, steps, steps.lanes)
     shape = steps.lanes, steps.count, steps.size
     with w.when(~w["seen"]):
         w.ret(w.call(_checked_by(*shape, None), *access, steps.size, kind | Kind.UNSEEN, mask))
     return w.call(_checked_by(*shape, kind), *access, steps.size, kind, mask)
+
+
+def _addresses(w: Checks, steps: Steps, count: int | None = None) -> Value:
+    """Addresses of the first elements, computed where rare cases need them."""
+    return Value(w, integers(I64, steps.offsets[:count])) + w["base"]
 
 
 def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routine:
@@ -167,7 +170,7 @@ def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
-        active = in_memory(w, w["addresses"])[mask.bits.lowest()]
+        active = in_memory(w, _addresses(w, steps))[mask.bits.lowest()]
         row.value = searched(w, active)
     block = w.block(row.value)
     inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
@@ -175,7 +178,7 @@ def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
     good = w.variable((first & align - 1 == 0) & (fits | w.term(int(masked), I1)))
     if masked:
         with w.when(good.value & ~fits):
-            addresses = w["addresses"]
+            addresses = _addresses(w, steps)
             inside = (addresses >= block[Entry.LOW]) & (
                 addresses + steps.size <= block[Entry.HIGH])
             good.value = (inside | ~mask).every()
@@ -219,9 +222,10 @@ def _record_dwords(
 ) -> None:
     """Compare with the cells of dwords, and record there the parts that cells of chunks do not."""
     kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
-    count, places = len(steps.offsets), w["addresses"] - (first & -_CHUNK)
+    count, addresses = len(steps.offsets), _addresses(w, steps)
+    places = addresses - (first & -_CHUNK)
     lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
     known = [(w.spread(recorded, count) >> line).has(1) for line in lines]
     good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
-                        w["site"], block.base, w["addresses"],
+                        w["site"], block.base, addresses,
                         mask & ~(known[0] & known[1]), owner)
