@@ -166,13 +166,14 @@ def left_over(
 
 def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -> Value:
     """Bytes of each chunk of a window, from each access's first chunk and the next one."""
-    steps = Value(w, integers(I64, range(width)))
-    found = w.term(0, vector(width, I64))
-    for k in range(places.type.count):
-        for further, bytes_ in enumerate(parts):
-            at = w.spread(places[k] + further, width)
-            found |= w.select(steps == at, w.spread(bytes_[k], width), 0)
-    return found
+    numbers, lines = in_memory(w, places), [in_memory(w, bytes_) for bytes_ in parts]
+    found = w.variable(w.term(0, vector(width, I64)))
+    with w.range(0, places.type.count) as k:
+        for further, line in enumerate(lines):
+            steps = Value(w, integers(I64, range(-further, width - further)))
+            here = steps == w.spread(numbers[k], width)
+            found.value |= w.select(here, w.spread(line[k], width), 0)
+    return found.value
 
 
 def _smallest(w: Checks, x: Value) -> Value:
