@@ -199,11 +199,9 @@ class Instruction:
         assert self.result is not None
         return Operand(self.type, self.result)
 
-    def locals(self) -> Iterator[str]:
+    def locals(self) -> list[str]:
         """Names of the SSA values used."""
-        for operand in self.operands:
-            if operand.text[0] == "%":
-                yield operand.text
+        return [o.text for o in self.operands if o.text[0] == "%"]
 
     def with_operands(self, operands: list[Operand]) -> Instruction:
         """Copy the instruction with other operands, faster than `dataclasses.replace`."""

@@ -145,12 +145,12 @@ def _polled(loop: Loop, functions: Functions) -> Instruction | None:
 def _tainted(loop: Loop, functions: Functions) -> set[str]:
     """Values of a loop that depend on what it polls."""
     inside = {b.label for b in loop.blocks}
-    found: set[str] = set()
+    found = {i.result for i in loop.instructions if i.result and _polls(i, functions)}
     shared = branched = False
     while True:
         before = len(found), shared, branched
         for i in loop.instructions:
-            depends = bool(found & set(i.locals()))
+            depends = not found.isdisjoint(i.locals())
             if i.opcode in ("br", "switch"):
                 branched |= depends
             elif i.opcode == "store":
@@ -158,7 +158,7 @@ def _tainted(loop: Loop, functions: Functions) -> set[str]:
             elif i.result is not None:
                 loaded = shared and i.opcode == "load" and _local(i)
                 merged = branched and i.opcode == "phi" and sum(x in inside for x in i.labels) > 1
-                if depends or loaded or merged or _polls(i, functions):
+                if depends or loaded or merged:
                     found.add(i.result)
         if before == (len(found), shared, branched):
             return found

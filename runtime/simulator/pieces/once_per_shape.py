@@ -12,7 +12,7 @@ calls.  A piece that is no longer than a call is inlined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from triton_xe.llvm.builder import Builder
@@ -172,7 +172,7 @@ class _Separated:
         """Frame offset of each root."""
         cutter = self.cutter
 
-        def roots(names: Iterator[str]) -> tuple[str, ...]:
+        def roots(names: Iterable[str]) -> tuple[str, ...]:
             return tuple(cutter.places[x].root for x in names if x in cutter.places)
 
         def step(item: Item) -> Step:
