@@ -19,7 +19,6 @@ from triton_xe.llvm.records import (
     Operand,
     constant,
     constant_vector,
-    function_address,
     integers,
     poison,
     splat,
@@ -57,7 +56,7 @@ __all__ = [
     "ACCESSES", "ASSEMBLY", "ATOMICS", "F16", "F32", "F64", "FALSE", "I1", "I8", "I16", "I32",
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
     "Function", "Global", "Instruction", "Module", "Operand", "Parameter", "Type", "array",
-    "constant", "constant_vector", "define", "floating", "function_address", "integer",
+    "constant", "constant_vector", "define", "floating", "integer",
     "integers", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute",
     "undefined_calls", "vector", "vector_or_scalar", "with_elements", "zero",
 ]

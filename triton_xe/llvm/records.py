@@ -134,11 +134,6 @@ def poison(t: Type) -> Operand:
     return Operand(t, "poison")
 
 
-def function_address(name: str) -> Operand:
-    """A function as a value."""
-    return Operand(pointer(), "@" + quoted(name))
-
-
 def quoted(name: str) -> str:
     """The name of a function, quoted where it must be."""
     return name if _PLAIN.fullmatch(name) else f'"{name}"'

@@ -33,10 +33,12 @@ from triton_xe.runtime.simulator.widen.host_function import CTX, SG
 from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, record, tried
 from triton_xe.runtime.simulator.widen.lane_helpers import (
     host_name,
+    in_memory,
     lane_helper,
     lane_loop,
     lane_loop_name,
     result_fields,
+    returned,
 )
 from triton_xe.runtime.simulator.widen.maths import CONVERSION_RULES, math_call
 from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas, scaled_dpas
@@ -223,57 +225,54 @@ def _received(w: Widener, x: Operand, t: Type, uniform: bool) -> Value:
 
 
 def lane_call(w: Widener, i: Instruction, target: Function) -> None:
-    """Call a divergent helper for each lane, in a loop, through memory."""
-    s, fields = w.lanes, result_fields(i.type)
-    pointers = [w.b.for_call(max(t.size, 1) * s, k)
-                for k, t in enumerate((*(o.type for o in i.operands), *fields))]
-    for x, pointer in zip([_in_memory(w, o) for o in i.operands], pointers, strict=False):
-        w.b.store(x, pointer, align=64)
-    arguments, results = [CTX, SG, *pointers], pointers[len(i.operands):]
+    """Call a divergent helper for each lane, in a loop."""
+    fields = result_fields(i.type)
+    arguments = [CTX, SG, *(_lane_operand(w, o) for o in i.operands)]
     note_site(w, i)
-    _define(w, lane_loop(target, s))
+    _define(w, lane_loop_name(target), lambda: lane_loop(target, w.lanes))
     atomic = lane_atomic(target) if checking(w) else None
+    result = returned([w.b.type_of(in_memory(t)) for t in fields])
     if atomic is None:
-        w.b.call(lane_loop_name(target), VOID, arguments)
+        x = w.b.call(lane_loop_name(target), result, arguments)
     else:
-        _checked_atomic(w, i, target, atomic, arguments)
+        x = _checked_atomic(w, i, target, atomic, result, arguments)
     if i.result is None:
         return
-    parts = [_lane_result(w, p, f) for p, f in zip(results, fields, strict=True)]
+    xs = [x] if len(fields) == 1 else [w.b.extract_value(x, k) for k in range(len(fields))]
+    parts = [_lane_result(w, x, t) for x, t in zip(xs, fields, strict=True)]
     w.define(i, Aggregate(tuple(parts), i.type) if i.type.kind == "struct" else parts[0])
 
 
-def _in_memory(w: Widener, operand: Operand) -> Operand:
-    """All lanes of an operand as a helper reads them from memory: one lane after another."""
+def _lane_operand(w: Widener, operand: Operand) -> Operand:
+    """All lanes of an operand, one lane after another; flags as bytes."""
     x = w.b.wide(w.value(operand))
-    if operand.type is I1:
-        return w.b.zext(x, I8)
-    return lane_major(w, x, operand.type, True) if operand.type.lanes > 1 else x
+    return w.b.zext(x, I8) if operand.type is I1 else lane_major(w, x, operand.type, True)
 
 
-def _define(w: Widener, *functions: Function) -> None:
-    w.kernel.host.definitions.update((f.name, f) for f in functions)
+def _define(w: Widener, name: str, make: Callable[[], Function]) -> None:
+    """Define a function for the kernel, at its first call."""
+    if name not in w.kernel.host.definitions:
+        w.kernel.host.definitions[name] = make()
 
 
 def _checked_atomic(
-    w: Widener, i: Instruction, target: Function, atomic: LaneAtomic, arguments: list[Operand]
-) -> None:
+    w: Widener, i: Instruction, target: Function, atomic: LaneAtomic, result: Type,
+    arguments: list[Operand],
+) -> Operand:
     """Call a helper without checks if one check of all lanes finds no fault; else lane by lane."""
     plan, turns = w.kernel.plan, w.kernel.schedule.turns
     assert plan is not None
     noted = plan.releases and atomic.swaps
-    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=bool(turns)),
-            lane_loop(target, w.lanes, PASSED))
+    _define(w, host_name(target, PASSED), lambda: lane_helper(
+        target, noted=noted, suffix=PASSED, counted=bool(turns)))
+    _define(w, lane_loop_name(target, PASSED), lambda: lane_loop(target, w.lanes, PASSED))
     good = tried(w, i, atomic)
-    passed, all_checked = (
-        ir.function_address(lane_loop_name(target, x)) for x in (PASSED, ""))
-    w.b.call(w.b.select(good, passed, all_checked), VOID, arguments)
+    x = w.b.call(lane_loop_name(target, PASSED), result, [*arguments, good])
     record(w, i, atomic, good)
+    return x
 
 
-def _lane_result(w: Widener, pointer: Operand, t: Type) -> Value:
-    held = I8 if t is I1 else t
-    x = w.b.load(w.b.type_of(held), pointer, align=64)
+def _lane_result(w: Widener, x: Operand, t: Type) -> Value:
     return Wide(w.b.trunc(x, I1) if t is I1 else lane_major(w, x, t, False), t)
 
 

@@ -80,8 +80,6 @@ class HostFunction(ir.Builder):
         """Uniform vectors that are one number plus constants, by name."""
         self._constants: dict[tuple[str, int, Type], Operand] = {}
         """Numbers of `loaded_once`, by base, offset and type."""
-        self._for_calls: dict[tuple[int, int], Operand] = {}
-        """Arrays of `for_call`, by size and position."""
         self._in_block: dict[tuple[str, str, object], Operand] = {}
         """Operands of `once`, by label of the block, kind and key."""
 
@@ -91,16 +89,6 @@ class HostFunction(ir.Builder):
         self.frame.append(Instruction("alloca", PTR, [], name, element=ir.array(nbytes, I8),
                                       align=64))
         return Operand(PTR, name)
-
-    def for_call(self, nbytes: int, position: int) -> Operand:
-        """An array in the frame for an operand or result in memory, shared by all calls.
-
-        LLVM takes superlinear time for a frame with thousands of arrays.
-        """
-        key = nbytes, position
-        if key not in self._for_calls:
-            self._for_calls[key] = self.temporary(nbytes)
-        return self._for_calls[key]
 
     def context_word(self, word: Context, t: Type = PTR) -> Operand:
         return self.load(t, self.at(CTX, word.offset))

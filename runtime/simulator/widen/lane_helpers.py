@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from triton_xe import llvm as ir
@@ -9,8 +10,8 @@ from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.opencl import LANE_ID, SUB_GROUP_ID
 from triton_xe.intrinsics.spirv import ATOMIC_LOAD, MEMORY_BARRIER
 from triton_xe.llvm.builder import Builder, Routine
-from triton_xe.llvm.records import Function, Instruction, Operand, constant
-from triton_xe.llvm.types import I1, I8, I32, I64, PTR, VOID, Type
+from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
+from triton_xe.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, struct
 from triton_xe.llvm.values import Writer
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.library.names import STOPPED
@@ -23,6 +24,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Word
 from triton_xe.runtime.simulator.widen.host_function import CTX, LANE, SG
 from triton_xe.runtime.simulator.widen.turns import count, count_atomic
+from triton_xe.runtime.simulator.widen.values import wide_type
 
 _IDS = {LANE_ID: LANE, SUB_GROUP_ID: SG}
 _PARAMETERS = [("ctx", PTR), ("sg", I32)]
@@ -163,26 +165,64 @@ def result_fields(t: Type) -> tuple[Type, ...]:
 def lane_loop(target: Function, lanes: int, suffix: str = "") -> Function:
     """A host function that calls a scalar helper once per lane, in lane order.
 
-    Arguments and results are in memory, lane after lane.
+    Arguments and results are vectors with one lane after another, and flags are bytes.  The loop of
+    a variant, with a suffix, takes a flag.  Unless it is set, the loop without suffix runs instead.
     """
     types = [t for _, t in target.parameters]
     fields = result_fields(target.result)
-    memory = [*(f"a{k}" for k in range(len(types))), *(f"r{k}" for k in range(len(fields)))]
-    w = Writer(Routine(lane_loop_name(target, suffix), VOID,
-                       (*_PARAMETERS, *((name, PTR) for name in memory))),
+    wide = [wide_type(in_memory(t), lanes) for t in types]
+    results = [wide_type(in_memory(t), lanes) for t in fields]
+    operands = [(f"a{k}", t) for k, t in enumerate(wide)]
+    w = Writer(Routine(lane_loop_name(target, suffix), returned(results),
+                       (*_PARAMETERS, *operands, *([("good", I1)] if suffix else []))),
                "noinline", internal=True)
     b = w.b
-    pointers = b.arguments[2:]
+    if suffix:
+        _unless_good(b, lane_loop_name(target))
+    pointers, made = ([w.space(t, align=64).operand for t in each] for each in (wide, results))
+    for x, p in zip(b.arguments[2:], pointers, strict=False):
+        b.store(x, p, align=64)
     with w.range(0, lanes) as index:
         lane = index.to(I32).operand
-        arguments = [_load(b, t, p, lane) for t, p in zip(types, pointers, strict=False)]
+        arguments = [_load(b, t, p, lane) for t, p in zip(types, pointers, strict=True)]
         result = b.call(host_name(target, suffix), target.result, [CTX, SG, lane, *arguments])
-        for k, (t, p) in enumerate(zip(fields, pointers[len(types):], strict=True)):
+        for k, (t, p) in enumerate(zip(fields, made, strict=True)):
             x = b.extract_value(result, k) if target.result.kind == "struct" else result
             x = b.zext(x, I8) if t is I1 else x
             b.store(x, _lane_of(b, x.type, p, lane), align=t.scalar.size)
-    b.ret()
+    b.ret(_packed(b, [b.load(t, p, align=64) for t, p in zip(results, made, strict=True)]))
     return w.function
+
+
+def _unless_good(b: Builder, other: str) -> None:
+    """Call another function instead and return, unless the last argument is set."""
+    *arguments, good = b.arguments
+    here, after = b.label(), b.label()
+    b.cond_br(good, after, here)
+    b.start(here)
+    x = b.call(other, b.function.result, arguments)
+    b.ret(x if x.type is not VOID else None)
+    b.start(after)
+
+
+def returned(results: Sequence[Type]) -> Type:
+    """The type of a function with so many results."""
+    return struct(tuple(results)) if len(results) > 1 else results[0] if results else VOID
+
+
+def _packed(b: Builder, results: Sequence[Operand]) -> Operand | None:
+    """The results of a function as one value."""
+    if len(results) < 2:
+        return results[0] if results else None
+    made = poison(returned([x.type for x in results]))
+    for k, x in enumerate(results):
+        made = b.insert_value(made, x, k)
+    return made
+
+
+def in_memory(t: Type) -> Type:
+    """The type of a lane's value in memory."""
+    return I8 if t is I1 else t
 
 
 def _lane_of(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
@@ -190,7 +230,7 @@ def _lane_of(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
 
 
 def _load(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
-    held = I8 if t is I1 else t
+    held = in_memory(t)
     x = b.load(held, _lane_of(b, held, pointer, lane), align=t.scalar.size)
     return b.trunc(x, I1) if t is I1 else x
 
