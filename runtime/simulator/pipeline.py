@@ -46,7 +46,7 @@ from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
 from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
-from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
+from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results, without_pins
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
@@ -268,7 +268,7 @@ def split_large(kernel: Kernel) -> None:
     def split(f: Function) -> list[Function]:
         if f.name not in host.large:
             return [f]
-        functions, constants = once_per_shape(f, host.costs)
+        functions, constants = once_per_shape(without_pins(f), host.costs)
         host.constants += constants
         return functions
 

@@ -20,6 +20,7 @@ _LOCATION = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
 _PLAIN = re.compile(r"[-\w.$]+")
 ASSEMBLY = "asm"
 """The callee of a call of inline assembly."""
+_PIN, _PINNED = f'{ASSEMBLY} sideeffect "", "=', ',0"'
 
 
 class Operand(NamedTuple):
@@ -398,6 +399,18 @@ class Module:
     def integers(self, number: int) -> tuple[int, ...]:
         """The integers of a metadata node."""
         return tuple(map(int, re.findall(r"i\d+ (-?\d+)", self.metadata.get(number, ""))))
+
+
+def pin(bank: str) -> str:
+    """The callee that returns its operand in a register; LLVM neither moves nor repeats the call.
+
+    `bank` is a constraint of inline assembly, as `r` for general registers.
+    """
+    return _PIN + bank + _PINNED
+
+
+def is_pin(i: Instruction) -> bool:
+    return i.callee.startswith(_PIN) and i.callee.endswith(_PINNED)
 
 
 def is_spelled(callee: str) -> bool:

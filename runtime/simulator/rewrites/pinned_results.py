@@ -10,6 +10,8 @@ their operands stay live: loaded values, which it spills.
                                                  use of %s.here
 
 A value of several registers is pinned in each of them.
+
+Functions that are split into pieces need no pins: their vectors are in memory.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 from triton_xe import llvm as ir
 from triton_xe.llvm import Block, Function, Instruction, Operand, vector
 from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.records import is_pin, pin
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _ARITHMETIC = frozenset("fadd fsub fmul".split())
@@ -38,6 +41,15 @@ def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
         for i in block.instructions
         if i.result and _fills_registers(i, host) and {*used_in.get(i.result, ())} - {block.label}}
     return replace(function, blocks=[_written(b, pinned) for b in function.blocks])
+
+
+def without_pins(function: Function) -> Function:
+    """Copy a host function, with values themselves in place of pinned ones."""
+    pinned = {str(i.result): i.operands[0] for i in function.instructions() if is_pin(i)}
+    blocks = [Block(b.label, [i for i in b.instructions if not is_pin(i)])
+              for b in function.blocks]
+    ir.substitute(blocks, pinned)
+    return replace(function, blocks=blocks)
 
 
 def _fills_registers(i: Instruction, host: HostCpu) -> bool:
@@ -66,7 +78,7 @@ def _pin(i: Instruction, host: HostCpu) -> list[Instruction]:
     parts = [i.value] if i.type.count == n else [
         add("shufflevector", [i.value, i.value], indices=tuple(range(first, first + n)))
         for first in range(0, i.type.count, n)]
-    parts = [add("call", [x], callee=f'{ir.ASSEMBLY} sideeffect "", "={bank},0"') for x in parts]
+    parts = [add("call", [x], callee=pin(bank)) for x in parts]
     while len(parts) > 1:
         parts = [add("shufflevector", [x, y], indices=tuple(range(2 * x.type.count)))
                  for x, y in zip(parts[::2], parts[1::2], strict=True)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from triton_xe import llvm as ir
-from triton_xe.llvm.records import Function, Instruction, Operand, constant, poison
+from triton_xe.llvm.records import Function, Instruction, Operand, constant, pin, poison
 from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.analysis.shapes import Table, normalise
 from triton_xe.runtime.simulator.context import Context
@@ -149,7 +149,7 @@ class HostFunction(ir.Builder):
         bank = {"int": "r", "float": host_cpu().float_bank}.get(x.type.kind)
         if bank is None or x.type.bits < 32 or x.is_constant:
             return x
-        return self.call(f'asm sideeffect "", "={bank},0"', x.type, [x])
+        return self.call(pin(bank), x.type, [x])
 
     # --- forms of a value -----------------------------------------------------------------------
 
