@@ -150,6 +150,17 @@ def batched(a_ptr, b_ptr, out_ptr, K, M: tl.constexpr, N: tl.constexpr, BK: tl.c
     tl.store(out_ptr + z * M * N + m[:, None] * N + n[None, :], tl.reshape(total, [M, N]))
 
 
+@triton.jit
+def added_product(a_ptr, b_ptr, out_ptr, K, R: tl.constexpr):
+    """A part of a product, added to those of other programs."""
+    i, j, k = tl.arange(0, R), tl.arange(0, 256), tl.arange(0, 32)
+    total = tl.zeros([R, 256], tl.float32)
+    for first in range(0, K, 32):
+        a = tl.load(a_ptr + i[:, None] * K + first + k[None, :])
+        total += tl.dot(a, tl.load(b_ptr + (first + k)[:, None] * 256 + j[None, :]))
+    tl.atomic_add(out_ptr + i[:, None] * 256 + j[None, :], total)
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel with arguments of these types; integers are 64, but for those in `odd`."""
@@ -199,6 +210,10 @@ def _rows(count: int) -> Case:
     return Case(gather, {"R": count, "C": 64}, types={"index_ptr": "*i32"})
 
 
+def _added(rows: int) -> Case:
+    return Case(added_product, {"R": rows})
+
+
 CASES = {
     "gather 64x64": _rows(64),
     "gather 64x64, 1 warp": Case(gather, {"R": 64, "C": 64}, 1, {"index_ptr": "*i32"}),
@@ -214,9 +229,11 @@ CASES = {
     "16 gathers": _gathers(16),
     "4x4096 packed": _packed(4),
     "gather 128x64": _rows(128),
+    "added 128x256": _added(128),
+    "added 256x256": _added(256),
 }
 DOUBLED = {"16 gathers": "32 gathers", "4x4096 packed": "8x4096 packed",
-         "gather 64x64": "gather 128x64"}
+         "gather 64x64": "gather 128x64", "added 128x256": "added 256x256"}
 """Kernels, and those of twice their size."""
 LOOP_ROWS = (
     "gemm", "gemm AtB", "gemm tf32 32", "gemm int8", "gemm W8A16", "gemm split-K", "gemm add bf16",

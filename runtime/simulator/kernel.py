@@ -19,7 +19,7 @@ from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.host_device import ModuleKernel, Work
 from triton_xe.runtime.simulator.host_kernel import ENTRY, Form, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.run import launch as launcher
-from triton_xe.runtime.simulator.run.jit import CHECKED, IN_PIECES, NativeCode, load_kernel
+from triton_xe.runtime.simulator.run.jit import IN_PIECES, NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
 
@@ -96,7 +96,7 @@ class CompiledForm:
                 paused_collector()):
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             if self.host.in_pieces:
-                kind += IN_PIECES if self.form.plan is None else CHECKED
+                kind += IN_PIECES
             code = load_kernel(
                 self.host.text, self.host.helpers, kind, launcher.runner_name(self.host))
             return code, code.address(ENTRY)

@@ -226,7 +226,7 @@ def for_arm() -> Iterator[Compile]:
     def undefined(text: str) -> list[str]:
         assert "llvm.x86" not in text
         assert "_ZGV" not in text
-        (data,) = jit.compiled(text, "library")
+        data = jit.compiled(text, "library")
         assert data[:4] == b"\x7fELF"
         assert int.from_bytes(data[18:20], "little") == 183  # EM_AARCH64
         return elf.undefined_names(data)

@@ -32,6 +32,7 @@ from triton_xe.runtime.simulator.pieces.cutter import (
     with_own_edges,
 )
 from triton_xe.runtime.simulator.pieces.frame import LINE, assign_frame_offsets
+from triton_xe.runtime.simulator.pieces.stretches import outlined_stretches
 
 LARGE = 12_000
 """Machine instructions from which on a function is split: half a second of LLVM's time."""
@@ -103,7 +104,13 @@ class _Separated:
         self.offsets, nbytes = self._offsets(items)
         own = [self._function(shape) for shape in self.shapes.values()
                if not shape.is_short]
-        return [self._rest(items, nbytes), *own]
+        return [*outlined_stretches(self._rest(items, nbytes), self._attributes), *own]
+
+    @property
+    def _attributes(self) -> str:
+        """Attributes of the functions that the split one calls."""
+        return (f'noinline nounwind alignstack({self.costs.width}) '
+                '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
 
     # --- pieces -------------------------------------------------------------------------------
 
@@ -309,8 +316,7 @@ class _Separated:
         use = shape.uses[0]
         piece, b = use.piece, Builder(Function(
             shape.name, VOID, [], [Block("%entry")], is_internal=True,
-            attributes=f'noinline nounwind alignstack({self.costs.width}) '
-                       '"min-legal-vector-width"="512" "prefer-vector-width"="512"'))
+            attributes=self._attributes))
         made = b.function
         names: dict[str, Operand] = {}
 

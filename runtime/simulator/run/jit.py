@@ -21,7 +21,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.locks import ForkLock, fork_waits_for
 from triton_xe.runtime import checked_files, code_cache
-from triton_xe.runtime.simulator.library.symbols import is_piece, is_symbol, parts
+from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.run import elf
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
@@ -85,26 +85,22 @@ def object_key(text: str, kind: str) -> str:
 
 def compile_object(text: str, kind: str) -> bytes:
     """Compile a host module of a kind (kernel, coroutine or library), or find it in the cache."""
-    (made,) = _cached_objects(text, kind, lambda: text)
-    return made
+    return _cached_object(text, kind, lambda: text)
 
 
-def _cached_objects(known_by: str, kind: str, text: Callable[[], str]) -> list[bytes]:
-    """Compile a module, or find its objects in the cache; `known_by` identifies its text."""
-    key = object_key(known_by, kind)
-    names = [".o", ".pieces.o"] if kind.endswith(CHECKED) else [".o"]
-    paths = [code_cache.file("simulator", key, name) for name in names]
-    kept = [found for path in paths if (found := code_cache.read(path)) is not None]
-    if len(kept) == len(paths):
+def _cached_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
+    """Compile a module, or find its object in the cache; `known_by` identifies its text."""
+    path = code_cache.file("simulator", object_key(known_by, kind), ".o")
+    kept = code_cache.read(path)
+    if kept is not None:
         return kept
     made = compiled(text(), kind)
-    for path, data in zip(paths, made, strict=True):
-        code_cache.write(path, data)
+    code_cache.write(path, made)
     return made
 
 
-def compiled(text: str, kind: str) -> list[bytes]:
-    """Compile a module to one object; with checks, to two: the caller of pieces, and pieces."""
+def compiled(text: str, kind: str) -> bytes:
+    """Compile a module to an object."""
     with code_lock:
         machine = _target_machine(host_cpu(), effort(text))
         try:
@@ -117,39 +113,13 @@ def compiled(text: str, kind: str) -> list[bytes]:
         _passes(kind)(module, machine)
         if kind != AS_WRITTEN or "i1" in text:
             module = _load_whole_bytes(module)
-        if kind.endswith(CHECKED):
-            return _separate_objects(module, machine)
-        return [bytes(machine.emit_object(module))]
+        return bytes(machine.emit_object(module))
 
 
 def _passes(kind: str) -> Callable[[llvm.ModuleRef, llvm.TargetMachine], None]:
     if kind == AS_WRITTEN or IN_PIECES in kind:
         return lower
     return optimise if kind == LIBRARY else shorten
-
-
-def _separate_objects(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> list[bytes]:
-    """Emit the caller of pieces and the pieces as two objects, the caller at LLVM's level 0.
-
-    With checks, the caller is long and consists mostly of calls, so that level 0 emits code as fast
-    in a third of the time.  Without checks that code is up to 30 % slower.  LLVM emits no function
-    that is `available_externally`.
-    """
-    for f in _defined(module):
-        if is_piece(f.name):
-            f.linkage, f.visibility = "external", "hidden"
-    made = []
-    for skips_pieces, by in ((True, _target_machine(host_cpu(), 0)), (False, machine)):
-        part = module.clone()
-        for f in _defined(part):
-            if is_piece(f.name) == skips_pieces:
-                f.linkage, f.visibility = "available_externally", "default"
-        made.append(bytes(by.emit_object(part)))
-    return made
-
-
-def _defined(module: llvm.ModuleRef) -> list[llvm.ValueRef]:
-    return [f for f in module.functions if not f.is_declaration]
 
 
 def _load_whole_bytes(module: llvm.ModuleRef) -> llvm.ModuleRef:
@@ -189,7 +159,6 @@ def _with_bytes(load: re.Match[str]) -> str:
 
 IN_PIECES = " in pieces"
 """Suffix of the kind of kernels that are split into pieces (see `pieces`)."""
-CHECKED = f"{IN_PIECES} with checks"
 LIBRARY = "library"
 """The kind of library functions, which have loops and are short."""
 AS_WRITTEN = f"{LIBRARY} as written"
@@ -309,13 +278,13 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
     """
     with code_lock:
         if name not in loaded_code:
-            _hold(name, NativeCode(*_helper_objects(name, host or host_cpu())))
+            _hold(name, NativeCode(_helper_object(name, host or host_cpu())))
         return loaded_code[name].address(name)
 
 
-def _helper_objects(name: str, on: HostCpu) -> list[bytes]:
+def _helper_object(name: str, on: HostCpu) -> bytes:
     kind = AS_WRITTEN if parts(name)[0] in _UNIMPROVED else LIBRARY
-    return _cached_objects(f"{name} {on}", kind, lambda: _source(name, on))
+    return _cached_object(f"{name} {on}", kind, lambda: _source(name, on))
 
 
 def _hold(name: str, code: NativeCode) -> None:
@@ -337,9 +306,9 @@ def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> 
     with code_lock:
         for name in helpers:
             helper_address(name)
-        kernel = _cached_objects(text, kind, lambda: text)
+        kernel = compile_object(text, kind)
         if runner in loaded_code:
-            return NativeCode(*kernel)
-        code = NativeCode(*kernel, *_helper_objects(runner, host_cpu()))
+            return NativeCode(kernel)
+        code = NativeCode(kernel, _helper_object(runner, host_cpu()))
         _hold(runner, code)
         return code

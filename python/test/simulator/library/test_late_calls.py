@@ -45,7 +45,7 @@ def caller() -> Function:
 
 def loaded(functions: list[Function], late: bool) -> jit.NativeCode:
     variables = bind_late(functions) if late else []
-    return jit.NativeCode(*jit.compiled(print_module(functions, variables), jit.AS_WRITTEN))
+    return jit.NativeCode(jit.compiled(print_module(functions, variables), jit.AS_WRITTEN))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

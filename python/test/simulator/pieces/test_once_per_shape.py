@@ -13,7 +13,7 @@ from triton_xe import llvm as ir
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
 from triton_xe.llvm.printer import print_module
-from triton_xe.runtime.simulator.pieces import once_per_shape
+from triton_xe.runtime.simulator.pieces import once_per_shape, stretches
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pipeline import translate
@@ -76,26 +76,34 @@ KERNELS = {"exchanged": EXCHANGED, "left behind": LEFT_BEHIND,
 
 
 @pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Take all functions apart, or none."""
-    return lambda yes: monkeypatch.setattr(once_per_shape, "LARGE", -1 if yes else 1 << 60)
+def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Take all functions apart, or none, and outline even short stretches of them."""
+
+    def choose(yes: bool, *, outlines: bool = False) -> None:
+        for module, name, value in (
+            (once_per_shape, "LARGE", -1 if yes else 1 << 60),
+            (stretches, "LONG", 0 if outlines else 1 << 60), (stretches, "LEAST", 2),
+        ):
+            monkeypatch.setattr(module, name, value)
+
+    return choose
 
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_results_are_the_same_bits(
     name: str, n: int, run: Callable[..., None], kernel: Callable[..., str],
-    apart: Callable[[bool], None],
+    apart: Callable[..., None],
 ) -> None:
     text = kernel(f"{P} %a, {P} %b, i32 %n", KERNELS[name])
     results = []
-    for yes in (False, True):
-        apart(yes)
+    for yes, outlines in ((False, False), (True, False), (True, True)):
+        apart(yes, outlines=outlines)
         a = np.random.default_rng(n).standard_normal(64).astype(np.float32)
         b = np.arange(64, dtype=np.float32)
         run(text, a, b, n)
         results.append(b.tobytes())
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
 
 
 def summed(count: int) -> str:
@@ -122,7 +130,7 @@ def pieces_of(count: int, kernel: Callable[..., str]) -> dict[str, int]:
 
 
 def test_each_shape_is_compiled_once(
-    kernel: Callable[..., str], apart: Callable[[bool], None]
+    kernel: Callable[..., str], apart: Callable[..., None]
 ) -> None:
     apart(True)
     some, twice = (pieces_of(n, kernel) for n in (40, 80))

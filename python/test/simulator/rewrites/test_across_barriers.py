@@ -46,7 +46,7 @@ def hosted(text: str) -> HostKernel:
 
 def test_the_code_of_many_barriers_grows_as_their_number(kernel: Callable[..., str]) -> None:
     ten, twenty, forty = (
-        len(*jit.compiled(hosted(stages(n, kernel)).text, "coroutine")) for n in (10, 20, 40))
+        len(jit.compiled(hosted(stages(n, kernel)).text, "coroutine")) for n in (10, 20, 40))
     assert forty - twenty < 2.3 * (twenty - ten)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from python.test.counting import watched
 from triton_xe.runtime.simulator.library.symbols import symbol
-from triton_xe.runtime.simulator.run import elf, jit
+from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
 
 
@@ -17,13 +17,13 @@ def test_large_modules_are_compiled_with_less_effort() -> None:
     long = text + " " * jit.LARGE
     assert (jit.effort(text), jit.effort(long)) == (2, 1)
     for module in (text, long):
-        code = jit.NativeCode(*jit.compiled(module, "library"))
+        code = jit.NativeCode(jit.compiled(module, "library"))
         assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
 
 
 def test_code_is_loaded_without_compiling_anything() -> None:
     """An empty module costs a millisecond: all passes are made ready for it."""
-    code = jit.NativeCode(*jit.compiled("define void @nothing() {\n  ret void\n}\n", "library"))
+    code = jit.NativeCode(jit.compiled("define void @nothing() {\n  ret void\n}\n", "library"))
     assert not code.engine._modules
 
 
@@ -38,29 +38,6 @@ def test_the_first_kernel_is_loaded_with_what_runs_it() -> None:
             first = calls[0].arguments["self"]
             assert jit.helper_address(runner) == first.address(runner)
             assert len(calls) == count
-
-
-def test_a_checked_kernel_and_its_pieces_are_two_objects() -> None:
-    text = """
-define i32 @twice(i32 %x) {
-  %y = call i32 @twice.piece.0(i32 %x)
-  ret i32 %y
-}
-
-define internal i32 @twice.piece.0(i32 %x) noinline {
-  %y = add i32 %x, %x
-  ret i32 %y
-}
-"""
-    caller, pieces = jit.compiled(text, "kernel" + jit.CHECKED)
-    assert elf.undefined_names(caller) == ["twice.piece.0"]
-    assert elf.undefined_names(pieces) == elf.undefined_names(caller, pieces) == []
-    code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
-    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(21) == 42
-    with watched(jit.compiled) as calls:
-        code = jit.load_kernel(text, (), "kernel" + jit.CHECKED, symbol("run", "plain"))
-    assert not calls, "both are in the cache"
-    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.address("twice"))(4) == 8
 
 
 def _without_avx512() -> HostCpu:
@@ -92,7 +69,7 @@ define void @f(ptr %from, ptr %to) {{
 declare void @llvm.masked.store.v2i8.p0(<2 x i8>, ptr, <2 x i1>)
 """
     with generate_for(host):
-        code = jit.NativeCode(*jit.compiled(text, "kernel"))
+        code = jit.NativeCode(jit.compiled(text, "kernel"))
     call = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)(code.address("f"))
     for bits in range(256):
         to = ctypes.create_string_buffer(2)

@@ -19,7 +19,7 @@ define double @sum(i64 %i, double %x) {
   store double %z, ptr %at
   ret double %z
 }'''
-(data,) = jit.compiled(text, "library")
+data = jit.compiled(text, "library")
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, *3 * [ctypes.c_int], ctypes.c_long
