@@ -215,17 +215,18 @@ class Cutter:
     def _tree(self, i: Instruction) -> _Tree:
         """An operation with the delayed operations that it uses, up to the size of a piece."""
         own = sum(map(self.costs.cost, _single(i)))
-        names = dict.fromkeys(x for x in i.locals() if x in self.waiting)
+        used = dict.fromkeys(i.locals())
+        names = dict.fromkeys(x for x in used if x in self.waiting)
         while names and own + sum(self.waiting[x].cost for x in names) > MOST:
             largest = max(names, key=lambda x: self.waiting[x].cost)
             del names[largest]
             self._write_out([largest])
         trees = [self.waiting.pop(x) for x in names]
-        body = [x for tree in trees for x in tree.body]
-        for x in dict.fromkeys(i.locals()):
-            body += self.cheap.get(x, ())
-        body = list({x.result: x for x in body}.values())
-        return _Tree([*body, i], own + sum(tree.cost for tree in trees),
+        bodies = [*(tree.body for tree in trees), *(self.cheap[x] for x in used if x in self.cheap)]
+        body = trees[0].body if trees and len(bodies) == 1 else list(
+            {x.result: x for body in bodies for x in body}.values())
+        body.append(i)
+        return _Tree(body, own + sum(tree.cost for tree in trees),
                      _reads(i) or any(tree.reads for tree in trees))
 
     def _write_out(self, names: Iterable[str]) -> None:
