@@ -56,23 +56,14 @@ def _file_of(module: str) -> str:
     return str(spec.origin)
 
 
-LARGE = 8 << 20
-"""Characters of a module above which full optimisation doubles LLVM's time for little gain."""
-
-
-def fresh_machine(host: HostCpu, effort: int = 2) -> llvm.TargetMachine:
+def fresh_machine(host: HostCpu) -> llvm.TargetMachine:
     """Create a code generator of LLVM for a CPU."""
     return llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.name, features=host.features, opt=effort, reloc="pic", codemodel="small", jit=True
+        cpu=host.name, features=host.features, opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
 _target_machine = cache(fresh_machine)
-
-
-def effort(text: str) -> int:
-    """Level of LLVM's code generation for a module."""
-    return 1 if len(text) > LARGE else 2
 
 
 def object_key(text: str, kind: str) -> str:
@@ -102,7 +93,7 @@ def _cached_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
 def compiled(text: str, kind: str) -> bytes:
     """Compile a module to an object."""
     with code_lock:
-        machine = _target_machine(host_cpu(), effort(text))
+        machine = _target_machine(host_cpu())
         try:
             module = llvm.parse_assembly(text)
             module.triple = host_cpu().triple

@@ -12,15 +12,6 @@ from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
 
 
-def test_large_modules_are_compiled_with_less_effort() -> None:
-    text = "define i32 @three() {\n  ret i32 3\n}\n"
-    long = text + " " * jit.LARGE
-    assert (jit.effort(text), jit.effort(long)) == (2, 1)
-    for module in (text, long):
-        code = jit.NativeCode(jit.compiled(module, "library"))
-        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
-
-
 def test_code_is_loaded_without_compiling_anything() -> None:
     """An empty module costs a millisecond: all passes are made ready for it."""
     code = jit.NativeCode(jit.compiled("define void @nothing() {\n  ret void\n}\n", "library"))
