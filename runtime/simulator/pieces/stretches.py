@@ -56,7 +56,7 @@ class _Outlined:
         """The stretch that computes a value, None if the rest of the function does."""
         self.types: dict[str, Type] = dict(function.parameters)
         self.arrays: dict[str, Instruction] = {}
-        """Arrays in the frame, which stretches may use at their place in the shared memory."""
+        """Arrays in the frame, which stretches may use at their address in the shared memory."""
         for stretch, i in self._instructions():
             if i.result is not None:
                 self.where[i.result], self.types[i.result] = stretch, i.type

@@ -27,7 +27,7 @@ from operator import or_
 from triton_xe import llvm as ir
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
-from triton_xe.llvm import Block, Builder, Function, Instruction, Operand, Type
+from triton_xe.llvm import Block, Builder, Function, Instruction, Operand, Type, folding
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.solver import readers, solve
 from triton_xe.llvm.values import Value, Values
@@ -105,6 +105,8 @@ class _Shadows(Values):
         """Origins that reach each value, and each memory (see `_memory`)."""
         self.numbers: dict[int, int] = {}
         self.has_tags = False
+        self.upward: set[Operand] = set()
+        """Shadows in which all bits above the lowest are set."""
         self.reads: dict[int, Read] = {}
         """Loads that the operands of operations that may fail come from, by number."""
         self.structs: dict[str, Instruction] = {}
@@ -289,6 +291,7 @@ class _Shadows(Values):
                 self.b.binary("or", value.operand, 0)
                 last = self.b.block.instructions[-1]
             last.result = name
+            self._upward_as(value, self.shadow(i.value))
         elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             self._follow_store(i)
 
@@ -407,7 +410,8 @@ class _Shadows(Values):
         s, t = self.shadow(i.operands[0]), shadow_type(i.type)
         if s.type == t:
             return s
-        return self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
+        made = self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
+        return self._upward_as(s, made) if i.opcode in ("sext", "trunc") else made
 
     def _bits(self, operand: Operand) -> Value:
         """Undefined bits of an operand; a tag counts as all bits."""
@@ -439,13 +443,45 @@ class _Shadows(Values):
     def _carry(self, i: Instruction) -> Value:
         """Shadow of sums and products: undefined from the lowest undefined bit up.
 
-        If a factor is 0, a product is defined.
+        If a factor is 0, a product is defined.  A constant factor moves bits up by its trailing
+        zeros.
         """
+        a, b = i.operands
+        if self.has_tags:
+            return self._carried_tag(i)
+        first, second = self.shadow(a), self.shadow(b)
+        factor = folding.number(b) if i.opcode == "mul" else None
+        if factor:
+            power = factor & -factor
+            found = self._upward_as(first, first << power.bit_length() - 1)
+            return found if power == factor else self._upward(found, found)
+        found = self._upward(first | second, first, second)
+        if i.opcode != "mul":
+            return found
+        zeros = [(Value(self, x) | own) == 0 for x, own, other in (
+            (a, first, b), (b, second, a)) if self._of(other)]
+        return self.select(reduce(or_, zeros), 0, found)
+
+    def _upward(self, s: Value, *parts: Value) -> Value:
+        """Set all bits above the lowest in a shadow that combines others."""
+        if not all(x.operand.local is None or x.operand in self.upward for x in parts):
+            s = s | self.term(0, s.type) - s
+        self.upward.add(s.operand)
+        return s
+
+    def _upward_as(self, before: Value, after: Value) -> Value:
+        """Note that an operation keeps all bits above the lowest set."""
+        if before.operand in self.upward:
+            self.upward.add(after.operand)
+        return after
+
+    def _carried_tag(self, i: Instruction) -> Value:
+        """Shadow of sums and products where shadows may be tags, which 0 and 1 leave unchanged."""
         s = self._both(i)
         found = s | self.term(0, s.type) - s
         shadows = [self.shadow(o) for o in i.operands]
         a, b = (Value(self, o) | x for o, x in zip(i.operands, shadows, strict=True))
-        if self.has_tags and i.opcode != "sub":
+        if i.opcode != "sub":
             same = int(i.opcode == "mul")
             found = self.select(a == same, shadows[1], self.select(b == same, shadows[0], found))
         return found if i.opcode != "mul" else self.select((a == 0) | (b == 0), 0, found)

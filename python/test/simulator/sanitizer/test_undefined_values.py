@@ -77,6 +77,24 @@ def test_values_that_are_not_used(mode: str) -> None:
 
 
 @triton.jit
+def low_bits(x, out, n, FACTOR: tl.constexpr):
+    i = tl.arange(0, 64)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(out + i, (i - v * FACTOR * n - 1) & 3)
+
+
+@pytest.mark.parametrize(("factor", "used"), [(1, True), (2, True), (3, True), (4, False),
+                                              (-8, False)])
+def test_bits_below_a_product_are_defined(factor: int, used: bool) -> None:
+    x, out = xpu(60, dtype=torch.int32), xpu(64, dtype=torch.int32)
+    if used:
+        found(low_bits, (1,), x, out, 60, factor)
+    else:
+        low_bits[(1,)](x, out, 60, factor)
+        assert out.tolist() == [(k - 1) & 3 for k in range(64)]
+
+
+@triton.jit
 def lookup(x, table, out, n, MODE: tl.constexpr):
     i = tl.arange(0, 64)
     k = tl.load(x + i, mask=i < n)
