@@ -26,6 +26,7 @@ from triton_xe.llvm.records import (
     Instruction,
     Operand,
     constant,
+    constant_vector,
     poison,
     zero,
 )
@@ -276,8 +277,13 @@ class Builder:
         return zero(t)
 
     def shuffle(self, x: Operand, y: Operand | None, indices: Sequence[int]) -> Operand:
-        """Select elements by index: those of x, followed by those of y; -1 is undefined."""
+        """Select elements by index: those of x, followed by those of y; -1 is undefined.
+
+        Elements of a constant are a constant: in a store, LLVM 22.1 has no code for their shuffle.
+        """
         t = vector(len(indices), x.type.scalar)
+        if y is None and x.elements and min(indices) >= 0:
+            return constant_vector([x.elements[k] for k in indices])
         other = poison(x.type) if y is None else y
         return self.emit(Instruction("shufflevector", t, [x, other], indices=tuple(indices)))
 

@@ -96,6 +96,17 @@ def test_vectors_and_structs() -> None:
     verified(b)
 
 
+def test_the_shuffle_of_a_constant_is_a_constant() -> None:
+    """LLVM aborts for a store of one whose elements are interleaved."""
+    b = define("f", VOID, [("to", PTR)])
+    numbers = ir.integers(I8, range(32))
+    turned = b.shuffle(numbers, None, [k % 4 * 8 + k // 4 for k in range(32)])
+    b.store(turned, b.arguments[0])
+    b.ret()
+    assert [i.opcode for i in b.function.instructions()] == ["store", "ret"]
+    assert [int(str(x)) for x in turned.elements[:5]] == [0, 8, 16, 24, 1]
+
+
 def test_phis_are_filled_later() -> None:
     b = define("f", I32, [("c", I1), ("x", I32)])
     c, x = b.arguments
