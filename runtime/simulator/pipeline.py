@@ -38,6 +38,7 @@ from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per
 from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
+from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_addresses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.inside_bounds import inside_bounds
 from triton_xe.runtime.simulator.rewrites.inside_loops import inside_loops
@@ -275,10 +276,11 @@ def split_large(kernel: Kernel) -> None:
     host.rewrite(split)
 
 
-def store_flags_as_bytes(kernel: Kernel) -> None:
-    """Store vectors of flags as bytes."""
+def suit_llvm(kernel: Kernel) -> None:
+    """Write what LLVM's code generators misunderstand in forms that they do not."""
     host = kernel.host
-    host.functions = [flags_in_memory(f) for f in (*host.definitions.values(), *host.functions)]
+    host.functions = [hidden_addresses(flags_in_memory(f), host_cpu())
+                      for f in (*host.definitions.values(), *host.functions)]
 
 
 # --- translation ----------------------------------------------------------------------------------
@@ -311,7 +313,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (RUN, loop_over_subgroups),
     (RUN, pin_results),
     (ALL, split_large),
-    (ALL, store_flags_as_bytes),
+    (ALL, suit_llvm),
 )
 """The passes, in order, and the launches for which each runs."""
 

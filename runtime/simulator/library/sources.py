@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
+from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_addresses
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer import functions as sanitizer
 from triton_xe.runtime.simulator.trace import library as trace
@@ -81,7 +82,7 @@ def _printed(written: list[Function], host: HostCpu, *, late: bool = False) -> S
     for function in written:
         apart = ([function], []) if not is_large(function, costs) else (
             once_per_shape(function, costs))
-        functions += map(flags_in_memory, apart[0])
+        functions += [hidden_addresses(flags_in_memory(f), host) for f in apart[0]]
         constants += apart[1]
     called = undefined_calls(functions)
     helpers = tuple(name for name in sorted(called) if is_symbol(name))
