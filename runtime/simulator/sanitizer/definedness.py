@@ -105,6 +105,8 @@ class _Shadows(Values):
         """Origins that reach each value, and each memory (see `_memory`)."""
         self.numbers: dict[int, int] = {}
         self.has_tags = False
+        self.others: dict[str, Operand] = {}
+        """Shadows that equal those of other values, by name."""
         self.upward: set[Operand] = set()
         """Shadows in which all bits above the lowest are set."""
         self.reads: dict[int, Read] = {}
@@ -135,7 +137,9 @@ class _Shadows(Values):
         solve(instructions, self._spread, readers({i: self._read(i) for i in instructions}),
               self.taint)
         self.has_tags = any(map(self._exchanges, self.function.instructions()))
-        return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
+        blocks = [self._rewrite(b) for b in self.function.blocks]
+        ir.substitute(blocks, self.others)  # in phis of loops, for example
+        return replace(self.function, blocks=blocks)
 
     def _read_by(self, i: Instruction) -> int | None:
         return self.entry(i.operands[0]) if loads_global(i) else None
@@ -288,8 +292,8 @@ class _Shadows(Values):
             value = self._result_shadow(i)
             last = self.b.block.instructions[-1]
             if last.result != value.operand.text:
-                self.b.binary("or", value.operand, 0)
-                last = self.b.block.instructions[-1]
+                self.others[name] = value.operand
+                return
             last.result = name
             self._upward_as(value, self.shadow(i.value))
         elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
@@ -357,7 +361,8 @@ class _Shadows(Values):
         """Shadow of an operand: bits that are set where it is undefined; 0 if it cannot be."""
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return self.wrap(Operand(t, _shadow_name(operand.local)))
+            name = _shadow_name(operand.local)
+            return self.wrap(self.others.get(name) or Operand(t, name))
         return self.term(0, t)
 
     def same(
