@@ -8,10 +8,12 @@ from math import prod
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects import arith_ext
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.tt.structure import FoldOp, ReduceOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
 from triton_xe.layout import LinearLayout
@@ -30,6 +32,7 @@ from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
 Values = list[ir.Value]
 Combine = Callable[[Values, Values], Values]
 _ARITHMETIC = frozenset(arith_ext.Arith.operations)
+_MOVES = (BroadcastOp, ConvertLayoutOp, ExpandDimsOp, ReshapeOp, SplitOp, TransOp)
 
 
 def combiner(em: Emitter, op: FoldOp) -> Combine:
@@ -100,7 +103,9 @@ def lower_reduce(em: Emitter, op: ReduceOp) -> None:
     values = _within_lane(em, op, combined_sources(em, op), view, axis, kept, combine)
     plan = plan_lane_reduction(source, axis)
     whole = _whole_subgroup(em, op, values, plan.steps)
-    values = whole(values) if whole else _across_lanes(em, values, plan.steps, combine)
+    apart = any(map(_is_reduced, op.srcs))
+    values = whole(values) if whole else _across_lanes(
+        em, values, plan.steps, combine, apart=apart)
     values = _across_warps(em, values, view, axis, plan.layout, combine, whole)
     for index, result in enumerate(op.res):
         scalars = narrowed_results(em, op, [v[index] for v in values], index)
@@ -110,6 +115,14 @@ def lower_reduce(em: Emitter, op: ReduceOp) -> None:
             continue
         rows = from_scalars(em, scalars[0].type, scalars)
         em.bind(result, inside_warp(em, rows, plan.layout, em.layout(result.type)))
+
+
+def _is_reduced(value: SSAValue) -> bool:
+    """True if a tensor has the elements of a reduction's result, in any order."""
+    owner = value.owner
+    while isinstance(owner, _MOVES):
+        owner = owner.operands[0].owner
+    return isinstance(owner, ReduceOp)
 
 
 def check_axis(view: View, axis: int, what: str) -> None:
@@ -184,14 +197,18 @@ def _tree(items: list[Values], combine: Combine) -> Values:
 
 
 def _across_lanes(
-    em: Emitter, values: list[Values], steps: Sequence[LaneStep], combine: Combine
+    em: Emitter, values: list[Values], steps: Sequence[LaneStep], combine: Combine, *,
+    apart: bool = False,
 ) -> list[Values]:
-    """Apply the steps of `plan_lane_reduction`; one value per register of its layout is left."""
-    for step in steps:
+    """Apply the steps of `plan_lane_reduction`; one value per register of its layout is left.
+
+    `apart`: the values are results of another reduction, with which Intel's compiler must not
+    combine these steps (`shuffle_xor`).
+    """
+    for k, step in enumerate(steps):
         if not step.transposes:
-            values = [
-                combine(v, [shuffle_xor(em, x, step.mask) for x in v]) for v in values
-            ]
+            values = [combine(v, [shuffle_xor(em, x, step.mask, apart=apart and not k) for x in v])
+                      for v in values]
             continue
         upper = _has_bit(em, step.mask)
         half = len(values) // 2

@@ -40,16 +40,22 @@ def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
     return pieces[0] if bits_of(kind) in (16, 32) else em.b.trunc(pieces[0], kind)
 
 
-def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
+def shuffle_xor(em: Emitter, value: ir.Value, mask: int, *, apart: bool = False) -> ir.Value:
     """The value of lane (own lane ^ mask).
 
     For 32 lanes and a mask of 16 and more IGC 2.40 emits nothing for `simdShuffleXor`: the result
-    is a register that nothing wrote.
+    is a register that nothing wrote.  With `apart`, IGC does not recognize a step of a reduction of
+    32-bit integers.  Where two with different operations follow each other, it crashes, or computes
+    other numbers.
     """
+    if apart and value.type == I32:
+        moved = shuffle_xor(em, em.b.bitcast(value, FLOAT), mask, apart=True)
+        return em.b.bitcast(moved, I32)
     if mask >= _MOST_LANES_OF_XOR:
         return shuffle_index(em, value, em.b.xor(em.lane_id(), I32(mask)))
-    moved = [em.call(genisa.SIMD_SHUFFLE_XOR, [p, I32(mask)]) for p in _pieces(em, value)]
-    return _whole(em, moved, value.type)
+    pieces = [value] if apart and value.type == FLOAT else _pieces(em, value)
+    moved = [em.call(genisa.SIMD_SHUFFLE_XOR, [p, I32(mask)]) for p in pieces]
+    return moved[0] if pieces[0] is value else _whole(em, moved, value.type)
 
 
 def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
