@@ -120,7 +120,7 @@ def test_the_file_that_live_registers_need(registers, carried, products, straigh
 def test_the_file_of_a_mode_and_the_one_to_build_for_if_it_spills(
     mode, need, warps, device, file, larger
 ):
-    """What the kernel's option names is built once, as named."""
+    """A register file that the option `grf_mode` names is the only one to build for."""
     machine = target(device)
     assert register_file(mode, need, warps, machine) == file
     assert larger_file(f"-g {file.flag}", warps, machine) == larger

@@ -129,7 +129,7 @@ def program_text(
 
 
 def report(programs: list[list[Step]], helpers: bool = False, whole: bool = False) -> str:
-    """What the sanitizer says; empty when it is content.
+    """The text of the finding of the checks; empty if they find nothing.
 
     `whole`: all lanes load and store data, each its own word.
     """
