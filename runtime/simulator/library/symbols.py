@@ -29,7 +29,3 @@ def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
 def piece_symbol(function: str, number: int) -> str:
     """Name of a function that computes pieces of another one (`pieces`)."""
     return f"{function}{_PIECE}{number}"
-
-
-def is_piece(name: str) -> bool:
-    return _PIECE in name
