@@ -507,6 +507,8 @@ def fold_to_tile(view: xe.ToTileOp) -> None:
         to_tile(from_tile x)  ->  x
         to_tile(x + y)        ->  to_tile x + to_tile y, if x and y are from_tile or such sums
         to_tile(0)            ->  vector of 0
+
+    A sum that has other uses remains a tensor, so that it is computed once.
     """
     if view.parent is None:
         return
@@ -514,13 +516,19 @@ def fold_to_tile(view: xe.ToTileOp) -> None:
     if isinstance(op, xe.FromTileOp):
         view.tile.replace_all_uses_with(op.tile)
     elif _is_of_tiles(op):
+        uses = [use.operation for use in view.tensor.uses]
+        if not all(isinstance(use, xe.ToTileOp) for use in uses):
+            return
         views = [_tile_view(value) for value in op.operands]
         on_tiles = type(op).create(
             operands=[v.tile for v in views], result_types=[view.tile.type],
             properties=dict(op.properties), attributes=dict(op.attributes))
         locate(op, on_tiles)
         Rewriter.insert_op((*views, on_tiles), InsertPoint.before(op))
-        view.tile.replace_all_uses_with(on_tiles.results[0])
+        for use in uses:
+            use.results[0].replace_all_uses_with(on_tiles.results[0])
+            Rewriter.erase_op(use)
+        Rewriter.erase_op(op)
         for inner in views:
             fold_to_tile(inner)
     elif isinstance(op, arith.ConstantOp):

@@ -126,6 +126,12 @@ def test_infinities_and_nans_in_split_operands():
         assert torch.equal(c.cpu()[:2], wanted[:2])
 
 
+def test_operands_of_tf32x3_are_rounded_once():
+    """A large and a small part of each operand; the large part serves three products."""
+    _, kernel = multiply(torch.float32, (32, 32, 64), "tf32x3", transposed=True)
+    assert operations(kernel.asm["xetile"]).count("xe.round_tf32") == 4
+
+
 @triton.jit
 def batched_kernel(a, b, c, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     g = tl.arange(0, B)[:, None, None]
