@@ -375,6 +375,21 @@ def cross_entropy_gradient(x_ptr, top, total, stride, n, count, label, BLOCK: tl
 
 
 @triton.jit
+def cross_entropy(x_ptr, y_ptr, loss_ptr, stride, n, BLOCK: tl.constexpr):
+    """The loop of Liger's kernel that reads the logits; it reduces without an axis."""
+    x_ptr += tl.program_id(0) * stride
+    label = tl.load(x_ptr + tl.load(y_ptr + tl.program_id(0))).to(tl.float32)
+    m, d = float("-inf"), 0.0
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + i, mask=i < n, other=float("-inf")).to(tl.float32)
+        higher = tl.maximum(m, tl.max(x))
+        d = d * tl.exp(m - higher) + tl.sum(tl.exp(x - higher))
+        m = higher
+    tl.store(loss_ptr + tl.program_id(0), tl.log(d) + m - label)
+
+
+@triton.jit
 def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(z_ptr + i, tl.load(x_ptr + i, mask=i < n) + tl.load(y_ptr + i, mask=i < n), mask=i < n)

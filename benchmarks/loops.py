@@ -207,6 +207,8 @@ ROWS: dict[str, Row] = {
     "layer norm gradient fp32": _norm_gradient("fp32"),
     "layer norm gradient fp16": _norm_gradient("fp16"),
     "softmax gradient": _rows(kernels.softmax_gradient, 8192, 8, "fp32", sizes=WIDE),
+    "cross entropy loss": _rows(kernels.cross_entropy, 4096, 16, "bf16", sizes=WIDE,
+                                types={"y_ptr": "i64", "loss_ptr": "fp32"}),
     "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
                            types={"top": "fp32", "total": "fp32"}),
     "add": _rows(kernels.add, 1024, 4, "fp32", **LONG),
