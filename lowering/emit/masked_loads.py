@@ -34,7 +34,10 @@ _MOVES = frozenset((
 """Instructions that IGC may turn into moves; a pair of inverse conversions is a move too."""
 _COMPUTED = frozenset((
     "fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "add", "sub", "mul", "sdiv", "udiv", "srem",
-    "urem", "and", "xor", "ashr", "icmp", "fcmp", "sitofp", "uitofp", "fptosi", "fptoui"))
+    "urem", "and", "xor", "ashr", "icmp", "fcmp", "select", "sitofp", "uitofp", "fptosi", "fptoui"))
+
+_ARITHMETIC = tuple(f"llvm.{name}." for name in ("fma", "maxnum", "minnum", "exp2", "sqrt"))
+"""Beginnings of the names of functions that compute."""
 
 
 def separate_other_values(state: ModuleState) -> None:
@@ -49,7 +52,7 @@ def separate_other_values(state: ModuleState) -> None:
 def _is_moved(load: Any, uses: Uses) -> bool:
     """True if a load's elements are used by other than arithmetic, or DPAS that takes all."""
     return any(
-        user.opname not in _MOVES | _COMPUTED
+        user.opname not in _MOVES | _COMPUTED and not callee_of(user).startswith(_ARITHMETIC)
         and not (_takes_registers(user) and _elements(value, load) == _elements(load, load))
         for value, user in users_through(load, uses, _MOVES))
 
