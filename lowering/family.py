@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
@@ -30,7 +31,10 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 @dataclass(frozen=True)
 class Scope:
-    """The function that a rule rewrites, and facts about it, which are computed when first used."""
+    """The function that rules rewrite, and facts about it, which are computed when first used.
+
+    Rules share a scope until one of them changes the function.
+    """
 
     module: ModuleOp
     function: FuncOp
@@ -69,7 +73,7 @@ class Scope:
 
     @cached_property
     def affine(self) -> Affine:
-        return Affine()
+        return Affine(needed=alignment(self.target))
 
 
 def in_kernel(scope: Scope) -> bool:
@@ -113,13 +117,15 @@ class Rule:
     def name(self) -> str:
         return self.rewrite.__name__.replace("_", "-")
 
-    def apply(self, scope: Scope) -> None:
-        """Apply the rule to a function, and erase operations that it left unused."""
+    def apply(self, scope: Scope) -> bool:
+        """Apply the rule to a function, and erase what it left unused; True if it changed something."""
         if not all(holds(scope) for holds in self.when):
-            return
+            return False
         found = all_of(scope.function, *self.ops) if self.ops else [scope.function]
-        if any([self.rewrite(op, scope) for op in found if op.parent is not None]):
+        changed = any([self.rewrite(op, scope) for op in found if op.parent is not None])
+        if changed:
             erase_dead(scope.function)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -137,8 +143,12 @@ class Family(TargetedPass):
             raise ValueError(f"{self.name} has no rule {unknown}; it has {', '.join(names)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = self.device(op)
+        target, unchanged = self.device(op), dict[FuncOp, Scope]()
         for rule in self.table:
-            if not self.rules or rule.name in self.rules:
-                for function in functions(op):
-                    rule.apply(Scope(op, function, target, self.keeps_layouts))
+            if self.rules and rule.name not in self.rules:
+                continue
+            for function in functions(op):
+                scope = unchanged.pop(function, None) or Scope(
+                    op, function, target, self.keeps_layouts)
+                if not rule.apply(scope):
+                    unchanged[function] = scope

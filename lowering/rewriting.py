@@ -233,17 +233,19 @@ class Scalars:
         return self._known[key]
 
 
-def overflow_guards(guards: Iterable[Guard]) -> Iterator[Guard]:
+def overflow_guards(guards: Iterable[Guard], affine: Affine | None = None) -> Iterator[Guard]:
     """Yield guards under which evaluating `guards` in 64 bits does not overflow.
 
     They bound single symbols so that all compared numbers fit 63 bits.  Most sums need no bound.
     Products of three symbols do.  Raises `Unknown` if no bounds suffice.
     """
-    affine, what = Affine(), "numbers have room in 64 bits"
+    affine, what = affine or Affine(), "numbers have room in 64 bits"
     sides = [side for guard in guards if guard.relation is Relation.AT_LEAST
              for side in (guard.amount, guard.bound)]
     for poly in (part for side in sides for part in _parts(side)):
         limit, ends = 1 << 63, affine.bounds(poly)
+        if fitting(ends, 63) == ends:
+            continue
         while fitting(ends, 63) != ends:
             limit >>= 1
             if not limit:

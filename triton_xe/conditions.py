@@ -86,11 +86,11 @@ class Table:
 
     def step(self, op: str, a: int = 0, b: int = 0, bits: int = 64) -> int:
         """Return the number of a step; equal steps are stored once."""
-        made = Step(op, a, b, bits)
-        if made not in self._known:
-            self._known[made] = len(self.steps)
+        made, following = Step(op, a, b, bits), len(self.steps)
+        number = self._known.setdefault(made, following)
+        if number == following:
             self.steps.append(made)
-        return self._known[made]
+        return number
 
     def shorten(self, length: int) -> None:
         """Drop all steps from number `length` on, which no condition needs."""

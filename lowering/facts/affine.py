@@ -226,6 +226,7 @@ class Affine:
         self._indices: dict[SSAValue, Index | Unknown] = {}
         self._masks: dict[SSAValue, Mask | Unknown] = {}
         self._exact: dict[SSAValue, Index] = {}
+        self._ranges: dict[Symbol, Range] = {}
 
     # -- ranges and divisors of polynomials --------------------------------------------------------
 
@@ -235,14 +236,16 @@ class Affine:
         """Lower and upper bound of a polynomial, with assumed ranges of symbols."""
         low = high = 0
         for monomial, coefficient in poly.terms.items():
-            ends = (coefficient, coefficient)
+            a = b = coefficient
             for symbol in monomial:
-                least, most = self._symbol_range(symbol)
+                if symbol not in self._ranges:
+                    self._ranges[symbol] = self._symbol_range(symbol)
+                least, most = self._ranges[symbol]
                 if symbol in assumed:
                     least, most = max(least, assumed[symbol][0]), min(most, assumed[symbol][1])
-                corners = [x * y for x in ends for y in (least, most)]
-                ends = min(corners), max(corners)
-            low, high = low + ends[0], high + ends[1]
+                corners = a * least, a * most, b * least, b * most
+                a, b = min(corners), max(corners)
+            low, high = low + a, high + b
         return low, high
 
     def _symbol_range(self, symbol: Symbol) -> Range:

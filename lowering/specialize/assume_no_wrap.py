@@ -95,7 +95,7 @@ def _decidable(
     A launch can check these guards, and so it can for all operands.
     """
     found, unmet, affine = dict[Operation, Sequence[Guard]](), set[SSAValue](), Affine()
-    table = Table()
+    table, tested = Table(), dict[Guard, bool]()
     for value in order:
         op = value.owner
         if not isinstance(op, Operation):
@@ -106,7 +106,10 @@ def _decidable(
         except Unknown:
             unmet.add(value)
             continue
-        if (guards and left_by(table, guards, op)) or (
+        for guard in guards:
+            if guard not in tested:
+                tested[guard] = not left_by(table, [guard], op)
+        if not all(map(tested.get, guards)) or (
                 type(op) in RULES and not divides and unmet & set(op.operands)):
             unmet.add(value)
         elif value in doubtful:

@@ -73,7 +73,9 @@ def left_by(table: Table, guards: Iterable[Guard], at: Operation) -> list[Guard]
 
 def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """Turn guards into conditions of a launch; return those that the host cannot test."""
-    module = module_of(at)
+    guards, module = list(guards), module_of(at)
+    if not guards:
+        return []
     table = Table.read(launch_conditions_of(module))
     left = left_by(table, guards, at)
     if table.steps:

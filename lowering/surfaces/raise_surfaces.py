@@ -38,7 +38,7 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard, Relation, alignment
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import (
@@ -127,17 +127,16 @@ def _refusal(scope: Scope) -> str:
 
 def _raise(function: FuncOp, scope: Scope) -> None:
     """Raise the loads of a function, then its stores."""
-    target, needed = scope.target, alignment(scope.target)
-    affine, tested = Affine(needed=needed), set[Operation]()
+    target, affine, tested = scope.target, scope.affine, set[Operation]()
     choice = _Choice(scope, affine)
     for sites in _grouped_by_test(_sites(_roles(function, choice), choice)):
         if _stays_inside(sites[0].anchor):
-            _version(sites, _stores_after(sites[0].anchor, affine, scope), tested)
+            _version(sites, scope, tested)
         else:
             remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
     erase_dead(function)
     if all_of(function, scf.ForOp):
-        affine = Affine(needed=needed)  # a loop that was written anew is another loop
+        affine = Affine(affine.facts, affine.needed)  # a loop that was written anew is another loop
     for store in all_of(function, StoreOp):
         if in_slow_version(store):
             continue
@@ -147,9 +146,7 @@ def _raise(function: FuncOp, scope: Scope) -> None:
             _raise_store(store, affine, store in tested)
 
 
-def _stores_after(
-    anchor: Operation, affine: Affine, scope: Scope
-) -> dict[StoreOp, tuple[Guard, ...]]:
+def _stores_after(anchor: Operation, scope: Scope) -> dict[StoreOp, tuple[Guard, ...]]:
     """Stores of dots after an operation, with guards that the kernel can test before it.
 
     A launch tests all of its guards at once, and so does the kernel those that are left.
@@ -160,7 +157,7 @@ def _stores_after(
     for store in _rest(anchor):
         if not isinstance(store, StoreOp) or not stores_dot(store.value, scope.target):
             continue
-        surface = surface_access(store, affine, None)
+        surface = surface_access(store, scope.affine, None)
         if isinstance(surface, Refusal):
             continue
         tested = tested_in_kernel(surface.guards, anchor)
@@ -454,12 +451,10 @@ def _first_in_block(ops: Sequence[Operation]) -> Operation:
     return next(op for op in block.ops if op in ops)
 
 
-def _version(
-    sites: list[Site], stores: dict[StoreOp, tuple[Guard, ...]], whole: set[Operation]
-) -> None:
+def _version(sites: list[Site], scope: Scope, whole: set[Operation]) -> None:
     """Guard the code from the first site on: with surfaces if the guards hold, else as before.
 
-    If the kernel tests guards of loads, it tests those of `stores` with them, and `whole` gets
+    If the kernel tests guards of loads, it tests those of stores with them, and `whole` gets
     these stores.
     """
     anchor = sites[0].anchor
@@ -481,8 +476,7 @@ def _version(
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
     tested = assume(guards, anchor)
-    if not tested:
-        stores = {}
+    stores = _stores_after(anchor, scope) if tested else {}
     tested += assume([g for each in stores.values() for g in each if g not in guards], anchor)
     condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
     everything: list[Operation] = [

@@ -96,7 +96,7 @@ def _surface_or_refusal(
     """The surface of an access, found by formulas of one kind."""
     try:
         surface = find_surface(op, affine, loop)
-        list(overflow_guards(surface.guards))  # raises `Unknown` if there are none
+        list(overflow_guards(surface.guards, affine))  # raises `Unknown` if there are none
     except Unknown as reason:
         return Refusal(str(reason))
     return surface
@@ -325,8 +325,9 @@ def _resolve(needs: list[Guard], loop: Operation | None, affine: Affine) -> list
                 raise Unknown(f"cannot tell before the loop whether {need.what}")
             if falling:
                 worst = gap.substitute({Iteration(loop): Poly.symbol(LastIteration(loop))})
-        if affine.bounds(worst)[1] < 0:
+        low, high = affine.bounds(worst)
+        if high < 0:
             raise Unknown(f"it is never so that {need.what}")
-        if not affine.nonnegative(worst):
+        if low < 0:
             guards.append(at_least(worst, _ZERO, need.what))
     return guards

@@ -94,8 +94,9 @@ def is_better_swapped(dot: DotOp, scope: Scope) -> bool:
     if shape_of(dot.d)[0] < scope.target.dpas_execution_size or (
             element_of(dot.a) != element_of(dot.b)):
         return False
-    is_brought = _is_contiguous_along(a, 1, scope.facts) and _is_contiguous_along(b, 0, scope.facts)
-    return is_brought and _is_affine(b, scope.affine) and not _is_affine(a, scope.affine)
+    if _is_affine(a, scope.affine) or not _is_affine(b, scope.affine):
+        return False
+    return _is_contiguous_along(a, 1, scope.facts) and _is_contiguous_along(b, 0, scope.facts)
 
 
 def _is_alone(load: LoadOp) -> bool:
