@@ -118,7 +118,7 @@ class Rule:
         return self.rewrite.__name__.replace("_", "-")
 
     def apply(self, scope: Scope) -> bool:
-        """Apply the rule to a function, and erase what it left unused; True if it changed something."""
+        """Apply the rule, and erase what it left unused; True if it changed the function."""
         if not all(holds(scope) for holds in self.when):
             return False
         found = all_of(scope.function, *self.ops) if self.ops else [scope.function]

@@ -92,6 +92,9 @@ class Table:
             self.steps.append(made)
         return number
 
+    def __contains__(self, step: Step) -> bool:
+        return step in self._known
+
     def shorten(self, length: int) -> None:
         """Drop all steps from number `length` on, which no condition needs."""
         for step in self.steps[length:]:

@@ -19,10 +19,10 @@ valid if all of its conditions hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd, inf, prod
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -110,8 +110,7 @@ class Wrap:
     symbol: Symbol = None
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """start + sum of strides[d] * position[d]; `wraps` by dimension.
 
     For pointers it counts elements from `base`, a scalar pointer of the kernel.  With `is_exact`,
@@ -121,15 +120,15 @@ class Index:
     start: Poly
     strides: tuple[Poly, ...]
     conditions: tuple[Guard, ...] = ()
-    wraps: Mapping[int, Wrap] = field(default_factory=dict)
+    wraps: Mapping[int, Wrap] = MappingProxyType({})
     base: SSAValue | None = None
     is_exact: bool = True
 
     def without_wrap(self, dim: int) -> Index:
         """The index without the wraparound along a dimension, and without its condition."""
         wrap = self.wraps[dim]
-        return replace(
-            self, start=self.start.substitute({wrap.symbol: wrap.start}),
+        return self._replace(
+            start=self.start.substitute({wrap.symbol: wrap.start}),
             conditions=tuple(c for c in self.conditions if c != wrap.unless),
             wraps={d: w for d, w in self.wraps.items() if d != dim},
         )
@@ -137,7 +136,7 @@ class Index:
     def under(self, conditions: Iterable[Guard]) -> Index:
         """The index under more conditions."""
         every = tuple(dict.fromkeys((*self.conditions, *conditions)))
-        return self if every == self.conditions else replace(self, conditions=every)
+        return self if every == self.conditions else self._replace(conditions=every)
 
     def plus(self, other: Index, sign: int = 1) -> Index:
         """The sum with another index, or the difference for sign -1."""
@@ -149,7 +148,7 @@ class Index:
 
     def times(self, by: Poly) -> Index:
         """The product with a number that is equal at all positions."""
-        return replace(self, start=self.start * by, strides=tuple(s * by for s in self.strides))
+        return self._replace(start=self.start * by, strides=tuple([s * by for s in self.strides]))
 
     @property
     def varying(self) -> tuple[int, ...]:
@@ -319,7 +318,7 @@ class Affine:
             needs.append(at_least(low, Poly.constant(limits[0]), what))
         if self.bounds(high, assumed)[1] > most:
             needs.append(at_least(Poly.constant(limits[1]), high, what))
-        return replace(found.under(needs), is_exact=True)
+        return found.under(needs)._replace(is_exact=True)
 
     def _small_index(self, value: SSAValue) -> Index:
         found = self._index(value)
@@ -353,7 +352,7 @@ class Affine:
             case MakeRangeOp(start=start):
                 return Index(Poly.constant(start.value.data), (Poly.constant(1),))
             case SplatOp(src=source):
-                return replace(self.index(source), strides=zero)
+                return self.index(source)._replace(strides=zero)
             case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
                 return reshape_index(self.index(op.src), op)
             case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None and (
@@ -363,7 +362,7 @@ class Affine:
             return Index(Poly.symbol(value), ())
         match value.owner:
             case TruncIOp(input=source):
-                return replace(self.index(source), is_exact=False)
+                return self.index(source)._replace(is_exact=False)
             case arith.RemSIOp() | arith.RemUIOp() as remainder:
                 return self._wrapped(remainder, shape_of(value))
             case SelectOp() as choice:
@@ -392,7 +391,7 @@ class Affine:
     def _result(self, op: Operation, found: Index, is_exact: bool = True) -> Index:
         """Mark the formula of a sum or product exact if its operands are and it does not wrap."""
         is_exact = is_exact and found.is_exact and not self.facts.wraps(op)
-        return found if is_exact == found.is_exact else replace(found, is_exact=is_exact)
+        return found if is_exact == found.is_exact else found._replace(is_exact=is_exact)
 
     def _block_argument(self, value: SSAValue) -> Index:
         """Affine form of a loop's counter, of a value that a loop advances, or of a parameter."""
@@ -431,7 +430,7 @@ class Affine:
         wraps = dict(chosen.wraps)
         if chosen == self.index(compare.lhs) and len(varying) == 1 and strides[varying[0]] == 1:
             wraps[varying[0]] = Wrap(left.start, bound.start, below)
-        return replace(chosen, wraps=wraps).under(
+        return chosen._replace(wraps=wraps).under(
             [*left.conditions, *bound.conditions, below])
 
     def _advance(self, value: SSAValue, found: Carried, start: Index) -> Index:
@@ -440,8 +439,8 @@ class Affine:
         if not invariant_in(step.start, found.loop):
             raise Unknown("the step of a loop-carried tensor changes in the loop")
         passed = step.times(Poly.symbol(Iteration(found.loop)))
-        moved = start.plus(replace(passed, strides=(_ZERO,) * len(start.strides)))
-        return replace(moved, is_exact=False)
+        moved = start.plus(passed._replace(strides=(_ZERO,) * len(start.strides)))
+        return moved._replace(is_exact=False)
 
     def _growth(self, value: SSAValue, start: SSAValue) -> Index:
         """Sum of the steps that an iteration adds to a loop-carried value."""
@@ -466,7 +465,7 @@ class Affine:
 
     def moved(self, offset: SSAValue, index: Index) -> Index:
         """A scalar pointer offset as an index with the rank of `index`."""
-        return replace(self._offset(offset), strides=(_ZERO,) * len(index.strides))
+        return self._offset(offset)._replace(strides=(_ZERO,) * len(index.strides))
 
     def _offset(self, value: SSAValue) -> Index:
         """Formula of a pointer offset: exact, or modulo 2^64 for 64-bit offsets."""
@@ -591,7 +590,7 @@ def reshape_index(source: Index, op: Reshape) -> Index:
     dims = dimension_map(op)
     strides = tuple(Poly({}) if d is None else source.strides[d] for d in dims)
     wraps = {dims.index(d): wrap for d, wrap in source.wraps.items() if d in dims}
-    return replace(source, strides=strides, wraps=wraps)
+    return source._replace(strides=strides, wraps=wraps)
 
 
 def _reshape_mask(source: Mask, op: Reshape) -> Mask:

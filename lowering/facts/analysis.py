@@ -15,7 +15,7 @@ a change of the code.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
@@ -113,11 +113,11 @@ class Facts:
     def _reach_fixed_point(self, order: Sequence[_Node]) -> None:
         """Weaken facts until those of loop-carried values hold in each iteration."""
         waiting = deque(node for node in order if node.is_carried)
-        users: dict[_Node, list[_Node]] = {}
+        users: defaultdict[_Node, list[_Node]] = defaultdict(list)
         changes: dict[_Node, int] = {}
         for node in order if waiting else ():
             for source in node.sources:
-                users.setdefault(source, []).append(node)
+                users[source].append(node)
         while waiting:
             at = waiting.popleft()
             new, old = self._evaluated(at), at.fact
@@ -127,7 +127,7 @@ class Facts:
             new = _weakened(at, old, new, changes[at])
             if new != old:
                 at.fact = new
-                waiting += users.get(at, ())
+                waiting += users[at]
 
     def _unsolved(self, values: Iterable[SSAValue]) -> list[_Node]:
         """New nodes of values without facts that some values depend on, each after its sources.
@@ -137,17 +137,17 @@ class Facts:
         """
         nodes, order, handed_back = self._nodes, list[_Node](), deque(values)
         while handed_back:
-            waiting: list[tuple[SSAValue, _Node | None]] = [(handed_back.popleft(), None)]
+            waiting: list[SSAValue | _Node] = [handed_back.popleft()]
             while waiting:
-                at, ready = waiting.pop()
-                if ready is not None:
-                    order.append(ready)
+                at = waiting.pop()
+                if isinstance(at, _Node):
+                    order.append(at)
                 elif at not in nodes:
                     first, later = _ordered_sources(at)
-                    node = nodes[at] = _Node(at, (*first, *later), bool(later))
+                    nodes[at] = _Node(at, (*first, *later), bool(later))
                     handed_back += later
-                    waiting.append((at, node))
-                    waiting += [(v, None) for v in first]
+                    waiting.append(nodes[at])
+                    waiting += first
         return order
 
     def needed(self, values: Iterable[SSAValue]) -> dict[SSAValue, None]:
@@ -177,15 +177,15 @@ class Facts:
         """
         value = node.value
         op: Any = value.owner
+        rule = RULES.get(type(op))
+        if rule is not None:
+            return rule(Result(op, value, self.ideal), given)
         if type(value) is BlockArgument:
             return _block_argument(node, [fact for fact in given if fact is not None])
-        rule = RULES.get(type(op))
-        if rule is not None and None not in given:
-            return rule(Result(op, value, self.ideal), given)
         if type(op) is arith.ConstantOp:
             return _constant(value, op)
         if type(op) in (scf.ForOp, scf.IfOp):
-            return _joined(value, [fact for fact in given if fact is not None])
+            return _joined(value, given)
         return unknown(bits_of(value), len(shape_of(value)))
 
     def _stated(self, value: SSAValue, fact: Fact) -> Fact:

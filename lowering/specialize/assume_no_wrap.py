@@ -32,7 +32,7 @@ from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import all_of, locate
-from triton_xe.lowering.specialize.launch_guards import assume, left_by
+from triton_xe.lowering.specialize.launch_guards import Steps, assume
 
 RING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _UNSIGNED: dict[type[Operation], type[Operation]] = {
@@ -95,7 +95,7 @@ def _decidable(
     A launch can check these guards, and so it can for all operands.
     """
     found, unmet, affine = dict[Operation, Sequence[Guard]](), set[SSAValue](), Affine()
-    table, tested = Table(), dict[Guard, bool]()
+    host = Steps(Table())
     for value in order:
         op = value.owner
         if not isinstance(op, Operation):
@@ -106,10 +106,7 @@ def _decidable(
         except Unknown:
             unmet.add(value)
             continue
-        for guard in guards:
-            if guard not in tested:
-                tested[guard] = not left_by(table, [guard], op)
-        if not all(map(tested.get, guards)) or (
+        if not all(map(host.tests, guards)) or (
                 type(op) in RULES and not divides and unmet & set(op.operands)):
             unmet.add(value)
         elif value in doubtful:

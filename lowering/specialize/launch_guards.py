@@ -67,8 +67,8 @@ def left_by(table: Table, guards: Iterable[Guard], at: Operation) -> list[Guard]
     """Turn guards into conditions of a table; return those that the host cannot test."""
     if options_of(module_of(at)).guards == "kernel":
         return list(guards)
-    steps = _Steps(table)
-    return [guard for guard in guards if not steps.computes(steps.require, guard)]
+    steps = Steps(table)
+    return [guard for guard in guards if not steps.tests(guard)]
 
 
 def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
@@ -94,16 +94,23 @@ def assume_all(guards: Sequence[Guard], at: Operation, what: str) -> bool:
 
 def value_of(value: SSAValue, table: Table) -> int:
     """Step of a table that computes a scalar, added if needed; `Unknown` if the host cannot."""
-    return _Steps(table).value(value)
+    return Steps(table).value(value)
 
 
-class _Steps:
+class Steps:
     """Writer of the steps that compute an amount; `Unknown` if the host cannot compute it."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self._known: dict[SSAValue, int] = {}
+        self._tested: dict[Guard, bool] = {}
         self._depth = 0
+
+    def tests(self, guard: Guard) -> bool:
+        """Append the test of a guard; False, and nothing, if the host cannot test it."""
+        if guard not in self._tested:
+            self._tested[guard] = self.computes(self.require, guard)
+        return self._tested[guard]
 
     def computes(self, write: Callable[[Any], object], what: object) -> bool:
         """True if the host can compute something; otherwise the table stays unchanged."""

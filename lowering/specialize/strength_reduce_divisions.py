@@ -13,7 +13,7 @@ id are divided in 32 bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, i32, i64
@@ -41,11 +41,12 @@ _MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1
 def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
     """Strength-reduce divisions whose operands are bounded by launch conditions."""
     text = launch_conditions_of(scope.module)
-    if not text:
+    divisions = all_of(function, arith.DivSIOp, arith.RemSIOp) if text else []
+    if not divisions:
         return False
     table = Table.read(text)
-    known = _Known(function, table)
-    for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
+    known = _Known(function, divisions, table)
+    for division in divisions:
         if division.result.type == i32 and (how := known.form_of(division)):
             QUICK.put(division, how)
         elif division.result.type == i64 and known.fits_words(division):
@@ -86,12 +87,11 @@ class _Known:
     `few` are those of a launch with less than `MOST_DIVIDED` programs along each axis.
     """
 
-    def __init__(self, function: FuncOp, table: Table) -> None:
+    def __init__(self, function: FuncOp, divisions: Iterable[Operation], table: Table) -> None:
         self.table, self.count = table, len(table.steps)
         self.entry = function.body.blocks[0]
         plain = _facts({})
-        self.tested = {op for op in all_of(function, arith.DivSIOp, arith.RemSIOp)
-                       if self._is_tested(op, plain)}
+        self.tested = {op for op in divisions if self._is_tested(op, plain)}
         bounded: dict[SSAValue, Range] = {op.operands[1]: (1, _MOST_OF_ALL) for op in self.tested}
         bounded |= {self.entry.args[n]: (low, _MOST_OF_ALL)
                     for n, low in least_arguments(table).items()}
@@ -116,7 +116,7 @@ class _Known:
         finally:
             self.table.shorten(length)
         bits = 32 if op.results[0].type == i32 else 64
-        divided = any(Step(name, a, b, bits) in self.table.steps for name in DIVISIONS)
+        divided = any(Step(name, a, b, bits) in self.table for name in DIVISIONS)
         return max(a, b) < self.count and (divided or (constant_of(op.operands[1]) or 0) > 0)
 
     def _require_few_programs(self, value: SSAValue) -> None:

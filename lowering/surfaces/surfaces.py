@@ -123,7 +123,7 @@ def _base_before_loop(index: Index, affine: Affine, loop: Operation | None) -> I
         moved = index.base.owner  # type: ignore[union-attr]
         if not isinstance(moved, AddPtrOp):
             raise Unknown("the base address changes in the loop")
-        index = replace(index.plus(affine.moved(moved.offset, index)), base=moved.ptr)
+        index = index.plus(affine.moved(moved.offset, index))._replace(base=moved.ptr)
     return index
 
 
@@ -281,8 +281,8 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
     if len(stride.symbols) != 1 or stride != Poly.symbol(*stride.symbols):
         return index, None, []
     one = dict.fromkeys(stride.symbols, Poly.constant(1))
-    changed = replace(
-        index, start=index.start.substitute(one),
+    changed = index._replace(
+        start=index.start.substitute(one),
         strides=tuple(s.substitute(one) for s in index.strides),
         conditions=tuple(
             replace(c, amount=c.amount.substitute(one), bound=c.bound.substitute(one))

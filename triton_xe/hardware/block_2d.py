@@ -306,6 +306,9 @@ class Guard:
     bound: Any = 0
     what: str = ""
 
+    def __hash__(self) -> int:
+        return hash((self.amount, self.bound))
+
     def holds(self, amounts: Mapping[str, int]) -> bool:
         """True if a surface with these amounts satisfies the rule."""
         amount, bound = amounts[self.amount], amounts.get(self.bound, self.bound)
