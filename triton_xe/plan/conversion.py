@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.target import Target
@@ -91,6 +92,7 @@ class Conversion:
         return self.shared.bytes if self.shared else 0
 
 
+@lru_cache(maxsize=256)
 def plan_conversion(
     source: LinearLayout, result: LinearLayout, element_bits: int, target: Target
 ) -> Conversion:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import f2
@@ -137,6 +138,7 @@ class LaneShuffle:
         return len(self.rounds) == self.source_registers
 
 
+@lru_cache(maxsize=256)
 def find_route(source: LinearLayout, result: LinearLayout) -> Route | None:
     """Find the slots from which each warp reads `result` out of `source`; None if data crosses
     warps.
