@@ -32,7 +32,7 @@ def drop_unused_moves(state: ModuleState) -> None:
 
 def _drop(function: ir.Function) -> None:
     uses = Counter(map(id, chain.from_iterable(map(operands_of, instructions_of(function)))))
-    waiting = [i for i in instructions_of(function) if _may_go(i) and not uses[id(i)]]
+    waiting = [i for i in instructions_of(function) if id(i) not in uses and _may_go(i)]
     gone: set[int] = set()
     while waiting:
         dead = waiting.pop()
@@ -41,7 +41,7 @@ def _drop(function: ir.Function) -> None:
             uses[id(value)] -= 1
             if not uses[id(value)] and _may_go(value):
                 waiting.append(value)
-    for block in function.blocks:
+    for block in function.blocks if gone else ():
         if any(id(i) in gone for i in block.instructions):
             block.instructions[:] = [i for i in block.instructions if id(i) not in gone]
 
@@ -66,4 +66,4 @@ def is_rounding(value: Any) -> bool:
 
 
 def _may_go(value: Any) -> bool:
-    return is_rounding(value) or opcode_of(value) in _MOVES
+    return opcode_of(value) in _MOVES or is_rounding(value)

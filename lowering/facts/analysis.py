@@ -51,7 +51,8 @@ from triton_xe.lowering.facts.values import (
 
 PATIENCE = 3
 """Changes of a range in a loop after which its ends are taken as unbounded."""
-_HINTS = ("tt.contiguity", "tt.constancy", "tt.divisibility")
+HINTS = ("tt.contiguity", "tt.constancy", "tt.divisibility")
+"""Attributes by which the program states facts of values (`tl.multiple_of` and its kin)."""
 
 
 class _Node:
@@ -262,9 +263,9 @@ def _weakened(node: _Node, old: Fact, new: Fact, changes: int) -> Fact:
 
 
 def _hinted(op: Operation, fact: Fact) -> Fact:
-    """Facts that the program states of a value (`tl.multiple_of` and its kin)."""
+    """Facts that the program states of a value."""
     fields = []
-    for name, have in zip(_HINTS, fact[2:], strict=True):
+    for name, have in zip(HINTS, fact[2:], strict=True):
         held = op.attributes.get(name)
         stated = [int(v) for v in getattr(held, "get_values", tuple)()]
         fields.append(tuple(map(max, have, stated)) if len(stated) == len(have) else have)

@@ -15,9 +15,8 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I64
+from triton_xe.lowering.facts.analysis import HINTS
 from triton_xe.spirv import PROMISE_NODE
-
-_STATED = ("tt.contiguity", "tt.constancy", "tt.divisibility")
 
 
 def where_kept(
@@ -55,7 +54,7 @@ def _stated_in(*values: SSAValue | None) -> Operation | None:
         op = value.owner
         if isinstance(op, Operation) and value not in known:
             known.add(value)
-            if not op.attributes.keys().isdisjoint(_STATED):
+            if not op.attributes.keys().isdisjoint(HINTS):
                 return op
             todo += op.operands
     return None

@@ -8,6 +8,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_xe.hardware.target import target
 from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
@@ -136,7 +137,7 @@ def convert_on_simulator(old, new, kind, dtype):
     function.set_metadata("intel_reqd_sub_group_size", module.add_metadata([I32(16)]))
     sizes = [I32(16 * WARPS), I32(1), I32(1)]
     function.set_metadata("reqd_work_group_size", module.add_metadata(sizes))
-    em = Emitter(state, function, None)
+    em = Emitter(state, function, ModuleOp([]))
     em.frames.append(Frame("k"))
     lane = em.b.add(em.b.mul(em.warp_id(), I32(16)), em.lane_id())
 
