@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
@@ -22,7 +23,7 @@ from triton_xe.runtime.simulator.sanitizer.state import Word, origin_words, slm_
 from triton_xe.runtime.simulator.widen.host_function import SG
 from triton_xe.runtime.simulator.widen.host_function import SLM as SLM_AT
 from triton_xe.runtime.simulator.widen.matrix import block_arguments
-from triton_xe.runtime.simulator.widen.values import Uniform, Wide
+from triton_xe.runtime.simulator.widen.values import Uniform, Value, Wide
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
@@ -42,10 +43,13 @@ def _number(i: Instruction) -> int:
     return i.operands[0].integer_value() or 0
 
 
-def _report(w: Widener, i: Instruction, bad: Operand, at: Operand | int = 0) -> None:
-    """Report undefined bits in lanes `bad`, if any."""
+def _report(
+    w: Widener, i: Instruction, bad: Operand, at: Callable[[], Operand | int] = lambda: 0
+) -> None:
+    """Report undefined bits in lanes `bad`, if any; `at` writes the address that they are for."""
     w.note_location(i)
-    w.b.invoke(checks.UNDEFINED, *site(w, i), bad, _number(i), at)
+    with w.b.unless(w.b.icmp("eq", bad, 0)):
+        w.b.invoke(checks.UNDEFINED, *site(w, i), bad, _number(i), at())
 
 
 def use(w: Widener, i: Instruction) -> None:
@@ -59,13 +63,21 @@ def use(w: Widener, i: Instruction) -> None:
     for mask in active:
         if mask.integer_value() != 1:
             bad = w.b.and_(bad, lane_flags(w, w.b.mask(w.value(mask)), 1))
-    _report(w, i, bad, first_address(w, bad, w.value(where[0]), odd, shadow.type) if where else 0)
+    _report(w, i, bad, lambda: (
+        first_address(w, bad, w.value(where[0]), odd, shadow.type) if where else 0))
 
 
 def origin(w: Widener, i: Instruction) -> None:
     """Record the addresses that a masked load would have read, in lanes that it skips."""
-    b = w.b
     pointer, mask = (w.value(o) for o in i.operands[1:])
+    every = mask.value if isinstance(mask, Uniform) else w.b.icmp(
+        "eq", w.b.lane_bits(w.b.mask(mask)), -1)
+    with w.b.unless(every):
+        _record_skipped(w, i, pointer, mask)
+
+
+def _record_skipped(w: Widener, i: Instruction, pointer: Value, mask: Value) -> None:
+    b = w.b
     row = b.add(b.zext(SG, I64), _number(i) * w.kernel.sizes.sub_groups)
     origins = known_word(w, Word.ORIGINS)
     at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))

@@ -215,12 +215,13 @@ class _Part:
     def has(self, bytes_: Value) -> Value:
         return self.bytes.has(bytes_)
 
-    def compare(self, owner: Value, since: Value, bytes_: Value) -> None:
+    def compare(self, owner: Value, bytes_: Value) -> None:
         """Test whether it is of this subgroup, or of this program and before one more barrier.
 
         With `asks`, also whether this program has acquired it, if it has some of the bytes.
         """
-        w = self.w
+        w, no = self.w, self.w.term(0, I1)
+        since = w.term(0, I64) if self.kind else unfenced_barriers(w, no)
         most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
         self.in_order = (self.cell ^ owner) >> WARP.first < most
         if self.asks:
@@ -333,23 +334,6 @@ def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
     return found.bits != 0
 
 
-def _load_some(parts: Sequence[_Part]) -> None:
-    """Load cells if any of them exist.
-
-    Otherwise their memory may be untouched.  Even a masked load from there is slow, because a
-    processor does not cache that a page is missing.
-    """
-    w = parts[0].w
-    slots = [(w.variable(part.cell), w.variable(part.bytes)) for part in parts]
-    some = reduce(or_, (part.is_there for part in parts))
-    with w.when(some.bits != 0):
-        for part, (cell, bytes_) in zip(parts, slots, strict=True):
-            part.load()
-            cell.value, bytes_.value = part.cell, part.bytes
-    for part, (cell, bytes_) in zip(parts, slots, strict=True):
-        part.cell, part.bytes = cell.value, bytes_.value
-
-
 class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
@@ -360,27 +344,19 @@ class _Window:
         self.w, self.flags, self.writes = w, flags, writes
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
-        self.stores, self.loads = (
+        self.own, self.others = (
             [_Part(w, block, first, flags, kind, k, asks=asks) for k in range(present)]
-            for kind in (0, 1))
-        for part in self.stores:
-            part.load()
-        _load_some(self.loads)
-        self.own = self.stores if writes else self.loads
+            for kind in (own, 1 - own))
         for part in self.own:
-            part.load_site()
+            part.load().load_site()
         self.unused = [_Part(w, block, first, flags, own, k) for k in range(present, PARTS)]
+        self.has_others = reduce(or_, (part.is_there for part in self.others)).bits != 0
 
     def record(self, here: Value, bytes_: Value, owner: Value, at: Value) -> Value:
         """Compare an access with the cells and record it; return the chunks that allow both."""
-        w, clear = self.w, here
-        for part in self.stores:
-            part.compare(owner, unfenced_barriers(w, w.term(0, I1)), bytes_)
-            clear &= part.in_order | ~part.has(bytes_)
-        free = clear
-        for part in self.loads:
-            part.compare(owner, w.term(0, I64), bytes_)
-            free &= part.in_order | ~part.has(bytes_)
+        w = self.w
+        clear = self._clear_of_others(here, bytes_, owner)
+        free = self._in_order(self.own, clear, bytes_, owner)
         result = w.variable(0)
         if not self.writes:
             window = self._copied()
@@ -391,6 +367,32 @@ class _Window:
                 w.ret(result.value)
         result.value = self.put(self.note_access(free, bytes_, owner), bytes_, at)
         return result.value
+
+    def _clear_of_others(self, here: Value, bytes_: Value, owner: Value) -> Value:
+        """The chunks of `here` whose accesses of the other kind are in order.
+
+        Cells of that kind are loaded if any of them exist.  Otherwise their memory may be
+        untouched.  Even a masked load from there is slow, because a processor does not cache that
+        a page is missing.
+        """
+        w, clear = self.w, self.w.variable(here)
+        slots = [w.variable(part.bytes) for part in self.others]
+        with w.when(self.has_others):
+            for part, slot in zip(self.others, slots, strict=True):
+                slot.value = part.load().bytes
+            clear.value = self._in_order(self.others, here, bytes_, owner)
+        for part, slot in zip(self.others, slots, strict=True):
+            part.bytes = slot.value
+        return clear.value
+
+    def _in_order(
+        self, parts: Sequence[_Part], here: Value, bytes_: Value, owner: Value
+    ) -> Value:
+        """The chunks of `here` whose accesses of these bytes are ordered before the current one."""
+        for part in parts:
+            part.compare(owner, bytes_)
+            here &= part.in_order | ~part.has(bytes_)
+        return here
 
     def _copied(self) -> _Window:
         """A copy whose cells change independently."""
@@ -442,17 +444,24 @@ class _Window:
                 if one.flag == first.flag:
                     one.clear(begun & ~one.is_new)
 
+    def _drop_loads(self, recorded: Value, bytes_: Value) -> None:
+        """Forget the loads of what a store overwrites."""
+        w = self.w
+        with w.when(self.has_others):
+            for part in self.others:
+                gone = recorded & part.has(bytes_)
+                with w.when(gone.bits != 0):
+                    part.drop(gone, bytes_)
+                    part.put_bytes()
+
     def put(self, recorded: Value, bytes_: Value, at: Value) -> Value:
         """Store changed cells; return their chunks, as bits."""
         w, flags = self.w, self.flags
         with w.when(recorded.bits != 0):
             for part in self.own:
                 part.put()
-            for part in self.loads if self.writes else ():
-                gone = recorded & part.has(bytes_)
-                with w.when(gone.bits != 0):
-                    part.drop(gone, bytes_)
-                    part.put_bytes()
+            if self.writes:
+                self._drop_loads(recorded, bytes_)
             for part in self.unused[:1]:
                 with w.when(part.is_new.bits != 0):
                     part.begin(part.is_new)
