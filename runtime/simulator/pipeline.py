@@ -52,6 +52,7 @@ from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.sanitizer.batches import in_batches
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument, is_masked_atomic
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
@@ -160,6 +161,14 @@ def observe_joined(kernel: Kernel) -> None:
                 taken = i.opcode == "extractelement" and i.result in seen
                 wholes[name] |= seen[str(i.result)] if taken else every
     kernel.plan.observers[kernel.name] = {**seen, **wholes}
+
+
+def find_batches(kernel: Kernel) -> None:
+    """Find accesses of one tensor, with the operands of each batch before its first access."""
+    assert kernel.plan is not None
+    for name, function in kernel.bodies.items():
+        kernel.functions[name], found = in_batches(function)
+        kernel.plan.batches.update(found)
 
 
 # --- widening -------------------------------------------------------------------------------------
@@ -305,6 +314,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (CHECK, each_body(partial(joined_accesses, most=MOST_BYTES))),
     (CHECK, each_body(whole_vectors)),
     (CHECK, observe_joined),
+    (CHECK, find_batches),
     (ALL, schedule_subgroups),
     (ALL, widen),
     (ALL, find_large),

@@ -69,8 +69,9 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     `numbers` are the numbers in its symbol: for example lanes, and size and kind of accesses that
     are constant for its callers.
     """
-    if name == "steps":
-        return _steps(*map(int, numbers[:-1]), strides=str(numbers[-1]))
+    if name in ("steps", "batch"):
+        made = _steps if name == "steps" else _batch
+        return made(*map(int, numbers[:-1]), strides=str(numbers[-1]))
     return _function(name, *map(int, numbers))
 
 
@@ -82,6 +83,15 @@ def _steps(
         state.check_steps(lanes, count, size, kind, known, masked=bool(masked)),
         partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked)),
         (size, kind))
+
+
+def _batch(
+    number: int, lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
+) -> list[Function]:
+    known = state.numbers(strides)
+    return write(
+        state.check_batch(number, lanes, count, size, kind, known, masked=bool(masked)),
+        partial(steps.check_batch, steps=steps.Steps(known, count, size)), (size, kind))
 
 
 def _function(name: str, *numbers: int) -> list[Function]:
@@ -97,8 +107,8 @@ def _function(name: str, *numbers: int) -> list[Function]:
     if name == "cells":
         return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
     if name == "parts":
-        writes, asks = map(bool, numbers[1:])
-        return write(state.record_parts(numbers[0], writes, asks),
+        (count, number), (writes, asks) = numbers[:2], map(bool, numbers[2:])
+        return write(state.record_parts(count, number, writes, asks),
                      partial(parts.record, writes=writes, asks=asks))
     if name == "block":
         return write(state.check_block(*(numbers[1:] or (state.ANY,))), checks.block, numbers)

@@ -6,6 +6,7 @@ kernel needs no exit.  The checks are in `checks`, the launch's side in `shadow`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -17,12 +18,14 @@ from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.rewrites.element_accesses import access_parts
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     NOWHERE,
     SCRATCH_BYTES,
+    WINDOW,
     Entry,
     Kind,
     Order,
@@ -97,11 +100,8 @@ def _access_checked(
     mask: Value | None, kind: int,
 ) -> Instruction:
     """Write the check of an access, and give it a safe address."""
-    if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
-        values = _values(w, i, position, pointer, mask)
-        if values is not None:
-            kind |= Kind.KEPT
-            w.b.store(values, known_word(w, Word.VALUES), align=1)
+    if _keeps_values(w, i, position, pointer, mask, kind):
+        kind |= Kind.KEPT
     fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
@@ -161,23 +161,32 @@ def _tabled_address(w: Widener, address: Operand) -> Tabled | None:
     return replace(pointer, table=pointer.table + further) if isinstance(pointer, Tabled) else None
 
 
-def _values(
-    w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None
-) -> Operand | None:
-    """Stored values, for the checks (`KEPT`): subgroups may store the same value to one address.
+def _keeps_values(
+    w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None, kind: int
+) -> bool:
+    """True if the checks know the stored values: subgroups may store equal ones to one address.
 
-    Their order does not matter then.  After a store by all lanes to one address, the last lane's
-    value remains.
+    Their order does not matter then.
     """
-    if not _is_store(i):
-        return None
+    if kind & (Kind.WRITE | Kind.ATOMIC) != Kind.WRITE or not _is_store(i):
+        return False
     value = w.value(i.operands[1 - at])
     t, alone = value.type, isinstance(pointer, Uniform)
     clear = mask is None or isinstance(mask, Uniform) or isinstance(value, Uniform)
-    if (t.scalar.kind == "ptr" or t.scalar.bits == 1 or t.size * w.lanes > MOST_VALUES
-            or (alone and not clear)):
-        return None
-    return w.b.lane(value, w.lanes - 1) if alone else lane_major(w, w.b.wide(value), t, True)
+    return (t.scalar.kind != "ptr" and t.scalar.bits > 1 and t.size * w.lanes <= MOST_VALUES
+            and (clear or not alone))
+
+
+def _keep_values(w: Widener, i: Instruction, pointer: Value, kind: int) -> None:
+    """Store the values of a store for its check, if that knows them (`KEPT`).
+
+    After a store by all lanes to one address, the last lane's value remains.
+    """
+    if kind & Kind.KEPT:
+        value = w.value(i.operands[0 if i.opcode == "store" else 1])
+        kept = w.b.lane(value, w.lanes - 1) if isinstance(pointer, Uniform) else lane_major(
+            w, w.b.wide(value), value.type, True)
+        w.b.store(kept, known_word(w, Word.VALUES), align=1)
 
 
 def _is_store(i: Instruction) -> bool:
@@ -270,6 +279,7 @@ def _checked(
         fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
         if fine is not None:
             return fine, _moved_where(w, pointer, t, fine)
+    _keep_values(w, i, pointer, flags)
     kind = _described(w, flags, seen)
     if isinstance(pointer, Uniform):
         fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
@@ -318,9 +328,66 @@ def _checked_steps(
     if steps is None:
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-    flags = [] if mask is None else [w.b.mask(mask, count)]
-    return w.b.invoke(check, *site(w, i), entry, _base(w, pointer),
-                      ir.TRUE if seen is None else seen, *flags)
+    seen = ir.TRUE if seen is None else seen
+
+    def checked() -> Operand:
+        _keep_values(w, i, pointer, kind)
+        flags = [] if mask is None else [w.b.mask(mask, count)]
+        return w.b.invoke(check, *site(w, i), entry, _base(w, pointer), seen, *flags)
+
+    _check_batch(w, i, entry, steps, kind, seen)
+    known = w.checked.pop(i, None)
+    return checked() if known is None else w.b.or_else(known, checked)
+
+
+def _check_batch(
+    w: Widener, first: Instruction, entry: int, steps: Steps, kind: int, seen: Operand
+) -> None:
+    """Check all accesses of the batch that begins with an access, if they have the same form."""
+    plan = w.kernel.plan
+    assert plan is not None
+    batch, most = plan.batches.get(first, ()), WINDOW // steps.width(kind >> 8)
+    if entry == SEARCHED or not all(_is_like(w, i, first, steps, kind) for i in batch):
+        return
+    while len(batch) > 1 and most > 1:
+        count = 1 << min(len(batch), most).bit_length() - 1
+        _check_some(w, batch[:count], entry, steps, kind & ~Kind.KEPT, seen)
+        batch = batch[count:]
+
+
+def _is_like(w: Widener, i: Instruction, first: Instruction, steps: Steps, kind: int) -> bool:
+    """True if an access has the form of another one, relative to an address of its own."""
+    pointers = [_parts(x)[0] for x in (i, first)]
+    known = _known_steps(w, w.value(pointers[0]), steps.count, steps.size, kind)
+    one, other = (_entry(w, pointer) for pointer in pointers)
+    return known == steps and one == other and _observers(w, i) == _observers(w, first)
+
+
+def _entry(w: Widener, pointer: Operand) -> int:
+    assert w.kernel.plan is not None
+    return w.kernel.plan.entry(w.source.function, pointer)
+
+
+def _parts(i: Instruction) -> tuple[Operand, Operand | None]:
+    """Address and mask of an access."""
+    parts = access_parts(i)
+    assert parts is not None
+    return parts[0], parts[2]
+
+
+def _check_some(
+    w: Widener, batch: Sequence[Instruction], entry: int, steps: Steps, kind: int, seen: Operand
+) -> None:
+    """Write one check of several accesses, and note its result for each of them."""
+    b, parts = w.b, [_parts(i) for i in batch]
+    bases = b.pack(ir.vector(len(batch), I64), [_base(w, w.value(p)) for p, _ in parts])
+    masks = [b.mask(w.value(m), steps.count) for _, m in parts if m is not None]
+    flags = [b.joined(masks, I1, len(steps.offsets))] if masks else []
+    check = checks.check_batch(len(batch), w.lanes, steps.count, steps.size, kind, steps.strides,
+                               masked=bool(masks))
+    found = b.invoke(check, *site(w, batch[0]), entry, bases, seen, *flags)
+    for k, i in enumerate(batch):
+        w.checked[i] = b.trunc(b.lshr(found, k), I1)
 
 
 def _known_steps(

@@ -182,14 +182,53 @@ def _smallest(w: Checks, x: Value) -> Value:
     return w.call(f"llvm.vector.reduce.umin.v{x.type.count}i64", x, result=I64)
 
 
+class _Chunks:
+    """Data of the chunks of one window, or of several in ascending order.
+
+    Windows may have chunks in common.  Then the last one has the data that are stored.
+    """
+
+    def __init__(self, w: Checks, first: Value, count: int) -> None:
+        self.w, self.count = w, count
+        number = first.type.lanes
+        self._firsts = [first] if number == 1 else [first[k] for k in range(number)]
+        self._each = count // number
+
+    def _places(self, base: Value, t: Type) -> list[Value]:
+        return [(base + first * t.size).pointer() for first in self._firsts]
+
+    def load(self, base: Value, t: Type) -> Value:
+        """A datum of each chunk; `base` is the address of that of chunk 0."""
+        flat = vector(self._each, t)
+        found = [self.w.load(flat, at, align=t.size) for at in self._places(base, t)]
+        while len(found) > 1:
+            both = range(2 * found[0].type.count)
+            found = [a.shuffled(b, both) for a, b in zip(found[::2], found[1::2], strict=True)]
+        return found[0]
+
+    def store(self, value: Value, base: Value, where: Value | None = None) -> None:
+        """Store a datum of each chunk; with `where`, of some."""
+        t = value.type.scalar
+        for k, at in enumerate(self._places(base, t)):
+            own = range(k * self._each, (k + 1) * self._each)
+            part = value.shuffled(None, own)
+            if where is None:
+                self.w.store(part, at, align=t.size)
+            else:
+                mask = where.shuffled(None, own)
+                name = f"llvm.masked.store.{part.type.mangled}.p0"
+                self.w.b.call(name, VOID, [part.operand, at.operand, mask.operand],
+                              aligns=(0, t.size, 0))
+
+
 class _Part:
     """The cells with one number, for stores (0) or loads (1), of a window's chunks."""
 
     def __init__(
-        self, w: Checks, block: Memory, first: Value, flags: Value, kind: int, number: int,
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, kind: int, number: int,
         *, asks: bool = False,
     ) -> None:
-        self.w, self.block, self.first, self.kind, self.asks = w, block, first, kind, asks
+        self.w, self.block, self.chunks, self.kind, self.asks = w, block, chunks, kind, asks
         self.count = flags.type.count
         self.words = Entry.LINE_WRITES + kind + number * s.LINE_WORDS
         self.flag = PART_FLAGS[number] << kind
@@ -255,34 +294,31 @@ class _Part:
         self.site = self.w.select(where, self.w["site"], self.site)
 
     def put_bytes(self) -> None:
-        self.w.store(self.bytes, self._at(Entry.LINE_WRITE_BYTES, I64), align=8)
+        self._store(self.bytes, Entry.LINE_WRITE_BYTES)
 
     def put(self) -> None:
-        self.w.store(self.cell, self._at(Entry.LINE_WRITES, I64), align=8)
-        self.w.store(self.site, self._at(Entry.LINE_WRITE_SITES, I32), align=4)
+        self._store(self.cell, Entry.LINE_WRITES)
+        self._store(self.site, Entry.LINE_WRITE_SITES)
         self.put_bytes()
 
     def begin(self, where: Value) -> None:
         """Create it where it does not exist."""
         for value, word in ((self.cell, Entry.LINE_WRITES), (self.site, Entry.LINE_WRITE_SITES),
                             (self.bytes, Entry.LINE_WRITE_BYTES)):
-            self._put_some(value, word, where)
+            self._store(value, word, where)
 
     def clear(self, where: Value) -> None:
         """Create it empty where it does not exist."""
-        self._put_some(self.w.term(0, self.cell.type), Entry.LINE_WRITES, where)
+        self._store(self.w.term(0, self.cell.type), Entry.LINE_WRITES, where)
 
-    def _put_some(self, value: Value, word: Entry, where: Value) -> None:
-        t, name = value.type.scalar, f"llvm.masked.store.{value.type.mangled}.p0"
-        self.w.b.call(name, VOID, [value.operand, self._at(word, t).operand, where.operand],
-                      aligns=(0, t.size, 0))
+    def _base(self, word: Entry) -> Value:
+        return self.block[self.words + word - Entry.LINE_WRITES]
 
-    def _at(self, word: Entry, t: Type) -> Value:
-        place = self.words + word - Entry.LINE_WRITES
-        return (self.block[place] + self.first * t.size).pointer()
+    def _store(self, value: Value, word: Entry, where: Value | None = None) -> None:
+        self.chunks.store(value, self._base(word), where)
 
     def _load(self, word: Entry, t: Type) -> Value:
-        return self.w.load(vector(self.count, t), self._at(word, t), align=t.size)
+        return self.chunks.load(self._base(word), t)
 
 
 def record_parts(
@@ -294,7 +330,8 @@ def record_parts(
     asks = w.unlikely(w.state[Word.ACQUIRED] != 0)
     for chosen, which in ((True, asks), (False, ~asks)):
         with w.when(which):
-            result.value = w.call(s.record_parts(bytes_.type.count, writes, chosen), *access)
+            check = s.record_parts(bytes_.type.count, first.type.lanes, writes, chosen)
+            result.value = w.call(check, *access)
     return result.value
 
 
@@ -304,32 +341,33 @@ def record(
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks.
 
-    With `asks`, the program may have acquired accesses of other programs.
+    There may be several windows, in ascending order, whose accessed chunks are distinct.  With
+    `asks`, the program may have acquired accesses of other programs.
     """
     entry, count = Memory(w, block), bytes.type.count
     w.arguments["kind"] = w.term(int(writes), I64)
-    at = (entry[Entry.TOUCHED] + first).pointer()
-    flags = w.load(vector(count, I8), at, align=1)
+    chunks = _Chunks(w, first, count)
+    flags = chunks.load(entry[Entry.TOUCHED], I8)
     here = (bytes != 0) & ~flags.has(BEGUN)
     recorded, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
     several = some.has(3 * PART_FLAGS[1]).bits != 0
     most = w.variable(more)
     with w.when(more):
-        most.value = _goes_beyond(w, entry, first, some)
+        most.value = _goes_beyond(w, entry, chunks, some)
     for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
                            (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
-            window = _Window(w, entry, first, flags, present, writes, asks=asks)
-            recorded.value = window.record(here, bytes, w.spread(owner, count), at)
+            window = _Window(w, entry, chunks, flags, present, writes, asks=asks)
+            recorded.value = window.record(here, bytes, w.spread(owner, count))
     return recorded.value
 
 
-def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
+def _goes_beyond(w: Checks, block: Memory, chunks: _Chunks, flags: Value) -> Value:
     """True if some chunks have more than a few cells of a kind."""
     found = w.term(0, vector(flags.type.count, I1))
     for kind in (0, 1):
-        part = _Part(w, block, first, flags, kind, _FEW)
+        part = _Part(w, block, chunks, flags, kind, _FEW)
         found |= part.is_there & (part.load().cell != 0)
     return found.bits != 0
 
@@ -338,21 +376,22 @@ class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
-        self, w: Checks, block: Memory, first: Value, flags: Value, present: int, writes: bool,
-        *, asks: bool,
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int,
+        writes: bool, *, asks: bool,
     ) -> None:
-        self.w, self.flags, self.writes = w, flags, writes
+        self.w, self.chunks, self.flags, self.writes = w, chunks, flags, writes
+        self.touched = block[Entry.TOUCHED]
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
         self.own, self.others = (
-            [_Part(w, block, first, flags, kind, k, asks=asks) for k in range(present)]
+            [_Part(w, block, chunks, flags, kind, k, asks=asks) for k in range(present)]
             for kind in (own, 1 - own))
         for part in self.own:
             part.load().load_site()
-        self.unused = [_Part(w, block, first, flags, own, k) for k in range(present, PARTS)]
+        self.unused = [_Part(w, block, chunks, flags, own, k) for k in range(present, PARTS)]
         self.has_others = reduce(or_, (part.is_there for part in self.others)).bits != 0
 
-    def record(self, here: Value, bytes_: Value, owner: Value, at: Value) -> Value:
+    def record(self, here: Value, bytes_: Value, owner: Value) -> Value:
         """Compare an access with the cells and record it; return the chunks that allow both."""
         w = self.w
         clear = self._clear_of_others(here, bytes_, owner)
@@ -363,9 +402,9 @@ class _Window:
             with w.when((clear & ~free).bits != 0):
                 recorded = window.note_access(free, bytes_, owner)
                 recorded |= window.join(clear & ~free, bytes_, owner)
-                result.value = window.put(recorded, bytes_, at)
+                result.value = window.put(recorded, bytes_)
                 w.ret(result.value)
-        result.value = self.put(self.note_access(free, bytes_, owner), bytes_, at)
+        result.value = self.put(self.note_access(free, bytes_, owner), bytes_)
         return result.value
 
     def _clear_of_others(self, here: Value, bytes_: Value, owner: Value) -> Value:
@@ -454,7 +493,7 @@ class _Window:
                     part.drop(gone, bytes_)
                     part.put_bytes()
 
-    def put(self, recorded: Value, bytes_: Value, at: Value) -> Value:
+    def put(self, recorded: Value, bytes_: Value) -> Value:
         """Store changed cells; return their chunks, as bits."""
         w, flags = self.w, self.flags
         with w.when(recorded.bits != 0):
@@ -469,7 +508,7 @@ class _Window:
             for part in [*self.own, *self.unused[:1]]:
                 flags = w.select(part.is_new, flags | part.flag, flags)
             with w.when((flags != self.flags).bits != 0):
-                w.store(flags, at, align=1)
+                self.chunks.store(flags, self.touched)
         return recorded.bits.to(I64)
 
 

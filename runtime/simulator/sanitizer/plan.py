@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from triton_xe.llvm import Function, Operand
+from triton_xe.llvm import Function, Instruction, Operand
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.trace.tracing import Site
 
@@ -103,6 +103,8 @@ class Instrumentation:
     lines: dict[int, int] = field(default_factory=dict)
     """Source location -> its first line in the LLVM module."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)
+    batches: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
+    """First access -> accesses that are checked with it, see `batches`."""
     observers: dict[str, dict[str, int]] = field(default_factory=dict)
     """Function and value -> subgroups, see `analysis.observers`."""
     written: set[int] = field(default_factory=set)

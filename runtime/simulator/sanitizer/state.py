@@ -460,10 +460,11 @@ NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 
-def record_parts(count: int, writes: bool, asks: bool) -> Routine:
-    """Records a store, or load, of some bytes of each of `count` consecutive chunks."""
-    return routine("parts", I64, count, int(writes), int(asks), site=I32, block=PTR, first=I64,
-                   bytes=vector(count, I64), owner=I64)
+def record_parts(count: int, number: int, writes: bool, asks: bool) -> Routine:
+    """Records a store, or load, of some bytes of `count` chunks: `number` windows of equal size."""
+    first = I64 if number == 1 else vector(number, I64)
+    return routine("parts", I64, count, number, int(writes), int(asks), site=I32, block=PTR,
+                   first=first, bytes=vector(count, I64), owner=I64)
 
 
 def record_cells(lanes: int, size: int, kind: int) -> Routine:
@@ -485,6 +486,19 @@ def check_steps(
     mask = {"mask": vector(lanes * count, I1)} if masked else {}
     return routine("steps", I1, lanes, count, size, kind, int(masked), spelled(strides), **_SITE,
                    row=I64, base=I64, seen=I1, **mask)
+
+
+def check_batch(
+    number: int, lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *,
+    masked: bool,
+) -> Routine:
+    """Checks several accesses of the form of `check_steps`; a bit is set for each without fault.
+
+    Faults are not reported.
+    """
+    mask = {"mask": vector(number * lanes * count, I1)} if masked else {}
+    return routine("batch", I32, number, lanes, count, size, kind, int(masked), spelled(strides),
+                   **_SITE, row=I64, bases=vector(number, I64), seen=I1, **mask)
 
 
 def spelled(strides: Sequence[int]) -> str:

@@ -13,7 +13,19 @@ from operator import or_
 
 import numpy as np
 
-from triton_xe.llvm import FALSE, I1, I8, I64, TRUE, VOID, Operand, constant, integers, vector
+from triton_xe.llvm import (
+    FALSE,
+    I1,
+    I8,
+    I32,
+    I64,
+    TRUE,
+    VOID,
+    Operand,
+    constant,
+    integers,
+    vector,
+)
 from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
@@ -81,6 +93,10 @@ class Steps:
     def chunks(self, align: int) -> int:
         """Largest number of chunks that they may touch."""
         return (self.span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
+
+    def width(self, align: int) -> int:
+        """The power of two at which `chunks` is rounded up."""
+        return 1 << (self.chunks(align) - 1).bit_length()
 
     def bytes_of(self, mask: Value) -> list[Value]:
         """Flags of the bytes of active elements, by chunk; the first element begins a chunk."""
@@ -204,16 +220,24 @@ def _record(
     align: int,
 ) -> None:
     """Compare with the cells of the chunks, and record the access; false if that is impossible."""
-    owner, width = owner_of(w, w.term(0, I1)), 1 << (steps.chunks(align) - 1).bit_length()
-    t = vector(width, I64)
-    bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
-    here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
-    bytes_ = w.intrinsic("fshl", here, before, w.spread(first & _CHUNK - 1, width))
+    owner, width = owner_of(w, w.term(0, I1)), steps.width(align)
+    bytes_ = _bytes_of_chunks(w, [lines], w.spread(first & _CHUNK - 1, width), width)
     recorded = record_parts(w, block, first >> CHUNK_BITS, bytes_, owner)
     some = (bytes_ != 0).bits.to(I64)
     good.value = recorded == some
     with w.when(~good.value):
         _record_dwords(w, steps, block, first, recorded, owner, good)
+
+
+def _bytes_of_chunks(
+    w: Checks, lines: Sequence[Sequence[Value]], shift: Value, width: int
+) -> Value:
+    """Flags of the accessed bytes of each access's `width` chunks, moved by `shift` bytes."""
+    zero = w.term(0, I64)
+    bits = [[line.bits for line in each] + [zero] * (width - len(each)) for each in lines]
+    here = w.pack(shift.type, [x for each in bits for x in each])
+    before = w.pack(shift.type, [x for each in bits for x in (zero, *each[:-1])])
+    return w.intrinsic("fshl", here, before, shift)
 
 
 def _record_dwords(
@@ -229,3 +253,86 @@ def _record_dwords(
     good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
                         w["site"], block.base, addresses,
                         mask & ~(known[0] & known[1]), owner)
+
+
+# --- several accesses of one form -----------------------------------------------------------------
+
+
+def check_batch(w: Checks, *arguments: Value, steps: Steps) -> Value:
+    """Bits of the accesses that certainly have no fault; these are recorded.
+
+    Their windows must be in ascending order.
+    """
+    kind = int(w["kind"].operand.integer_value() or 0)
+    first, block = w["bases"] + steps.low, w.block(w["row"])
+    number, each = first.type.count, len(steps.offsets)
+    mask = w.arguments.setdefault("mask", w.term(1, vector(number * each, I1)))
+    with w.when(mask.bits == 0):
+        w.ret((1 << number) - 1)
+    words = w.pack(first.type, [
+        (mask.bits >> k * each & (1 << each) - 1).to(I64) for k in range(number)])
+    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH]) & (
+        first + steps.span <= block[Entry.HIGH])
+    aligned = first & (kind >> 8) - 1 == 0
+    fine = w.variable((inside & aligned | (words == 0)).bits.to(I64))
+    lines = [steps.bytes_of(mask.shuffled(None, range(k * each, (k + 1) * each)))
+             for k in range(number)]
+    with w.when((block[Entry.WRITES] != 0) & w["seen"]):
+        _record_batch(w, steps, block, first, lines, fine)
+    if kind & Kind.WRITE:
+        with w.when(w.unlikely(block[Entry.UNWRITTEN] != 0)):
+            for k, some in enumerate(lines):
+                with w.when(fine.value.has(1 << k)):
+                    _mark(w, first[k] + block[Entry.UNWRITTEN], some)
+    counts = w.intrinsic("ctpop", w.select(_flags(w, fine.value, range(number)), words, 0))
+    w.state[Word.CHECKED] += w.call(f"llvm.vector.reduce.add.v{number}i64", counts, result=I64)
+    return fine.value.to(I32)
+
+
+def _flags(w: Checks, bits: Value, places: Sequence[int]) -> Value:
+    """Some bits of an integer, by number, as a vector of flags."""
+    return w.spread(bits, len(places)).has(Value(w, integers(I64, [1 << k for k in places])))
+
+
+def _record_batch(
+    w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Sequence[Value]],
+    fine: Variable,
+) -> None:
+    """Record accesses in the cells of chunks; those that cannot be recorded are not fine."""
+    number = first.type.count
+    width = steps.width(int(w["kind"].operand.integer_value() or 0) >> 8)
+    begin, far = first >> CHUNK_BITS, w.term(1 << 60, first.type)
+    apart = begin.shuffled(far, range(1, number + 1)) - begin
+    with w.when(w.unlikely((apart.compare("slt", 0)).bits != 0)):
+        fine.value = 0
+    with w.when(fine.value != 0):
+        places = [k for k in range(number) for _ in range(width)]
+        shift = (first & _CHUNK - 1).shuffled(None, places)
+        own = _bytes_of_chunks(w, lines, shift, width)
+        bytes_ = w.variable(w.select(_flags(w, fine.value, places), own, 0))
+        overlaps = (apart < width).bits.to(I64)
+        with w.when(overlaps != 0):
+            bytes_.value = _distinct_chunks(w, bytes_.value, apart, width)
+        wanted = bytes_.value
+        recorded = record_parts(w, block, begin, wanted, owner_of(w, w.term(0, I1)))
+        done, every = recorded | (wanted == 0).bits.to(I64), (1 << width) - 1
+        found = w.spread(done, number) >> Value(w, integers(I64, range(0, len(places), width)))
+        fine.value &= (found & every == every).bits.to(I64)
+        with w.when(overlaps != 0):
+            # an access is fine if the next one is, which has some of its bytes
+            for _ in range(number - 1):
+                fine.value &= ~overlaps | fine.value >> 1
+
+
+def _distinct_chunks(w: Checks, bytes_: Value, apart: Value, width: int) -> Value:
+    """Move the bytes of chunks that the next window has as well to that window."""
+    count, zero = bytes_.type.count, w.term(0, bytes_.type)
+    for k in range(apart.type.count - 1):
+        for distance in range(width):
+            moves = {(k + 1) * width + j - distance: k * width + j for j in range(distance, width)}
+            left = bytes_.shuffled(zero, [
+                count if at in moves.values() else at for at in range(count)])
+            moved = bytes_.shuffled(zero, [moves.get(at, count) for at in range(count)])
+            same = w.spread(apart[k] == distance, count)
+            bytes_ = w.select(same, left | moved, bytes_)
+    return bytes_

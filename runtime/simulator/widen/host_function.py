@@ -13,7 +13,7 @@ import numpy as np
 
 from triton_xe import llvm as ir
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, pin, poison
-from triton_xe.llvm.types import I8, I32, I64, PTR, VOID, Type, vector
+from triton_xe.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.analysis.shapes import Table, normalise
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.library.names import Preparation
@@ -121,6 +121,13 @@ class HostFunction(ir.Builder):
         self.br(after)
         self.start(after)
         self._in_block = kept
+
+    def or_else(self, flag: Operand, other: Callable[[], Operand]) -> Operand:
+        """A flag, or, where it is not set, the one that `other` writes code for."""
+        before = self.block.label
+        with self.unless(flag):
+            found, last = other(), self.block.label
+        return self.phi(I1, (ir.TRUE, before), (found, last)).value
 
     def resume(self) -> None:
         """Continue after a suspension: values are reloaded or recomputed."""

@@ -53,6 +53,8 @@ class Widener:
     """Block and name -> difference of a value from that of the next program; see `prefetch`."""
     stored: list[Stored] = field(default_factory=list)
     """Checked stores of the current tensor store so far."""
+    checked: dict[Instruction, Operand] = field(default_factory=dict)
+    """Accesses that were checked with an earlier one: true if that found no fault."""
     current: Instruction | None = None
 
     def __post_init__(self) -> None:
