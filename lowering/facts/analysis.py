@@ -113,10 +113,12 @@ class Facts:
 
     def _reach_fixed_point(self, order: Sequence[_Node]) -> None:
         """Weaken facts until those of loop-carried values hold in each iteration."""
-        waiting = deque(node for node in order if node.is_carried)
+        waiting = deque([node for node in order if node.is_carried])
+        if not waiting:
+            return
         users: defaultdict[_Node, list[_Node]] = defaultdict(list)
         changes: dict[_Node, int] = {}
-        for node in order if waiting else ():
+        for node in order:
             for source in node.sources:
                 users[source].append(node)
         while waiting:

@@ -179,17 +179,19 @@ def _peak_temporary_bytes(body: Block, target: Target) -> int:
     An example is the probabilities of attention's gradient, which are live together with the
     products that they are multiplied by.
     """
+    made = [op for op in _temporary_products(body) if not all(map(_is_loaded, op.fragments))]
+    if not made:
+        return 0
     rank = {op: number for number, op in enumerate(body.ops)}
     spans: dict[Any, list[tuple[int, int]]] = {}
     for op in rank:
         for value in op.results:
             last = max((rank.get(use.operation, 0) for use in value.uses), default=0)
             spans.setdefault(value.type, []).append((rank[op], last))
-    return max((
+    return max(
         _bytes(op.tensor, target)
         * (5 + 4 * sum(first < rank[op] < last for first, last in spans[op.tensor.type])) // 4
-        for op in _temporary_products(body) if not all(_is_loaded(v) for v in op.fragments)),
-        default=0)
+        for op in made)
 
 
 def _is_loaded(fragment: SSAValue) -> bool:
@@ -513,11 +515,13 @@ def _combine_by_message(block: Block, target: Target) -> None:
     """
     loops = [op for op in block.ops if type(op) is scf.ForOp]
     left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
+    if not left:
+        return
     rank = {op: number for number, op in enumerate(block.ops)}
     combined = {op: sorted(made, key=rank.__getitem__) for op in rank
                 if type(op) is xegpu.LoadNdOp and (made := _combinations(op))}
     read = sum(_bytes(load.value, target) for load in combined)
-    if not left or left + read <= BUDGET * target.grf_bytes:
+    if left + read <= BUDGET * target.grf_bytes:
         return
     moving = {op for load, made in combined.items() for op in (load, *made)}
     places = {load: _next_outside(made[-1], moving) for load, made in combined.items()}

@@ -9,6 +9,7 @@ by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import VectorType
@@ -59,7 +60,7 @@ class TileOperand:
     rows: int
     columns: int
 
-    @property
+    @cached_property
     def unit(self) -> tuple[int, int]:
         """Rows and columns of one operand."""
         return self.shape.size(self.operand)
@@ -70,18 +71,18 @@ class TileOperand:
         return (self.operand, self.rows, self.columns, self.unit,
                 self.shape.fragment(self.operand, self.bits))
 
-    @property
+    @cached_property
     def row_cuts(self) -> tuple[Cut, ...]:
         """The blocks of rows."""
         least = 2 if self.shape.k < self.shape.execution_size else 1
         return cuts(self.rows, self.unit[0], self.operand != "b", least)
 
-    @property
+    @cached_property
     def column_cuts(self) -> tuple[Cut, ...]:
         """The blocks of columns."""
         return cuts(self.columns, self.unit[1], False)
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, int]:
         """Operands along the rows and the columns of the tile."""
         return len(self.row_cuts), len(self.column_cuts)
