@@ -579,13 +579,14 @@ def _place_cursors(
     steps = [
         (scalars.poly32(y.step), scalars.poly32(x.step)) for _, y, x in moving.values()
     ]
+    jumping = {op: _cursor(scalars, accesses[op].surface, row, column, op.result)
+               for op, (row, column) in positions.items()}
     at: list[SSAValue] = list(cursors)
     if loop is not None:
         loop, added = extend_for(loop, cursors)
         at = list(added)
     held = dict(zip(moving, at, strict=True))
-    for op, (row, column) in positions.items():
-        cursor = _cursor(scalars, accesses[op].surface, row, column, op.result)
+    for op, cursor in jumping.items():
         Rewriter.insert_op(cursor, InsertPoint.before(op))
         held[op] = cursor.cursor
     for op, cursor_value in held.items():

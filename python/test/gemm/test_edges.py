@@ -282,3 +282,29 @@ def test_positions_that_a_loop_loads(at, first, guards):
             expected += padded[row + 32:row + 64, column + 32:column + 64] @ b.float()
     assert torch.equal(c.cpu(), expected)
     assert not any("stays a gather" in remark for remark in kernel.metadata.remarks)
+
+
+@triton.jit
+def paged(a_ptr, b_ptr, c_ptr, at_ptr, pitch, count, SIZE: tl.constexpr, ROWS: tl.constexpr):
+    """The product of A with blocks of B, whose rows are loaded."""
+    i = tl.arange(0, SIZE)
+    b = tl.make_tensor_descriptor(b_ptr, [ROWS, SIZE], [SIZE, 1], [SIZE, SIZE])
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for n in range(count):
+        a = tl.load(a_ptr + i[:, None] * pitch + n * SIZE + i[None, :])
+        acc = tl.dot(a, b.load([tl.load(at_ptr + n), 0]), acc)
+    tl.store(c_ptr + i[:, None] * SIZE + i[None, :], acc)
+
+
+@pytest.mark.parametrize("guards", ["launch", "kernel"])
+def test_positions_that_a_loop_loads_beside_those_that_move(guards):
+    at = [7, 61, 0]
+    a, b = (torch.randint(1, 5, shape).half() for shape in ((32, 96), (77, 32)))
+    c = torch.empty(32, 32, device="xpu")
+    where = torch.tensor(at, dtype=torch.int32, device="xpu")
+    kernel = paged[(1,)](a.to("xpu"), b.to("xpu"), c, where, 96, len(at), 32, 77, guards=guards)
+    below = torch.nn.functional.pad(b, (0, 0, 0, 32)).float()
+    expected = sum(a[:, 32 * n : 32 * n + 32].float() @ below[row : row + 32]
+                   for n, row in enumerate(at))
+    assert torch.equal(c.cpu(), expected)
+    assert kernel.metadata.n_block_loads > 1
