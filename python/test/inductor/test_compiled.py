@@ -17,6 +17,7 @@ F = torch.nn.functional
 CASES: dict[str, Callable[[], Made]] = dict(KINDS)
 FAST = ("pointwise", "reductions", "scatter", "norm_backward", "in_place_views", "user_kernel",
         "promotion", "indexing", "written_slices")
+RARER = ("flex_attention",)
 
 
 def case(make: Callable[[], Made]) -> Callable[[], Made]:
@@ -178,7 +179,7 @@ def flex_attention() -> Made:
         def bias(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
             return torch.where(i >= j, score + (i - j) * 0.01, -float("inf"))
         return flex(q, k, v, score_mod=bias)
-    return f, (randn(1, 2, 128, 16), randn(1, 2, 128, 16), randn(1, 2, 128, 16))
+    return f, tuple(randn(1, 2, 256, 64).half() for _ in range(3))
 
 
 @case
@@ -312,7 +313,8 @@ OPTIONS |= {
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in CASES])
+    pytest.param(name, marks=() if name in FAST else
+                 pytest.mark.rest if name in RARER else pytest.mark.slow) for name in CASES])
 def test_as_on_the_cpu(name: str) -> None:
     import torch._inductor.config as config
 
