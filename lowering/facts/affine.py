@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from xdsl.dialects import arith, scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import (
     CmpiOp,
@@ -336,37 +336,36 @@ class Affine:
         if constant is not None:
             return Index(Poly.constant(signed(constant, bits_of(value))), zero)
         owner: Any = value.owner
-        if type(owner) in _SUMS:
+        kind = type(owner)  # not by `match`, whose test of each class takes 0.3 us
+        if kind in _SUMS:
             return self._arithmetic(owner)
-        match owner:
-            case Block():
-                return self._block_argument(value)
-            case AddPtrOp(ptr=pointers, offset=offset):
-                return self.index(pointers).plus(self._offset(offset))
-            case ConvertLayoutOp(src=source):
-                return self.index(source)
-            case ExtSIOp(input=source) | IndexCastOp(input=source):
-                return self.exact(source)
-            case ExtUIOp(input=source):
-                return self.natural(source)
-            case MakeRangeOp(start=start):
-                return Index(Poly.constant(start.value.data), (Poly.constant(1),))
-            case SplatOp(src=source):
-                return self.index(source)._replace(strides=zero)
-            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
-                return reshape_index(self.index(op.src), op)
-            case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None and (
-                    0 <= bits < bits_of(value)):
-                return self._result(owner, self.index(left).times(Poly.constant(1 << bits)))
-        if not shape_of(value):
+        if isinstance(value, BlockArgument):
+            return self._block_argument(value)
+        if kind is AddPtrOp:
+            return self.index(owner.ptr).plus(self._offset(owner.offset))
+        if kind is ConvertLayoutOp:
+            return self.index(owner.src)
+        if kind is ExtSIOp or kind is IndexCastOp:
+            return self.exact(owner.input)
+        if kind is ExtUIOp:
+            return self.natural(owner.input)
+        if kind is MakeRangeOp:
+            return Index(Poly.constant(owner.start.value.data), (Poly.constant(1),))
+        if kind is SplatOp:
+            return self.index(owner.src)._replace(strides=zero)
+        if kind in _MOVED:
+            return reshape_index(self.index(owner.src), owner)
+        bits = constant_of(owner.rhs) if kind is arith.ShLIOp else None
+        if bits is not None and 0 <= bits < bits_of(value):
+            return self._result(owner, self.index(owner.lhs).times(Poly.constant(1 << bits)))
+        if not zero:
             return Index(Poly.symbol(value), ())
-        match value.owner:
-            case TruncIOp(input=source):
-                return self.index(source)._replace(is_exact=False)
-            case arith.RemSIOp() | arith.RemUIOp() as remainder:
-                return self._wrapped(remainder, shape_of(value))
-            case SelectOp() as choice:
-                return self._selected(choice)
+        if kind is TruncIOp:
+            return self.index(owner.input)._replace(is_exact=False)
+        if kind is arith.RemSIOp or kind is arith.RemUIOp:
+            return self._wrapped(owner, shape_of(value))
+        if kind is SelectOp:
+            return self._selected(owner)
         raise Unknown(f"{owner.name} has no affine form")
 
     def natural(self, value: SSAValue) -> Index:

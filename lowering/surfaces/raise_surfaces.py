@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, scf
@@ -241,7 +242,7 @@ class Site:
     def guards(self) -> list[Guard]:
         return [guard for surface, _, _ in self.accesses.values() for guard in surface.guards]
 
-    @property
+    @cached_property
     def values(self) -> set[SSAValue]:
         """The values that must be known before the site."""
         polys = []
