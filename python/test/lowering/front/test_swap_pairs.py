@@ -33,6 +33,12 @@ def compare_and_swap(v, at, down, BITS: tl.constexpr, HALF: tl.constexpr):
 
 
 @triton.jit
+def half(SHAPE: tl.constexpr, WHOLE: tl.constexpr):
+    """1 in the second half of each run of so many elements, as Inductor writes it."""
+    return tl.reshape(tl.broadcast_to(tl.arange(0, 2)[None, :, None], SHAPE), WHOLE)
+
+
+@triton.jit
 def sort_pairs(x, out, places, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LOG: tl.constexpr,
                BITS: tl.constexpr):
     """A bitonic sort of numbers, and of their places with them, as compilers write it."""
@@ -40,7 +46,8 @@ def sort_pairs(x, out, places, ROWS: tl.constexpr, COLUMNS: tl.constexpr, LOG: t
     v = tl.load(x + row * COLUMNS + column)
     at = tl.broadcast_to(column.to(tl.int16), [ROWS, COLUMNS])
     for stage in tl.static_range(1, LOG + 1):
-        down = (column >> stage) & (stage < LOG)
+        down = half([ROWS * COLUMNS // 2 ** (stage + 1), 2, 2 ** stage], v.shape) \
+            if stage < LOG else 0
         for i in tl.static_range(stage):
             v, at = compare_and_swap(v, at, down, BITS, 2 ** (stage - 1 - i))
     tl.store(out + row * COLUMNS + column, v)
