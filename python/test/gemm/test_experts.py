@@ -133,3 +133,29 @@ def test_places_that_are_multiples_of_nothing_known_are_tested_in_the_kernel(str
     first = int(start) * stride
     assert torch.equal(c.cpu(), a[first : first + 2048].view(32, 64).float() @ b.float())
     check_text(kernel.asm["xetile"], f"CHECK{'' if versions else '-NOT'}: xe.versions")
+
+
+@triton.jit
+def expert_of_block(a_ptr, expert_ptr, b_ptr, c_ptr, M, N, K: tl.constexpr, BLOCK: tl.constexpr):
+    """A product without a loop, whose weights are known only after A is loaded."""
+    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    k = tl.arange(0, K)
+    a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=m[:, None] < M, other=0.0)
+    b_ptr += tl.load(expert_ptr + tl.program_id(0)) * K * N
+    b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=n[None, :] < N, other=0.0)
+    c_ptrs = c_ptr + m[:, None] * N + n[None, :]
+    tl.store(c_ptrs, tl.dot(a, b), mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+def test_weights_that_are_known_late_are_blocks_too():
+    block, (m, n, k) = 32, (70, 96, 64)
+    a, b = torch.randn(m, k).half().xpu(), torch.randn(EXPERTS, k, n).half().xpu()
+    experts = torch.tensor([2, 0, 3], dtype=torch.int32, device="xpu")
+    c = torch.zeros(m, n, device="xpu")
+    kernel = expert_of_block[3, 3](a, experts, b, c, m, n, k, block)
+    wanted = [part.cpu().float() @ b[e].cpu().float()
+              for part, e in zip(a.split(block), (2, 0, 3), strict=True)]
+    torch.testing.assert_close(c.cpu(), torch.cat(wanted), rtol=1e-3, atol=1e-3)
+    remarks = [text for text in kernel.metadata.remarks if text.startswith("tt.load")]
+    assert ["2D block load" in text for text in remarks] == [True, True]

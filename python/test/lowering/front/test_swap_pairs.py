@@ -10,24 +10,24 @@ from python.test.operations import operations
 
 
 @triton.jit
-def first_and_second(x, SHAPE: tl.constexpr):
-    """Both of each pair along a dim of 2, in both places: sums of one and a zero."""
+def first_and_second(x, SHAPE: tl.constexpr, BITS: tl.constexpr):
+    """The bits of both of each pair along a dim of 2, in both places: sums of one and a zero."""
     second = tl.arange(0, 2)[None, :, None]
     first = 1 - second
-    pairs = tl.reshape(x, SHAPE)
-    one = tl.broadcast_to(tl.sum(pairs * first.to(x.dtype), 1)[:, None, :], SHAPE)
-    two = tl.broadcast_to(tl.sum(pairs * second.to(x.dtype), 1)[:, None, :], SHAPE)
-    return tl.reshape(one, x.shape).to(x.dtype), tl.reshape(two, x.shape).to(x.dtype)
+    pairs = tl.reshape(x, SHAPE).to(BITS, bitcast=True)
+    one = tl.broadcast_to(tl.sum(pairs * first.to(BITS), 1)[:, None, :], SHAPE)
+    two = tl.broadcast_to(tl.sum(pairs * second.to(BITS), 1)[:, None, :], SHAPE)
+    return tl.reshape(one, x.shape).to(BITS), tl.reshape(two, x.shape).to(BITS)
 
 
 @triton.jit
 def compare_and_swap(v, at, down, BITS: tl.constexpr, HALF: tl.constexpr):
     SHAPE: tl.constexpr = [v.numel // (2 * HALF), 2, HALF]
-    bits = v.to(BITS, bitcast=True)
-    one, two = first_and_second(bits, SHAPE)
+    one, two = first_and_second(v, SHAPE, BITS)
     left, right = one.to(v.dtype, bitcast=True), two.to(v.dtype, bitcast=True)
-    p, q = first_and_second(at, SHAPE)
+    p, q = first_and_second(at, SHAPE, at.dtype)
     swap = ((left > right) | ((left == right) & (p > q))) != (down != 0)
+    bits = v.to(BITS, bitcast=True)
     v = (bits ^ tl.where(swap, one ^ two, tl.zeros_like(bits))).to(v.dtype, bitcast=True)
     return v, at ^ tl.where(swap, p ^ q, tl.zeros_like(at))
 
