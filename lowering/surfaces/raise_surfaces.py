@@ -34,13 +34,11 @@ from triton_xe.dialects.arith_ext import (
     TruncIOp,
     UIToFPOp,
 )
-from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import (
     Affine,
@@ -52,12 +50,11 @@ from triton_xe.lowering.facts.affine import (
     is_computed_in,
 )
 from triton_xe.lowering.facts.poly import Poly, at_least
-from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bits, shape_of
+from triton_xe.lowering.facts.values import Unknown, pointee_bits, shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.block_layouts import block_plan, is_worth_a_block
-from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
-from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, messages_of
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.layouts.propagate_layouts import is_block, messages_of
 from triton_xe.lowering.module_facts import options_of, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
@@ -345,21 +342,15 @@ class _Choice:
                 refused = self._as_specified(load, surface.transposed)
             case Role.UNPACKED:
                 refused = _kernel_test(load, surface)
-            case Role.OPERAND:
+            case Role.OPERAND | Role.JOINED:
                 refused = self._layout(load, surface)
-            case Role.JOINED:
-                refused = None if loop is None else _alignment_test(load, surface)
-                refused = refused or self._layout(load, surface)
         return refused or Access(surface, y, x)
 
     def _layout(self, load: LoadOp, surface: Surface) -> Refusal | None:
-        """Refuse a load for a dot that no message brings as a block, nor as operands of dots."""
+        """Refuse a load for a dot that no message brings as a block."""
         plan = block_plan(shape_of(load.ptr), pointee_bits(load.ptr), self.scope.target,
                           self.scope.warps, transposed=surface.transposed)
-        if not isinstance(plan, Refusal):
-            return None
-        brought = list(self._as_operands(load, surface.transposed))
-        return None if brought and all(brought) else plan
+        return plan if isinstance(plan, Refusal) else None
 
     def _as_specified(self, load: LoadOp, transposed: bool) -> Refusal | None:
         """Refuse a block that no message brings; prefetches have any layout."""
@@ -370,31 +361,6 @@ class _Choice:
             shape_of(load.ptr), pointee_bits(load.ptr), target, self.scope.warps,
             transposed=transposed)
         return plan if isinstance(plan, Refusal) else None
-
-    def _as_operands(self, load: LoadOp, transposed: bool) -> Iterator[bool]:
-        """Tell for each operand that is a load if messages bring its layout."""
-        target, element = self.scope.target, element_of(load.result)
-        dots: list[DotOp | xe.ScaledDotOp] = all_of(self.scope.function, DotOp, xe.ScaledDotOp)
-        for dot in dots:
-            dpas = instruction_of(dot, target)
-            for index, value in enumerate((dot.a, dot.b)):
-                source, swapped = _source(value)
-                if source is load and isinstance(dpas, Dpas):
-                    parent = shares({dot: dpas}, self.scope.warps, target)[dot]
-                    held = layout_attr(operand_encoding(index, parent, dpas))
-                    kind = TensorType(element, shape_of(value), held)
-                    yield brings(target, kind, transposed != swapped)
-
-
-def _alignment_test(load: LoadOp, surface: Surface) -> Refusal | None:
-    """Refuse a joined load in a loop if the kernel would have to test its alignment.
-
-    Such a test would also decide how the dot's operands are loaded, which need none.  If the launch
-    tests alignments, the general version runs instead.
-    """
-    aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
-    return Refusal(f"the loop's other loads do not ask whether {aligned[0].what}") if (
-        aligned and tested_in_kernel(aligned, load)) else None
 
 
 def _kernel_test(load: LoadOp, surface: Surface) -> Refusal | None:
