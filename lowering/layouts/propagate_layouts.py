@@ -77,11 +77,6 @@ def propagate(function: Operation, target: Target) -> int:
     return rounds
 
 
-def same_layout(left: Attribute, right: Attribute) -> bool:
-    """True if two tensor types have the same layout, whatever the spelling."""
-    return left == right or layout_of(left) == layout_of(right)
-
-
 def is_dpas(kind: Attribute) -> bool:
     """True if a tensor has the layout of a DPAS result, or of a slice of one."""
     if type(kind) is not TensorType:
@@ -263,11 +258,7 @@ def _retype(value: SSAValue, encoding: Attribute, old: Attribute, at: InsertPoin
 
 def _is_free(value: SSAValue, encoding: Attribute) -> bool:
     """True if a value is available in a layout without moving data."""
-    if layout_attr_of(value) == encoding or is_cheap(value):
-        return True
-    op = value.owner
-    return isinstance(op, ConvertLayoutOp) and same_layout(
-        op.src.type, retyped(value.type, encoding))
+    return layout_attr_of(value) == encoding or is_cheap(value)
 
 
 def _move_past_user(

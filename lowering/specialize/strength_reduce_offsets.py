@@ -3,7 +3,9 @@
     tt.addptr (splat %base), (broadcast (%rows * %stride)) + broadcast (splat %k + %columns)
  -> tt.addptr (broadcast (tt.addptr (splat (%base + %k)), %columns)), broadcast (%rows * %stride)
 
-    cmpi slt, splat %x + extsi %range, splat %y  ->  cmpi slt, %range, splat (trunci (%y - %x))
+    %at = splat %x + extsi %range
+    andi (cmpi sge, %at, 0), (cmpi slt, %at, splat %y)
+ -> cmpi ult, %range - splat %first, splat (%end - %first)    %end = trunci (%y - %x)
 
 Descriptors have offsets of 64 bits.  Sums and products of these may be reordered, because they wrap
 in any order to the same result.  In a comparison, a difference outside the range's values may be
@@ -197,14 +199,11 @@ class _Comparison(NamedTuple):
 
 
 def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
-    """Replace the comparisons of a mask by comparisons of 32 bits."""
+    """Replace the pairs of comparisons of a mask by comparisons of 32 bits."""
     if mask in parts.compared:
         return parts.compared[mask]
     made, op = mask, mask.owner
-    if isinstance(op, CmpiOp):
-        found = _comparison(op, parts)
-        made = mask if found is None else _compared(found)
-    elif isinstance(op, arith.AndIOp):
+    if isinstance(op, arith.AndIOp):
         window = _window(op, parts)
         if window is not None:
             made = window
@@ -259,12 +258,6 @@ def _splat(scalar: SSAValue, like: SSAValue, at: Operation) -> SSAValue:
     kind: Any = like.type
     return put_before(SplatOp(operands=[scalar], result_types=[
         TensorType(scalar.type, kind.get_shape(), kind.encoding)]), at)
-
-
-def _compared(found: _Comparison) -> SSAValue:
-    op = found.op
-    return put_before(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
-                             _predicate(op)), op)
 
 
 def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
