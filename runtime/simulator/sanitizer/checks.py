@@ -190,24 +190,29 @@ def _conflicts(
 
 
 def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Value) -> Value:
-    """True if one earlier access of a dword of global memory conflicts with a new one.
+    """True if one earlier access of a dword conflicts with a new one.
 
     The earlier one is the last write, or, with `read`, the reads of the dword since.
     """
-    since = w.select(read, 0, w.state[Word.SINCE])
-    yes, no = w.term(1, I1), w.term(0, I1)
-    return _conflicts(w, old, new, no, since, reads=read, asked=yes)[0]
+    slm = w.flag(Kind.SLM)
+    since = w.select(read, 0, unfenced_barriers(w, slm))
+    return _conflicts(w, old, new, slm, since, reads=read, asked=w.term(1, I1))[0]
 
 
 def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Value) -> Value:
-    """Cell of the readers of a dword of global memory after one more."""
-    return _merged_read(w, old, new, _is_other_read(w, old, new, w.term(0, I1)))
+    """Cell of the readers of a dword after one more."""
+    return _merged_read(w, old, new, _is_other_read(w, old, new, w.flag(Kind.SLM)))
 
 
 def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
     """True if an earlier read, of any bytes of a dword, is not ordered before a new one."""
-    clash = _conflict(w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
-    return (old != 0) & clash
+    clash = w.variable(_conflict(
+        w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1)))
+    with w.when(slm), w.chain(list_of(w, old)) as (reader, slot):
+        cell, slot.value = w.pool.read(reader)
+        clash.value |= _conflict(
+            w, cell | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
+    return (old != 0) & clash.value
 
 
 # --- creation of a chunk's cells ------------------------------------------------------------------
@@ -435,7 +440,7 @@ def _after_store(
     kept = w.select(mixes, kept | WARP.full, kept)
     rest = of.read & ~(of.new & BYTES.full)
     return (_with_other_bytes(w, of.write, of.new, kept, slm),
-            w.select(rest.has(BYTES.full) & ~slm, rest, 0))
+            w.select(rest.has(BYTES.full), rest, 0))
 
 
 def _bytes_of(w: Checks, dword: Value, first: Value, end: Value) -> Value:
@@ -522,11 +527,13 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     across = unordered & ~group
     with w.when(across):
         kept.value = (old | new) & BYTES.full | cells.SEVERAL_OWNERS
-    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | (old ^ new).has(BYTES.full) | (
-        list_of(w, old) != 0)
-    with w.when(across & followed):
+    differs = (old ^ new).has(BYTES.full)
+    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | differs | (list_of(w, old) != 0)
+    once = warp & (PHASE.extract(old) == PHASE.extract(new))
+    apart = group & differs & ~once & (unordered | warp | scalar | (old & PHASE.full == PHASE.full))
+    with w.when(across & followed | apart):
         kept.value = w.call(s.JOIN, w["ctx"], old, new, 0)
-    return w.select(group & (warp | scalar) | unordered, kept.value, new)
+    return w.select(group & (warp | scalar) | unordered | apart, kept.value, new)
 
 
 def _first_use(w: Checks, slm: Value, writes: Value, result: Variable) -> None:

@@ -11,8 +11,7 @@ from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
-    GROUP,
-    LIST,
+    PHASE,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
@@ -24,9 +23,11 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     earlier,
     fill_dwords,
     in_memory,
+    is_list,
     left_over,
     merged_read,
     of_group,
+    of_subgroup,
     ordered,
 )
 from triton_xe.runtime.simulator.sanitizer.records import Checks
@@ -328,13 +329,17 @@ def _compare(
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
                 rest = old_read & ~(new & BYTES.full)
-                remains = rest.has(BYTES.full) & ~slm
-                cells.store(w.select(remains, rest, 0), cells.place(block, Entry.READS))
+                place = cells.place(block, Entry.READS)
+                cells.store(w.select(rest.has(BYTES.full), rest, 0), place)
         with w.otherwise():
             before = after_read | earlier(old_read, owner)
+            differs = (old_read ^ new).has(BYTES.full)
             merged = w.variable(merged_read(w, old_read, new, owner, before))
             joins = _crossing(old_read, owner, after_read) & cells.active
-            joins &= published | (old_read ^ new).has(BYTES.full) | _is_list(old_read)
+            joins &= published | differs | is_list(old_read)
+            since = earlier(old_read, owner) & of_subgroup(old_read, owner)
+            apart = ~before | since | (old_read & PHASE.full == PHASE.full)
+            joins |= of_group(old_read, owner) & apart & differs & cells.active
             with w.when(joins.bits != 0):
                 with distinct(w, old_read, new, joins) as (reader, mine, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
@@ -424,11 +429,6 @@ def _changing_nothing(w: Checks) -> Value:
     if w.routine in (s.REPLAY, s.REPLAY_ONE):
         return w.term(1, w["mask"].type)
     return phases.changing_nothing(w)
-
-
-def _is_list(cells: Value) -> Value:
-    several = cells >> GROUP.first == GROUP.most
-    return several & cells.has(LIST.full)
 
 
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:

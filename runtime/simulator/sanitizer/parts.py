@@ -31,6 +31,7 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
     GROUP,
+    LIST,
     PHASE,
     SEVERAL_OWNERS,
     WARP,
@@ -77,7 +78,13 @@ def ordered(
     phase = (_age(old, owner) > since) & phased
     atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
     free = (old == 0) | of_subgroup(old, owner) | atomic
-    return free | group & phase | ~group & slm
+    return free | group & phase | ~group & slm & ~is_list(old)
+
+
+def is_list(cells: Value) -> Value:
+    """Cells that have lists of accesses."""
+    several = cells >> GROUP.first == GROUP.most
+    return several & cells.has(LIST.full)
 
 
 def _age(old: Value, owner: Value) -> Value:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from triton_xe.llvm import I32, I64, constant, vector
+from triton_xe.llvm import I1, I32, I64, constant, vector
 from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.context import Code, Context
@@ -163,10 +163,11 @@ def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
 
 
 def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
-    """Cell of an access and earlier ones, at least one of which is of another program.
+    """Cell of an access and earlier ones, of another program or of other bytes.
 
     Stores (`writes`) are recorded separately by subgroup.  A list has each byte's last store, so
-    that it has at most four elements.
+    that it has at most four elements.  Loads of a program are recorded separately by subgroup
+    and phase if their bytes differ.
     """
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
@@ -174,16 +175,17 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     with w.when(same & (kept[Joined.WRITES] == writes.to(I64))):
         w.ret(kept[Joined.MADE])
 
-    def element(cell: Value, following: Value) -> Value:
-        return w.pool.new({Reader.LOW: cell.to(I32), Reader.HIGH: (cell >> 32).to(I32),
-                           Reader.NEXT: following})
-
     listed = w.variable(list_of(w, old))
     with w.when(listed.value == 0):
-        listed.value = element(old, w.term(0, I32))
+        listed.value = _element(w, old, w.term(0, I32))
     first, following = w.pool.read(listed.value)
     owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
-    again = first >> owner == new >> owner
+    same = first >> owner == new >> owner
+    alike = first >> cells.PHASE.first == new >> cells.PHASE.first
+    apart = same & ~writes & ~alike & (first ^ new).has(cells.BYTES.full)
+    again = same & ~apart
+    with w.when(apart):
+        listed.value = _without_replaced(w, listed.value, new)
     cell = w.select(again, joined_in_group(w, first, new), new)
     others = w.variable(w.select(again, following, listed.value))
     with w.when(writes & (old & new & ~w.select(again, first, 0)).has(cells.BYTES.full)):
@@ -192,11 +194,11 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
             earlier, slot.value = w.pool.read(one)
             left = earlier & ~(cell & cells.BYTES.full)
             with w.when(left.has(cells.BYTES.full)):
-                rest.value = element(left, rest.value)
+                rest.value = _element(w, left, rest.value)
         with w.when(rest.value == 0):
             w.ret(cell)
         others.value = rest.value
-    index = element(cell, others.value).to(I64) << cells.LIST.first
+    index = _element(w, cell, others.value).to(I64) << cells.LIST.first
     result = index | cells.SEVERAL_OWNERS | (old | new) & cells.BYTES.full
     for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
                         (Joined.WRITES, writes)):
@@ -204,3 +206,28 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     return result
 
 
+def _element(w: Checks, cell: Value, following: Value) -> Value:
+    """Create an element of a list of accesses."""
+    return w.pool.new({Reader.LOW: cell.to(I32), Reader.HIGH: (cell >> 32).to(I32),
+                       Reader.NEXT: following})
+
+
+def _without_replaced(w: Checks, listed: Value, new: Value) -> Value:
+    """A list of loads, without earlier ones of the same bytes by the subgroup of a new one.
+
+    A scalar load does not replace others, because it conflicts with no store of its program.
+    """
+    end, going = w.variable(listed), w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        cell, following = w.pool.read(end.value)
+        own = cells.GROUP.extract(cell) == cells.GROUP.extract(new)
+        end.value = w.select(own, following, end.value)
+        going.value = own & (following != 0)
+    rest, one = w.variable(end.value), w.variable(listed)
+    with w.loop(lambda: one.value != end.value):
+        cell, one.value = w.pool.read(one.value)
+        scalar = [cells.PHASE.extract(x) == cells.PHASE.most for x in (cell, new)]
+        replaced = ((cell ^ new) >> cells.WARP.first == 0) & (scalar[0] | ~scalar[1])
+        with w.when(~replaced | (cell & ~new).has(cells.BYTES.full)):
+            rest.value = _element(w, cell, rest.value)
+    return rest.value

@@ -80,7 +80,8 @@ def plant(rng: np.random.Generator, places: NDArray[np.int64]) -> str:
 
 
 @pytest.mark.parametrize(("t", "nbytes", "stride"), [
-    ("i8", 1, 5), ("i32", 4, 1), ("i32", 4, 17), ("<4 x i32>", 16, 1), ("<4 x i32>", 16, 5)])
+    ("i8", 1, 1), ("i8", 1, 5), ("i32", 4, 1), ("i32", 4, 17), ("<4 x i32>", 16, 1),
+    ("<4 x i32>", 16, 5)])
 def test_races_are_those_of_all_pairs(
     t: str, nbytes: int, stride: int, device: SimulatedDevice, kernel: Callable[..., str],
     monkeypatch: Any,
