@@ -49,6 +49,8 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 
 MOST_STEPS = 64
 """Longest chain of operations from an address to the load that it comes from."""
+MOST_ELEMENTS = 64
+"""Largest number of elements of an access in a batch: their masks are bits of a word."""
 DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
 """Memory scopes of SPIR-V; lower ones are wider."""
 
@@ -347,7 +349,8 @@ def _check_batch(
     plan = w.kernel.plan
     assert plan is not None
     batch, most = plan.batches.get(first, ()), WINDOW // steps.width(kind >> 8)
-    if entry == SEARCHED or not all(_is_like(w, i, first, steps, kind) for i in batch):
+    if entry == SEARCHED or len(steps.offsets) > MOST_ELEMENTS or not all(
+            _is_like(w, i, first, steps, kind) for i in batch):
         return
     while len(batch) > 1 and most > 1:
         count = 1 << min(len(batch), most).bit_length() - 1
