@@ -104,8 +104,6 @@ def _function(name: str, *numbers: int) -> list[Function]:
         width, count, *known = numbers
         return write(state.check_elements(width, count, *(known or (state.ANY, state.ANY))),
                      partial(lanes.check_elements, count=count), known)
-    if name == "cells":
-        return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
     if name == "parts":
         (count, number), (writes, asks) = numbers[:2], map(bool, numbers[2:])
         return write(state.record_parts(count, number, writes, asks),

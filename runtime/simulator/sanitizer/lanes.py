@@ -185,14 +185,6 @@ def _are_begun(w: Checks, block: Memory) -> Value:
     return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
 
 
-def record_cells(w: Checks, *arguments: Value) -> Value:
-    """Compare a valid access of global memory with the cells of its dwords, and record it there."""
-    good = w.variable(1, I1)
-    no = w.term(0, I1)
-    _record_scattered(w, Memory(w, w["block"]), w["owner"], no, good, w["mask"])
-    return good.value
-
-
 def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:

@@ -467,12 +467,6 @@ def record_parts(count: int, number: int, writes: bool, asks: bool) -> Routine:
                    first=first, bytes=vector(count, I64), owner=I64)
 
 
-def record_cells(lanes: int, size: int, kind: int) -> Routine:
-    """Records an access of all lanes in the cells of dwords; false if it may conflict."""
-    return routine("cells", I1, lanes, size, kind, site=I32, block=PTR,
-                   addresses=vector(lanes, I64), mask=vector(lanes, I1), owner=I64)
-
-
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
     """Checks `count` adjacent elements of each lane, each with a mask of its own."""
     return routine("elements", I1, lanes, count, *known(size, kind), **_SITE, row=I64,

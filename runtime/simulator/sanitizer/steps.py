@@ -45,8 +45,6 @@ from triton_xe.runtime.simulator.widen.values import Tabled
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 _CHUNK = 1 << CHUNK_BITS
-_OF_CELLS = int(Kind.WRITE) | -1 << 8
-"""Bits of an access's kind that its cells depend on."""
 _MOST_SHARED = 4
 """Largest number of elements at one address."""
 
@@ -151,21 +149,32 @@ def are_disjoint(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
 def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
     """True if no active element's access has a fault; see `lanes.check_lanes`."""
     kind = int(w["kind"].operand.integer_value() or 0)
-    flags = vector(len(steps.offsets), I1)
-    mask = w.arguments.setdefault("mask", w.term(1, flags))
-    w.arguments["size"] = w.term(steps.size, I64)
+    mask = w.arguments.setdefault("mask", w.term(1, vector(len(steps.offsets), I1)))
     if masked:
         with w.when(mask.bits == 0):
             w.ret(1)
-    with w.when(_try(w, steps, kind, masked)):
-        w.state[Word.CHECKED] += w.intrinsic("ctpop", mask.bits).to(I64) if masked else len(
-            steps.offsets)
+    row = w.variable(w["row"])
+    with w.when(w["row"].compare("slt", 0)):
+        row.value = searched(w, in_memory(w, _addresses(w, steps))[mask.bits.lowest()])
+    with w.when(_fine(w, steps, row.value, w["base"]) != 0):
         w.ret(1)
     access = *(w[name] for name in ("ctx", "sg", "site", "row")), _addresses(w, steps, steps.lanes)
     shape = steps.lanes, steps.count, steps.size
     with w.when(~w["seen"]):
         w.ret(w.call(_checked_by(*shape, None), *access, steps.size, kind | Kind.UNSEEN, mask))
     return w.call(_checked_by(*shape, kind), *access, steps.size, kind, mask)
+
+
+def check_batch(w: Checks, *arguments: Value, steps: Steps) -> Value:
+    """Bits of the accesses that certainly have no fault; these are recorded.
+
+    Their windows must be in ascending order.
+    """
+    number = w["bases"].type.count
+    mask = w.arguments.setdefault("mask", w.term(1, vector(number * len(steps.offsets), I1)))
+    with w.when(mask.bits == 0):
+        w.ret((1 << number) - 1)
+    return _fine(w, steps, w["row"], w["bases"]).to(I32)
 
 
 def _addresses(w: Checks, steps: Steps, count: int | None = None) -> Value:
@@ -181,30 +190,37 @@ def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routin
     return s.check_lanes(lanes, nbytes, known)
 
 
-def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
-    """True if the access certainly has no fault; it is recorded then."""
-    first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
-    row = w.variable(w["row"])
-    with w.when(w["row"].compare("slt", 0)):
-        active = in_memory(w, _addresses(w, steps))[mask.bits.lowest()]
-        row.value = searched(w, active)
-    block = w.block(row.value)
-    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
-    fits = inside & (first + steps.span <= block[Entry.HIGH])
-    good = w.variable((first & align - 1 == 0) & (fits | w.term(int(masked), I1)))
-    if masked:
-        with w.when(good.value & ~fits):
-            addresses = _addresses(w, steps)
-            inside = (addresses >= block[Entry.LOW]) & (
-                addresses + steps.size <= block[Entry.HIGH])
-            good.value = (inside | ~mask).every()
-    lines = steps.bytes_of(mask)
-    with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
-        _record(w, steps, block, first, lines, good, align)
+def _fine(w: Checks, steps: Steps, row: Value, bases: Value) -> Value:
+    """Bits of the accesses from one or several bases on that have no fault; record these."""
+    kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
+    first, block = bases + steps.low, w.block(row)
+    number, each = first.type.lanes, len(steps.offsets)
+    words = [(mask.bits >> k * each & (1 << each) - 1) for k in range(number)]
+    fits = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH]) & (
+        first + steps.span <= block[Entry.HIGH]) & (first & (kind >> 8) - 1 == 0)
+    if number > 1:
+        fits = (fits | (w.pack(first.type, [word.to(I64) for word in words]) == 0)).bits
+    fine = w.variable(fits.to(I64))
+    lines = [steps.bytes_of(mask.shuffled(None, range(k * each, (k + 1) * each)))
+             for k in range(number)]
+    record = _record if number > 1 else _record_one
+    with w.when((fine.value != 0) & (block[Entry.WRITES] != 0) & w["seen"]):
+        record(w, steps, block, first, lines, fine)
     if kind & Kind.WRITE:
-        with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
-            _mark(w, first + block[Entry.UNWRITTEN], lines)
-    return good.value
+        with w.when(w.unlikely(block[Entry.UNWRITTEN] != 0)):
+            for k, some in enumerate(lines):
+                with w.when(fine.value.has(1 << k)):
+                    one = first[k] if number > 1 else first
+                    _mark(w, one + block[Entry.UNWRITTEN], some)
+    for k, word in enumerate(words):
+        count = w.intrinsic("ctpop", word).to(I64)
+        w.state[Word.CHECKED] += w.select(fine.value.has(1 << k), count, 0)
+    return fine.value
+
+
+def _flags(w: Checks, bits: Value, places: Sequence[int]) -> Value:
+    """Some bits of an integer, by number, as a vector of flags."""
+    return w.spread(bits, len(places)).has(Value(w, integers(I64, [1 << k for k in places])))
 
 
 def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
@@ -215,86 +231,19 @@ def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
                  [none, (at + k * _CHUNK).pointer().operand, line.operand], aligns=(0, 1, 0))
 
 
-def _record(
-    w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Value], good: Variable,
-    align: int,
+def _record_one(
+    w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Sequence[Value]],
+    fine: Variable,
 ) -> None:
-    """Compare with the cells of the chunks, and record the access; false if that is impossible."""
-    owner, width = owner_of(w, w.term(0, I1)), steps.width(align)
-    bytes_ = _bytes_of_chunks(w, [lines], w.spread(first & _CHUNK - 1, width), width)
+    """Record one access in the cells of chunks; it is not fine if that is impossible."""
+    width = steps.width(int(w["kind"].operand.integer_value() or 0) >> 8)
+    bytes_ = _bytes_of_chunks(w, lines, w.spread(first & _CHUNK - 1, width), width)
+    owner = owner_of(w, w.term(0, I1))
     recorded = record_parts(w, block, first >> CHUNK_BITS, bytes_, owner)
-    some = (bytes_ != 0).bits.to(I64)
-    good.value = recorded == some
-    with w.when(~good.value):
-        _record_dwords(w, steps, block, first, recorded, owner, good)
+    fine.value = (recorded == (bytes_ != 0).bits.to(I64)).to(I64)
 
 
-def _bytes_of_chunks(
-    w: Checks, lines: Sequence[Sequence[Value]], shift: Value, width: int
-) -> Value:
-    """Flags of the accessed bytes of each access's `width` chunks, moved by `shift` bytes."""
-    zero = w.term(0, I64)
-    bits = [[line.bits for line in each] + [zero] * (width - len(each)) for each in lines]
-    here = w.pack(shift.type, [x for each in bits for x in each])
-    before = w.pack(shift.type, [x for each in bits for x in (zero, *each[:-1])])
-    return w.intrinsic("fshl", here, before, shift)
-
-
-def _record_dwords(
-    w: Checks, steps: Steps, block: Memory, first: Value, recorded: Value, owner: Value,
-    good: Variable,
-) -> None:
-    """Compare with the cells of dwords, and record there the parts that cells of chunks do not."""
-    kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
-    count, addresses = len(steps.offsets), _addresses(w, steps)
-    places = addresses - (first & -_CHUNK)
-    lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
-    known = [(w.spread(recorded, count) >> line).has(1) for line in lines]
-    good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
-                        w["site"], block.base, addresses,
-                        mask & ~(known[0] & known[1]), owner)
-
-
-# --- several accesses of one form -----------------------------------------------------------------
-
-
-def check_batch(w: Checks, *arguments: Value, steps: Steps) -> Value:
-    """Bits of the accesses that certainly have no fault; these are recorded.
-
-    Their windows must be in ascending order.
-    """
-    kind = int(w["kind"].operand.integer_value() or 0)
-    first, block = w["bases"] + steps.low, w.block(w["row"])
-    number, each = first.type.count, len(steps.offsets)
-    mask = w.arguments.setdefault("mask", w.term(1, vector(number * each, I1)))
-    with w.when(mask.bits == 0):
-        w.ret((1 << number) - 1)
-    words = w.pack(first.type, [
-        (mask.bits >> k * each & (1 << each) - 1).to(I64) for k in range(number)])
-    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH]) & (
-        first + steps.span <= block[Entry.HIGH])
-    aligned = first & (kind >> 8) - 1 == 0
-    fine = w.variable((inside & aligned | (words == 0)).bits.to(I64))
-    lines = [steps.bytes_of(mask.shuffled(None, range(k * each, (k + 1) * each)))
-             for k in range(number)]
-    with w.when((block[Entry.WRITES] != 0) & w["seen"]):
-        _record_batch(w, steps, block, first, lines, fine)
-    if kind & Kind.WRITE:
-        with w.when(w.unlikely(block[Entry.UNWRITTEN] != 0)):
-            for k, some in enumerate(lines):
-                with w.when(fine.value.has(1 << k)):
-                    _mark(w, first[k] + block[Entry.UNWRITTEN], some)
-    counts = w.intrinsic("ctpop", w.select(_flags(w, fine.value, range(number)), words, 0))
-    w.state[Word.CHECKED] += w.call(f"llvm.vector.reduce.add.v{number}i64", counts, result=I64)
-    return fine.value.to(I32)
-
-
-def _flags(w: Checks, bits: Value, places: Sequence[int]) -> Value:
-    """Some bits of an integer, by number, as a vector of flags."""
-    return w.spread(bits, len(places)).has(Value(w, integers(I64, [1 << k for k in places])))
-
-
-def _record_batch(
+def _record(
     w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Sequence[Value]],
     fine: Variable,
 ) -> None:
@@ -322,6 +271,17 @@ def _record_batch(
             # an access is fine if the next one is, which has some of its bytes
             for _ in range(number - 1):
                 fine.value &= ~overlaps | fine.value >> 1
+
+
+def _bytes_of_chunks(
+    w: Checks, lines: Sequence[Sequence[Value]], shift: Value, width: int
+) -> Value:
+    """Flags of the accessed bytes of each access's `width` chunks, moved by `shift` bytes."""
+    zero = w.term(0, I64)
+    bits = [[line.bits for line in each] + [zero] * (width - len(each)) for each in lines]
+    here = w.pack(shift.type, [x for each in bits for x in each])
+    before = w.pack(shift.type, [x for each in bits for x in (zero, *each[:-1])])
+    return w.intrinsic("fshl", here, before, shift)
 
 
 def _distinct_chunks(w: Checks, bytes_: Value, apart: Value, width: int) -> Value:
