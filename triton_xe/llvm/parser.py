@@ -1,16 +1,14 @@
-"""Read LLVM IR text, as LLVM 22 prints it, into `ir.Module`.
+"""Read LLVM IR text, as LLVM 22 or the emitter prints it, into `ir.Module`.
 
-The text is first parsed, verified and printed again by LLVM itself, so only LLVM's own spelling
-has to be understood.  Grammar: the LLVM Language Reference, restricted to what a triton-xe kernel
-module contains; anything else is an `UnsupportedError` that names the line.
+Other text is first parsed, verified and printed again by LLVM itself (`canonical`), so only these
+spellings have to be understood.  Grammar: the LLVM Language Reference, restricted to what a
+triton-xe kernel module contains; anything else is an `UnsupportedError` that names the line.
 """
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
-
-import llvmlite.binding as llvm
 
 from triton_xe import llvm as ir
 from triton_xe.errors import DeviceError
@@ -27,11 +25,15 @@ from triton_xe.spirv import (
 )
 
 _ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
+_GROUP = re.compile(r"#\d+")
+_SIGNATURE = re.compile(r'@("[^"]*"|[-\w$.]+)\(.*\)(.*)')
 _LOCAL = re.compile(r'%(?:"[^"]*"|[-\w$.]+)')
 
 
 def canonical(text: str) -> str:
     """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
+    import llvmlite.binding as llvm  # LLVM itself takes some 60 MB of memory
+
     llvm.initialize_native_target()
     try:
         module = llvm.parse_assembly(text)
@@ -89,6 +91,8 @@ class _ModuleReader:
         """Instructions by their text without names: most of a kernel repeats a few."""
         self.versions: list[tuple[Instruction, int]] = []
         """Branches between two versions, and the metadata that says which is which."""
+        self.groups: dict[str, str] = {}
+        """Attributes by the name of a group."""
 
     def read(self) -> ir.Module:
         while self.at < len(self.lines):
@@ -101,7 +105,11 @@ class _ModuleReader:
                 self._metadata(line)
             elif line.startswith("%"):
                 self._named_type(line)
+            elif line.startswith(("declare ", "attributes ")):
+                self._attributes(line)
             self.at += 1
+        for name, words in self.module.attributes.items():
+            self.module.attributes[name] = _GROUP.sub(lambda m: self.groups[m[0]], words)
         for branch, node in self.versions:
             branch.fallback = branch.labels[self.module.integers(node)[0]]
         return self.module
@@ -116,6 +124,14 @@ class _ModuleReader:
         line.expect("type")
         self.types[name] = line.type()
 
+    def _attributes(self, line: str) -> None:
+        """Read those of a function, or of a group."""
+        if line.startswith("attributes "):
+            name, _, words = line.removeprefix("attributes ").partition(" = ")
+            self.groups[name] = words.strip("{ }")
+        elif (found := _SIGNATURE.search(line)) is not None:
+            self.module.attributes[found[1].strip('"')] = found[2]
+
     def _metadata(self, line: str) -> None:
         head, _, body = line.partition(" = ")
         if head[1:].isdigit():
@@ -123,7 +139,7 @@ class _ModuleReader:
 
     def _global(self, text: str) -> None:
         line = self._line(text)
-        name = line.take()
+        name = line.take().replace('"', "")
         line.expect("=")
         space = 0
         while line.peek not in ("global", "constant"):
@@ -137,12 +153,15 @@ class _ModuleReader:
             initializer = "external"
         else:
             initializer = line.operand(t).text
-        self.module.globals[name] = ir.Global(name, t, space, initializer, constant)
+        align = line.alignment()
+        self.module.globals[name] = ir.Global(name, t, space, initializer, constant, align)
 
     def _function(self) -> None:
+        self._attributes(self.lines[self.at])
         header = self._line(self.lines[self.at])
         words = header.tokens
-        kernel, internal = "spir_kernel" in words, "internal" in words or "private" in words
+        kernel, private = "spir_kernel" in words, "private" in words
+        internal = private or "internal" in words
         while not header.starts_type():
             header.take()
             if header.peek == "(":
@@ -151,7 +170,7 @@ class _ModuleReader:
         name = header.take().strip('@"')
         parameters = self._parameters(header)
         function = Function(name, result, parameters, [], kernel, internal,
-                            self._attachments(header))
+                            self._attachments(header), is_private=private)
         self._body(function)
         self.module.functions[name] = function
 
@@ -184,7 +203,7 @@ class _ModuleReader:
             text = self.lines[self.at]
             if text.startswith("}"):
                 break
-            if not text.strip() or text.lstrip().startswith((";", "#dbg")):
+            if not text.strip() or text.lstrip().startswith((";", "#dbg", "{")):
                 continue
             if text[0] not in " \t":
                 if block.instructions:

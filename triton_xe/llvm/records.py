@@ -16,7 +16,7 @@ from typing import NamedTuple
 from triton_xe.llvm.solver import reached
 from triton_xe.llvm.types import I1, Type, pointer, vector
 
-_LOCATION = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
+_LOCATION = re.compile(r'!\{ ?!"(.*)", i32 (\d+), i32 (\d+)\}')
 _PLAIN = re.compile(r"[-\w.$]+")
 ASSEMBLY = "asm"
 """The callee of a call of inline assembly."""
@@ -148,9 +148,10 @@ class Instruction:
     """One instruction.
 
     `flags` are the words between opcode and type (`nuw`, `fast`, `volatile`). `extra` is the
-    predicate of a comparison, or the operation of an atomicrmw. `labels` are the successors, or the
-    incoming blocks of a phi. `element` is the source type of a getelementptr, or the allocated
-    type. `indices` are those of extractvalue/insertvalue, or a shuffle mask (-1 = undefined).
+    predicate of a comparison, the operation of an atomicrmw, or inline assembly with its
+    constraints. `labels` are the successors, or the incoming blocks of a phi. `element` is the
+    source type of a getelementptr, or the allocated type. `indices` are those of
+    extractvalue/insertvalue, or a shuffle mask (-1 = undefined).
     `aligns` has the alignment of each argument of a call, 0 if none is stated. A `callee` that
     begins with % is a pointer.
     """
@@ -266,6 +267,7 @@ class Function:
     is_kernel: bool = False
     is_internal: bool = False
     metadata: dict[str, int] = field(default_factory=dict)
+    is_private: bool = False
     attributes: str = ""
     """Attributes of the function, as LLVM spells them."""
     parameter_attributes: dict[str, str] = field(default_factory=dict)
@@ -312,6 +314,27 @@ class Function:
         return found
 
     @cached_property
+    def dominators(self) -> dict[str, str]:
+        """The immediate dominator of each block that can run, but the first one.
+
+        Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm.
+        """
+        order = self.reverse_postorder()
+        number = {label: k for k, label in enumerate(order)}
+        found, before = {order[0]: order[0]}, dict[str, str]()
+        while found != before:
+            before = dict(found)
+            for label in order[1:]:
+                known = [p for p in self.predecessors[label] if p in found]
+                a = known[0]
+                for b in known[1:]:
+                    while a != b:
+                        a, b = (found[a], b) if number[a] > number[b] else (a, found[b])
+                found[label] = a
+        del found[order[0]]
+        return found
+
+    @cached_property
     def predecessors(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {b.label: [] for b in self.blocks}
         for block in self.blocks:
@@ -329,6 +352,7 @@ class Global:
     space: int
     initializer: str
     is_constant: bool
+    align: int = 0
 
     @property
     def address(self) -> Operand:
@@ -337,11 +361,15 @@ class Global:
 
 @dataclass
 class Module:
-    """Functions by name, globals by name with @; `metadata` maps numbers to their text."""
+    """Functions by name, globals by name with @; `metadata` maps numbers to their text.
+
+    `attributes` has those of functions, also of functions without a body, as they are spelled.
+    """
 
     functions: dict[str, Function] = field(default_factory=dict)
     globals: dict[str, Global] = field(default_factory=dict)
     metadata: dict[int, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def _nearest_locations(self) -> dict[int, int]:

@@ -168,18 +168,14 @@ def _write_order(i: Instruction) -> str:
 
 
 def _read_align(line: Line, i: Instruction) -> None:
-    while line.accept(","):
-        if line.accept("align"):
-            i.align = int(line.take())
-            return
-        line.take()
+    i.align = line.alignment()
 
 
 def _read_incoming(line: Line, i: Instruction) -> None:
     while line.accept("["):
         i.operands.append(line.operand(i.type))
         line.expect(",")
-        i.labels.append(line.take())
+        i.labels.append(line.label())
         line.expect("]")
         line.accept(",")
 
@@ -195,7 +191,7 @@ def _read_targets(line: Line, i: Instruction) -> None:
         i.operands = [line.typed_operand()]
         line.expect(",")
     while line.accept("label"):
-        i.labels.append(line.take())
+        i.labels.append(line.label())
         line.accept(",")
 
 
@@ -208,13 +204,13 @@ def _read_cases(line: Line, i: Instruction) -> None:
     i.operands = [line.typed_operand()]
     line.expect(",")
     line.expect("label")
-    i.labels = [line.take()]
+    i.labels = [line.label()]
     line.expect("[")
     while not line.accept("]"):
         i.operands.append(line.typed_operand())
         line.expect(",")
         line.expect("label")
-        i.labels.append(line.take())
+        i.labels.append(line.label())
 
 
 def _write_cases(i: Instruction) -> str:
@@ -237,9 +233,10 @@ def _read_call(line: Line, i: Instruction) -> None:
         line.skip_parens()
     callee = line.take()
     if callee == ASSEMBLY:
+        words = []
         while line.peek not in ("(", ""):
-            line.take()
-        callee = "@" + ASSEMBLY
+            words.append(line.take())
+        i.extra, callee = "".join(words), "@" + ASSEMBLY
     if not callee.startswith("@"):
         line.fail("an indirect call")
     i.callee = callee.strip("@").strip('"')

@@ -15,6 +15,7 @@ _TOKEN = re.compile(
     r"|[-+]?\d+\.\d+(?:e[-+]?\d+)?|-?\d+|[A-Za-z_][\w.]*|\.\.\.|[()\[\]{}<>,=*:|]"
 )
 _INTEGER = re.compile(r"i\d+$")
+_PLAIN = re.compile(r"[-\w$.]+")
 TYPES = {t.text: t for t in (
     ir.VOID, ir.LABEL, ir.TOKEN, ir.METADATA, ir.F16, ir.floating("bfloat"), ir.F32, ir.F64)}
 """Types that are words, besides integers."""
@@ -40,7 +41,7 @@ class Line:
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(
-            f"the simulator cannot read line {self.number} of the LLVM module ({why}): "
+            f"cannot read line {self.number} of the LLVM module ({why}): "
             f"{self.text.strip()[:160]}"
         )
 
@@ -84,6 +85,27 @@ class Line:
             _INTEGER.match(token))
 
     def type(self) -> Type:
+        t = self._type()
+        while self.peek == "*":  # llvmlite's pointers have the types of what they point to
+            self.take()
+            t = ir.pointer()
+        return t
+
+    def label(self) -> str:
+        """A label, with quotes only if it needs them."""
+        token = self.take()
+        name = token[2:-1]
+        return f"%{name}" if token[1] == '"' and _PLAIN.fullmatch(name) else token
+
+    def alignment(self) -> int:
+        """The alignment after a comma, 0 if there is none."""
+        while self.accept(","):
+            if self.accept("align"):
+                return int(self.take())
+            self.take()
+        return 0
+
+    def _type(self) -> Type:
         token = self.take()
         if token == "<":
             if self.accept("{"):
@@ -149,6 +171,8 @@ class Line:
         token = self.take()
         if token[0] == "%":
             return Operand(t, token)
+        if token[0] == "@":
+            return Operand(t, token.replace('"', ""))
         if token == "splat":
             self.expect("(")
             element = self.typed_operand()
