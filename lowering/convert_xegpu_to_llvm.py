@@ -43,8 +43,6 @@ from triton_xe.lowering.module_facts import (
     remarks_of,
 )
 from triton_xe.lowering.rewriting import detach, functions
-from triton_xe.lowering.spirv.library_calls import for_intel
-from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.spirv import CONDITIONAL, WIDE
 
@@ -63,10 +61,9 @@ lanes fill two registers.
 
 @dataclass
 class LlvmStage:
-    """The text of the LLVM module, and the module that LLVM parsed from it for Intel's compiler."""
+    """The text of the LLVM module, as the emitter wrote it."""
 
     text: str
-    parsed: Any = None
 
     def __str__(self) -> str:
         return self.text
@@ -163,7 +160,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                + (f", {spills}; {REMEDY}" if is_full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "",
              SCALAR_NARROWING if state.narrows_doubles else "")
-    return LlvmStage(text, verified(for_intel(text))), {
+    return LlvmStage(text), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,
         "n_dpas": state.dpas,

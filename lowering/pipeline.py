@@ -168,7 +168,7 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
     """Write the SPIR-V module."""
-    return emit_spirv(str(llir), llir.parsed if isinstance(llir, LlvmStage) else None)
+    return emit_spirv(str(llir), is_emitted=isinstance(llir, LlvmStage))
 
 
 def pass_table() -> str:

@@ -102,94 +102,10 @@ def _words(binary: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(binary) // 4}I", binary)
 
 
-_WITHOUT_RESULT = frozenset({
-    0, 8, 56, 62, 63, 64, 224, 225, 228, 246, 247, 249, 250, 251, 252, 253, 254, 255, 256, 257, 317,
-    5576, 5578, 5630, 6142, 6143,
-})
-"""Opcodes in function bodies without a result: stores, barriers, branches, lines."""
-_RESULT_FIRST = frozenset({7, 11, *range(19, 40), 73, 248})
-"""Opcodes whose first operand is the result: strings, imports, types, decoration groups, labels."""
-_RESULT_SECOND = frozenset({1, *range(41, 53), 54, 59})
-"""Opcodes outside function bodies whose result follows the type: constants, functions,
-variables.
-"""
-_NAME, _MEMBER_NAME, _FUNCTION, _PHI, _LABEL = 5, 6, 54, 245, 248
-_TARGETS = {
-    246: slice(1, 3), 247: slice(1, 2), _LABEL: slice(1, 2), 249: slice(1, 2), 250: slice(2, 4),
-    _PHI: slice(4, None, 2),
-}
-"""Operands that name labels: of merges, labels, branches and phis."""
-_SWITCH = 251
-
-
-_RESULT_WORD = dict.fromkeys(_RESULT_SECOND, 2) | dict.fromkeys(_RESULT_FIRST, 1)
-_RESULT_WORD_IN_BODY = dict.fromkeys(_WITHOUT_RESULT, 0) | _RESULT_WORD
-"""Opcode -> index of the word with its result, 0 for none; others in bodies have it in word 2."""
-
-
-def defined_ids(binary: bytes) -> list[int]:
-    """The ids that the instructions define."""
-    words, at, found = _words(binary), HEADER_WORDS, []
-    places, other = _RESULT_WORD, 0
-    end = len(words)
-    while at < end:
-        head = words[at]
-        length, opcode = head >> 16, head & 0xFFFF
-        if length == 0 or at + length > end:
-            raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {at * 4}")
-        if opcode == _FUNCTION:
-            places, other = _RESULT_WORD_IN_BODY, 2
-        place = places.get(opcode, other)
-        if place and (length > 2 or opcode in _RESULT_WORD):
-            found.append(words[at + place])
-        at += length
-    return found
-
-
-def ids_are_sound(binary: bytes) -> bool:
-    """True if no id is defined twice and all are below the module's bound."""
-    (bound,) = struct.unpack_from("<I", binary, 12)
-    ids = defined_ids(binary)
-    return len(set(ids)) == len(ids) and max(ids, default=0) < bound
-
-
-def with_new_labels(binary: bytes) -> bytes:
-    """Give labels new, highest ids; return the module unchanged if two labels have equal ids.
-
-    Operands that name labels name nothing else, so other results may have the old ids of labels.
-    """
-    words = list(_words(binary))
-    whole = [(opcode, at // 4, length // 4) for opcode, at, length in instructions(binary)]
-    labels = [words[at + 1] for opcode, at, _ in whole if opcode == _LABEL]
-    if len(set(labels)) < len(labels) or any(opcode == _SWITCH for opcode, *_ in whole):
-        return binary
-    bound = max(words[3], *labels, *defined_ids(binary)) + 1
-    new = {label: bound + i for i, label in enumerate(labels)}
-    places = [at + 1 for opcode, at, _ in whole if opcode == _NAME][-len(labels):]
-    if [words[place] for place in places] != labels:
-        return binary
-    for opcode, at, length in whole:
-        if opcode in _TARGETS:
-            places += range(at, at + length)[_TARGETS[opcode]]
-    for place in places:
-        words[place] = new[words[place]]
-    words[3] = bound + len(labels)
-    return struct.pack(f"<{len(words)}I", *words)
-
-
-def without_names(binary: bytes) -> bytes:
-    """The module without names of its ids, which are only for readers."""
-    return _without(binary, _NAME, _MEMBER_NAME)
-
-
 def without_texts(binary: bytes) -> bytes:
     """The module without its attached texts, as Intel's compiler sees it."""
-    return _without(binary, OP_MODULE_PROCESSED)
-
-
-def _without(binary: bytes, *opcodes: int) -> bytes:
     kept = (binary[at : at + length] for opcode, at, length in instructions(binary)
-            if opcode not in opcodes)
+            if opcode != OP_MODULE_PROCESSED)
     return binary[: HEADER_WORDS * 4] + b"".join(kept)
 
 

@@ -8,8 +8,8 @@ calls IGC 2.40 takes 60 to 80 % of the time for kernels of a few hundred instruc
 code is the same.
 
 The imported functions are intrinsics of LLVM and of Intel's compiler, which recognises them by
-name.  LLVM would recognise its own ones here, too, and write instructions of the library.
-Therefore `~` stands for the first dot of their names, until `spirv_target` writes the module.
+name.  `~` stands for the first dot of LLVM's own ones, which would otherwise be written as
+instructions of the library (`calls`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Four elements are in four consecutive registers of 64 bytes; an instruction take
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from triton_xe.lowering.spirv.visa import function
 from triton_xe.spirv import PRODUCT, SCALES, WIDE
@@ -68,14 +68,6 @@ _OF_WORDS_OF_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl B v_type=G type=UB num_elts={size} alias=<$1,0>
 """
 FILL = "fill_"
-IMPORTED = "visa:"
-"""Start of the name of a function that is imported until `assembly` calls vISA instead."""
-_IMPORT = """declare spir_func {result} @"{imported}"({given})
-define spir_func {result} @"{symbol}"({given}) alwaysinline {{
-  %r = call spir_func {result} @"{imported}"({given})
-  ret {result} %r
-}}
-"""
 _PRODUCT_VISA = """.decl D v_type=G type={kind} num_elts=128 alias=<$0,0>
 .decl A v_type=G type=UD num_elts=64 alias=<$2,0>
 .decl B v_type=G type=UD num_elts=128 alias=<$3,0>
@@ -94,20 +86,15 @@ def definition(symbol: str) -> str:
     name, kind = symbol.removeprefix(WIDE).split(".")
     if name.startswith(PRODUCT):
         sums = f"<8 x {kind}>"
-        return _import(symbol, sums, [sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>"])
+        types = (sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>")
+        return function(symbol, sums, types, _product(name, kind))
     if name.startswith(SCALES):
         count, size = _words_of(name)
-        return _import(symbol, _KINDS[kind], [f"<{count} x i{8 * size}>"])
+        return function(symbol, _KINDS[kind], [f"<{count} x i{8 * size}>"], body_of(name))
     if name in _BY_ONE:
         return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
     return function(symbol, _KINDS[kind], [_KINDS[k] for k in given], body_of(name))
-
-
-def _import(symbol: str, result: str, types: Sequence[str]) -> str:
-    """A function that calls an imported one, for which `assembly` calls vISA."""
-    given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
-    return _IMPORT.format(symbol=symbol, imported=IMPORTED + symbol, result=result, given=given)
 
 
 def _words_of(name: str) -> tuple[int, int]:
@@ -116,17 +103,11 @@ def _words_of(name: str) -> tuple[int, int]:
     return int(count), int(size)
 
 
-def assembly_of(name: str) -> str | None:
-    """The vISA of an imported function; None for functions that are no vISA."""
-    if not name.startswith(IMPORTED):
-        return None
-    function, kind = name.removeprefix(IMPORTED + WIDE).split(".")
-    if not function.startswith(PRODUCT):
-        return f"{{\n{body_of(function)}}}"
+def _product(name: str, kind: str) -> str:
+    """The vISA of a product; the sums are in the registers of the result."""
     names = ("a", "b", "s", "row", "t", "column")
-    parts = [_VISA_TYPES.get(each, each) for each in function.removeprefix(PRODUCT).split("_")]
-    body = _PRODUCT_VISA.format(kind=_VISA_TYPES[kind], **dict(zip(names, parts, strict=True)))
-    return f"{{\n{body}}}"
+    parts = [_VISA_TYPES.get(each, each) for each in name.removeprefix(PRODUCT).split("_")]
+    return _PRODUCT_VISA.format(kind=_VISA_TYPES[kind], **dict(zip(names, parts, strict=True)))
 
 
 def body_of(name: str) -> str:

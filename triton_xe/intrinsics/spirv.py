@@ -1,5 +1,4 @@
-"""Builtins that LLVM's SPIR-V target translates to instructions: `__spirv_<instruction without
-Op>`.
+"""Builtins that become instructions of SPIR-V: `__spirv_<instruction without Op>`.
 
 The source of each row is the SPIR-V specification, version 1.6, at the instruction of its name.
 Memory semantics are sums of 2 acquire, 4 release, 8 both, 16 sequentially consistent, 256 memory of
@@ -17,15 +16,18 @@ _LANES = Effect.CONVERGENT
 _ATOMIC = Effect.READS | Effect.WRITES | Effect.ORDERS
 
 
+PREFIX = "__spirv_"
+
+
 def _spirv(name: str, signature: str, family: Family, **rest: Any) -> Intrinsic:
-    return row(f"__spirv_{name}", signature, family, f"SPIR-V 1.6, Op{name}", **rest)
+    return row(PREFIX + name, signature, family, f"SPIR-V 1.6, Op{name}", **rest)
 
 
 CONTROL_BARRIER = _spirv(
     "ControlBarrier", "void (=execution: i32, =scope: i32, =semantics: i32)", Family.BARRIER,
     effects=Effect.BARRIER | _LANES)
 BARRIER_ARRIVE, BARRIER_WAIT = (
-    row(f"__spirv_ControlBarrier{step}INTEL",
+    row(f"{PREFIX}ControlBarrier{step}INTEL",
         "void (=execution: i32, =scope: i32, =semantics: i32)",
         Family.BARRIER, f"SPV_INTEL_split_barrier, OpControlBarrier{step}INTEL",
         effects=effect | _LANES)

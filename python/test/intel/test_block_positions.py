@@ -1,7 +1,7 @@
 """Blocks of a surface with a misaligned base advance in a loop, in native code too.
 
-LLVM's SPIR-V target made an operand of 64 bits in 32-bit arithmetic while it optimised, so that
-Intel's compiler read the first block again.
+LLVM, which wrote the SPIR-V once, made an operand of 64 bits in 32-bit arithmetic, so that Intel's
+compiler read the first block again.
 """
 
 from __future__ import annotations

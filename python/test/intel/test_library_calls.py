@@ -39,7 +39,7 @@ def kernel(number: int, name: str, scalar: str, count: int) -> str:
     convention = "spir_func " if row.is_builtin else ""
     loads = "".join(
         f"  %p{k} = getelementptr {kind}, ptr addrspace(1) %x{k}, i32 %i\n"
-        f"  %v{k} = load {kind}, ptr addrspace(1) %p{k}, align 2\n" for k in range(len(kinds)))
+        f"  %v{k} = load {kind}, ptr addrspace(1) %p{k}, align 8\n" for k in range(len(kinds)))
     given = ", ".join(f"ptr addrspace(1) %x{k}" for k in range(MOST))
     passed = ", ".join(f"{kind} %v{k}" for k in range(len(kinds)))
     return (
@@ -49,7 +49,7 @@ def kernel(number: int, name: str, scalar: str, count: int) -> str:
         '  %i = call spir_func i32 @"_Z22get_sub_group_local_idv"()\n'
         f'{loads}  %r = call {convention}{kind} @"{symbol}"({passed})\n'
         f"  %q = getelementptr {kind}, ptr addrspace(1) %y, i32 %i\n"
-        f"  store {kind} %r, ptr addrspace(1) %q, align 2\n  ret void\n}}\n")
+        f"  store {kind} %r, ptr addrspace(1) %q, align 8\n  ret void\n}}\n")
 
 
 @cache

@@ -105,7 +105,6 @@ def least_valid_kernel(x, out, start, size: tl.constexpr):
 
 @pytest.mark.parametrize("start", [0, 40, 63, 64])
 def test_combine_functions_of_tuples_may_branch(start):
-    """LLVM's SPIR-V target ended the process on the first result of such a function."""
     x = torch.arange(64, dtype=torch.float32)
     out = torch.empty(1, device="xpu")
     least_valid_kernel[(1,)](x.to("xpu"), out, start, 64)

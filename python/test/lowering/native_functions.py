@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from triton_xe.intrinsics import opencl
-from triton_xe.lowering.spirv.assembly import with_assembly
+from triton_xe.llvm.parser import parse_module
 from triton_xe.lowering.spirv.emit_spirv import definition, write_spirv
-from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.lowering.spirv.wide_visa import assembly_of
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.tools import intel
 
@@ -35,8 +32,7 @@ class NativeFunctions:
         text = HEADER + "".join(
             definition(symbol) + _kernel(self._names[symbol], symbol, *types)
             for symbol, types in self._types.items()) + TAIL
-        module = with_assembly(write_spirv(text), assembly_of)
-        self._binary = intel.compile_spirv(module, "bmg", dump_asm=False).binary
+        self._binary = intel.compile_spirv(write_spirv(text), "bmg", dump_asm=False).binary
 
     def __call__(self, symbol: str, *given: np.ndarray[Any, Any]) -> Image:
         """The registers of the result, as bytes, for those of the arguments.
@@ -63,9 +59,8 @@ def functions(*symbols: str) -> NativeFunctions:
 
 def _types(text: str) -> tuple[str, tuple[str, ...]]:
     """The types of the result and the arguments of a function."""
-    (function,) = (f for f in verified(text).functions if not f.is_declaration)
-    result, arguments = re.fullmatch(r"(.*) \((.*)\)", str(function.global_value_type)).groups()
-    return result, tuple(arguments.split(", ")) if arguments else ()
+    (function,) = parse_module(text).functions.values()
+    return function.result.text, tuple(t.text for _, t in function.parameters)
 
 
 def _shape(kind: str) -> tuple[int, int]:

@@ -81,5 +81,5 @@ def align() -> Callable[[Array], Array]:
 @pytest.fixture
 def without_visa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Functions stay LLVM IR in SPIR-V, for what does not know vISA; other tests run that."""
-    monkeypatch.setattr("triton_xe.lowering.spirv.emit_spirv.use_visa", lambda module: False)
+    monkeypatch.setattr("triton_xe.lowering.spirv.emit_spirv.use_visa", lambda module: None)
     monkeypatch.setattr("triton.knobs.cache.dir", str(tmp_path / "cache"))

@@ -88,7 +88,6 @@ def count_positive(source, target, SIZE: tl.constexpr, KIND: tl.constexpr):
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_many_bools_of_a_lane_become_numbers(kind):
-    """LLVM's SPIR-V target ends the process on its own conversion of 32 bytes of them."""
     values = torch.linspace(-1, 1, 512)
     target = torch.empty(512, dtype=kind, device="xpu")
     count_positive[(1,)](values.to("xpu"), target, 512, triton_type(kind), num_warps=1)

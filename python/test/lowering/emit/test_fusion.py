@@ -5,10 +5,10 @@ from llvmlite import ir
 
 from python.test.filecheck import check_text
 from triton_xe.hardware.target import target
+from triton_xe.llvm.parser import canonical
 from triton_xe.lowering.emit.fusion import MARK, fuse_products
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.spirv.emit_spirv import write_spirv
-from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.tools.canonical import canonical_spirv
 
 FLAGS = (MARK,)
@@ -25,7 +25,7 @@ def fused(*writers, kind=F32):
         builder.ret(write(builder, *function.args))
     fuse_products(ModuleState(module, target("bmg"), 1, 16, module))
     text = str(module)
-    verified(text)
+    canonical(text)
     check_text(text, f"CHECK-NOT: {MARK}")
     return [i for f in module.functions for block in f.blocks for i in block.instructions
             if i.opname not in ("ret", "br")], text

@@ -10,8 +10,7 @@ from triton_xe.lowering.emit import lane_atomics
 from triton_xe.lowering.emit.lane_atomics import COMBINE, NATIVE
 from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, I64, POINTER
 from triton_xe.lowering.emit.writer import ModuleState, Writer
-from triton_xe.lowering.spirv import spirv_target
-from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 
 I1 = ir.IntType(1)
 OF_FLOATS = {"fadd", "fmul", "exch", "maximumf", "minimumf", "maxnumf", "minnumf"}
@@ -30,7 +29,7 @@ def written(kind, held, bf16, scope="gpu", address=I64):
     w = Writer(state, caller.append_basic_block("entry"))
     w.b.ret(lane_atomics.rmw(w, kind, *caller.args, scope, bf16=bf16))
     text = str(module)
-    assert spirv_target.write(verified(text))
+    assert emit_spirv(text)
     return text
 
 

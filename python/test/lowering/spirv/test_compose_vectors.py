@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from triton_xe.lowering.spirv import emit_spirv
-from triton_xe.lowering.spirv.compose_vectors import with_composed_vectors
-from triton_xe.spirv import ids_are_sound, instructions
+from triton_xe.spirv import instructions
 from triton_xe.tools import intel
 
 TEXT = """target triple = "spirv64-unknown-unknown"
@@ -58,23 +57,20 @@ def counts(module):
 @pytest.mark.parametrize(("body", "picked"), [
     (PAIR, "xy"), (SPLAT, "xxxx"), (TWO, "yx"), (AGAIN, "yx")])
 def test_known_vectors_are_composed(body, picked):
-    before = plain(body)
-    after = with_composed_vectors(before)
-    _, x, y, _ = (result for _, result in operands(before, PARAMETER))
-    ((_, _, *scalars),) = operands(after, CONSTRUCT)
+    made = plain(body)
+    _, x, y, _ = (result for _, result in operands(made, PARAMETER))
+    ((_, _, *scalars),) = operands(made, CONSTRUCT)
     assert scalars == [{"x": x, "y": y}[name] for name in picked]
-    assert not counts(after) & Counter({INSERT: 1, SHUFFLE: 1})
-    assert ids_are_sound(after)
-    assert len(after) < len(before)
+    assert not counts(made) & Counter({INSERT: 1, SHUFFLE: 1})
 
 
-@pytest.mark.parametrize("body", [KEPT, UNKNOWN])
-def test_other_vectors_stay(body):
-    before = plain(body)
-    assert with_composed_vectors(before) == before
+@pytest.mark.parametrize(("body", "inserts", "shuffles"), [(KEPT, 1, 0), (UNKNOWN, 1, 1)])
+def test_other_elements_are_inserted(body, inserts, shuffles):
+    found = counts(plain(body))
+    assert (found[INSERT], found[SHUFFLE]) == (inserts, shuffles)
 
 
 @pytest.mark.parametrize("body", [PAIR, SPLAT, TWO, AGAIN, KEPT, UNKNOWN])
 @pytest.mark.skipif(intel.spirv_val_available() is not None, reason="needs spirv-val")
-def test_the_module_stays_valid(body):
-    assert not intel.spirv_val(with_composed_vectors(plain(body)))
+def test_the_module_is_valid(body):
+    assert not intel.spirv_val(plain(body))
