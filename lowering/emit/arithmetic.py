@@ -575,7 +575,6 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     """Convert integers to floats; fp16 goes through fp32.
 
     Integers that fp32 cannot represent exactly are beyond fp16's range, so that this rounds once.
-    LLVM's SPIR-V target ends the process on conversions of bits to vectors of 32 bytes and more.
     """
     target, signed = op.result.type, isinstance(op, arith_ext.SIToFPOp)
     paired = pairs.from_integer(em, op.input, target)

@@ -87,8 +87,7 @@ class Builder(QuickBuilder):
     def zext(self, value: Any, typ: ir.Type, name: str = "") -> Any:
         """Zero-extend; a value that was truncated or sign-extended is masked instead.
 
-        LLVM's SPIR-V target itself creates such masks of vectors, but lacks their type, and ends
-        the process.  Intel's compiler crashes on bytes that are extended so and then shifted.
+        Intel's compiler crashes on bytes that are truncated and extended, and then shifted.
         """
         if opcode_of(value) not in ("trunc", "sext"):
             return super().zext(value, typ, name)
@@ -98,13 +97,6 @@ class Builder(QuickBuilder):
         elif bits_of(scalar_of(source.type)) > bits_of(scalar_of(typ)):
             source = self.trunc(source, typ)
         return super().zext(self.and_(source, filled(source.type, kept)), typ, name)
-
-    def trunc(self, value: Any, typ: ir.Type, name: str = "") -> Any:
-        """Truncate; vectors to i1 by a comparison, because LLVM mistakes the length of vectors."""
-        if not isinstance(typ, ir.VectorType) or typ.element.width > 1 or value.type == typ:
-            return super().trunc(value, typ, name)
-        lowest = self.and_(value, ir.Constant(value.type, [1] * typ.count))
-        return self.icmp_unsigned("!=", lowest, ir.Constant(value.type, [0] * typ.count), name)
 
     def select(
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "",
@@ -126,11 +118,10 @@ class Builder(QuickBuilder):
         return made
 
 
-
 LONG = 4000
 """Instructions of a block from which on none is created twice.
 
-LLVM's SPIR-V target walks from each repetition to the first, which takes minutes in long code.
+Most index arithmetic of long code is a repetition.
 """
 
 

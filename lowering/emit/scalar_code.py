@@ -101,7 +101,7 @@ def _as_function(em: Emitter, region: Region) -> Scalar:
         called = em.b.call(function, [*arguments, *extra])
         if len(results) == 1:
             return [called]
-        return [em.b.extract_value(called, i) for i in range(1, len(results) + 1)]
+        return [em.b.extract_value(called, i) for i in range(len(results))]
 
     return call
 
@@ -112,22 +112,16 @@ def _result_types(region: Region) -> list[ir.Type]:
 
 
 def _return_type(results: Sequence[ir.Type]) -> ir.Type:
-    """LLVM type of the results: one result, or a structure with the results after a dummy member.
-
-    LLVM's SPIR-V target ends the process on member 0 when the module has the number 0 already
-    ("Unexpected integer constant pattern", SPIRVUtils.cpp, LLVM 22.1).
-    """
-    if len(results) == 1:
-        return results[0]
-    return ir.LiteralStructType([results[0], *results])
+    """LLVM type of the results: one result, or a structure."""
+    return results[0] if len(results) == 1 else ir.LiteralStructType(results)
 
 
 def _return(em: Emitter, values: Values) -> None:
-    """Return one value, or several as a structure (see `_return_type`)."""
+    """Return one value, or several as a structure."""
     if len(values) == 1:
         em.b.ret(values[0])
         return
     whole: ir.Value = ir.Constant(_return_type([v.type for v in values]), ir.Undefined)
-    for index, value in enumerate(values, 1):
+    for index, value in enumerate(values):
         whole = em.b.insert_value(whole, value, index)
     em.b.ret(whole)

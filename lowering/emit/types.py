@@ -1,6 +1,6 @@
 """LLVM types of Triton's scalar types.
 
-bf16 travels as i16 and fp8 as i8, because LLVM's SPIR-V target has neither; pointers inside
+bf16 travels as i16 and fp8 as i8, because OpenCL's SPIR-V has neither; pointers inside
 tensors are i64 addresses, scalar pointers stay pointers.
 """
 

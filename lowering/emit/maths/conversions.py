@@ -1,6 +1,6 @@
 """Convert between all float types of Triton, and compute with those that LLVM lacks.
 
-LLVM's SPIR-V target has half, float and double.  bf16 is stored as i16 and fp8 as i8 (`fp8`).
+OpenCL's SPIR-V has half, float and double.  bf16 is stored as i16 and fp8 as i8 (`fp8`).
 Their values are widened to float for arithmetic, and rounded once afterwards.
 """
 

@@ -24,10 +24,7 @@ from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.spirv import HALVES
 
 AT_ONCE = 16
-"""Bytes that a function receives, of which it converts eight.
-
-Inline assembly in LLVM's SPIR-V target accepts vectors of 128 bits.
-"""
+"""Bytes that a function receives, of which it converts eight."""
 
 
 def in_pairs(kind: Any) -> bool:

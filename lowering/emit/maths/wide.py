@@ -39,7 +39,7 @@ from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import PRODUCT, SCALES, WIDE
 
 AT_ONCE = 4
-"""Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
+"""Elements of a function: those of four registers."""
 _PACKED_AS = {FLOAT: "<f", HALF: "<e"}
 _INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
 _BROADCAST = "_Z19sub_group_broadcast"

@@ -17,7 +17,7 @@ from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.types import bits_of, opcode_of, scalar_type, vector_of
 
 MAX_VECTOR = 16
-"""Largest number of elements of a vector that LLVM's SPIR-V target computes with."""
+"""Largest number of elements of a vector of OpenCL."""
 BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
 """Element and part of each row in two adjacent registers; each half of their words is a row."""
 

@@ -202,7 +202,7 @@ def _as_registers(em: Emitter, value: SSAValue, count: int) -> Registers:
 
 
 def _even_width(held: Registers) -> int:
-    """A width of chunks that LLVM's SPIR-V target has vectors of for every operation."""
+    """A width of chunks that OpenCL has vectors of."""
     if set(chunk_sizes(held)) <= {1, *_WIDTHS}:
         return held.width
     return next((w for w in _WIDTHS if held.count % w == 0), 1)
