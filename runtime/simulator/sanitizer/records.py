@@ -166,8 +166,8 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     """Cell of an access and earlier ones, of another program or of other bytes.
 
     Stores (`writes`) are recorded separately by subgroup.  A list has each byte's last store, so
-    that it has at most four elements.  Loads of a program are recorded separately by subgroup
-    and phase if their bytes differ.
+    that it has at most four elements.  Loads of a program are recorded separately by phase, and by
+    subgroup if their bytes differ.
     """
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
@@ -181,8 +181,9 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     first, following = w.pool.read(listed.value)
     owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
     same = first >> owner == new >> owner
-    alike = first >> cells.PHASE.first == new >> cells.PHASE.first
-    apart = same & ~writes & ~alike & (first ^ new).has(cells.BYTES.full)
+    one_phase = cells.PHASE.extract(first) == cells.PHASE.extract(new)
+    alike = one_phase & (first >> cells.WARP.first == new >> cells.WARP.first)
+    apart = same & ~writes & ~alike & (~one_phase | (first ^ new).has(cells.BYTES.full))
     again = same & ~apart
     with w.when(apart):
         listed.value = _without_replaced(w, listed.value, new)
