@@ -59,6 +59,12 @@ def _builtin_form(callee: str) -> Form | None:
     if name in tables.GROUP_OPERATIONS:
         opcode, capability = tables.GROUP_OPERATIONS[name]
         return partial(group, opcode=opcode, capability=capability)
+    if name in tables.OF_SUBGROUP:
+        operation, combines = tables.OF_SUBGROUP[name]
+        integer = "I" if combines == "Add" else "U" if is_unsigned(callee) else "S"
+        kind = "F" if _OF_FLOATS.match(types) else integer
+        return partial(subgroup_operation, number=operation,
+                       opcode=tables.GROUP_OPERATIONS[f"Group{kind}{combines}"][0])
     if name in tables.ATOMIC_ACCESSES:
         return partial(atomic_access, opcode=tables.ATOMIC_ACCESSES[name])
     if name in tables.SIGNED and not _OF_FLOATS.match(types):
@@ -111,6 +117,12 @@ def in_subgroup(w: ValueWriter, i: Instruction, opcode: int, capability: int) ->
     """Write an instruction with the scope of a subgroup before its operands."""
     w.m.need(capability)
     w.define(i, opcode, w.m.number(ir.I32, tables.SUBGROUP), *map(w.value, i.operands))
+
+
+def subgroup_operation(w: ValueWriter, i: Instruction, opcode: int, number: int) -> None:
+    """Write a reduction or scan of a subgroup."""
+    w.m.need(tables.GROUPS)
+    w.define(i, opcode, w.m.number(ir.I32, tables.SUBGROUP), number, w.value(i.operands[0]))
 
 
 def atomic_access(w: ValueWriter, i: Instruction, opcode: int) -> None:

@@ -227,6 +227,12 @@ GROUP_OPERATIONS = {
         "IAdd FAdd IMul FMul SMin UMin FMin SMax UMax FMax".split())},
 }
 """Opcode and capability of reductions and scans."""
+OF_SUBGROUP = {
+    f"sub_group_{name}_{combines}": (number, combines.capitalize())
+    for number, name in enumerate(("reduce", "scan_inclusive", "scan_exclusive"))
+    for combines in ("add", "min", "max")
+}
+"""Group operation, and the end of its instruction's name, of OpenCL's reductions and scans."""
 
 
 def float_bits(text: str, kind: str) -> int:

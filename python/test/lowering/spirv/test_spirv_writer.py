@@ -241,3 +241,27 @@ def test_long_vectors_are_joined_in_groups():
     construct, insert = 80, 82
     found = counts(write_spirv(text))
     assert (found[construct], found[insert]) == (9, 0)
+
+
+@needs_spirv_val
+@pytest.mark.parametrize(("kind", "suffix", "opcodes"), [
+    ("float", "f", (265, 269, 266)), ("i32", "i", (264, 271, 268)), ("i32", "j", (264, 270, 267))])
+def test_reductions_and_scans_of_opencl(kind, suffix, opcodes):
+    """GroupIAdd and its kin, for each way to combine, with each group operation."""
+    for combines, opcode in zip(("add", "max", "min"), opcodes, strict=True):
+        for number, name in enumerate(("reduce", "scan_inclusive", "scan_exclusive")):
+            name = f"sub_group_{name}_{combines}"
+            symbol = f"@_Z{len(name)}{name}{suffix}"
+            module = write_spirv(f"""
+target triple = "spirv64-unknown-unknown"
+define spir_kernel void @k(ptr addrspace(1) %p) {{
+  %a = load {kind}, ptr addrspace(1) %p, align 4
+  %r = call spir_func {kind} {symbol}({kind} %a)
+  store {kind} %r, ptr addrspace(1) %p, align 4
+  ret void
+}}
+declare spir_func {kind} {symbol}({kind})
+""")
+            assert not intel.spirv_val(module)
+            assert [module[at + 16] for found, at, _ in instructions(module)
+                    if found == opcode] == [number]
