@@ -45,8 +45,10 @@ def test_programs_race_if_their_tiles_overlap(
 ) -> None:
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
     random, (rows, columns), size = np.random.default_rng(7), shape, 6000
+    # rows that overlap are a race of warps, if one loads what another one stores
+    close = () if loads and warps > 1 else (0, 3, -3, columns // 2 + 1)
     for turn in range(24):
-        pitch = int(random.choice((0, 3, -3, columns // 2 + 1, -columns, columns + 5, 2 * columns)))
+        pitch = int(random.choice((*close, -columns, columns + 5, 2 * columns)))
         low, high = (int(k) for k in random.integers((0, columns // 2), (9, columns + 1)))
         step = int(random.integers(0, 2))
         tile = accessed(2500, pitch, low, high, step, rows)
