@@ -31,10 +31,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 @dataclass(frozen=True)
 class Scope:
-    """The function that rules rewrite, and facts about it, which are computed when first used.
-
-    Rules share a scope until one of them changes the function.
-    """
+    """The function that a rule rewrites, and facts about it, which are computed when first used."""
 
     module: ModuleOp
     function: FuncOp
@@ -117,15 +114,13 @@ class Rule:
     def name(self) -> str:
         return self.rewrite.__name__.replace("_", "-")
 
-    def apply(self, scope: Scope) -> bool:
-        """Apply the rule, and erase what it left unused; True if it changed the function."""
+    def apply(self, scope: Scope) -> None:
+        """Apply the rule to a function, and erase operations that it left unused."""
         if not all(holds(scope) for holds in self.when):
-            return False
+            return
         found = all_of(scope.function, *self.ops) if self.ops else [scope.function]
-        changed = any([self.rewrite(op, scope) for op in found if op.parent is not None])
-        if changed:
+        if any([self.rewrite(op, scope) for op in found if op.parent is not None]):
             erase_dead(scope.function)
-        return changed
 
 
 @dataclass(frozen=True)
@@ -143,12 +138,8 @@ class Family(TargetedPass):
             raise ValueError(f"{self.name} has no rule {unknown}; it has {', '.join(names)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, unchanged = self.device(op), dict[FuncOp, Scope]()
+        target = self.device(op)
         for rule in self.table:
-            if self.rules and rule.name not in self.rules:
-                continue
-            for function in functions(op):
-                scope = unchanged.pop(function, None) or Scope(
-                    op, function, target, self.keeps_layouts)
-                if not rule.apply(scope):
-                    unchanged[function] = scope
+            if not self.rules or rule.name in self.rules:
+                for function in functions(op):
+                    rule.apply(Scope(op, function, target, self.keeps_layouts))
