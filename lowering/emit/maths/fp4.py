@@ -57,13 +57,15 @@ def _side(x: Term, shift: int, kind: ir.Type) -> Term:
 
 
 def _number(x: Term, shift: int, into_bf16: bool) -> Term:
-    """Convert the 4-bit float at bit `shift` of a byte."""
+    """Convert the 4-bit float at bit `shift` of a byte.
+
+    Its bits are moved and compared where they are, so that the upper one takes no shift of its own.
+    """
     held = x.resized(I16)
-    held = held >> shift if shift else held
     move, bias, half = _WIDER[into_bf16]
-    size = held & 7
-    bits = (size << move) + bias
+    size = held & 7 << shift
+    bits = (size << move - shift) + bias
     for number, exact in ((1, half), (0, 0)):
-        bits = where(size.equals(number), exact, bits)
-    bits = bits | (held & 8) << 12
+        bits = where(size.equals(number << shift), exact, bits)
+    bits = bits | (held & 8 << shift) << 12 - shift
     return bits if into_bf16 else bits.bitcast(HALF)
