@@ -280,20 +280,25 @@ def initial(pointer: SSAValue) -> SSAValue:
 
 def _has_base(pointers: SSAValue) -> bool:
     """True if a tensor of pointers has one scalar base."""
+    return isinstance(_base(pointers).type, PointerType)
+
+
+def _base(pointers: SSAValue) -> SSAValue:
+    """The scalar base of a tensor of pointers; a tensor if that has none."""
     while isinstance(pointers.type, TensorType):
         op = pointers.owner
         if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):
-            return False
+            break
         pointers = op.operands[0]
-    return isinstance(pointers.type, PointerType)
+    return pointers
 
 
 @dataclass
 class _OperandRematerializer(Rematerializer):
     """Recomputes values in the layout of an operand.
 
-    `gone` has the sum of the steps so far of each loop-carried value.  `shrunk` has masks with one
-    element for each run of equal elements.
+    `gone` has the base of loop-carried pointers, and the sum of the steps so far of numbers.
+    `shrunk` has masks with one element for each run of equal elements.
     """
     gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
     shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
@@ -391,23 +396,34 @@ class _OperandRematerializer(Rematerializer):
         if found is None:
             return self.value(few, encoding)
         if load.ptr not in self.gone:
-            self.gone[load.ptr] = _sum_of_steps(found[0].loop, found[1], i64)
+            self.gone[load.ptr] = _carried_base(found[0].loop, _base(first), found[1])
         return self._make_pointers(few, self.gone[load.ptr], encoding, InsertPoint.before(load))
 
     def _make_pointers(
-        self, value: SSAValue, gone: SSAValue, encoding: Attribute, at: InsertPoint
+        self, value: SSAValue, base: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
-        """Recompute pointers in a layout, from a base that is advanced by `gone`."""
+        """Recompute pointers in a layout, from another base."""
         if not isinstance(value.type, TensorType):
-            return put(AddPtrOp(operands=[value, gone], result_types=[value.type]), at)
+            return base
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, ConvertLayoutOp):
-            return self._make_pointers(op.src, gone, encoding, at)
+            return self._make_pointers(op.src, base, encoding, at)
         inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
-        first = self._make_pointers(op.operands[0], gone, inner, at)
+        first = self._make_pointers(op.operands[0], base, inner, at)
         others = [self.value(v, inner) for v in op.operands[1:]]
         return with_encoding(op, encoding, at, [first, *others]).results[0]
+
+
+def _carried_base(loop: scf.ForOp, base: SSAValue, step: SSAValue | int) -> SSAValue:
+    """Let a loop carry a pointer that each iteration advances by a number of elements; return it.
+    """
+    if isinstance(step, int):
+        step = put(arith.ConstantOp(IntegerAttr(step, i64)), InsertPoint.before(loop))
+    loop, (moved,) = extend_for(loop, [base])
+    end = InsertPoint.before(last_of(loop.body.block))
+    yield_more(loop, [put(AddPtrOp(operands=[moved, step], result_types=[base.type]), end)])
+    return moved
 
 
 def _sum_of_steps(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
