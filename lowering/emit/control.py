@@ -77,17 +77,20 @@ def _merged(em: Emitter, sides: Sequence[tuple[ir.Block, Sequence[Flat]]]) -> li
     return out
 
 
+def _phi(em: Emitter, start: ir.Value, before: ir.Block) -> ir.Value:
+    """A loop-carried value, whose back edge `_close` adds."""
+    phi = em.b.phi(start.type)
+    phi.add_incoming(start, before)
+    return phi
+
+
 def _carried(
     em: Emitter, args: Iterable[SSAValue], starts: Sequence[Flat], before: ir.Block
 ) -> list[list[Any]]:
-    """Bind loop-carried values to phis, whose back edge `_close` adds."""
-    held = []
-    for arg, (parts, rebuild) in zip(args, starts, strict=True):
-        phis = [em.b.phi(part.type) for part in parts]
-        for phi, part in zip(phis, parts, strict=True):
-            phi.add_incoming(part, before)
+    """Bind loop-carried values to phis."""
+    held = [[_phi(em, part, before) for part in parts] for parts, _ in starts]
+    for arg, (_, rebuild), phis in zip(args, starts, held, strict=True):
         em.bind(arg, rebuild(phis))
-        held.append(phis)
     return held
 
 
@@ -110,20 +113,28 @@ def _straight(em: Emitter, block: Block) -> Operation:
 
 @lowers(scf.ForOp)
 def lower_for(em: Emitter, op: scf.ForOp) -> None:
-    """Write a bottom-tested loop, after a test unless it is known to run."""
+    """Write a bottom-tested loop, after a test unless it is known to run.
+
+    Initial values are written after the test.  Those of results are written before it too, because
+    they are the results if the loop does not run.
+    """
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
-    starts = _flat(em, op.iter_args)
+    used = [n for n, result in enumerate(op.results) if result.first_use is not None]
     runs = RUNS.of(op)
-    before = em.b.block
     name = ROLLED_LABEL if ROLLED.of(op) else "loop"
-    body, after = (em.function.append_basic_block(each) for each in (name, "after"))
-    if runs:
-        em.b.branch(body)
-    else:
-        em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
+    names = [name, "after"] if runs else ["start", name, "after"]
+    *start, body, after = map(em.function.append_basic_block, names)
+    sides: list[tuple[ir.Block, list[Flat]]] = []
+    if start:
+        sides.append((em.b.block, _flat(em, [op.iter_args[n] for n in used])))
+        em.b.cbranch(em.b.icmp_signed("<", low, high), *start, after)
+        em.b.position_at_end(*start)
+    entered = em.enter()
+    starts = _flat(em, op.iter_args)
+    before = em.b.block
+    em.b.branch(body)
     em.b.position_at_end(body)
-    counter = em.b.phi(low.type)
-    counter.add_incoming(low, before)
+    counter = _phi(em, low, before)
     phis = _carried(em, op.body.block.args[1:], starts, before)
     em.loop_depth += 1
     em.bind(op.body.block.args[0], counter)
@@ -139,10 +150,11 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     back = em.b.cbranch(more, body, after)
     _annotate(em, op, back)
     _close(phis, ends, latch)
+    em.leave(entered)
     em.b.position_at_end(after)
-    sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
-    for result, value in zip(op.results, _merged(em, sides), strict=True):
-        em.bind(result, value)
+    sides.append((latch, [ends[n] for n in used]))
+    for n, value in zip(used, _merged(em, sides), strict=True):
+        em.bind(op.results[n], value)
 
 
 def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat]) -> None:

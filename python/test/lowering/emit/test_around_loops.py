@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
 
 from benchmarks.loops import compiled
 from python.test.operations import name_of, parsed
-from triton_xe.llvm import Instruction
+from triton_xe.llvm import I64, Instruction
 
 TILES = 16
 """Products of one subgroup: 32x64 elements, 8x16 each."""
@@ -61,3 +62,29 @@ def test_a_sum_that_wraps_around_does_not_count_iterations():
     product_and_sum[(1,)](a.to("xpu"), b.to("xpu"), c, total, 16 * times, step, num_warps=1)
     assert c.cpu().eq(16 * times).all()
     assert total.item() == (step * times) % (1 << 32)
+
+
+def test_initial_pointers_are_computed_after_the_test_of_the_loop():
+    loop = part("gemm ABt", "dg2", "loop")
+    pointers = [each for each in loop if each.opcode == "phi" and each.type.elem is I64]
+    computed = {each.result for each in part("gemm ABt", "dg2", "start")}
+    assert len(pointers) == 8
+    assert computed.issuperset(each.operands[0].text for each in pointers)
+
+
+@triton.jit
+def sum_of_rows(x_ptr, out_ptr, rows, W: tl.constexpr):
+    """The sum of the first rows, plus the row after them."""
+    at = tl.arange(0, W)
+    x_ptrs, total = x_ptr + at, tl.zeros((W,), tl.float32)
+    for _ in range(0, rows):
+        total += tl.load(x_ptrs)
+        x_ptrs += W
+    tl.store(out_ptr + at, total + tl.load(x_ptrs))
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_pointers_are_used_after_a_loop_that_may_not_run(rows):
+    x, out = torch.randn(rows + 1, 64), torch.zeros(64).to("xpu")
+    sum_of_rows[(1,)](x.to("xpu"), out, rows, 64)
+    torch.testing.assert_close(out.cpu(), x.sum(0))

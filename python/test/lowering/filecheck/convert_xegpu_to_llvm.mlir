@@ -48,7 +48,8 @@ func.func @k(%a: memref<64x64xf16>, %o: i64) {
 // -----
 // A prefetch in a loop has an address payload, made once and moved.
 // CHECK: %[[P:.*]] = call ptr @"llvm.genx.GenISA.LSC2DBlockCreateAddrPayload.p0i32"
-// CHECK: br i1 {{.*}} label %"loop"
+// CHECK: br i1 {{.*}} label %"start"
+// CHECK: loop:
 // CHECK: call void @"llvm.genx.GenISA.LSC2DBlockPrefetchAddrPayload.p0i32"(ptr %[[P]]
 // CHECK: call void @"llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField.p0i32.i32"(ptr %[[P]], i32 5, i32 {{.*}}, i1 1)
 func.func @k(%a: memref<64x64xf16>, %n: index) {
