@@ -9,7 +9,7 @@ import triton.language as tl
 
 from benchmarks.loops import compiled
 from python.test.operations import name_of, parsed
-from triton_xe.llvm import I64, Instruction
+from triton_xe.llvm import I32, I64, Instruction
 
 TILES = 16
 """Products of one subgroup: 32x64 elements, 8x16 each."""
@@ -62,6 +62,23 @@ def test_a_sum_that_wraps_around_does_not_count_iterations():
     product_and_sum[(1,)](a.to("xpu"), b.to("xpu"), c, total, 16 * times, step, num_warps=1)
     assert c.cpu().eq(16 * times).all()
     assert total.item() == (step * times) % (1 << 32)
+
+
+def moves(loop: list[Instruction]) -> list[Instruction]:
+    """The phis of scalars that a loop changes."""
+    return [each for each in loop if each.opcode == "phi" and each.type is I32
+            and each.operands[1].text != each.result]
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm split-K"])
+def test_positions_that_advance_with_the_counter_are_sums_with_it(name):
+    loop = part(name, "pvc", "loop")
+    (counter,) = moves(loop)
+    loads = [each for each in loop if "LSC2DBlockRead" in name_of(each)]
+    sums = {each.result: each for each in loop if each.opcode == "add"}
+    places = {each.operands[place].text for each in loads for place in (4, 5)}
+    found = [sums[place].operands[1].text if place in sums else place for place in places]
+    assert counter.result in found
 
 
 def test_initial_pointers_are_computed_after_the_test_of_the_loop():
