@@ -70,13 +70,13 @@ def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: i
 
 
 def plan_plain_trip(
-    source: LinearLayout, result: LinearLayout, element_bits: int, *, wide: bool = True
+    source: LinearLayout, result: LinearLayout, element_bits: int
 ) -> SharedTrip:
     """Plan a trip without swizzling, so that the addresses of messages differ by constants alone.
 
-    Elements that a lane reads in one message are adjacent in memory, so that reads are wide.  With
-    `wide`, writes are wide if a lane has these elements on the other side too; otherwise they are
-    single elements.  Both may have bank conflicts.
+    Elements that a lane reads in one message are adjacent in memory, so that reads are wide.
+    Writes are wide if a lane has these elements on the other side too.  Both may have bank
+    conflicts.
     """
     check_slots(source, result)
     size = element_bits // 8
@@ -89,7 +89,7 @@ def plan_plain_trip(
             break
         vectors.append(column)
     basis = [*vectors, *f2.extend(vectors, f2.unit_vectors(source.out_bits))]
-    stored = _elements_per_message(source, basis, size) if wide else 1
+    stored = _elements_per_message(source, basis, size)
     return _trip(source, result, basis, size, stored, 1 << len(vectors))
 
 

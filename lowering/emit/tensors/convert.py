@@ -144,9 +144,7 @@ def _shared(
     if blocks is not None:
         return blocks
     if short or (em.loop_depth and _many_addresses(trip)):
-        # vectors of eight lanes, which have half the registers, spill more than they save
-        plain = plan_plain_trip(old, new, max(8, bits_of(source.kind)),
-                                wide=em.state.lanes != EIGHT_LANES)
+        plain = plan_plain_trip(old, new, max(8, bits_of(source.kind)))
         if _many_addresses(trip) or _messages(plain) < _messages(trip):
             trip = plain
     return _by_plan(em, source, trip)

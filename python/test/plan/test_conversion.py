@@ -258,8 +258,6 @@ def test_plain_trips_write_wide_what_lanes_hold_in_a_row():
     trip = plan_plain_trip(source, result, 16)
     assert {len(group) for group in trip.store.groups} == {8}
     np.testing.assert_array_equal(run_shared(trip, source, result), slots(result))
-    trip = plan_plain_trip(source, result, 16, wide=False)
-    assert {len(group) for group in trip.store.groups} == {1}
 
 
 def test_plain_trips_of_few_elements():

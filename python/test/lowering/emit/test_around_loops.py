@@ -105,3 +105,9 @@ def test_pointers_are_used_after_a_loop_that_may_not_run(rows):
     x, out = torch.randn(rows + 1, 64), torch.zeros(64).to("xpu")
     sum_of_rows[(1,)](x.to("xpu"), out, rows, 64)
     torch.testing.assert_close(out.cpu(), x.sum(0))
+
+
+def test_rows_of_a_lane_are_stored_to_shared_memory_in_words():
+    stores = [each for each in part("gemm ABt", "dg2", "loop") if name_of(each) == "store.slm"]
+    assert stores
+    assert {each.operands[0].type.scalar for each in stores} == {I32}
