@@ -86,6 +86,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         else:
             remark(dot, f"multiplied by FMA: {dpas}")
     if made:
+        _share_equal(function)
         propagate(function, target)
     if made:
         load_rows_in_pairs(function, target)
@@ -93,6 +94,15 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         share_conversions(function, target)
     if legalize_block_layouts(function, target, num_warps):
         propagate(function, target)
+
+
+def _share_equal(function: Operation) -> None:
+    """Convert a tensor once that several dots use in one layout."""
+    known: dict[tuple[object, ...], ConvertLayoutOp] = {}
+    for op in all_of(function, ConvertLayoutOp):
+        first = known.setdefault((op.parent, op.src, op.result.type), op)
+        if first is not op:
+            Rewriter.replace_op(op, [], [first.result])
 
 
 def shares(

@@ -15,6 +15,20 @@ tt.func public @f(%x: tensor<32x32xf16, #a>, %y: tensor<32x32xf16, #b>, %z: tens
 }
 
 // -----
+// What two dots multiply in one layout is converted once.
+// CHECK: %[[A:.*]] = ttg.convert_layout %x
+// CHECK-NOT: ttg.convert_layout %x
+// CHECK: tt.dot %[[A]],
+// CHECK-NOT: ttg.convert_layout %x
+// CHECK: tt.dot %[[A]],
+tt.func public @f(%x: tensor<32x32xf16, #blocked>, %y: tensor<32x32xf16, #b>, %v: tensor<32x32xf16, #b>, %z: tensor<32x32xf32, #blocked>) -> (tensor<32x32xf32, #blocked>, tensor<32x32xf32, #blocked>) {
+  %a = ttg.convert_layout %x : tensor<32x32xf16, #blocked> -> tensor<32x32xf16, #a>
+  %d = tt.dot %a, %y, %z : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #blocked>
+  %e = tt.dot %a, %v, %z : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #blocked>
+  tt.return %d, %e : tensor<32x32xf32, #blocked>, tensor<32x32xf32, #blocked>
+}
+
+// -----
 // f32 factors are rounded to tf32.
 // CHECK: opsPerChan = 1
 // CHECK-COUNT-2: xe.round_tf32
