@@ -17,12 +17,14 @@ from triton_xe.llvm.records import (
     Instruction,
     Module,
     Operand,
+    Result,
     constant,
     constant_vector,
     integers,
     poison,
     splat,
     substitute,
+    undef,
     undefined_calls,
     zero,
 )
@@ -55,8 +57,8 @@ from triton_xe.llvm.types import (
 __all__ = [
     "ACCESSES", "ASSEMBLY", "ATOMICS", "F16", "F32", "F64", "FALSE", "I1", "I8", "I16", "I32",
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
-    "Function", "Global", "Instruction", "Module", "Operand", "Parameter", "Type", "array",
-    "constant", "constant_vector", "define", "floating", "integer",
-    "integers", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute",
+    "Function", "Global", "Instruction", "Module", "Operand", "Parameter", "Result", "Type",
+    "array", "constant", "constant_vector", "define", "floating", "integer",
+    "integers", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute", "undef",
     "undefined_calls", "vector", "vector_or_scalar", "with_elements", "zero",
 ]

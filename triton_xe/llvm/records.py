@@ -71,6 +71,12 @@ class Operand(NamedTuple):
         return self.text
 
 
+class Result(Operand):
+    """The result of an instruction; other users of the value can look at the instruction."""
+
+    instruction: Instruction
+
+
 _ZEROS = frozenset({"0", "0.0", "0xH0000", "null", "false", "zeroinitializer"})
 
 
@@ -135,9 +141,18 @@ def poison(t: Type) -> Operand:
     return Operand(t, "poison")
 
 
+def undef(t: Type) -> Operand:
+    return Operand(t, "undef")
+
+
 def quoted(name: str) -> str:
     """The name of a function, quoted where it must be."""
     return name if _PLAIN.fullmatch(name) else f'"{name}"'
+
+
+def escaped(text: str) -> str:
+    """Text between quotes: backslashes, quotes and line breaks as hexadecimal numbers."""
+    return re.sub(r'[\\"\n]', lambda found: f"\\{ord(found[0]):02X}", text)
 
 
 TRUE, FALSE = constant(I1, 1), constant(I1, 0)
@@ -189,6 +204,8 @@ class Instruction:
     """True for an access to the map of unwritten bytes, at the byte for an address."""
     fallback: str | None = None
     """Label of the general version, for a branch between two versions."""
+    keeps_invariants: bool = False
+    """True for the back edge of a loop from which nothing may be hoisted."""
 
     @property
     def value(self) -> Operand:
@@ -225,12 +242,16 @@ ATOMICS = frozenset({"atomicrmw", "cmpxchg"})
 ACCESSES = ATOMICS | {"load", "store"}
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     """A basic block; the last instruction is the terminator.  Labels begin with %."""
 
     label: str
     instructions: list[Instruction] = field(default_factory=list)
+
+    @property
+    def is_terminated(self) -> bool:
+        return bool(self.instructions) and self.instructions[-1].opcode in TERMINATORS
 
     @property
     def successors(self) -> list[str]:
@@ -388,6 +409,11 @@ class Module:
                 found.update(dict.fromkeys(waiting, before))
         return found
 
+    def add_metadata(self, text: str) -> int:
+        """Add a node; return its number."""
+        self.metadata[len(self.metadata)] = text
+        return len(self.metadata) - 1
+
     def kernels(self) -> list[Function]:
         return [f for f in self.functions.values() if f.is_kernel]
 
@@ -452,7 +478,8 @@ def undefined_calls(functions: Sequence[Function]) -> dict[str, Instruction]:
     found: dict[str, Instruction] = {}
     for function in functions:
         for i in function.instructions():
-            if i.opcode == "call" and i.callee not in own and not is_spelled(i.callee):
+            if i.opcode == "call" and i.callee not in own and i.callee != ASSEMBLY and (
+                    not is_spelled(i.callee)):
                 found.setdefault(i.callee, i)
     return found
 

@@ -1,13 +1,15 @@
 """Spelling of instructions: one table, which `parser` and `printer` both use.
 
-A spelling is a list of parts, each of which can be read into a record and written from it.  Printed
-pointers have no address spaces, because the host has one.
+A spelling is a list of parts, each of which can be read into a record and written from it.  A
+`Spell` spells the types: without address spaces for the host, which has one (`host_type`), or with
+them (`llvm_type`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from triton_xe.llvm.records import (
@@ -38,11 +40,16 @@ CONVENTIONS = frozenset("spir_func spir_kernel fastcc ccc coldcc tail musttail n
 _ORDERINGS = frozenset("monotonic acquire release acq_rel seq_cst unordered".split())
 
 
+Spell = Callable[[Type], str]
+host_type: Spell = attrgetter("text")
+llvm_type: Spell = attrgetter("spelled")
+
+
 class Part(NamedTuple):
     """A part of a spelling, how it is read and written."""
 
     read: Callable[[Line, Instruction], None]
-    write: Callable[[Instruction], str]
+    write: Callable[[Instruction, Spell], str]
 
 
 def read_instruction(line: Line) -> Instruction:
@@ -74,18 +81,18 @@ def read_expression(line: Line, t: Type, opcode: str) -> Operand:
     return Operand(t, opcode, expression=i)
 
 
-def write_instruction(i: Instruction) -> str:
+def write_instruction(i: Instruction, spell: Spell = host_type) -> str:
     """One indented line."""
-    parts = "".join([write(i) for write in _WRITERS[i.opcode]])
-    opcode = i.opcode if i.opcode != "addrspacecast" else "bitcast"
+    parts = "".join([write(i, spell) for write in _WRITERS[i.opcode]])
+    opcode = "bitcast" if i.opcode == "addrspacecast" and spell is host_type else i.opcode
     return f"  {opcode}{parts}" if i.result is None else f"  {i.result} = {opcode}{parts}"
 
 
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _typed(operands: Sequence[Operand]) -> str:
-    return ", ".join([f"{o.type.text} {o.text}" for o in operands])
+def _typed(operands: Sequence[Operand], spell: Spell) -> str:
+    return ", ".join([f"{spell(o.type)} {o.text}" for o in operands])
 
 
 def _read_flags(line: Line, i: Instruction) -> None:
@@ -93,7 +100,7 @@ def _read_flags(line: Line, i: Instruction) -> None:
     i.flags = tuple(f for f in line.take_while(_FLAGS) if f != "contract")
 
 
-def _write_flags(i: Instruction) -> str:
+def _write_flags(i: Instruction, spell: Spell) -> str:
     return "".join([f" {f}" for f in i.flags]) if i.flags else ""
 
 
@@ -103,9 +110,9 @@ def _read_pair(line: Line, i: Instruction) -> None:
     i.operands = [left, line.operand(left.type)]
 
 
-def _write_pair(i: Instruction) -> str:
+def _write_pair(i: Instruction, spell: Spell) -> str:
     a, b = i.operands
-    return f" {a.type.text} {a.text}, {b.text}"
+    return f" {spell(a.type)} {a.text}, {b.text}"
 
 
 def _read_count(line: Line, i: Instruction) -> None:
@@ -119,14 +126,16 @@ def _read_count(line: Line, i: Instruction) -> None:
     i.element = i.element if count == 1 else array(count, i.element)
 
 
-def _field(name: str, read: Callable[[Line], object], write: Callable[[Instruction], str]) -> Part:
+def _field(
+    name: str, read: Callable[[Line], object], write: Callable[[Instruction, Spell], str]
+) -> Part:
     """A part that is one field of the record."""
     return Part(lambda line, i: setattr(i, name, read(line)), write)
 
 
 def _word(word: str) -> Part:
     spelled = word if word == "," else f" {word}"
-    return Part(lambda line, i: line.expect(word), lambda i: spelled)
+    return Part(lambda line, i: line.expect(word), lambda i, _: spelled)
 
 
 def _read_mask(line: Line, i: Instruction) -> None:
@@ -162,7 +171,7 @@ def _read_order(line: Line, i: Instruction) -> None:
     i.orderings = line.take_while(_ORDERINGS)
 
 
-def _write_order(i: Instruction) -> str:
+def _write_order(i: Instruction, spell: Spell) -> str:
     scope = f' syncscope("{i.scope}")' if i.scope else ""
     return scope + "".join([f" {o}" for o in i.orderings])
 
@@ -180,7 +189,7 @@ def _read_incoming(line: Line, i: Instruction) -> None:
         line.accept(",")
 
 
-def _write_incoming(i: Instruction) -> str:
+def _write_incoming(i: Instruction, spell: Spell) -> str:
     pairs = zip(i.operands, i.labels, strict=True)
     return " " + ", ".join([f"[{o.text}, {label}]" for o, label in pairs])
 
@@ -195,8 +204,8 @@ def _read_targets(line: Line, i: Instruction) -> None:
         line.accept(",")
 
 
-def _write_targets(i: Instruction) -> str:
-    return " " + ", ".join([*(f"{o.type.text} {o.text}" for o in i.operands[:1]),
+def _write_targets(i: Instruction, spell: Spell) -> str:
+    return " " + ", ".join([*(f"{spell(o.type)} {o.text}" for o in i.operands[:1]),
                             *(f"label {label}" for label in i.labels)])
 
 
@@ -213,11 +222,11 @@ def _read_cases(line: Line, i: Instruction) -> None:
         i.labels.append(line.label())
 
 
-def _write_cases(i: Instruction) -> str:
+def _write_cases(i: Instruction, spell: Spell) -> str:
     value, *cases = i.operands
-    inner = " ".join([f"{_typed([o])}, label {label}"
+    inner = " ".join([f"{_typed([o], spell)}, label {label}"
                       for o, label in zip(cases, i.labels[1:], strict=True)])
-    return f" {_typed([value])}, label {i.labels[0]} [{inner}]"
+    return f" {_typed([value], spell)}, label {i.labels[0]} [{inner}]"
 
 
 def _read_return(line: Line, i: Instruction) -> None:
@@ -236,7 +245,7 @@ def _read_call(line: Line, i: Instruction) -> None:
         words = []
         while line.peek not in ("(", ""):
             words.append(line.take())
-        i.extra, callee = "".join(words), "@" + ASSEMBLY
+        i.extra, callee = " ".join(words), "@" + ASSEMBLY
     if not callee.startswith("@"):
         line.fail("an indirect call")
     i.callee = callee.strip("@").strip('"')
@@ -246,37 +255,38 @@ def _read_call(line: Line, i: Instruction) -> None:
         line.accept(",")
 
 
-def _write_call(i: Instruction) -> str:
-    arguments = _typed(i.operands)
+def _write_call(i: Instruction, spell: Spell) -> str:
+    arguments = _typed(i.operands, spell)
     if any(i.aligns):
         arguments = ", ".join([
-            f"{o.type.text} align {n} {o.text}" if n else f"{o.type.text} {o.text}"
+            f"{spell(o.type)} align {n} {o.text}" if n else f"{spell(o.type)} {o.text}"
             for o, n in zip(i.operands, i.aligns, strict=True)
         ])
-    callee = i.callee if is_spelled(i.callee) else "@" + quoted(i.callee)
+    callee = f"{ASSEMBLY} {i.extra}" if i.callee == ASSEMBLY else (
+        i.callee if is_spelled(i.callee) else "@" + quoted(i.callee))
     attributes = f" {i.attributes}" if i.attributes else ""
-    return f"{attributes} {i.type.text} {callee}({arguments})"
+    return f"{attributes} {spell(i.type)} {callee}({arguments})"
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 _PARTS = {
     "flags": Part(_read_flags, _write_flags),
-    "extra": _field("extra", Line.take, lambda i: f" {i.extra}"),
+    "extra": _field("extra", Line.take, lambda i, s: f" {i.extra}"),
     "pair": Part(_read_pair, _write_pair),
-    "operands": _field("operands", Line.operands, lambda i: f" {_typed(i.operands)}"),
-    "type": _field("type", Line.type, lambda i: f" {i.type.text}"),
-    "element": _field("element", Line.type, lambda i: f" {i.element}"),
-    "count": Part(_read_count, lambda i: f", {_typed(i.operands)}" if i.operands else ""),
-    "mask": Part(_read_mask, lambda i: _mask(i.indices)),
-    "indices": Part(_read_indices, lambda i: "".join([f", {k}" for k in i.indices])),
-    "atomic": Part(_read_atomic, lambda i: " atomic" if i.orderings else ""),
+    "operands": _field("operands", Line.operands, lambda i, s: f" {_typed(i.operands, s)}"),
+    "type": _field("type", Line.type, lambda i, s: f" {s(i.type)}"),
+    "element": _field("element", Line.type, lambda i, s: f" {s(i.element or VOID)}"),
+    "count": Part(_read_count, lambda i, s: f", {_typed(i.operands, s)}" if i.operands else ""),
+    "mask": Part(_read_mask, lambda i, s: _mask(i.indices)),
+    "indices": Part(_read_indices, lambda i, s: "".join([f", {k}" for k in i.indices])),
+    "atomic": Part(_read_atomic, lambda i, s: " atomic" if i.orderings else ""),
     "order": Part(_read_order, _write_order),
-    "align": Part(_read_align, lambda i: f", align {i.align}" if i.align else ""),
+    "align": Part(_read_align, lambda i, s: f", align {i.align}" if i.align else ""),
     "incoming": Part(_read_incoming, _write_incoming),
     "targets": Part(_read_targets, _write_targets),
     "cases": Part(_read_cases, _write_cases),
-    "returned": Part(_read_return, lambda i: f" {_typed(i.operands) or 'void'}"),
+    "returned": Part(_read_return, lambda i, s: f" {_typed(i.operands, s) or 'void'}"),
     "call": Part(_read_call, _write_call),
     ",": _word(","),
     "to": _word("to"),

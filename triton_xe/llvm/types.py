@@ -1,4 +1,4 @@
-"""LLVM types of the simulator's host code: one object per type, compared by identity."""
+"""LLVM types: one object per type, compared by identity."""
 
 from __future__ import annotations
 
@@ -66,8 +66,20 @@ class Type:
         """The suffix that LLVM gives overloaded intrinsics: `v16f32`, `p0`, `i64`."""
         return suffix(self.text)
 
-    def __str__(self) -> str:
+    @cached_property
+    def spelled(self) -> str:
+        """LLVM's own spelling, in which pointers have address spaces."""
+        if self.kind == "ptr" and self.space:
+            return f"ptr addrspace({self.space})"
+        if self.elem is not None and self.kind in ("vec", "array"):
+            mark = "<>" if self.kind == "vec" else "[]"
+            return f"{mark[0]}{self.count} x {self.elem.spelled}{mark[1]}"
+        if self.kind == "struct":
+            return "{ " + ", ".join(f.spelled for f in self.fields) + " }"
         return self.text
+
+    def __str__(self) -> str:
+        return self.spelled
 
 
 @cache
