@@ -28,7 +28,8 @@ from triton_xe.hardware.register_file import (
     needed_file,
     register_file,
 )
-from triton_xe.lowering.emit.building.text import module_text
+from triton_xe.llvm import Module
+from triton_xe.llvm.printer import print_kernels
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
 from triton_xe.lowering.emit.writer import ModuleState
@@ -61,8 +62,9 @@ lanes fill two registers.
 
 @dataclass
 class LlvmStage:
-    """The text of the LLVM module, as the emitter wrote it."""
+    """The LLVM module, and its text."""
 
+    module: Module
     text: str
 
     def __str__(self) -> str:
@@ -88,15 +90,16 @@ def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
 
     `most` returns the largest number of live registers.
     """
-    wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
+    wide = [f for f in state.llvm.functions.values() if f.name.startswith(WIDE)]
     if wide and most() > MOST_FOR_PAIRS:
         for function in wide:
-            function.linkage = "private"
+            function.is_private = True
 
 
 def _most_registers(state: ModuleState) -> int:
     """Estimated largest number of live registers."""
-    most = max((pressure(f, state.lanes) for f in state.llvm.functions if f.blocks), default=0)
+    functions = state.llvm.functions.values()
+    most = max((pressure(state.llvm, f, state.lanes) for f in functions), default=0)
     return -(-most // state.target.grf_bytes)
 
 
@@ -141,7 +144,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                         locates_all=options.locates_all)
     most = cache(partial(_most_registers, state))
     _avoid_register_pairs(state, most)
-    text, carried, kept = module_text(state.llvm), *(
+    text, carried, kept = print_kernels(state.llvm), *(
         size // device.grf_bytes for size in (state.carried_bytes, state.kept_bytes))
     if carried >= MOST_CARRIED and most() > MOST_WITH_ADDRESSES:
         kept = carried
@@ -160,7 +163,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                + (f", {spills}; {REMEDY}" if is_full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "",
              SCALAR_NARROWING if state.narrows_doubles else "")
-    return LlvmStage(text), {
+    return LlvmStage(state.llvm, text), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,
         "n_dpas": state.dpas,

@@ -168,7 +168,7 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
     """Write the SPIR-V module."""
-    return emit_spirv(str(llir), is_emitted=isinstance(llir, LlvmStage))
+    return emit_spirv(str(llir), llir.module if isinstance(llir, LlvmStage) else None)
 
 
 def pass_table() -> str:

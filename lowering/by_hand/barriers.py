@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
 from xdsl.ir import SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.gpu_ext import BarrierOp
 from triton_xe.dialects.xegpu.sync import (
     AllocNbarrierOp,
@@ -24,8 +24,8 @@ from triton_xe.dialects.xegpu.sync import (
 from triton_xe.errors import LegalityError
 from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.types import I8, I32, bits_of
-from triton_xe.lowering.emit.xegpu.sync import BOTH, I16, WORK_GROUP
+from triton_xe.lowering.emit.types import I8, I16, bits_of, number
+from triton_xe.lowering.emit.xegpu.sync import BOTH, WORK_GROUP
 from triton_xe.lowering.facts.values import constant_of
 
 MAX_BARRIERS = 32
@@ -38,10 +38,10 @@ SLM_FENCE, GLOBAL_FENCE = 272, 528
 class NamedBarrier:
     """Number and participants of a barrier; None is the barrier of the work-group."""
 
-    number: ir.Value | None
-    participants: ir.Value | None
+    number: ir.Operand | None
+    participants: ir.Operand | None
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [], lambda parts: self
 
 
@@ -74,11 +74,11 @@ def lower_init_nbarrier(em: Emitter, op: InitNbarrierOp) -> None:
     em.bind(op.nbarrier, NamedBarrier(None, None))
 
 
-def _byte(em: Emitter, value: SSAValue) -> ir.Value:
+def _byte(em: Emitter, value: SSAValue) -> ir.Operand:
     """A number as i8."""
     number = constant_of(value)
     if number is not None:
-        return I8(number)
+        return ir.constant(I8, number)
     held = em.scalar(value)
     return held if bits_of(held.type) == 8 else em.b.trunc(held, I8)
 
@@ -89,14 +89,14 @@ def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
     if held.number is None:
         return
     em.call(genisa.NAMED_BARRIER_SIGNAL,
-            [held.number, I16(BOTH), held.participants, held.participants])
+            [held.number, ir.constant(I16, BOTH), held.participants, held.participants])
 
 
 @lowers(NbarrierWaitOp)
 def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
     held = em.get(op.nbarrier)
     if held.number is None:
-        em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
+        em.call(spirv.CONTROL_BARRIER, [number(WORK_GROUP), number(WORK_GROUP), number(0)])
         return
     em.call(genisa.NAMED_BARRIER_WAIT, [held.number])
 
@@ -106,11 +106,11 @@ def lower_fence(em: Emitter, op: FenceOp) -> None:
     shared = op.memory_kind.data == "shared"
     wide = op.scope.data == "gpu" and not shared
     em.call(spirv.MEMORY_BARRIER,
-            [I32(DEVICE if wide else WORK_GROUP), I32(SLM_FENCE if shared else GLOBAL_FENCE)])
+            [number(DEVICE if wide else WORK_GROUP), number(SLM_FENCE if shared else GLOBAL_FENCE)])
 
 
 @lowers(BarrierOp)
 def lower_barrier(em: Emitter, op: BarrierOp) -> None:
     """Synchronise all subgroups; shared local and global memory written before is visible after."""
     em.call(spirv.CONTROL_BARRIER,
-            [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])
+            [number(WORK_GROUP), number(WORK_GROUP), number(SLM_FENCE | GLOBAL_FENCE)])

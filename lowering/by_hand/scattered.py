@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.xegpu.scattered import (
     AtomicRmwOp,
     CreateTdescOp,
@@ -31,7 +31,6 @@ from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     I1,
-    I32,
     I64,
     POINTER,
     bits_of,
@@ -53,14 +52,14 @@ from triton_xe.lowering.emit.xegpu.vectors import from_lane, from_list, held_typ
 class Scattered:
     """Base address and, per group of lanes, each work-item's offset in elements."""
 
-    base: ir.Value
-    offsets: tuple[ir.Value, ...]
+    base: ir.Operand
+    offsets: tuple[ir.Operand, ...]
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return list(self.offsets), lambda parts: replace(self, offsets=tuple(parts))
 
 
-def _per_lane(em: Emitter, value: SSAValue) -> list[ir.Value]:
+def _per_lane(em: Emitter, value: SSAValue) -> list[ir.Operand]:
     """One scalar per group of lanes, of a vector with an entry per work-item."""
     held = em.get(value)
     if not isinstance(held, Registers):
@@ -68,7 +67,7 @@ def _per_lane(em: Emitter, value: SSAValue) -> list[ir.Value]:
     return [held.register(em, r) for r in range(held.count)]
 
 
-def _offsets(em: Emitter, value: SSAValue) -> list[ir.Value]:
+def _offsets(em: Emitter, value: SSAValue) -> list[ir.Operand]:
     """`_per_lane` of a vector of offsets, as i64."""
     return [v if bits_of(v.type) == 64 else em.b.sext(v, I64) for v in _per_lane(em, value)]
 
@@ -88,10 +87,10 @@ def lower_update_offset(em: Emitter, op: UpdateOffsetOp) -> None:
     em.bind(op.moved, replace(held, offsets=tuple(moved)))
 
 
-def _where(em: Emitter, held: Scattered, offset: ir.Value, bits: int) -> Where:
+def _where(em: Emitter, held: Scattered, offset: ir.Operand, bits: int) -> Where:
     """Pointer and byte offset of an element of `bits` at an offset in elements."""
     at = scaled(em, offset, bits)
-    if isinstance(held.base.type, ir.PointerType):
+    if held.base.type.kind == "ptr":
         return held.base, at
     base = em.remember(("pointer", held.base), lambda: em.b.inttoptr(held.base, POINTER))
     return base, at
@@ -110,14 +109,14 @@ def _accesses(
     groups = max(1, work_items // lanes)
     limit = None
     if work_items < lanes:
-        limit = em.b.icmp_unsigned("<", em.lane_id(), I32(work_items))
+        limit = em.b.icmp("ult", em.lane_id(), work_items)
     together = 1 if single else _elements_per_access(chunk, bits)
     out = []
     for group in range(groups):
         condition = masks[group] if limit is None else em.b.and_(masks[group], limit)
         for first in range(0, chunk, together):
             offset = held.offsets[group]
-            offset = em.b.add(offset, I64(first)) if first else offset
+            offset = em.b.add(offset, first) if first else offset
             numbers = range(first, first + together)
             registers = tuple(c * groups + group if transposed and not own else group * chunk + c
                               for c in numbers)
@@ -133,7 +132,7 @@ def _elements_per_access(chunk: int, bits: int) -> int:
 
 
 def _folded_accesses(
-    em: Emitter, desc: TensorDescType, held: Scattered, mask: ir.Value
+    em: Emitter, desc: TensorDescType, held: Scattered, mask: ir.Operand
 ) -> list[LaneAccess]:
     """Chunks of fewer work-items than lanes, transposed.
 
@@ -142,17 +141,17 @@ def _folded_accesses(
     """
     (work_items, chunk), lanes = desc.get_shape(), em.state.lanes
     lane = em.lane_id()
-    home = em.b.and_(lane, I32(work_items - 1))
+    home = em.b.and_(lane, work_items - 1)
     offset = from_lane(em, held.offsets[0], home)
     allowed = from_lane(em, mask, home)
-    inside = em.b.zext(em.b.udiv(lane, I32(work_items)), I64)
+    inside = em.b.zext(em.b.udiv(lane, work_items), I64)
     out = []
     for register in range(-(-work_items * chunk // lanes)):
-        at = em.b.add(offset, em.b.add(inside, I64(register * (lanes // work_items))))
+        at = em.b.add(offset, em.b.add(inside, register * (lanes // work_items)))
         left = work_items * chunk - register * lanes
         condition = allowed
         if left < lanes:
-            condition = em.b.and_(allowed, em.b.icmp_unsigned("<", lane, I32(left)))
+            condition = em.b.and_(allowed, em.b.icmp("ult", lane, left))
         out.append(LaneAccess(_where(em, held, at, desc.element_bits), condition, (register,)))
     return out
 
@@ -162,7 +161,7 @@ def lower_load_gather(em: Emitter, op: LoadGatherOp) -> None:
     desc, spread = op.desc_type, spread_of(em, op.value)
     typed, _ = held_type(op.value.type, spread)
     accesses = _accesses(em, desc, em.get(op.desc), op.mask, spread.own, op.transpose is not None)
-    kind = ir.IntType(desc.element_bits)
+    kind = ir.integer(desc.element_bits)
     em.bind(op.value, from_list(em, typed, load_each(em, accesses, kind, op.cache_policy, typed)))
 
 
@@ -174,7 +173,7 @@ def lower_store_scatter(em: Emitter, op: StoreScatterOp) -> None:
     values = [packed(em, held, bits, r, 1) for r in range(held.count)]
     accesses = _accesses(em, desc, em.get(op.desc), op.mask, own, op.transpose is not None)
     store_each(em, accesses, lambda registers: em.pack(
-        ir.IntType(bits), [values[r] for r in registers]), op.cache_policy)
+        ir.integer(bits), [values[r] for r in registers]), op.cache_policy)
 
 
 @lowers(PrefetchOp)
@@ -202,12 +201,12 @@ def lower_atomic_rmw(em: Emitter, op: AtomicRmwOp) -> None:
     spread = spread_of(em, op.value)
     held = em.registers(op.value)
     typed, _ = held_type(op.value.type, spread)
-    found: dict[int, ir.Value] = {}
+    found: dict[int, ir.Operand] = {}
     for item in _accesses(em, desc, em.get(op.desc), op.mask, spread.own, False, single=True):
         (register,) = item.registers
         value, active = held.register(em, register), item.condition
         found[register] = rmw(em, kind, pointer_at(em, item.where), value,
-                              I1(1) if active is None else active, bf16=bf16)
+                              ir.constant(I1, 1) if active is None else active, bf16=bf16)
     em.bind(op.old, from_list(em, typed, [found[r] for r in sorted(found)]))
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
-from llvmlite import ir
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import vector_ext
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat
-from triton_xe.lowering.emit.types import I32, I64
+from triton_xe.lowering.emit.types import I64, number
 from triton_xe.lowering.emit.xegpu.fragments import fragment_value
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.spreads import is_operand, spread_of
@@ -35,13 +35,13 @@ def lower_step(em: Emitter, op: vector_ext.StepOp) -> None:
     spread = spread_of(em, op.result)
     count = register_count(op.result.type, spread)
     if spread.own:
-        em.bind(op.result, from_list(em, I64, [I64(i) for i in range(count)]))
+        em.bind(op.result, from_list(em, I64, [ir.constant(I64, i) for i in range(count)]))
         return
     lane = em.b.zext(em.lane_id(), I64)
-    base = em.b.mul(lane, I64(spread.unit)) if spread.unit > 1 else lane
+    base = em.b.mul(lane, spread.unit) if spread.unit > 1 else lane
     steps = [spread.lanes * (r // spread.unit) * spread.unit + r % spread.unit
              for r in range(count)]
-    em.bind(op.result, from_list(em, I64, [em.b.add(base, I64(s)) if s else base for s in steps]))
+    em.bind(op.result, from_list(em, I64, [em.b.add(base, s) if s else base for s in steps]))
 
 
 @lowers(vector_ext.ShapeCastOp)
@@ -61,7 +61,7 @@ def lower_permute(em: Emitter, op: vector_ext.PermuteOp) -> None:
     kind, per = held_type(op.result.type, target)
     if per > 1:
         raise UnsupportedError(f"{op.name} of {op.result.type}: elements of 8 bits or more")
-    held: list[ir.Value] = []
+    held: list[ir.Operand] = []
     slots: list[tuple[int, int]] = []
     for value, spread in zip(op.sources, spreads, strict=True):
         assert isinstance(value.type, VectorType)
@@ -84,7 +84,7 @@ def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
 @lowers(vector.BroadcastOp)
 def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
     result, source = op.vector, em.get(op.source)
-    if is_operand(em, result) and isinstance(source, ir.Value):
+    if is_operand(em, result) and isinstance(source, ir.Operand):
         size = prod(result.type.get_shape())
         em.bind(result, fragment_value(em, em.splat(source, size), result.type))
         return
@@ -132,7 +132,7 @@ def lower_extract(em: Emitter, op: vector.ExtractOp) -> None:
     if not isinstance(result.type, VectorType):
         register, lane = spread.slot(first)
         value = held.register(em, register)
-        em.bind(result, value if spread.own else from_lane(em, value, I32(lane)))
+        em.bind(result, value if spread.own else from_lane(em, value, number(lane)))
         return
     _whole_rows(op, spread, size)
     _whole_rows(op, spread, first)
@@ -156,7 +156,7 @@ def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
         register, lane = spread.slot(first)
         new = em.scalar(value)
         if not spread.own:
-            here = em.b.icmp_unsigned("==", em.lane_id(), I32(lane))
+            here = em.b.icmp("eq", em.lane_id(), lane)
             new = em.b.select(here, new, scalars[register])
         scalars[register] = new
     em.bind(result, from_list(em, held.kind, scalars))
@@ -164,7 +164,7 @@ def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
 
 @lowers(vector.FMAOp)
 def lower_fma(em: Emitter, op: vector.FMAOp) -> None:
-    def write(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    def write(a: ir.Operand, b: ir.Operand, c: ir.Operand) -> ir.Operand:
         return em.call(llvm.named("fma"), [a, b, c])
 
     vector_elementwise(em, op, write)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import arith, scf, ub
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -18,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import arith_ext, xe
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
@@ -62,19 +62,17 @@ from triton_xe.lowering.emit.types import (
     argument_type,
     bits_of,
     element,
-    filled,
     is_bf16,
     is_fp8,
-    opcode_of,
-    scalar_of,
     scalar_type,
     shaped,
 )
+from triton_xe.lowering.emit.values import elements_of, number_of, opcode_of
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.spirv import RANGE_NODE
 
-Write = Callable[..., ir.Value]
+Write = Callable[..., ir.Operand]
 MOST_EARLY = 64
 """Registers of quotients that may be live from their operation on, instead of from their use."""
 
@@ -91,12 +89,12 @@ def elementwise(em: Emitter, op: Operation, write: Write) -> None:
         em.bind(result, write(*_as_vectors(em, [em.scalar(v) for v in op.operands])))
 
 
-def _as_vectors(em: Emitter, values: list[ir.Value]) -> list[ir.Value]:
+def _as_vectors(em: Emitter, values: list[ir.Operand]) -> list[ir.Operand]:
     """Broadcast scalars next to vectors: in a combine region values may be vectors."""
-    count = next((v.type.count for v in values if isinstance(v.type, ir.VectorType)), 0)
+    count = next((v.type.count for v in values if v.type.kind == "vec"), 0)
     if not count:
         return values
-    return [v if isinstance(v.type, ir.VectorType) else em.splat(v, count) for v in values]
+    return [v if v.type.kind == "vec" else em.splat(v, count) for v in values]
 
 
 def spread(em: Emitter, value: Any, kind: TensorType[Any]) -> Registers:
@@ -124,11 +122,11 @@ def lower_constant(em: Emitter, op: arith.ConstantOp) -> None:
 
 
 _BINARY: dict[type[Operation], str] = {
-    arith.AddiOp: "add", arith.SubiOp: "sub", arith.MuliOp: "mul", arith.AndIOp: "and_",
-    arith.OrIOp: "or_", arith.XOrIOp: "xor",
+    arith.AddiOp: "add", arith.SubiOp: "sub", arith.MuliOp: "mul", arith.AndIOp: "and",
+    arith.OrIOp: "or", arith.XOrIOp: "xor",
 }
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
-_ON_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
+_ON_BITS = {"add": "xor", "sub": "xor", "mul": "and"}
 """Equivalent operations on i1, which SPIR-V's arithmetic does not accept."""
 _DIVISIONS: dict[type[Operation], str] = {
     arith.DivSIOp: "sdiv", arith.DivUIOp: "udiv", arith.RemSIOp: "srem", arith.RemUIOp: "urem",
@@ -141,12 +139,12 @@ _FLOAT_BINARY: dict[type[Operation], str] = {
 }
 
 
-def is_bit(value: ir.Value) -> bool:
+def is_bit(value: ir.Operand) -> bool:
     """True if the value is of i1."""
-    return bool(scalar_of(value.type) == I1)
+    return bool(value.type.scalar == I1)
 
 
-def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.Value:
+def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Operand) -> ir.Operand:
     """Apply `write` to bits as bytes, and return the lowest bit of its result."""
     wide = shaped(args[0].type, I8)
     extend = em.b.sext if signed else em.b.zext
@@ -184,8 +182,8 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
             made := _scaled(em, op, flags) or _multiples(em, op)) is not None:
         em.bind(op.result, made)
         return
-    elementwise(em, op, lambda a, b: getattr(em.b, on_bits)(a, b) if is_bit(a)
-                else getattr(em.b, name)(a, b, flags=flags))
+    elementwise(em, op, lambda a, b: em.b.binary(on_bits, a, b) if is_bit(a)
+                else em.b.binary(name, a, b, flags))
 
 
 def _scaled(em: Emitter, op: arith.MuliOp, flags: tuple[str, ...]) -> Registers | None:
@@ -206,7 +204,7 @@ def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:
     sides = [spread(em, v, kind) for v in op.operands]
     for numbers, by in (sides, sides[::-1]):
         found = _spaced(numbers)
-        if found is None or not isinstance(by, Splat) or isinstance(by.scalar, ir.Constant):
+        if found is None or not isinstance(by, Splat) or by.scalar.is_constant:
             continue
         first = Term(em, found.base).resized(I64).value
         first = first if found.scalar is None else em.b.add(found.scalar, first)
@@ -272,8 +270,8 @@ def _fits_32_bits(em: Emitter, op: Operation, signed: bool) -> bool:
 
 
 def _divide_in_32_bits(
-    em: Emitter, write: Write, below_zero: bool, left: ir.Value, right: ir.Value
-) -> ir.Value:
+    em: Emitter, write: Write, below_zero: bool, left: ir.Operand, right: ir.Operand
+) -> ir.Operand:
     """Divide as 32-bit numbers; the result may be `below_zero`."""
     small = shaped(left.type, I32)
     made = write(em.b.trunc(left, small), em.b.trunc(right, small))
@@ -285,7 +283,7 @@ def _try_shared_divisor(em: Emitter, op: Operation) -> bool:
     numbers, by = (em.get(v) for v in op.operands)
     by = by.scalar if isinstance(by, Splat) else by
     if (isinstance(numbers, Splat) or isinstance(op.results[0].type, VectorType)
-            or not isinstance(by, ir.Value) or isinstance(by, ir.Constant)
+            or not isinstance(by, ir.Operand) or by.is_constant
             or not divisors.fits(op, em.proven)):
         return False
     name = _DIVISIONS[type(op)]
@@ -302,7 +300,7 @@ def _try_shared_divisor(em: Emitter, op: Operation) -> bool:
     return True
 
 
-def _divide_unsigned(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
+def _divide_unsigned(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Operand:
     """Divide a non-negative scalar by a positive one; `how` is the mark by `reciprocals`."""
     a, b = (em.scalar(v) for v in op.operands)
     name = f"u{name[1:]}"
@@ -315,29 +313,26 @@ def lower_shift(em: Emitter, op: Operation) -> None:
     """Lower shifts; an amount of at least the width gives 0, or the sign for `shrsi`."""
     name = _SHIFTS[type(op)]
 
-    def write(a: ir.Value, by: ir.Value) -> ir.Value:
+    def write(a: ir.Operand, by: ir.Operand) -> ir.Operand:
         if is_bit(a):
             return through_i8(em, write, name == "ashr", a, by)
-        shift, width = getattr(em.b, name), bits_of(scalar_of(a.type))
+        shift, width = getattr(em.b, name), bits_of(a.type.scalar)
         if _all_below(by, width):
             return shift(a, by)
-        fits = em.b.icmp_unsigned("<", by, filled(by.type, width))
+        fits = em.b.icmp("ult", by, width)
         em.b.mark_fitting(fits)
         if name == "ashr":
-            return shift(a, em.b.select(fits, by, filled(by.type, width - 1)))
-        moved = shift(a, em.b.and_(by, filled(by.type, width - 1)))
-        return em.b.select(fits, moved, filled(a.type, 0))
+            return shift(a, em.b.select(fits, by, width - 1))
+        moved = shift(a, em.b.and_(by, width - 1))
+        return em.b.select(fits, moved, 0)
 
     elementwise(em, op, write)
 
 
-def _all_below(value: ir.Value, limit: int) -> bool:
+def _all_below(value: ir.Operand, limit: int) -> bool:
     """True if this is a constant whose elements are all below `limit`."""
-    if not isinstance(value, ir.Constant):
-        return False
-    held = value.constant if isinstance(value.constant, (list, tuple)) else [value.constant]
-    numbers = [getattr(x, "constant", x) for x in held]
-    return all(isinstance(x, int) and 0 <= x < limit for x in numbers)
+    numbers = [number_of(each) for each in elements_of(value)]
+    return bool(numbers) and all(isinstance(x, int) and 0 <= x < limit for x in numbers)
 
 
 @lowers(*_FLOAT_BINARY)
@@ -350,27 +345,24 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
         fused = _fused_in_pairs(em, op, kind)
         em.bind(result, pairs.arithmetic(em, name[1:], *sides) if fused is None else fused)
         return
-    write = getattr(em.b, name)
     flags = (MARK,) if em.state.contract and not xe.ROUNDED.of(op) else ()
     is_wide = name == "fsub" and wide.is_never_rounded(op)
 
-    def written(a: ir.Value, b: ir.Value) -> ir.Value:
+    def written(a: ir.Operand, b: ir.Operand) -> ir.Operand:
         if name == "fsub" and _is_positive_zero(a):
             # Intel's compiler computes 0 - x as -x, which is -0 for +0
             return Term(em, b).fma(-1.0, 0.0).value
         is_fusible = opcode_of(a) == "fmul"
         made = wide.combine_with_uniform(em, "less", a, b) if is_wide and not is_fusible else None
-        return write(a, b, flags=flags) if made is None else made
+        return em.b.binary(name, a, b, flags) if made is None else made
 
     elementwise(em, op, in_float(em, op.results[0].type, written))
 
 
-def _is_positive_zero(value: ir.Value) -> bool:
+def _is_positive_zero(value: ir.Operand) -> bool:
     """True for a constant whose elements are all +0.0."""
-    if not isinstance(value, ir.Constant):
-        return False
-    parts = value.constant if isinstance(value.type, ir.VectorType) else [value]
-    return all(str(getattr(part, "constant", part)) == "0.0" for part in parts)
+    numbers = [number_of(each) for each in elements_of(value)]
+    return bool(numbers) and all(str(each) == "0.0" for each in numbers)
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
@@ -397,30 +389,28 @@ def lower_negate(em: Emitter, op: arith.NegfOp) -> None:
     kind = op.result.type
     sign = 1 << (bits_of(scalar_type(kind)) - 1)
     in_bits = is_bf16(kind) or is_fp8(kind)
-    elementwise(em, op, lambda a: em.b.xor(a, filled(a.type, sign)) if in_bits else em.b.fneg(a))
+    elementwise(em, op, lambda a: em.b.xor(a, sign) if in_bits else em.b.fneg(a))
 
 
-_INTEGER_PREDICATES = (
-    ("==", True), ("!=", True), ("<", True), ("<=", True), (">", True), (">=", True),
-    ("<", False), ("<=", False), (">", False), (">=", False),
-)
+_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
 @lowers(arith_ext.CmpiOp)
 def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
-    sign, signed = _INTEGER_PREDICATES[op.predicate.value.data]
+    predicate = _INTEGER_PREDICATES[op.predicate.value.data]
     places = em.get(op.lhs) if isinstance(op.lhs.type, TensorType) else None
-    if isinstance(places, Shifted) and sign in ("==", "!=") and _is_loop_invariant(op.rhs, op):
-        em.bind(op.result, _compare_base(em, sign, places, em.registers(op.rhs)))
+    if isinstance(places, Shifted) and predicate in ("eq", "ne") and _is_loop_invariant(op.rhs, op):
+        em.bind(op.result, _compare_base(em, predicate, places, em.registers(op.rhs)))
         return
-    if sign == "<" and isinstance(op.lhs.type, TensorType) and scalar_type(op.lhs.type) == I32:
+    if predicate in ("slt", "ult") and isinstance(op.lhs.type, TensorType) and (
+            scalar_type(op.lhs.type) is I32):
         sides = [spread(em, v, op.lhs.type) for v in op.operands]
         group = _same_in_groups(em, op.result) if _selects(op.result) else 1
         if group > 1:
             sides = [firsts(em, side, group) for side in sides]
-        em.bind(op.result, Below(em, signed, *sides))
+        em.bind(op.result, Below(em, predicate, *sides))
         return
-    elementwise(em, op, lambda a, b: compare(em, sign, signed, a, b))
+    elementwise(em, op, lambda a, b: compare(em, predicate, a, b))
 
 
 def _selects(value: SSAValue) -> bool:
@@ -459,46 +449,44 @@ def _has_variant_bound(em: Emitter, value: SSAValue, op: Operation) -> bool:
     return _is_loop_invariant(made.lhs, op) and bounds[0] >= 0
 
 
-def _compare_base(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:
+def _compare_base(em: Emitter, predicate: str, places: Shifted, wanted: Registers) -> Registers:
     """Compare base + n == wanted as base == wanted - n, whose right side is loop-invariant."""
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         there = em.b.sub(wanted.chunk(em, i), places.numbers(i))
-        return em.b.icmp_signed(sign, em.splat(places.base, places.width), there)
+        return em.b.icmp(predicate, em.splat(places.base, places.width), there)
 
     return Registers(places.count, I1, make, needs=lambda i: wanted.parts(i))
 
 
-def compare(em: Emitter, sign: str, signed: bool, a: ir.Value, b: ir.Value) -> ir.Value:
+def compare(em: Emitter, predicate: str, a: ir.Operand, b: ir.Operand) -> ir.Operand:
     """Compare integers; bits are compared by logic, where true is 1 unsigned and -1 signed."""
-    if isinstance(a.type, ir.PointerType):
+    if a.type.kind == "ptr":
         a, b = em.address(a), em.address(b)
     if not is_bit(a):
-        return (em.b.icmp_signed if signed else em.b.icmp_unsigned)(sign, a, b)
-    if sign in ("==", "!="):
+        return em.b.icmp(predicate, a, b)
+    if predicate in ("eq", "ne"):
         differ = em.b.xor(a, b)
-        return differ if sign == "!=" else em.b.not_(differ)
-    if (sign[0] == ">") != signed:
+        return differ if predicate == "ne" else em.b.not_(differ)
+    if predicate[:2] in ("ug", "sl"):
         a, b = b, a
-    return (em.b.or_ if sign in ("<=", ">=") else em.b.and_)(em.b.not_(a), b)
+    return (em.b.or_ if predicate[2] == "e" else em.b.and_)(em.b.not_(a), b)
 
 
 _FLOAT_PREDICATES = (
-    None, "o==", "o>", "o>=", "o<", "o<=", "o!=", "ord", "u==", "u>", "u>=", "u<", "u<=", "u!=",
+    None, "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une",
     "uno", None,
 )
 
 
 @lowers(arith_ext.CmpfOp)
 def lower_compare_floats(em: Emitter, op: arith_ext.CmpfOp) -> None:
-    number = op.predicate.value.data
-    text = _FLOAT_PREDICATES[number]
-    if text is None:
-        elementwise(em, op, lambda a, b: filled(shaped(a.type, I1), 1 if number else 0))
+    code, kind = op.predicate.value.data, op.lhs.type
+    predicate = _FLOAT_PREDICATES[code]
+    if predicate is None:
+        elementwise(em, op, lambda a, b: ir.constant(shaped(a.type, I1), 1 if code else 0))
         return
-    sign = text if text in ("ord", "uno") else text[1:]
-    test = em.b.fcmp_ordered if text[0] == "o" else em.b.fcmp_unordered
-    kind = op.lhs.type
-    elementwise(em, op, lambda a, b: test(sign, widened(em, kind, a), widened(em, kind, b)))
+    elementwise(em, op, lambda a, b: em.b.fcmp(
+        predicate, widened(em, kind, a), widened(em, kind, b)))
 
 
 @lowers(arith_ext.SelectOp)
@@ -506,20 +494,18 @@ def lower_select(em: Emitter, op: arith_ext.SelectOp) -> None:
     elementwise(em, op, lambda c, a, b: em.b.select(c, a, b))
 
 
-_EXTREMA: dict[type[Operation], tuple[str, bool]] = {
-    arith.MaxSIOp: (">", True), arith.MinSIOp: ("<", True),
-    arith.MaxUIOp: (">", False), arith.MinUIOp: ("<", False),
-}
+_EXTREMA: dict[type[Operation], str] = {
+    arith.MaxSIOp: "sgt", arith.MinSIOp: "slt", arith.MaxUIOp: "ugt", arith.MinUIOp: "ult"}
 
 
 @lowers(*_EXTREMA)
 def lower_integer_extremum(em: Emitter, op: Operation) -> None:
-    sign, signed = _EXTREMA[type(op)]
+    predicate = _EXTREMA[type(op)]
 
-    def write(a: ir.Value, b: ir.Value) -> ir.Value:
+    def write(a: ir.Operand, b: ir.Operand) -> ir.Operand:
         if is_bit(a):
-            return em.b.or_(a, b) if (sign == ">") != signed else em.b.and_(a, b)
-        return em.b.select(compare(em, sign, signed, a, b), a, b)
+            return em.b.or_(a, b) if predicate in ("ugt", "slt") else em.b.and_(a, b)
+        return em.b.select(compare(em, predicate, a, b), a, b)
 
     elementwise(em, op, write)
 
@@ -586,7 +572,7 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     is_small = (scalar_type(target) == HALF and bits_of(scalar_type(op.input.type)) == 32
                 and high - low < 1024 and -1024 <= low and high <= 2048 and (signed or low >= 0))
 
-    def write(a: ir.Value) -> ir.Value:
+    def write(a: ir.Operand) -> ir.Operand:
         if is_small:
             return _convert_small(Term(em, a), low).value
         made = _convert_bytes(em, a, target, signed) if scalar_type(target) == HALF else None
@@ -594,8 +580,8 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
             return made.value
         kind = shaped(a.type, through)
         if is_bit(a):
-            one = filled(kind, -1.0 if signed else 1.0)
-            wide = em.b.select(a, one, filled(kind, 0.0))
+            one = ir.constant(kind, -1.0 if signed else 1.0)
+            wide = em.b.select(a, one, 0.0)
         else:
             wide = Term(em, a).to_float(through, signed=signed).value
         if scalar_type(target) == HALF:
@@ -605,7 +591,7 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     elementwise(em, op, write)
 
 
-def _convert_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> Term | None:
+def _convert_bytes(em: Emitter, value: ir.Operand, target: Attribute, signed: bool) -> Term | None:
     """Convert bytes to fp16; None for other integers."""
     return halves.from_bytes(
         "s8" if signed else "u8", Term(em, value),
@@ -626,7 +612,7 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
     source, into = op.input.type, scalar_type(op.result.type)
     signed = isinstance(op, arith_ext.FPToSIOp)
 
-    def write(a: ir.Value) -> ir.Value:
+    def write(a: ir.Operand) -> ir.Operand:
         wide = Term(em, widest(em, source, a))
         if bits_of(into) < 32:
             made = wide.to_integer(I32).resized(into)
@@ -651,9 +637,7 @@ def _mark_range(em: Emitter, x: Term, converted: Term, *, signed: bool) -> Term:
 def lower_bitcast(em: Emitter, op: Operation) -> None:
     (source,), (result,) = op.operands, op.results
     into = scalar_type(result.type)
-    if not isinstance(result.type, TensorType) and isinstance(
-        em.scalar(source).type, ir.PointerType
-    ):
+    if not isinstance(result.type, TensorType) and em.scalar(source).type.kind == "ptr":
         em.bind(result, em.scalar(source))
         return
     elementwise(em, op, lambda a: Term(em, a).bitcast(into).value)
@@ -663,7 +647,7 @@ def lower_bitcast(em: Emitter, op: Operation) -> None:
 def lower_poison(em: Emitter, op: ub.PoisonOp) -> None:
     kind = op.result.type
     if isinstance(kind, TensorType):
-        zero = ir.Constant(scalar_type(kind), None)
+        zero = ir.zero(scalar_type(kind))
         em.bind(op.result, Splat(len(em.view(op.result).registers), zero))
     else:
-        em.bind(op.result, ir.Constant(argument_type(kind), None))
+        em.bind(op.result, ir.zero(argument_type(kind)))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
@@ -21,38 +21,12 @@ from triton_xe.dialects.xegpu.nd import UpdateNdOffsetOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.types import I32, bits_of, scalar_type
+from triton_xe.lowering.emit.types import scalar_type
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import last_of
-from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE, ROLLED_LABEL
+from triton_xe.spirv import ADDED_NODE, ROLLED_LABEL
 
-
-class LoopId(ir.MDValue):
-    """Metadata node of one loop: its first element is the node itself."""
-
-    def __init__(self, module: ir.Module, *properties: str) -> None:
-        named = [module.add_metadata([ir.MetaDataString(module, name)]) for name in properties]
-        super().__init__(module, (), name=str(len(module.metadata)))
-        self.operands = (self, *named)
-
-    def descr(self, buf: list[str]) -> None:
-        buf += ["distinct "]
-        super().descr(buf)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
-def _annotate(em: Emitter, op: Operation, branch: ir.Instruction) -> None:
-    """Attach the author's loop hints as metadata; `branch` is the back edge."""
-    if keeps_invariants(op):
-        branch.set_metadata("llvm.loop", LoopId(em.state.llvm, "llvm.licm.disable"))
-
-
-Parts = list[ir.Value]
+Parts = list[ir.Operand]
 Rebuild = Callable[[Parts], Any]
 Flat = tuple[Parts, Rebuild]
 """A bound value as LLVM values, and a function that rebuilds it from other such values."""
@@ -69,41 +43,33 @@ def _merged(em: Emitter, sides: Sequence[tuple[ir.Block, Sequence[Flat]]]) -> li
         return [rebuild(parts) for parts, rebuild in sides[0][1]]
     out = []
     for index, (first, rebuild) in enumerate(sides[0][1]):
-        phis = []
+        phis: Parts = []
         for place, part in enumerate(first):
-            phi = em.b.phi(part.type)
-            for block, flats in sides:
-                phi.add_incoming(flats[index][0][place], block)
-            phis.append(phi)
+            incoming = [(flats[index][0][place], block) for block, flats in sides]
+            phis.append(em.b.merged(part.type, *incoming))
         out.append(rebuild(phis))
     return out
-
-
-def _phi(em: Emitter, start: ir.Value, before: ir.Block) -> ir.Value:
-    """A loop-carried value, whose back edge `_close` adds."""
-    phi = em.b.phi(start.type)
-    phi.add_incoming(start, before)
-    return phi
 
 
 def _carried(
     em: Emitter, args: Iterable[SSAValue], starts: Sequence[Flat], before: ir.Block
 ) -> list[list[Any]]:
     """Bind loop-carried values to phis."""
-    held = [[_phi(em, part, before) for part in parts] for parts, _ in starts]
+    held: list[list[Any]] = [
+        [em.b.merged(part.type, (part, before)) for part in parts] for parts, _ in starts]
     for arg, (_, rebuild), phis in zip(args, starts, held, strict=True):
         em.bind(arg, rebuild(phis))
     return held
 
 
 def _carried_or_counted(
-    em: Emitter, op: scf.ForOp, starts: Sequence[Flat], before: ir.Block, counter: ir.Value
+    em: Emitter, op: scf.ForOp, starts: Sequence[Flat], before: ir.Block, counter: ir.Operand
 ) -> list[list[Any]]:
     """Bind loop-carried values to phis, or if they are `_counted` to sums with the counter.
 
     The phis of these are None.
     """
-    held = [[None if alike else _phi(em, part, before)
+    held = [[None if alike else em.b.merged(part.type, (part, before))
              for part, alike in zip(parts, counted, strict=True)]
             for (parts, _), counted in zip(starts, _counted(op, starts), strict=True)]
     for arg, (parts, rebuild), phis in zip(op.body.block.args[1:], starts, held, strict=True):
@@ -112,9 +78,9 @@ def _carried_or_counted(
     return held
 
 
-def _further(em: Emitter, start: ir.Value, counter: ir.Value) -> ir.Value:
+def _further(em: Emitter, start: ir.Operand, counter: ir.Operand) -> ir.Operand:
     """The sum of an initial value and a counter that begins with 0."""
-    return counter if start == start.type(0) else em.b.add(start, counter)
+    return counter if start.is_zero else em.b.add(start, counter)
 
 
 def _counted(op: scf.ForOp, starts: Sequence[Flat]) -> list[list[bool]]:
@@ -143,12 +109,12 @@ def _steps(value: SSAValue, end: SSAValue, parts: int) -> list[int | None]:
     return [None] * (parts - len(known)) + known
 
 
-def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None:
+def _close(em: Emitter, held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None:
     """Add the values of the back edge to the phis of a loop."""
     for phis, (parts, _) in zip(held, ends, strict=True):
         for phi, part in zip(phis, parts, strict=True):
             if phi is not None:
-                phi.add_incoming(part, latch)
+                em.b.join(phi, part, latch)
 
 
 def _straight(em: Emitter, block: Block) -> Operation:
@@ -173,18 +139,18 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     runs = RUNS.of(op)
     name = ROLLED_LABEL if ROLLED.of(op) else "loop"
     names = [name, "after"] if runs else ["start", name, "after"]
-    *start, body, after = map(em.function.append_basic_block, names)
+    *start, body, after = map(em.b.append_block, names)
     sides: list[tuple[ir.Block, list[Flat]]] = []
     if start:
         sides.append((em.b.block, _flat(em, [op.iter_args[n] for n in used])))
-        em.b.cbranch(em.b.icmp_signed("<", low, high), *start, after)
-        em.b.position_at_end(*start)
+        em.b.branch_if(em.b.icmp("slt", low, high), start[0], after)
+        em.b.at_end(start[0])
     entered = em.enter()
     starts = _flat(em, op.iter_args)
     before = em.b.block
     em.b.branch(body)
-    em.b.position_at_end(body)
-    counter = _phi(em, low, before)
+    em.b.at_end(body)
+    counter = em.b.merged(low.type, (low, before))
     phis = _carried_or_counted(em, op, starts, before, counter)
     em.loop_depth += 1
     em.bind(op.body.block.args[0], counter)
@@ -195,13 +161,12 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.loop_depth -= 1
     latch = em.b.block
     following = em.b.add(counter, step)
-    counter.add_incoming(following, latch)
-    more = em.b.icmp_signed("<", following, high)
-    back = em.b.cbranch(more, body, after)
-    _annotate(em, op, back)
-    _close(phis, ends, latch)
+    em.b.join(counter, following, latch)
+    back = em.b.branch_if(em.b.icmp("slt", following, high), body, after)
+    back.keeps_invariants = keeps_invariants(op)
+    _close(em, phis, ends, latch)
     em.leave(entered)
-    em.b.position_at_end(after)
+    em.b.at_end(after)
     sides.append((latch, [ends[n] for n in used]))
     for n, value in zip(used, _merged(em, sides), strict=True):
         em.bind(op.results[n], value)
@@ -218,11 +183,10 @@ def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat])
     em.state.kept_bytes = max(em.state.kept_bytes, sum(kept))
 
 
-def _vector_bytes(em: Emitter, part: ir.Value) -> int:
+def _vector_bytes(em: Emitter, part: ir.Operand) -> int:
     """Bytes of a vector in a subgroup's registers; 0 for scalars."""
     kind = part.type
-    vector = isinstance(kind, ir.VectorType)
-    return int(kind.count * bits_of(kind.element) * em.state.lanes // 8) if vector else 0
+    return kind.count * kind.scalar.bits * em.state.lanes // 8 if kind.kind == "vec" else 0
 
 
 def _are_addresses(value: SSAValue) -> bool:
@@ -232,33 +196,32 @@ def _are_addresses(value: SSAValue) -> bool:
 @lowers(scf.IfOp)
 def lower_if(em: Emitter, op: scf.IfOp) -> None:
     """Write both sides and, if there are results, phis after them."""
-    then_block, after = (em.function.append_basic_block(n) for n in ("then", "after"))
+    then_block, after = (em.b.append_block(n) for n in ("then", "after"))
     other = op.false_region
     has_else = bool(other.blocks) and other.block.first_op is not None
-    else_block = em.function.append_basic_block("else") if has_else else after
+    else_block = em.b.append_block("else") if has_else else after
     condition, inverted = _condition(em, op.cond)
     targets = (else_block, then_block) if inverted else (then_block, else_block)
-    branch = em.b.cbranch(condition, *targets)
+    branch = em.b.branch_if(condition, *targets)
     if VERSIONS.of(op):
-        node = em.state.llvm.add_metadata([I32(targets.index(else_block))])
-        branch.set_metadata(FALLBACK_NODE, node)
+        branch.fallback = else_block.label
     sides = []
     for region, block in ((op.true_region, then_block), (other, else_block)):
         if block is after:
             continue
-        em.b.position_at_end(block)
+        em.b.at_end(block)
         outer = em.enter()
         ends = _flat(em, _straight(em, region.block).operands)
         em.leave(outer)
         sides.append((em.b.block, ends))
         em.b.branch(after)
-    em.b.position_at_end(after)
+    em.b.at_end(after)
     if op.results:
         for result, value in zip(op.results, _merged(em, sides), strict=True):
             em.bind(result, value)
 
 
-def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Value, bool]:
+def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Operand, bool]:
     """The bit to branch on; and True if it is inverted, so that `xor %x, true` is not computed."""
     op = value.owner
     if isinstance(op, arith.XOrIOp) and constant_of(op.rhs) in (1, -1):
@@ -271,28 +234,28 @@ def lower_while(em: Emitter, op: scf.WhileOp) -> None:
     """Write a loop: the before region decides, the after region is the body."""
     starts, came_from = _flat(em, op.arguments), em.b.block
     head, body, done = (
-        em.function.append_basic_block(name) for name in ("while", "body", "done"))
+        em.b.append_block(name) for name in ("while", "body", "done"))
     em.b.branch(head)
-    em.b.position_at_end(head)
+    em.b.at_end(head)
     phis = _carried(em, op.before_region.block.args, starts, came_from)
     em.loop_depth += 1
     head_scope = em.enter()
     condition = _straight(em, op.before_region.block)
     assert isinstance(condition, scf.ConditionOp)
     passed = _flat(em, condition.args)
-    em.b.cbranch(em.scalar(condition.condition), body, done)
-    em.b.position_at_end(body)
+    em.b.branch_if(em.scalar(condition.condition), body, done)
+    em.b.at_end(body)
     for arg, (parts, rebuild) in zip(op.after_region.block.args, passed, strict=True):
         em.bind(arg, rebuild(parts))
     body_scope = em.enter()
     ends = _flat(em, _straight(em, op.after_region.block).operands)
     em.leave(body_scope)
     latch = em.b.block
-    _annotate(em, op, em.b.branch(head))
-    _close(phis, ends, latch)
+    em.b.branch(head).keeps_invariants = keeps_invariants(op)
+    _close(em, phis, ends, latch)
     em.leave(head_scope)
     em.loop_depth -= 1
-    em.b.position_at_end(done)
+    em.b.at_end(done)
     for result, (parts, rebuild) in zip(op.results, passed, strict=True):
         em.bind(result, rebuild(parts))
 
@@ -308,10 +271,11 @@ class Frame:
         """Continue after the function; return its results, merged over all returns."""
         after = self.returns[0][0]
         if len(self.returns) > 1:
-            after = em.function.append_basic_block("returned")
+            after = em.b.append_block("returned")
             for block, _ in self.returns:
-                ir.IRBuilder(block).branch(after)
-        em.b.position_at_end(after)
+                em.b.at_end(block)
+                em.b.branch(after)
+        em.b.at_end(after)
         return _merged(em, self.returns)
 
 
@@ -322,7 +286,7 @@ def write_body(em: Emitter, region: Region) -> None:
     write_blocks(em, region)
     em.frames.pop()
     frame.results(em)
-    em.b.ret_void()
+    em.b.ret()
 
 
 def write_blocks(em: Emitter, region: Region) -> None:
@@ -333,11 +297,11 @@ def write_blocks(em: Emitter, region: Region) -> None:
         return
     for arg in (arg for block in blocks for arg in block.args):
         em.joins.pop(arg, None)  # of an earlier call of the same function
-    places = {b: em.function.append_basic_block("block") for b in blocks[1:]}
+    places = {b: em.b.append_block("block") for b in blocks[1:]}
     em.targets.update(places)
     for block in _in_order(blocks[0]):
         if block is not blocks[0]:
-            em.b.position_at_end(places[block])
+            em.b.at_end(places[block])
         outer = em.enter()
         em.block(block)
         em.leave(outer)
@@ -369,11 +333,13 @@ def _enter_block(em: Emitter, block: Block, values: Sequence[Any]) -> None:
         parts, rebuild = flatten(em, value)
         phis = em.joins.get(arg)
         if phis is None:
-            builder = ir.IRBuilder(target)
-            phis = em.joins[arg] = [builder.phi(part.type) for part in parts]
+            here = em.b.block
+            em.b.at_end(target)
+            phis = em.joins[arg] = [em.b.merged(part.type) for part in parts]
+            em.b.at_end(here)
             em.bind(arg, rebuild(phis))
         for phi, part in zip(phis, parts, strict=True):
-            phi.add_incoming(part, em.b.block)
+            em.b.join(phi, part, em.b.block)
 
 
 @lowers(cf.BranchOp)
@@ -392,10 +358,10 @@ def lower_conditional_branch(em: Emitter, op: cf.ConditionalBranchOp) -> None:
         return
     _enter_block(em, then, sides[0])
     _enter_block(em, other, sides[1])
-    em.b.cbranch(condition, em.targets[then], em.targets[other])
+    em.b.branch_if(condition, em.targets[then], em.targets[other])
 
 
-def _chosen(em: Emitter, condition: ir.Value, a: Any, b: Any) -> Any:
+def _chosen(em: Emitter, condition: ir.Operand, a: Any, b: Any) -> Any:
     """Select the value of the side that is taken."""
     (first, rebuild), (second, _) = flatten(em, a), flatten(em, b)
     return rebuild([em.b.select(condition, x, y) for x, y in zip(first, second, strict=True)])
@@ -411,7 +377,7 @@ def lower_return(em: Emitter, op: ReturnOp) -> None:
 def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
     """Pass a fact that the program states on to the compiler; the analyses have read it already."""
     held = em.get(op.condition)
-    if isinstance(held, ir.Value):
+    if isinstance(held, ir.Operand):
         em.call(llvm.ASSUME, [held])
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.advice import remedy_of
 from triton_xe.dialects.llvm_ext import AssumeOp
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
+from triton_xe.lowering.emit.builder import Builder
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import vector_of
@@ -48,10 +49,10 @@ class Emitter(Writer):
     """Writer of the operations of one function; SSA values are bound to registers or values."""
 
     def __init__(self, state: ModuleState, function: ir.Function, source: Operation) -> None:
-        self.entry = function.append_basic_block("entry")
-        self.body = function.append_basic_block("body")
-        super().__init__(state, self.body)
-        self.allocas = ir.IRBuilder(self.entry)
+        function.blocks += (ir.Block("%entry"), ir.Block("%body"))
+        self.entry, self.body = function.blocks
+        super().__init__(state, function, self.body)
+        self.allocas = Builder(function, self.entry, "private")
         self.source = source
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.values: dict[SSAValue, Any] = {}
@@ -79,9 +80,9 @@ class Emitter(Writer):
         assert isinstance(held, Registers), f"{value} is not a tensor"
         return held
 
-    def scalar(self, value: SSAValue) -> ir.Value:
+    def scalar(self, value: SSAValue) -> ir.Operand:
         held = self.values[value]
-        assert isinstance(held, ir.Value), f"{value} is not a scalar"
+        assert isinstance(held, ir.Operand), f"{value} is not a scalar"
         return held
 
     def layout(self, kind: Attribute) -> LinearLayout:
@@ -93,7 +94,7 @@ class Emitter(Writer):
         """The view of a tensor value's, or tensor type's, layout."""
         return view_of(self.layout(value.type if isinstance(value, SSAValue) else value))
 
-    def thread_part(self, view: View, dim: int) -> ir.Value | None:
+    def thread_part(self, view: View, dim: int) -> ir.Operand | None:
         """The part of coordinate `dim` that depends on lane and warp."""
         lane = self.bits_to_coordinate(self.lane_id(), [c[dim] for c in view.lanes], "lane")
         warp = self.bits_to_coordinate(self.warp_id(), [c[dim] for c in view.warps], "warp")
@@ -102,11 +103,9 @@ class Emitter(Writer):
         return self.remember(("thread", view, dim), lambda: self.b.add(lane, warp)
                              if disjoint(view, dim) else self.b.xor(lane, warp))
 
-    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
+    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Operand:
         """Allocate private memory in the entry block."""
-        made = self.allocas.alloca(vector_of(kind, count))
-        made.align = align
-        return made
+        return self.allocas.alloca(vector_of(kind, count), align=align)
 
     def analysis(self, analyse: Callable[[Operation, int], T]) -> T:
         """Result of an analysis of the function that is being written, computed once."""
@@ -139,7 +138,7 @@ class Emitter(Writer):
             raise
         if self.state.tests_promises and "tt.divisibility" in op.attributes:
             self._assume_multiple(op)
-        self.b.restore_location(outer)
+        self.b.location = outer
 
     def _assume_multiple(self, op: Operation) -> None:
         """Assume that an integer is a multiple of the number that the program states."""
@@ -149,8 +148,8 @@ class Emitter(Writer):
                 or not states_facts(op)):
             return
         value = self.scalar(op.results[0])
-        rest = self.b.urem(value, ir.Constant(value.type, stated[0]))
-        self.call(llvm.ASSUME, [self.b.icmp_unsigned("==", rest, ir.Constant(value.type, 0))])
+        rest = self.b.urem(value, stated[0])
+        self.call(llvm.ASSUME, [self.b.icmp("eq", rest, 0)])
 
 
 def _locate(error: XeError, op: Operation) -> None:
@@ -165,12 +164,12 @@ def encoding_of(kind: Attribute) -> Any:
     return kind.encoding.encoding  # type: ignore[attr-defined]
 
 
-def flatten(em: Emitter, value: Any) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+def flatten(em: Emitter, value: Any) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
     """A bound value as LLVM values, and a function that rebuilds it from other such values."""
     if isinstance(value, Registers):
         width = value.width
         return value.all_chunks(em), lambda parts: eager(value.kind, parts, width)
-    if isinstance(value, ir.Value):
+    if isinstance(value, ir.Operand):
         return [value], lambda parts: parts[0]
     return value.flatten(em)
 

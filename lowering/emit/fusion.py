@@ -11,13 +11,9 @@ anything, and both round equally.
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from llvmlite.ir import instructions
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import llvm
-from triton_xe.lowering.emit.links import operands_of
+from triton_xe.lowering.emit.links import Links
 from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
@@ -25,58 +21,41 @@ MARK = "contract"
 
 def fuse_products(state: ModuleState) -> None:
     """Fuse the marked products of a module with marked sums, and remove all marks."""
-    for function in state.llvm.functions:
-        users = _users(function)
-        for block in function.blocks:
-            _fuse_in_block(state, block, users)
+    for function in state.llvm.functions.values():
+        if any(MARK in i.flags for i in function.instructions()):
+            links = Links(function, "fma")
+            for block in function.blocks:
+                _fuse_in_block(state, block, links)
 
 
-def _users(function: ir.Function) -> dict[ir.Instruction, list[ir.Instruction]]:
-    """The instructions that use each marked one, once for each use."""
-    users: dict[ir.Instruction, list[ir.Instruction]] = {}
-    marked = {id(i) for block in function.blocks for i in block.instructions if MARK in i.flags}
-    if not marked:
-        return users
-    for block in function.blocks:
-        for user in block.instructions:
-            for value in operands_of(user):
-                if id(value) in marked:
-                    users.setdefault(value, []).append(user)
-    return users
-
-
-def _fuse_in_block(
-    state: ModuleState, block: ir.Block, users: dict[ir.Instruction, list[ir.Instruction]]
-) -> None:
+def _fuse_in_block(state: ModuleState, block: ir.Block, links: Links) -> None:
     """Fuse marked products into marked sums, if the product has no other use."""
-    products: set[Any] = set()
+    products: dict[str, ir.Instruction] = {}
     gone: set[ir.Instruction] = set()
     written: list[ir.Instruction] = []
-    for instruction in block.instructions:
-        written.append(instruction)
-        if MARK not in instruction.flags:
+    for i in block.instructions:
+        written.append(i)
+        if MARK not in i.flags:
             continue
-        instruction.flags.remove(MARK)
-        if instruction.opname == "fmul":
-            if len(users.get(instruction, ())) == 1:
-                products.add(instruction)
+        i.flags = tuple(flag for flag in i.flags if flag != MARK)
+        if i.opcode == "fmul":
+            if i.result is not None and len(links.users.get(i.result, ())) == 1:
+                products[i.result] = i
             continue
-        product = next((v for v in instruction.operands if v in products), None)
+        product = next((products.pop(o.text) for o in i.operands if o.text in products), None)
         if product is None:
             continue
-        products.discard(product)
         gone.add(product)
-        written[-1:] = made = _fused(state, instruction, product)
+        written[-1:] = made = _fused(state, i, product, links)
         for one in made:
-            one.metadata.update(instruction.metadata)
-        for user in users.get(instruction, ()):
-            user.replace_usage(instruction, made[-1])
+            one.debug = i.debug
+        links.give_users(i, made[-1].value)
     if gone:
         block.instructions[:] = [i for i in written if i not in gone]
 
 
 def _fused(
-    state: ModuleState, total: ir.Instruction, product: ir.Instruction
+    state: ModuleState, total: ir.Instruction, product: ir.Instruction, links: Links
 ) -> list[ir.Instruction]:
     """Return the instructions that replace the sum `total` of `product` and another value.
 
@@ -84,14 +63,14 @@ def _fused(
 
     A difference negates `left` or `other` first.
     """
-    block, kind = total.parent, total.type
     (left, right), (first, second) = product.operands, total.operands
-    other = second if product is first else first
+    is_first = first.text == product.result
+    other = second if is_first else first
     made: list[ir.Instruction] = []
-    if total.opname == "fsub":
-        negated = other if other is second else left
-        minus = instructions.Instruction(block, kind, "fneg", [negated])
-        left, other = (left, minus) if other is second else (minus, other)
-        made.append(minus)
-    function = state.declare(llvm.named("fma"), [kind] * 3)
-    return [*made, instructions.CallInstr(block, function, [left, right, other])]
+    if total.opcode == "fsub":
+        made.append(ir.Instruction("fneg", total.type, [other if is_first else left]))
+        minus = links.named(made[0])
+        left, other = (left, minus) if is_first else (minus, other)
+    made.append(state.call(llvm.named("fma"), [left, right, other]))
+    links.named(made[-1])
+    return made

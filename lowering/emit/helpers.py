@@ -8,74 +8,79 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics.own import LANE_PREFIX
-from triton_xe.lowering.emit.building.function import Function
-from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.emit.writer import BUILTIN, ModuleState, Writer
+
+Write = Callable[..., ir.Operand | None]
+"""Writes the body of a function, given its writer and parameters; returns the result if any."""
 
 
 def internal_function(
     state: ModuleState, symbol: str, result: ir.Type, arguments: Sequence[ir.Type]
 ) -> ir.Function:
     """A new function without a body, which is always inlined."""
-    function = Function(state.llvm, ir.FunctionType(result, arguments), symbol)
-    function.linkage = "internal"
-    function.calling_convention = "spir_func"
-    function.attributes.add("alwaysinline")
-    return function
+    parameters = [(f"%a{k}", kind) for k, kind in enumerate(arguments)]
+    made = ir.Function(symbol, result, parameters, [], is_internal=True, attributes="alwaysinline")
+    state.llvm.functions[symbol] = made
+    state.llvm.attributes[symbol] = made.attributes
+    return made
 
 
 def call_lane(
-    em: Writer, name: str, result: ir.Type, arguments: Sequence[ir.Value],
-    write: Callable[..., ir.Value | None],
-) -> ir.Value:
+    em: Writer, name: str, result: ir.Type, arguments: Sequence[ir.Operand], write: Write
+) -> ir.Operand:
     """Call a function that lanes run on their own, as `call_internal` does."""
     return call_internal(em, LANE_PREFIX + name, result, arguments, write)
 
 
 def call_internal(
-    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Value],
-    write: Callable[..., ir.Value | None],
-) -> ir.Value:
+    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Operand], write: Write
+) -> ir.Operand:
     """Call the function `symbol`, which `write(writer, *parameters)` writes for the first call.
 
     Equal symbols must mean equal functions.
     """
-    function = em.state.llvm.globals.get(symbol)
-    if function is None:
-        function = internal_function(em.state, symbol, result, [a.type for a in arguments])
-        inner = Writer(em.state, function.append_basic_block("entry"))
-        value = write(inner, *function.args)
-        if value is None:
-            inner.b.ret_void()
-        else:
-            inner.b.ret(value)
-    return em.b.call(function, arguments)
+    if symbol not in em.state.llvm.functions:
+        types = [a.type for a in arguments]
+        function = internal_function(em.state, symbol, result, types)
+        function.blocks.append(ir.Block("%entry"))
+        inner = Writer(em.state, function, function.blocks[0])
+        inner.b.ret(write(inner, *function.arguments))
+    return call_function(em, symbol, result, arguments)
+
+
+def call_function(
+    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Operand]
+) -> ir.Operand:
+    """Call a function of the module."""
+    wanted = [kind for _, kind in em.state.llvm.functions[symbol].parameters]
+    if wanted != [value.type for value in arguments]:
+        raise TypeError(f"arguments of {symbol}: {arguments}")
+    return em.write(ir.Instruction(
+        "call", result, list(arguments), callee=symbol, attributes=BUILTIN))
 
 
 def conditional(
-    w: Writer, condition: ir.Value, write: Callable[[ir.Block], ir.Value | None],
-    otherwise: ir.Value | None = None,
-) -> ir.Value | None:
+    w: Writer, condition: ir.Operand, write: Callable[[ir.Block], ir.Operand | None],
+    otherwise: ir.Operand | None = None,
+) -> ir.Operand | None:
     """The value that `write` computes if the condition holds, `otherwise` if it does not.
 
     `write` gets the block that follows, to which it may branch itself.
     """
     entry = w.b.block
-    taken, done = (w.b.append_basic_block(name) for name in ("try", "done"))
-    w.b.cbranch(condition, taken, done)
-    w.b.position_at_end(taken)
+    taken, done = (w.b.append_block(name) for name in ("try", "done"))
+    w.b.branch_if(condition, taken, done)
+    w.b.at_end(taken)
     value = write(done)
     last = w.b.block
     if not last.is_terminated:
         w.b.branch(done)
     w.function.blocks.remove(done)
     w.function.blocks.append(done)
-    w.b.position_at_end(done)
+    w.b.at_end(done)
     if otherwise is None:
         return None
-    merged = w.b.phi(otherwise.type)
-    merged.add_incoming(otherwise, entry)
-    merged.add_incoming(value, last)
-    return merged
+    assert value is not None
+    return w.b.merged(otherwise.type, (otherwise, entry), (value, last))

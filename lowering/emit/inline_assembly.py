@@ -5,11 +5,12 @@ The constraints are those of the Intel Graphics Compiler, `=rw,rw` for one regis
 
 from __future__ import annotations
 
-from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ElementwiseInlineAsmOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.llvm.records import escaped
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import scalar_type
@@ -45,14 +46,15 @@ def lower_inline_assembly(em: Emitter, op: ElementwiseInlineAsmOp) -> None:
             f"tl.inline_asm_elementwise with {len(op.res)} results: inline assembly has one "
             "result in SPIR-V as LLVM writes it; write the text once for each result"
         )
-    kinds = [scalar_type(v.type) for v in op.arguments]
     (result,) = op.res
     returned = scalar_type(result.type)
     pure = bool(op.pure.value.data)
-    assembly = ir.InlineAsm(ir.FunctionType(returned, kinds), text, constraints, not pure)
+    effect = "" if pure else "sideeffect "
+    assembly = f'{effect}"{escaped(text)}" , "{constraints}"'
 
-    def write(values: list[ir.Value]) -> ir.Value:
-        return em.b.call(assembly, values)
+    def write(values: list[ir.Operand]) -> ir.Operand:
+        return em.b.emit(ir.Instruction(
+            "call", returned, values, callee=ir.ASSEMBLY, extra=assembly))
 
     if not isinstance(result.type, TensorType):
         em.bind(result, write([em.scalar(v) for v in op.arguments]))

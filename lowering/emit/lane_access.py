@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.hardware.block_2d import cache_code
 from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.mangling import suffix
 from triton_xe.lowering.emit.helpers import call_lane, conditional
-from triton_xe.lowering.emit.instructions import volatile_load
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.maths.wide import constant
 from triton_xe.lowering.emit.types import (
@@ -29,10 +27,11 @@ from triton_xe.lowering.emit.types import (
     POINTER,
     SLM,
     bits_of,
-    scalar_of,
+    number,
     shaped,
     vector_of,
 )
+from triton_xe.lowering.emit.values import instruction_of
 from triton_xe.lowering.emit.writer import Writer
 
 DEFAULT = "default"
@@ -52,9 +51,9 @@ PLAIN = CachePolicy()
 
 
 def load(
-    em: Writer, address: ir.Value, kind: ir.Type, condition: ir.Value | None,
-    passthrough: ir.Value | None, align: int, policy: CachePolicy = PLAIN,
-) -> ir.Value:
+    em: Writer, address: ir.Operand, kind: ir.Type, condition: ir.Operand | None,
+    passthrough: ir.Operand | None, align: int, policy: CachePolicy = PLAIN,
+) -> ir.Operand:
     """Read global memory; where the condition does not hold, `passthrough` or zero.
 
     Cache policies are hints that the device reads on accesses without a condition only.
@@ -63,85 +62,88 @@ def load(
     pointer = em.global_pointer(address)
     if condition is None:
         return _from_memory(em, _load_always(em, pointer, stored, align, policy), kind)
-    fill = ir.Constant(stored, None) if passthrough is None else Term(
-        em, passthrough).resized(scalar_of(stored)).value
+    fill = ir.zero(stored) if passthrough is None else Term(
+        em, passthrough).resized(stored.scalar).value
     if policy.volatile:
-        def read(w: Writer, at: ir.Value, fill: ir.Value, active: ir.Value) -> ir.Value | None:
-            return conditional(w, active, lambda _: volatile_load(
-                w.b, w.b.inttoptr(at, POINTER), stored, align), fill)
+        def read(
+            w: Writer, at: ir.Operand, fill: ir.Operand, active: ir.Operand
+        ) -> ir.Operand | None:
+            return conditional(w, active, lambda _: w.b.load(
+                stored, w.b.inttoptr(at, POINTER), align=align, volatile=True), fill)
 
         value = call_lane(em, f"volatile_load_{suffix(str(stored))}_{align}", stored,
                           [em.address(pointer), fill, condition], read)
     else:
+        alignment = ir.constant(I64, align)
         value = em.call(
-            genisa.PREDICATED_LOAD, [pointer, I64(align), condition, constant(em, fill)])
-    if policy.marked:
-        value.set_metadata("xe.unfilled", em.state.llvm.add_metadata([]))
+            genisa.PREDICATED_LOAD, [pointer, alignment, condition, constant(em, fill)])
+    if policy.marked and (made := instruction_of(value)) is not None:
+        made.unfilled = True
     return _from_memory(em, value, kind)
 
 
 def _load_always(
-    em: Writer, pointer: ir.Value, stored: ir.Type, align: int, policy: CachePolicy
-) -> ir.Value:
+    em: Writer, pointer: ir.Operand, stored: ir.Type, align: int, policy: CachePolicy
+) -> ir.Operand:
     """Load without a mask."""
     if policy.volatile:
-        return volatile_load(em.b, pointer, stored, align)
+        return em.b.load(stored, pointer, align=align, volatile=True)
     return _read(em, pointer, stored, align, policy.name)
 
 
 def store(
-    em: Writer, address: ir.Value, value: ir.Value, condition: ir.Value | None, align: int,
+    em: Writer, address: ir.Operand, value: ir.Operand, condition: ir.Operand | None, align: int,
     policy: str = DEFAULT,
 ) -> None:
     """Write global memory where the condition holds."""
     stored, align = _memory_type(value.type), max(align, 1)
-    value = Term(em, value).resized(scalar_of(stored)).value
+    value = Term(em, value).resized(stored.scalar).value
     pointer = em.global_pointer(address)
     if condition is None:
         _write(em, pointer, value, align, policy)
         return
-    em.call(genisa.PREDICATED_STORE, [pointer, value, I64(align), condition])
+    em.call(genisa.PREDICATED_STORE, [pointer, value, ir.constant(I64, align), condition])
 
 
 def _memory_type(kind: ir.Type) -> ir.Type:
     """i1 is a byte in memory; everything else keeps its type."""
-    return shaped(kind, I8) if scalar_of(kind) == I1 else kind
+    return shaped(kind, I8) if kind.scalar == I1 else kind
 
 
-def _from_memory(em: Writer, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _from_memory(em: Writer, value: ir.Operand, kind: ir.Type) -> ir.Operand:
     if value.type == kind:
         return value
-    return em.b.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+    return em.b.icmp("ne", value, ir.zero(value.type))
 
 
 # -- global or shared memory, with a condition and a policy ----------------------------------------
 
-Where = tuple[ir.Value, ir.Value]
+Where = tuple[ir.Operand, ir.Operand]
 """A pointer and an offset in bytes."""
 
 
-def pointer_at(em: Writer, where: Where) -> ir.Value:
+def pointer_at(em: Writer, where: Where) -> ir.Operand:
     """base + offset."""
-    return em.b.gep(where[0], [where[1]], source_etype=I8)
+    return em.b.gep(I8, where[0], where[1])
 
 
 def _alignment(kind: ir.Type) -> int:
     """Bytes to which the elements of an access are aligned: their own size."""
-    return max(bits_of(scalar_of(kind)) // 8, 1)
+    return max(bits_of(kind.scalar) // 8, 1)
 
 
 def _heeded(where: Where, policy: str) -> tuple[bool, str]:
     """Return whether memory is shared, and the policy: the default there, as it has no cache."""
-    shared = where[0].type.addrspace == SLM
+    shared = where[0].type.space == SLM
     return shared, DEFAULT if shared else policy
 
 
 def hinted_load(
-    em: Writer, where: Where, kind: ir.Type, condition: ir.Value | None, policy: str
-) -> ir.Value:
+    em: Writer, where: Where, kind: ir.Type, condition: ir.Operand | None, policy: str
+) -> ir.Operand:
     """The value at a pointer, or zero if the condition does not hold."""
     shared, policy = _heeded(where, policy)
-    align, zero = _alignment(kind), ir.Constant(kind, None)
+    align, zero = _alignment(kind), ir.zero(kind)
     if _is_false(condition):
         return zero
     if condition is None:
@@ -149,7 +151,9 @@ def hinted_load(
     if not shared and policy == DEFAULT:
         return load(em, pointer_at(em, where), kind, condition, None, align)
 
-    def read(w: Writer, base: ir.Value, offset: ir.Value, active: ir.Value) -> ir.Value | None:
+    def read(
+        w: Writer, base: ir.Operand, offset: ir.Operand, active: ir.Operand
+    ) -> ir.Operand | None:
         return conditional(w, active, lambda _: _read(
             w, pointer_at(w, (base, offset)), kind, align, policy), zero)
 
@@ -157,7 +161,7 @@ def hinted_load(
 
 
 def hinted_store(
-    em: Writer, where: Where, value: ir.Value, condition: ir.Value | None, policy: str
+    em: Writer, where: Where, value: ir.Operand, condition: ir.Operand | None, policy: str
 ) -> None:
     """Write a value where the condition holds."""
     shared, policy = _heeded(where, policy)
@@ -169,15 +173,17 @@ def hinted_store(
         store(em, pointer_at(em, where), value, condition, align)
         return
 
-    def write(w: Writer, base: ir.Value, by: ir.Value, held: ir.Value, active: ir.Value) -> None:
+    def write(
+        w: Writer, base: ir.Operand, by: ir.Operand, held: ir.Operand, active: ir.Operand
+    ) -> None:
         conditional(w, active, lambda _: _write(w, pointer_at(w, (base, by)), held, align, policy))
 
-    call_lane(em, _helper_name("store", where, value.type, policy), ir.VoidType(),
+    call_lane(em, _helper_name("store", where, value.type, policy), ir.VOID,
               [*where, value, condition], write)
 
 
 def _helper_name(verb: str, where: Where, kind: ir.Type, policy: str) -> str:
-    return f"{verb}_{suffix(str(kind))}_p{where[0].type.addrspace}_{policy.replace('.', '_')}"
+    return f"{verb}_{suffix(str(kind))}_p{where[0].type.space}_{policy.replace('.', '_')}"
 
 
 @dataclass(frozen=True)
@@ -185,28 +191,28 @@ class LaneAccess:
     """One access of every lane: where, under which condition, which registers it moves."""
 
     where: Where
-    condition: ir.Value | None
+    condition: ir.Operand | None
     registers: tuple[int, ...]
 
 
 def load_each(
     em: Writer, accesses: Iterable[LaneAccess], kind: ir.Type, policy: str, into: ir.Type
-) -> list[ir.Value]:
+) -> list[ir.Operand]:
     """The registers that accesses to elements of `kind` read, as scalars of type `into`."""
     cache_code(policy, em.target)
-    found: dict[int, ir.Value] = {}
+    found: dict[int, ir.Operand] = {}
     for access in accesses:
         count = len(access.registers)
         value = hinted_load(em, access.where, vector_of(kind, count), access.condition, policy)
         for i, register in enumerate(access.registers):
-            one = em.b.extract_element(value, I32(i)) if count > 1 else value
+            one = em.b.extract(value, i) if count > 1 else value
             found[register] = _cast(em, one, into)
     return [found[r] for r in sorted(found)]
 
 
 def store_each(
     em: Writer, accesses: Iterable[LaneAccess],
-    value_of: Callable[[tuple[int, ...]], ir.Value], policy: str,
+    value_of: Callable[[tuple[int, ...]], ir.Operand], policy: str,
 ) -> None:
     """Write registers under conditions; `value_of` combines those of an access to one value."""
     cache_code(policy, em.target, write=True)
@@ -216,8 +222,8 @@ def store_each(
             hinted_store(em, access.where, value, access.condition, policy)
 
 
-def _is_false(condition: ir.Value | None) -> bool:
-    return isinstance(condition, ir.Constant) and condition.constant == 0
+def _is_false(condition: ir.Operand | None) -> bool:
+    return condition is not None and condition.is_zero
 
 
 # -- messages with a cache policy: 1 to 4 words of 32 or 64 bits, or one of 8 or 16 bits -----------
@@ -227,79 +233,69 @@ _DATA_SIZES = {32: 3, 64: 4, 8: 5, 16: 6}
 _MOST = 4
 
 
-def _read(em: Writer, pointer: ir.Value, kind: ir.Type, align: int, policy: str) -> ir.Value:
+def _read(em: Writer, pointer: ir.Operand, kind: ir.Type, align: int, policy: str) -> ir.Operand:
     """A scalar or vector of at most 16 bytes, read with a cache policy such as "uc.ca"."""
     if policy == DEFAULT:
-        value = em.b.load(pointer, typ=kind)
-        value.align = align
-        return value
+        return em.b.load(kind, pointer, align=align)
     code = cache_code(policy, em.target)
     whole = _raw(kind)
-    parts = [_load_part(em, _moved(em, pointer, at), part, code)
+    parts = [_load_part(em, em.b.at(pointer, at), part, code)
              for at, part in _parts(whole, align)]
     return _cast(em, _joined(em, parts, whole), kind)
 
 
-def _write(em: Writer, pointer: ir.Value, value: ir.Value, align: int, policy: str) -> None:
+def _write(em: Writer, pointer: ir.Operand, value: ir.Operand, align: int, policy: str) -> None:
     """Write a scalar or vector of at most 16 bytes with a cache policy such as "st.wb"."""
     if policy == DEFAULT:
-        em.b.store(value, pointer).align = align
+        em.b.store(value, pointer, align=align)
         return
     code = cache_code(policy, em.target, write=True)
     value = _cast(em, value, _raw(value.type))
     parts = _parts(value.type, align)
     pieces = _split(em, value, [part for _, part in parts])
     for (at, part), piece in zip(parts, pieces, strict=True):
-        _store_part(em, _moved(em, pointer, at), piece, part, code)
-
-
-def _count(kind: ir.Type) -> int:
-    return int(kind.count) if isinstance(kind, ir.VectorType) else 1
+        _store_part(em, em.b.at(pointer, at), piece, part, code)
 
 
 def _raw(kind: ir.Type) -> ir.Type:
     """The integer type with the same bits."""
-    return shaped(kind, ir.IntType(bits_of(scalar_of(kind))))
+    return shaped(kind, ir.integer(bits_of(kind.scalar)))
 
 
 def _parts(kind: ir.Type, align: int) -> list[tuple[int, ir.Type]]:
     """(byte offset, type) of each message: vectors need the alignment of their words."""
-    count, bits = _count(kind), bits_of(scalar_of(kind))
+    count, bits = kind.lanes, bits_of(kind.scalar)
     if bits < 32 and bits * count % 32:
-        return [(i * bits // 8, ir.IntType(bits)) for i in range(count)]
+        return [(i * bits // 8, ir.integer(bits)) for i in range(count)]
     unit = max(bits, 32)
     count = bits * count // unit
     step = _MOST if align * 8 >= unit else 1
-    word = ir.IntType(unit)
+    word = ir.integer(unit)
     return [(i * unit // 8, vector_of(word, min(step, count - i))) for i in range(0, count, step)]
 
 
-def _moved(em: Writer, pointer: ir.Value, by: int) -> ir.Value:
-    return em.b.gep(pointer, [I64(by)], source_etype=I8) if by else pointer
-
-
-def _shape(part: ir.Type) -> tuple[ir.Type, ir.Value, ir.Value]:
+def _shape(part: ir.Type) -> tuple[ir.Type, ir.Operand, ir.Operand]:
     """(type of the register, data size, elements) of a message."""
-    bits = bits_of(scalar_of(part))
-    return part if bits >= 32 else I32, I32(_DATA_SIZES[bits]), I32(_count(part))
+    bits = bits_of(part.scalar)
+    return part if bits >= 32 else I32, number(_DATA_SIZES[bits]), number(part.lanes)
 
 
-def _load_part(em: Writer, pointer: ir.Value, part: ir.Type, code: int) -> ir.Value:
+def _load_part(em: Writer, pointer: ir.Operand, part: ir.Type, code: int) -> ir.Operand:
     held, size, count = _shape(part)
-    value = em.call(genisa.LSC_LOAD, [pointer, I32(0), size, count, I32(code)], held)
-    return Term(em, value).resized(scalar_of(part)).value
+    value = em.call(genisa.LSC_LOAD, [pointer, number(0), size, count, number(code)], held)
+    return Term(em, value).resized(part.scalar).value
 
 
 def _store_part(
-    em: Writer, pointer: ir.Value, value: ir.Value, part: ir.Type, code: int
+    em: Writer, pointer: ir.Operand, value: ir.Operand, part: ir.Type, code: int
 ) -> None:
     """Store one part by an LSC message with cache control `code`."""
     held, size, count = _shape(part)
-    value = Term(em, value).resized(scalar_of(held)).value
-    em.call(genisa.LSC_STORE, [pointer, I32(0), value, size, count, I32(code)])
+    value = Term(em, value).resized(held.scalar).value
+    em.call(genisa.LSC_STORE, [pointer, number(0), value, size, count, number(code)])
 
 
-def _joined(em: Writer, parts: Sequence[ir.Value], whole: ir.Type) -> ir.Value:
+def _joined(em: Writer, parts: Sequence[ir.Operand], whole: ir.Type) -> ir.Operand:
     """One value of the parts' registers, in memory order."""
     if len(parts) == 1:
         return _cast(em, parts[0], whole)
@@ -307,20 +303,20 @@ def _joined(em: Writer, parts: Sequence[ir.Value], whole: ir.Type) -> ir.Value:
     return _cast(em, em.pack(elements[0].type, elements), whole)
 
 
-def _split(em: Writer, value: ir.Value, parts: Sequence[ir.Type]) -> list[ir.Value]:
+def _split(em: Writer, value: ir.Operand, parts: Sequence[ir.Type]) -> list[ir.Operand]:
     """The values of the parts of a value."""
     if len(parts) == 1:
         return [_cast(em, value, parts[0])]
-    word, total = scalar_of(parts[0]), sum(map(_count, parts))
+    word, total = parts[0].scalar, sum(part.lanes for part in parts)
     elements = iter(_elements(em, _cast(em, value, vector_of(word, total))))
-    return [em.pack(word, [next(elements) for _ in range(_count(part))]) for part in parts]
+    return [em.pack(word, [next(elements) for _ in range(part.lanes)]) for part in parts]
 
 
-def _elements(em: Writer, value: ir.Value) -> list[ir.Value]:
-    if not isinstance(value.type, ir.VectorType):
+def _elements(em: Writer, value: ir.Operand) -> list[ir.Operand]:
+    if value.type.kind != "vec":
         return [value]
-    return [em.b.extract_element(value, I32(i)) for i in range(value.type.count)]
+    return [em.b.extract(value, i) for i in range(value.type.count)]
 
 
-def _cast(em: Writer, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _cast(em: Writer, value: ir.Operand, kind: ir.Type) -> ir.Operand:
     return value if value.type == kind else em.b.bitcast(value, kind)

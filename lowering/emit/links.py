@@ -2,79 +2,79 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
-from typing import Any
+from functools import cached_property
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.intrinsic import Intrinsic
-from triton_xe.lowering.emit.types import callee_of
+from triton_xe.llvm.facts import Facts
 from triton_xe.lowering.emit.writer import ModuleState
 
-Uses = dict[int, list[Any]]
+
+class Links(Facts):
+    """Users and blocks of a function's instructions; a pass that changes them creates new ones.
+
+    Results of new instructions have names that begin with `prefix`, which is the pass's own.
+    """
+
+    def __init__(self, function: ir.Function, prefix: str) -> None:
+        super().__init__(function)
+        self.prefix = prefix
+        self.count = 0
+
+    @cached_property
+    def home(self) -> dict[ir.Instruction, ir.Block]:
+        """Instruction -> its block."""
+        return {i: b for b in self.function.blocks for i in b.instructions}
+
+    def named(self, i: ir.Instruction) -> ir.Operand:
+        """Name the result of a new instruction."""
+        self.count += 1
+        i.result = f"%{self.prefix}{self.count}"
+        return i.value
+
+    def users_through(
+        self, i: ir.Instruction, moves: Collection[str]
+    ) -> Iterator[tuple[ir.Instruction, ir.Instruction]]:
+        """The users of a result, and of the results of `moves` that it goes through.
+
+        Each is given with the instruction whose result it uses; `moves` are names of instructions.
+        """
+        seen, waiting = {i}, [i]
+        while waiting:
+            moved = waiting.pop()
+            for user in dict.fromkeys(self.users.get(moved.result or "", ())):
+                yield moved, user
+                if user.opcode in moves and user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+
+    def put(self, old: ir.Instruction, instructions: Sequence[ir.Instruction]) -> None:
+        """Put instructions in place of one; its users take the result of the last."""
+        self.give_users(old, instructions[-1].value)
+        block = self.home[old].instructions
+        at = block.index(old)
+        block[at : at + 1] = instructions
+
+    def give_users(self, old: ir.Instruction, value: ir.Operand) -> None:
+        """Let the users of a result take another value."""
+        for user in self.users.get(old.result or "", ()):
+            user.operands = [value if o.text == old.result else o for o in user.operands]
 
 
 def rewrite(
-    state: ModuleState, matches: Callable[[Any], bool],
-    change: Callable[[ModuleState, Any, Uses], None],
+    state: ModuleState, prefix: str, matches: Callable[[ir.Instruction], bool],
+    change: Callable[[ModuleState, ir.Instruction, Links], None],
 ) -> None:
-    """Let `change` rewrite the matching instructions of a module, given the users of values."""
-    for function in state.llvm.functions:
-        if found := [i for i in instructions_of(function) if matches(i)]:
-            uses = uses_of(function)
+    """Let `change` rewrite the matching instructions of a module."""
+    for function in state.llvm.functions.values():
+        if found := [i for i in function.instructions() if matches(i)]:
+            links = Links(function, prefix)
             for each in found:
-                change(state, each, uses)
+                change(state, each, links)
 
 
-def users_through(
-    value: Any, uses: Uses, moves: Collection[str]
-) -> Iterator[tuple[Any, Any]]:
-    """The users of a value, and of the results of `moves` that it goes through.
-
-    Each is given with the value that it uses; `moves` are names of instructions.
-    """
-    seen, waiting = {id(value)}, [value]
-    while waiting:
-        moved = waiting.pop()
-        for user in uses[id(moved)]:
-            yield moved, user
-            if user.opname in moves and id(user) not in seen:
-                seen.add(id(user))
-                waiting.append(user)
-
-
-def replace_with(old: Any, instructions: Sequence[Any], uses: Uses) -> None:
-    """Put instructions in place of one; its users take the result of the last."""
-    for user in uses[id(old)]:
-        user.replace_usage(old, instructions[-1])
-    at = old.parent.instructions.index(old)
-    old.parent.instructions[at : at + 1] = instructions
-
-
-def uses_of(function: ir.Function) -> Uses:
-    """Value by identity -> the instructions that use it, each once."""
-    found: Uses = defaultdict(list)
-    for i in instructions_of(function):
-        for value in operands_of(i):
-            users = found[id(value)]
-            if not users or users[-1] is not i:
-                users.append(i)
-    return found
-
-
-def instructions_of(function: ir.Function) -> Iterator[Any]:
-    """All instructions of a function."""
-    return chain.from_iterable(block.instructions for block in function.blocks)
-
-
-def operands_of(i: Any) -> list[Any]:
-    """The values that an instruction reads, and for a call the function."""
-    return [v for v, _ in i.incomings] if isinstance(i, ir.PhiInstr) else i.operands
-
-
-def row_of(i: Any) -> Intrinsic | None:
+def row_of(i: ir.Instruction) -> Intrinsic | None:
     """The row of the function that an instruction calls; None for others."""
-    return find(callee_of(i)) if isinstance(i, ir.CallInstr) else None
+    return find(i.callee) if i.opcode == "call" else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import MapElementwiseOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -23,7 +22,7 @@ def lower_map_elementwise(em: Emitter, op: MapElementwiseOp) -> None:
             "elements: use a larger tensor, fewer warps or a smaller pack"
         )
     write = scalar_code(em, op.scalar_op)
-    results: list[list[ir.Value]] = [[] for _ in op.res]
+    results: list[list[ir.Operand]] = [[] for _ in op.res]
     for start in range(0, count, pack):
         made = write([s.register(em, start + i) for s in sources for i in range(pack)])
         for index, out in enumerate(results):

@@ -14,20 +14,16 @@ reads the right registers, and so do DPAS and inline assembly that take all elem
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from llvmlite.ir import instructions
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
-from triton_xe.lowering.emit.types import callee_of, opcode_of
+from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.values import elements_of
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.spirv import HALVES, WIDE
 
 Elements = tuple[int, ...]
-MASK, OTHER = 3, 4
-"""Operand indices in a call of `PredicatedLoad`, after the function."""
+MASK, OTHER = 2, 3
+"""Operand indices in a call of `PredicatedLoad`."""
 _MOVES = frozenset((
     "extractelement", "insertelement", "shufflevector", "bitcast", "zext", "sext", "trunc",
     "fpext", "fptrunc", "or", "shl", "lshr"))
@@ -45,69 +41,68 @@ def separate_other_values(state: ModuleState) -> None:
 
     This is done for loads whose elements are moved.
     """
-    rewrite(state, lambda i: row_of(i) is genisa.PREDICATED_LOAD and not isinstance(
-        i.operands[OTHER], ir.Constant), _separate)
+    rewrite(state, "masked", lambda i: row_of(i) is genisa.PREDICATED_LOAD
+            and not i.operands[OTHER].is_constant, _separate)
 
 
-def _is_moved(load: Any, uses: Uses) -> bool:
+def _is_moved(load: ir.Instruction, links: Links) -> bool:
     """True if a load's elements are used by other than arithmetic, or DPAS that takes all."""
     return any(
-        user.opname not in _MOVES | _COMPUTED and not callee_of(user).startswith(_ARITHMETIC)
-        and not (_takes_registers(user) and _elements(value, load) == _elements(load, load))
-        for value, user in users_through(load, uses, _MOVES))
+        user.opcode not in _MOVES | _COMPUTED and not user.callee.startswith(_ARITHMETIC)
+        and not (_takes_registers(user)
+                 and _elements(value, load, links) == _elements(load, load, links))
+        for value, user in links.users_through(load, _MOVES))
 
 
-def _elements(value: Any, load: Any) -> Elements:
+def _elements(i: ir.Instruction | None, load: ir.Instruction, links: Links) -> Elements:
     """Index in the load of each element of a vector, -1 for other elements; () if not known."""
-    if value is load:
-        return tuple(range(getattr(load.type, "count", 1)))
-    opcode = opcode_of(value)
-    if opcode == "bitcast":
-        return _elements(value.operands[0], load)
-    if opcode != "shufflevector":
+    if i is load:
+        return tuple(range(load.type.lanes))
+    if i is not None and i.opcode == "bitcast":
+        return _elements(links.maker(i.operands[0]), load, links)
+    if i is None or i.opcode != "shufflevector":
         return ()
-    sides = value.operands[:2]
-    known = {id(v): _elements(v, load) or (-1,) * v.type.count for v in sides}
-    both = [position for v in sides for position in known[id(v)]]
-    return tuple(both[one.constant] if len(both) > one.constant else -1
-                 for one in value.operands[2].constant)
+    both = [position for v in i.operands
+            for position in _elements(links.maker(v), load, links) or (-1,) * v.type.lanes]
+    return tuple(both[at] if len(both) > at else -1 for at in i.indices)
 
 
-def _takes_registers(user: Any) -> bool:
+def _takes_registers(user: ir.Instruction) -> bool:
     """True for DPAS, and for functions of inline assembly."""
-    return row_of(user) is genisa.DPAS or callee_of(user).startswith((HALVES, WIDE))
+    return row_of(user) is genisa.DPAS or user.callee.startswith((HALVES, WIDE))
 
 
-def _separate(state: ModuleState, load: Any, uses: Uses) -> None:
+def _separate(state: ModuleState, load: ir.Instruction, links: Links) -> None:
     """load(p, m, other)  ->  select(m, load(p, m, 0), other)"""
-    if not _is_moved(load, uses):
+    if not _is_moved(load, links):
         return
     other = load.operands[OTHER]
-    constant = _constant(other)
-    load.operands[OTHER] = constant or ir.Constant(load.type, None)
+    maker = links.maker(other)
+    constant = _constant(state, maker)
+    load.operands[OTHER] = constant or ir.zero(load.type)
     if constant is None:
-        chosen = instructions.SelectInstr(load.parent, load.operands[MASK], load, other)
-        chosen.metadata.update({k: v for k, v in load.metadata.items() if k == "xe.at"})
-        replace_with(load, [load, chosen], uses)
-    elif isinstance(other, ir.CallInstr) and len(uses[id(other)]) == 1:
-        other.parent.instructions.remove(other)
+        operands = [load.operands[MASK], load.value, other]
+        chosen = ir.Instruction("select", load.type, operands, debug=load.debug)
+        links.named(chosen)
+        links.put(load, [load, chosen])
+    elif maker is not None and maker.opcode == "call" and len(links.users[other.text]) == 1:
+        links.home[maker].instructions.remove(maker)
 
 
-def _constant(other: Any) -> ir.Constant | None:
+def _constant(state: ModuleState, i: ir.Instruction | None) -> ir.Operand | None:
     """The constant that a call returns; undefined for an undefined vector with one element set.
 
     None for other values.  Masked-off lanes do not need that element, which costs one move.
     """
-    if isinstance(other, ir.CallInstr) and other.callee.name.startswith(WIDE):
-        result = other.callee.blocks[0].terminator.operands[0]
-        return result if isinstance(result, ir.Constant) else None
-    if isinstance(other, instructions.InsertElement) and other.type.count > 1 and _is_undefined(
-            other.operands[0]):
-        return ir.Constant(other.type, ir.Undefined)
+    if i is not None and i.callee.startswith(WIDE):
+        result = state.llvm.functions[i.callee].blocks[0].instructions[-1].operands[0]
+        return result if result.is_constant else None
+    if i is not None and i.opcode == "insertelement" and i.type.count > 1 and _is_undefined(
+            i.operands[0]):
+        return ir.undef(i.type)
     return None
 
 
-def _is_undefined(value: Any) -> bool:
-    held = getattr(value, "constant", None)
-    elements = held if isinstance(held, list | tuple) else [value]
-    return all(getattr(each, "constant", None) is ir.Undefined for each in elements)
+def _is_undefined(value: ir.Operand) -> bool:
+    elements = elements_of(value)
+    return bool(elements) and all(each.is_undefined for each in elements)

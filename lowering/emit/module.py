@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
@@ -18,7 +20,6 @@ from triton_xe.lowering.emit import (
     inline_assembly,
     map_elementwise,
 )
-from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
@@ -42,7 +43,7 @@ from triton_xe.lowering.emit.tensors import (
 )
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
-from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
+from triton_xe.lowering.emit.types import I8, POINTER, argument_type
 from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_moves
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages, scalar, sync
@@ -54,7 +55,6 @@ _TABLES = (
     inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, shared,
     messages, scalar, sync,
 )
-TRIPLE = "spirv64-unknown-unknown"
 
 
 def emit_module(
@@ -62,10 +62,8 @@ def emit_module(
     tests_promises: bool = False, locates_all: bool = False,
 ) -> ModuleState:
     """Emit every kernel of a module; the LLVM module is `llvm` of the returned state."""
-    llvm = ir.Module(name="kernel")
-    llvm.triple = TRIPLE
     state = ModuleState(
-        llvm, target, num_warps, lanes, module, contract, tests_promises, locates_all)
+        ir.Module(), target, num_warps, lanes, module, contract, tests_promises, locates_all)
     for op in functions(module):
         if op.is_kernel:  # others are written where they are called
             _function(state, op)
@@ -77,7 +75,7 @@ def emit_module(
     separate_broadcasts(state)
     separate_other_values(state)
     drop_unused_functions(state)
-    check_written(llvm, target)
+    check_written(state.llvm, target)
     return state
 
 
@@ -92,16 +90,10 @@ def _function(state: ModuleState, op: FuncOp) -> None:
     arguments = [argument_type(kind) for kind in first.arg_types]
     if uses_debug_buffer(state.module):
         arguments.append(POINTER)
-    function = Function(state.llvm, ir.FunctionType(ir.VoidType(), arguments), op.sym_name.data)
-    function.calling_convention = "spir_kernel"
-    threads = state.num_warps * state.lanes
-    function.set_metadata("intel_reqd_sub_group_size", state.llvm.add_metadata([I32(state.lanes)]))
-    function.set_metadata(
-        "reqd_work_group_size", state.llvm.add_metadata([I32(threads), I32(1), I32(1)])
-    )
+    function = new_kernel(state, op.sym_name.data, arguments)
     state.slm_plan, state.slm_bases = SlmPlan(), []
     em = Emitter(state, function, op)
-    for value, held in zip(first.args, function.args, strict=False):
+    for value, held in zip(first.args, function.arguments, strict=False):
         em.bind(value, held)
     write_body(em, op.body)
     place_regions(em)
@@ -109,9 +101,19 @@ def _function(state: ModuleState, op: FuncOp) -> None:
     em.allocas.branch(em.body)
 
 
+def new_kernel(state: ModuleState, name: str, arguments: Sequence[ir.Type]) -> ir.Function:
+    """A kernel without a body, for the lanes and warps of the module."""
+    threads, module = state.num_warps * state.lanes, state.llvm
+    parameters = [(f"%a{k}", kind) for k, kind in enumerate(arguments)]
+    made = module.functions[name] = ir.Function(
+        name, ir.VOID, parameters, [], is_kernel=True, metadata={
+            "intel_reqd_sub_group_size": module.add_metadata(f"!{{i32 {state.lanes}}}"),
+            "reqd_work_group_size": module.add_metadata(f"!{{i32 {threads}, i32 1, i32 1}}"),
+        })
+    return made
+
+
 def resize_slm(state: ModuleState) -> None:
     """Give the array in shared local memory the size that its users need."""
     assert state.slm is not None
-    kind = ir.ArrayType(I8, state.slm_bytes)
-    state.slm.value_type = kind
-    state.slm.initializer = ir.Constant(kind, ir.Undefined)
+    state.slm.type = ir.array(state.slm_bytes, I8)

@@ -10,60 +10,70 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any
 
-from llvmlite import ir
-
-from triton_xe.lowering.emit.types import bits_of
+from triton_xe import llvm as ir
+from triton_xe.llvm import Function, Instruction, Module
 
 
-def pressure(function: ir.Function, lanes: int) -> int:
+def pressure(module: Module, function: Function, lanes: int) -> int:
     """Most bytes of values that live at the same time."""
-    return _pressure(function, lanes, {})
+    return _Pressure(module, lanes).of(function)
 
 
-def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int]) -> int:
-    """Most bytes of a subgroup that are live at once, with those of called functions.
+class _Pressure:
+    """Most bytes of a subgroup that are live at once, with those of called functions."""
 
-    `inside` has the results for functions that were visited before.
-    """
-    order = [i for block in function.blocks for i in block.instructions]
-    place = {id(i): n for n, i in enumerate(order)}  # constants are compared by their texts
-    first, last = _lives(order, place)
-    for start, end in sorted(_loops(order, place), reverse=True):
+    def __init__(self, module: Module, lanes: int) -> None:
+        self.module = module
+        self.lanes = lanes
+        self.inside: dict[str, int] = {}
+        """Results for functions that were visited before."""
+
+    def of(self, function: Function) -> int:
+        order = list(function.instructions())
+        first, last = _lives(function, order)
+        for start, end in sorted(_loops(function), reverse=True):
+            for made, until in last.items():
+                if first[made] < start <= until < end:
+                    last[made] = end
+        change = [0] * (len(order) + 1)
+        varying, known = _varying(function, order), dict[ir.Type, int]()
         for made, until in last.items():
-            if first[made] < start <= until < end:
-                last[made] = end
-    change = [0] * (len(order) + 1)
-    varying, known = _varying(function, order), dict[int, int]()
-    for made, until in last.items():
-        value = order[made]
-        size = _size(value, known) * (lanes if id(value) in varying else 1)
-        change[first[made]] += size
-        change[until] -= size
-    for n, call, callee in _calls(order):
-        if callee not in inside:
-            inside[callee] = _pressure(callee, lanes, inside)
-        more = max(0, inside[callee] - _size(call, known) * lanes)
-        change[n] += more
-        change[n + 1] -= more
-    return max(accumulate(change[:-1]), default=0)
+            value = order[made]
+            size = _size(value, known) * (self.lanes if value.result in varying else 1)
+            change[first[made]] += size
+            change[until] -= size
+        for n, call, callee in self._calls(order):
+            if callee.name not in self.inside:
+                self.inside[callee.name] = self.of(callee)
+            more = max(0, self.inside[callee.name] - _size(call, known) * self.lanes)
+            change[n] += more
+            change[n + 1] -= more
+        return max(accumulate(change[:-1]), default=0)
+
+    def _calls(self, order: list[Instruction]) -> Iterator[tuple[int, Instruction, Function]]:
+        """Calls, with their numbers, of functions of the module, which are inlined."""
+        for n, i in enumerate(order):
+            callee = self.module.functions.get(i.callee)
+            if callee is not None:
+                yield n, i, callee
 
 
-def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+def _lives(
+    function: Function, order: list[Instruction]
+) -> tuple[dict[int, int], dict[int, int]]:
     """Index of the first and last instruction of each value's lifetime, ignoring loops."""
-    first = {n: n for n, i in enumerate(order) if i.opname != "alloca"}
+    place = {i.result: n for n, i in enumerate(order) if i.result is not None}
+    ends = {label: end for label, _, end in _spans(function)}
+    first = {n: n for n, i in enumerate(order) if i.opcode != "alloca"}
     last = dict(first)
     for n, user in enumerate(order):
-        if user.opname == "phi":
-            for value, block in user.incomings:
-                _use(place.get(id(value)), place[id(block.terminator)], first, last)
-            continue
-        for value in user.operands:
-            made = place.get(id(value))
-            _use(made, n, first, last)
-            if made is not None and value.opname == "getelementptr":  # stands for its memory too
-                _use(place.get(id(value.operands[0])), n, first, last)
+        for k, value in enumerate(user.operands):
+            made = place.get(value.text)
+            _use(made, ends[user.labels[k]] if user.opcode == "phi" else n, first, last)
+            if made is not None and order[made].opcode == "getelementptr":
+                # stands for its memory too
+                _use(place.get(order[made].operands[0].text), n, first, last)
     return first, last
 
 
@@ -77,64 +87,63 @@ def _use(definition: int | None, at: int, first: dict[int, int], last: dict[int,
         last[definition] = at
 
 
-def _loops(order: list[Any], place: dict[int, int]) -> Iterator[tuple[int, int]]:
+def _spans(function: Function) -> Iterator[tuple[str, int, int]]:
+    """Label, first and last instruction of each block."""
+    start = 0
+    for block in function.blocks:
+        yield block.label, start, start + len(block.instructions) - 1
+        start += len(block.instructions)
+
+
+def _loops(function: Function) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop."""
-    for n, instruction in enumerate(order):
-        for target in instruction.operands if instruction.opname == "br" else ():
-            if isinstance(target, ir.Block) and place[id(target.instructions[0])] <= n:
-                yield place[id(target.instructions[0])], n
+    starts = {label: start for label, start, _ in _spans(function)}
+    for block, (_, _, end) in zip(function.blocks, _spans(function), strict=True):
+        for target in block.successors:
+            if starts[target] <= end:
+                yield starts[target], end
 
 
-def _calls(order: list[Any]) -> Iterator[tuple[int, Any, ir.Function]]:
-    """Calls, with their numbers, of functions of the module that become part of their callers."""
-    for n, i in enumerate(order):
-        if i.opname == "call" and "alwaysinline" in getattr(i.callee, "attributes", ()):
-            yield n, i, i.callee
+def _varying(function: Function, order: list[Instruction]) -> set[str]:
+    """Values that may differ between lanes; arguments of called functions are assumed to.
 
-
-def _varying(function: ir.Function, order: list[Any]) -> set[int]:
-    """Values that may differ between lanes; arguments of called functions are assumed to."""
-    given = function.args if "alwaysinline" in function.attributes else ()
-    found = {id(value) for value in given}
+    Results of phis do not count: `ModuleState.carried_bytes` has what loops carry.
+    """
+    found = set[str]() if function.is_kernel else {name for name, _ in function.parameters}
     for i in order:
-        if i.opname in _MAY_VARY and _varies(i):
-            found.add(id(i))
-            continue
-        for value in i.operands:
-            if id(value) in found:
-                found.add(id(i))
-                break
+        if i.result is not None and i.opcode != "phi" and (
+                (i.opcode in _MAY_VARY and _varies(i)) or any(o.text in found for o in i.operands)):
+            found.add(i.result)
     return found
 
 
 _MAY_VARY = frozenset(("load", "call", "alloca"))
 
 
-def _varies(i: Any) -> bool:
+def _varies(i: Instruction) -> bool:
     """True if the result of a load or a call may differ between lanes even for equal operands."""
-    if i.opname == "alloca" or isinstance(i.type, ir.VectorType):
+    if i.opcode == "alloca" or i.type.kind == "vec":
         return True
-    return i.opname == "call" and (  # assembly may ask for the lane, too
-        isinstance(i.callee, ir.InlineAsm) or "sub_group_local_id" in i.callee.name)
+    return i.opcode == "call" and (  # assembly may ask for the lane, too
+        i.callee == ir.ASSEMBLY or "sub_group_local_id" in i.callee)
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
-    """Bytes of one lane; `known` are those of types by their ids."""
-    if value.opname == "getelementptr":
+def _size(i: Instruction, known: dict[ir.Type, int]) -> int:
+    """Bytes of one lane; `known` are those of types."""
+    if i.opcode == "getelementptr":
         return 0
-    if value.opname == "load" and isinstance(value.type, ir.IntType):
-        return max(4, _bytes(value.type))  # a gather brings each element in a word of its own
-    kind = value.allocated_type if value.opname == "alloca" else value.type
-    size = known.get(id(kind))
+    if i.opcode == "load" and i.type.kind == "int":
+        return max(4, _bytes(i.type))  # a gather brings each element in a word of its own
+    kind = i.element if i.opcode == "alloca" and i.element is not None else i.type
+    size = known.get(kind)
     if size is None:
-        size = known[id(kind)] = _bytes(kind)
+        size = known[kind] = _bytes(kind)
     return size
 
 
 def _bytes(kind: ir.Type) -> int:
-    if isinstance(kind, ir.VoidType | ir.PointerType):
+    if kind.kind in ("void", "ptr"):
         return 0
-    if isinstance(kind, ir.LiteralStructType):
-        return sum(map(_bytes, kind.elements))
-    vector = isinstance(kind, ir.VectorType)
-    return int(kind.count * bits_of(kind.element) // 8 if vector else bits_of(kind) // 8)
+    if kind.kind == "struct":
+        return sum(map(_bytes, kind.fields))
+    return kind.lanes * kind.scalar.bits // 8

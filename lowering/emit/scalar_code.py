@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
 from xdsl.ir import Region, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import (
     CallOp,
     MapElementwiseReturnOp,
@@ -16,11 +16,11 @@ from triton_xe.dialects.tt.structure import (
 from triton_xe.intrinsics.own import LANE_PREFIX
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.helpers import internal_function
+from triton_xe.lowering.emit.helpers import call_function, internal_function
 from triton_xe.lowering.emit.types import argument_type, scalar_type
 
-Values = list[ir.Value]
-Scalar = Callable[[Sequence[ir.Value]], Values]
+Values = list[ir.Operand]
+Scalar = Callable[[Sequence[ir.Operand]], Values]
 
 
 RETURNS = (ReduceReturnOp, ScanReturnOp, MapElementwiseReturnOp)
@@ -41,7 +41,7 @@ def scalar_code(em: Emitter, region: Region) -> Scalar:
     if has_control_flow(region):
         return _as_function(em, region)
 
-    def write(arguments: Sequence[ir.Value]) -> Values:
+    def write(arguments: Sequence[ir.Operand]) -> Values:
         outer = em.enter()
         for arg, value in zip(region.block.args, arguments, strict=True):
             em.bind(arg, value)
@@ -65,7 +65,7 @@ def lower_region_return(
     em.frames[-1].returns.append((em.b.block, [([em.scalar(v)], _only) for v in op.arguments]))
 
 
-def _only(parts: Values) -> ir.Value:
+def _only(parts: Values) -> ir.Operand:
     return parts[0]
 
 
@@ -84,11 +84,12 @@ def _as_function(em: Emitter, region: Region) -> Scalar:
     outside = captured(region)
     extra = [em.scalar(v) for v in outside]
     types = [*kinds, *(v.type for v in extra)]
-    name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code")
+    name = f"{LANE_PREFIX}code{len(em.state.llvm.functions)}"
     results = _result_types(region)
-    function = internal_function(em.state, name, _return_type(results), types)
+    returned = _return_type(results)
+    function = internal_function(em.state, name, returned, types)
     inner = Emitter(em.state, function, em.source)
-    for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
+    for value, arg in zip([*region.blocks[0].args, *outside], function.arguments, strict=True):
         inner.bind(value, arg)
     frame = Frame(name)
     inner.frames.append(frame)
@@ -97,8 +98,8 @@ def _as_function(em: Emitter, region: Region) -> Scalar:
     _return(inner, values)
     inner.allocas.branch(inner.body)
 
-    def call(arguments: Sequence[ir.Value]) -> Values:
-        called = em.b.call(function, [*arguments, *extra])
+    def call(arguments: Sequence[ir.Operand]) -> Values:
+        called = call_function(em, name, returned, [*arguments, *extra])
         if len(results) == 1:
             return [called]
         return [em.b.extract_value(called, i) for i in range(len(results))]
@@ -113,7 +114,7 @@ def _result_types(region: Region) -> list[ir.Type]:
 
 def _return_type(results: Sequence[ir.Type]) -> ir.Type:
     """LLVM type of the results: one result, or a structure."""
-    return results[0] if len(results) == 1 else ir.LiteralStructType(results)
+    return results[0] if len(results) == 1 else ir.struct(tuple(results))
 
 
 def _return(em: Emitter, values: Values) -> None:
@@ -121,7 +122,7 @@ def _return(em: Emitter, values: Values) -> None:
     if len(values) == 1:
         em.b.ret(values[0])
         return
-    whole: ir.Value = ir.Constant(_return_type([v.type for v in values]), ir.Undefined)
+    whole: ir.Operand = ir.undef(_return_type([v.type for v in values]))
     for index, value in enumerate(values):
         whole = em.b.insert_value(whole, value, index)
     em.b.ret(whole)

@@ -18,20 +18,16 @@ difference or product.  Addresses of rows were wrong there.
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from llvmlite.ir import instructions
-
+from triton_xe import llvm as ir
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
-from triton_xe.lowering.emit.types import I32, bits_of, scalar_of
+from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.types import I32, number
 from triton_xe.lowering.emit.writer import ModuleState
 
 _ROWS = (opencl.BROADCAST, genisa.WAVE_SHUFFLE_INDEX)
-_LANE = 2
-"""Operand index of the lane, after the function and the value."""
+_LANE = 1
+"""Operand index of the lane, after the value."""
 _MOVES = frozenset((
     "extractelement", "insertelement", "shufflevector", "bitcast", "select", "phi", "trunc", "zext",
     "sext", "shl", "or"))
@@ -41,35 +37,34 @@ _EXTENSIONS = frozenset(("zext", "sext", "sitofp", "uitofp"))
 
 def separate_broadcasts(state: ModuleState) -> None:
     """Keep broadcasts of words from being one instruction with the extraction of their bytes."""
-    rewrite(state, _is_of_known_lane, _separate)
+    rewrite(state, "lane", _is_of_known_lane, _separate)
 
 
-def _is_of_known_lane(i: Any) -> bool:
+def _is_of_known_lane(i: ir.Instruction) -> bool:
     """True for broadcasts of 32-bit integers from another lane than the first."""
-    return (i.type == I32 and isinstance(i, ir.CallInstr) and row_of(i) in _ROWS
-            and bool(getattr(i.operands[_LANE], "constant", 0)))
+    return i.type is I32 and row_of(i) in _ROWS and bool(i.operands[_LANE].integer_value())
 
 
-def _is_misread(broadcast: Any, uses: Uses, device: Target) -> bool:
+def _is_misread(broadcast: ir.Instruction, links: Links, device: Target) -> bool:
     """True if IGC reads a broadcast wrongly: instructions shift it to the right or extend a byte.
 
     True for arithmetic of 64 bits too if the device has none.
     """
     taken = {8: _EXTENSIONS, 64: frozenset() if device.has_int64 else _WIDE}
     return any(
-        user.opname in ("lshr", "ashr")
-        or user.opname in taken.get(bits_of(scalar_of(value.type)), ())
-        or (isinstance(user, ir.CallInstr) and row_of(user) is None)
-        for value, user in users_through(broadcast, uses, _MOVES))
+        user.opcode in ("lshr", "ashr")
+        or user.opcode in taken.get(value.type.scalar.bits, ())
+        or (user.opcode == "call" and row_of(user) is None)
+        for value, user in links.users_through(broadcast, _MOVES))
 
 
-def _separate(state: ModuleState, broadcast: Any, uses: Uses) -> None:
+def _separate(state: ModuleState, broadcast: ir.Instruction, links: Links) -> None:
     """Broadcast `value + 1` and subtract 1, if IGC would read the broadcast wrongly."""
-    if not _is_misread(broadcast, uses, state.target):
+    if not _is_misread(broadcast, links, state.target):
         return
-    function, value, *rest = broadcast.operands
-    block, one = broadcast.parent, I32(1)
-    raised = instructions.Instruction(block, I32, "add", [value, one])
-    lowered = instructions.Instruction(block, I32, "sub", [broadcast, one])
-    broadcast.operands = [function, raised, *rest]
-    replace_with(broadcast, [raised, broadcast, lowered], uses)
+    value, *rest = broadcast.operands
+    raised = ir.Instruction("add", I32, [value, number(1)])
+    lowered = ir.Instruction("sub", I32, [broadcast.value, number(1)])
+    broadcast.operands = [links.named(raised), *rest]
+    links.named(lowered)
+    links.put(broadcast, [raised, broadcast, lowered])

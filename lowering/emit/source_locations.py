@@ -8,47 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from llvmlite import ir
-from llvmlite.ir import instructions
 from xdsl.ir import Attribute, Operation
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.text.locations import source_of
-from triton_xe.lowering.emit.instructions import Builder
-from triton_xe.spirv import ADDED_NODE, FIRST_NODE, FITS_NODE, SOURCE_NODE
+from triton_xe.llvm.records import escaped
+from triton_xe.lowering.emit.builder import Builder
+from triton_xe.lowering.emit.values import instruction_of
+from triton_xe.spirv import FITS_NODE
 
 _MAY_FAIL = frozenset(("sdiv", "udiv", "srem", "urem", "fptosi", "fptoui"))
 """Operations that have no result for some operands."""
-_STORES = instructions.StoreInstr, instructions.CallInstr
-_NAMED = (
-    instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
-    instructions.AtomicRMW, instructions.CmpXchg,
-)
+_STORES = frozenset(("store", "call"))
+_NAMED = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg")) | _MAY_FAIL
 
 
 class LocatedBuilder(Builder):
-    """A builder whose calls and accesses, or all instructions, say where they come from."""
+    """A builder whose calls and accesses, or all instructions, say where they come from.
 
-    def __init__(self, block: ir.Block, *, locates_all: bool = False) -> None:
-        super().__init__(block)
+    A location is the number of its node in the module's metadata.
+    """
+
+    def __init__(
+        self, module: ir.Module, function: ir.Function, block: ir.Block, *,
+        locates_all: bool = False,
+    ) -> None:
+        super().__init__(function, block)
+        self.module = module
         self._locates_all = locates_all
-        self._location: ir.MDValue | None = None
-        self._known: dict[tuple[str, int, int], ir.MDValue] = {}
-        self._of_locations: dict[int, tuple[Attribute, ir.MDValue | None]] = {}
+        self.location: int | None = None
+        self._known: dict[tuple[str, int, int], int] = {}
+        self._of_locations: dict[int, tuple[Attribute, int | None]] = {}
         self._begins_store = self._adds = False
 
-    def enter_location(self, op: Operation) -> ir.MDValue | None:
+    def enter_location(self, op: Operation) -> int | None:
         """Attribute the next instructions to `op`; return the location before, to restore it."""
-        before = self._location
+        before = self.location
         known = self._of_locations.get(id(op.location))
         if known is None:  # the location is kept, so that its id stays its own
             known = self._of_locations[id(op.location)] = (op.location, self._node_of(op))
         if known[1] is not None:
-            self._location = known[1]
+            self.location = known[1]
         return before
 
-    def _node_of(self, op: Operation) -> ir.MDValue | None:
+    def _node_of(self, op: Operation) -> int | None:
         """Metadata with the user's source line of an operation; None if it has none."""
         found = source_of(op)
         source = None if found is None else found.users_own
@@ -56,24 +60,17 @@ class LocatedBuilder(Builder):
             return None
         key = (source.file, source.line, source.column)
         if key not in self._known:
-            self._known[key] = self._node(*key)
+            file, line, column = key
+            self._known[key] = self.module.add_metadata(
+                f'!{{!"{escaped(file)}", i32 {line}, i32 {column}}}')
         return self._known[key]
 
-    def restore_location(self, location: ir.MDValue | None) -> None:
-        """Restore a location that `enter_location` returned."""
-        self._location = location
-
-    @property
-    def location(self) -> ir.MDValue | None:
-        """Source location of the instructions being created."""
-        return self._location
-
     @contextmanager
-    def from_location(self, location: ir.MDValue | None) -> Iterator[None]:
+    def from_location(self, location: int | None) -> Iterator[None]:
         """Attribute the instructions in this context to a location."""
-        outer, self._location = self._location, location
+        outer, self.location = self.location, location
         yield
-        self._location = outer
+        self.location = outer
 
     @contextmanager
     def added(self, really: bool) -> Iterator[None]:
@@ -86,26 +83,16 @@ class LocatedBuilder(Builder):
         """Mark the next store as the first of those that store one tensor."""
         self._begins_store = True
 
-    def mark_fitting(self, comparison: ir.Value, node: str = FITS_NODE) -> None:
+    def mark_fitting(self, comparison: ir.Operand, node: str = FITS_NODE) -> None:
         """Mark a comparison without which an operation of the kernel is undefined."""
-        if isinstance(comparison, instructions.Instruction):
-            comparison.set_metadata(node, self.module.add_metadata([]))
-            if self._location is not None:
-                comparison.set_metadata(SOURCE_NODE, self._location)
+        if (made := instruction_of(comparison)) is not None:
+            made.defines, made.debug = node, self.location
 
-    def _node(self, file: str, line: int, column: int) -> ir.MDValue:
-        kind = ir.IntType(32)
-        parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
-        return self.module.add_metadata(parts)
-
-    def _insert(self, instr: Any) -> None:
-        """Insert an instruction with its source location and marks."""
-        if self._location is not None and (
-                self._locates_all or isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL):
-            instr.metadata[SOURCE_NODE] = self._location
-        if self._adds and isinstance(instr, instructions.CallInstr):
-            instr.set_metadata(ADDED_NODE, self.module.add_metadata([]))
-        if self._begins_store and isinstance(instr, _STORES):
-            instr.set_metadata(FIRST_NODE, self.module.add_metadata([]))
-            self._begins_store = False
-        super()._insert(instr)
+    def append(self, i: ir.Instruction) -> ir.Instruction:
+        """Append an instruction with its source location and marks."""
+        if self._locates_all or i.opcode in _NAMED:
+            i.debug = self.location
+        i.added = self._adds and i.opcode == "call"
+        if self._begins_store and i.opcode in _STORES:
+            i.first, self._begins_store = True, False
+        return super().append(i)

@@ -6,11 +6,8 @@ tensors are i64 addresses, scalar pointers stay pointers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -23,16 +20,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.errors import UnsupportedError
 
 GLOBAL, SLM, PRIVATE = 1, 3, 0
 
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-POINTER = ir.PointerType(addrspace=GLOBAL)
-SLM_POINTER = ir.PointerType(addrspace=SLM)
-PRIVATE_POINTER = ir.PointerType()
+I1, I8, I16, I32, I64 = ir.I1, ir.I8, ir.I16, ir.I32, ir.I64
+HALF, FLOAT, DOUBLE = ir.F16, ir.F32, ir.F64
+POINTER, SLM_POINTER, PRIVATE_POINTER = map(ir.pointer, (GLOBAL, SLM, PRIVATE))
 
 _FP8 = frozenset({"f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3"})
 
@@ -62,7 +58,7 @@ def scalar_type(kind: Attribute) -> ir.Type:
     """The LLVM type that holds one element in a register."""
     kind = element(kind)
     if isinstance(kind, IntegerType):
-        return ir.IntType(kind.width.data)
+        return ir.integer(kind.width.data)
     if isinstance(kind, Float16Type):
         return HALF
     if isinstance(kind, BFloat16Type):
@@ -85,87 +81,33 @@ def argument_type(kind: Attribute) -> ir.Type:
     return POINTER if is_pointer(kind) else scalar_type(kind)
 
 
-def opcode_of(value: object) -> str:
-    """The name of an instruction; empty for arguments and constants."""
-    return value.opname if isinstance(value, ir.Instruction) else ""
-
-
-def callee_of(value: object) -> str:
-    """The name of the function that a call calls; empty for other values, and for assembly."""
-    called = value.callee if isinstance(value, ir.CallInstr) else None
-    return called.name if isinstance(called, ir.Function) else ""
-
-
 def bits_of(kind: ir.Type) -> int:
-    """Width of an LLVM scalar type."""
-    if isinstance(kind, ir.IntType):
-        return int(kind.width)
-    return {ir.HalfType: 16, ir.FloatType: 32, ir.DoubleType: 64}[type(kind)]
-
-
-class _ByIdentity(dict[tuple[int, float], Any]):
-    """Cache by identity of a type and a number, because types are slow to hash; values reference
-    the types.
-    """
-
-    def __init__(self, make: Callable[[ir.Type, Any], Any]) -> None:
-        self._make = make
-
-    def lookup(self, kind: ir.Type, number: float) -> Any:
-        found = self.get((id(kind), number))
-        if found is None:
-            if len(self) > MOST_KEPT:
-                self.clear()
-            found = self[id(kind), number] = (self._make(kind, number), kind)
-        return found[0]
-
-
-MOST_KEPT = 10_000
-_vectors = _ByIdentity(ir.VectorType)
-_undefined = _ByIdentity(lambda kind, count: ir.Constant(vector_of(kind, count), ir.Undefined))
-_filled, _filled_floats = (_ByIdentity(lambda kind, value: ir.Constant(
-    kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)) for _ in range(2))
+    """Width of an integer or floating-point type."""
+    assert kind.kind in ("int", "float"), kind
+    return kind.bits
 
 
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
     """`<count x kind>`, or the scalar for one element."""
-    return kind if count == 1 else _vectors.lookup(kind, count)
+    return ir.vector_or_scalar(count, kind)
 
 
-def undefined(kind: ir.Type, count: int) -> ir.Constant:
+def undefined(kind: ir.Type, count: int) -> ir.Operand:
     """`count` undefined elements."""
-    return _undefined.lookup(kind, count)
+    return ir.undef(vector_of(kind, count))
 
 
-@cache
-def number(value: int) -> ir.Constant:
+def number(value: int) -> ir.Operand:
     """The i32 constant `value`."""
-    return I32(value)
+    return ir.constant(I32, value)
 
 
-@lru_cache(maxsize=MOST_KEPT)
-def numbers(values: tuple[int, ...]) -> ir.Constant:
+@lru_cache(maxsize=10_000)
+def numbers(values: tuple[int, ...]) -> ir.Operand:
     """The vector of i32 constants, or the constant for a single one."""
-    if len(values) == 1:
-        return number(values[0])
-    return ir.Constant(vector_of(I32, len(values)), [number(value) for value in values])
-
-
-def scalar_of(kind: ir.Type) -> ir.Type:
-    """The element of a vector type, or the type itself."""
-    return kind.element if isinstance(kind, ir.VectorType) else kind
+    return number(values[0]) if len(values) == 1 else ir.integers(I32, values)
 
 
 def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
     """`kind` with as many elements as `like`."""
-    return vector_of(kind, like.count) if isinstance(like, ir.VectorType) else kind
-
-
-def filled(kind: ir.Type, value: int | float) -> ir.Constant:
-    """A constant with the same value in every element."""
-    if type(value) is int:
-        return _filled.lookup(kind, value)
-    if type(value) is float and value:  # zeros of both signs are equal
-        return _filled_floats.lookup(kind, value)
-    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
-
+    return ir.with_elements(like, kind)

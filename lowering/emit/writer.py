@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from llvmlite import ir
 from xdsl.ir import Operation
 
+from triton_xe import llvm as ir
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import Family, Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
 from triton_xe.lowering.emit.source_locations import LocatedBuilder
-from triton_xe.lowering.emit.types import (
-    I32,
-    I64,
-    POINTER,
-    PRIVATE_POINTER,
-    number,
-    numbers,
-    undefined,
-    vector_of,
-)
+from triton_xe.lowering.emit.types import I32, I64, POINTER, PRIVATE_POINTER, number, undefined
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -40,9 +33,9 @@ class ModuleState:
     locates_all: bool = False
     slm_bytes: int = 0
     slm_kept: int = 0
-    slm: ir.GlobalVariable | None = None
+    slm: ir.Global | None = None
     slm_plan: SlmPlan = field(default_factory=SlmPlan)
-    slm_bases: list[tuple[Any, Region]] = field(default_factory=list)
+    slm_bases: list[tuple[ir.Instruction, Region]] = field(default_factory=list)
     debug_sites: list[dict[str, Any]] = field(default_factory=list)
     precise: bool = False
     """fp32 divisions and roots must be correctly rounded."""
@@ -54,54 +47,57 @@ class ModuleState:
     """Size of the largest set of loop-carried vectors: it decides the register file."""
     kept_bytes: int = 0
     """Loop-carried bytes without addresses."""
-    _declared: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
+    _symbols: dict[tuple[Hashable, ...], tuple[str, ir.Type]] = field(default_factory=dict)
 
-    def declare(
+    def callee(
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None = None,
         *, unsigned: bool = False,
-    ) -> ir.Function:
-        """Declare a function of the table, once; give `result` if the row does not determine it.
+    ) -> tuple[str, ir.Type]:
+        """Symbol and result of a function of the table; refuse one that the device lacks.
 
-        `unsigned` says how a builtin takes its integers.
+        Give `result` if the row does not determine it.  `unsigned` says how a builtin takes its
+        integers.
         """
-        key = (id(row), id(result), unsigned, *map(id, arguments))
-        if key in self._declared:
-            return self._declared[key][0]
-        made = self._new_or_known(row, arguments, result, unsigned)
-        self._declared[key] = made, row, result, tuple(arguments)  # alive, as their ids are the key
-        return made
+        key = (id(row), result, unsigned, *arguments)
+        known = self._symbols.get(key)
+        if known is None:
+            known = self._symbols[key] = self._new(row, arguments, result, unsigned)
+        return known
 
-    def _new_or_known(
+    def _new(
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None, unsigned: bool
-    ) -> ir.Function:
-        """Declare an intrinsic for these types, once; refuse one that the device lacks."""
+    ) -> tuple[str, ir.Type]:
         if result is None:
             result = _RESULTS.get(row.result) or arguments[row.result_like]
-        name = row.symbol(result, arguments, unsigned=unsigned)
-        known = self.llvm.globals.get(name)
-        if known is not None:
-            return known
         row.check(result, arguments)
         if not row.available(self.target):
             raise LegalityError(f"{self.target.name} has no {row.name}")
-        made = ir.Function(self.llvm, ir.FunctionType(result, arguments), name)
-        if row.is_builtin:
-            made.calling_convention = "spir_func"
-        return made
+        return row.symbol(result, arguments, unsigned=unsigned), result
+
+    def call(
+        self, row: Intrinsic, arguments: Sequence[ir.Operand], result: ir.Type | None = None,
+        *, unsigned: bool = False,
+    ) -> ir.Instruction:
+        """A call of a function of the table, not yet in a block."""
+        name, kind = self.callee(row, [a.type for a in arguments], result, unsigned=unsigned)
+        return ir.Instruction("call", kind, list(arguments), callee=name,
+                              attributes=BUILTIN if row.is_builtin else "")
 
 
-_RESULTS = {"void": ir.VoidType(), "i32": I32, "i64": I64, "p": PRIVATE_POINTER}
+BUILTIN = "spir_func"
+"""Calling convention of builtins, and of functions with a body that are not kernels."""
+_RESULTS = {"void": ir.VOID, "i32": I32, "i64": I64, "p": PRIVATE_POINTER}
 
 
 class Writer:
     """A function that is being written; `b` is the builder at the current position."""
 
-    def __init__(self, state: ModuleState, block: ir.Block) -> None:
+    def __init__(self, state: ModuleState, function: ir.Function, block: ir.Block) -> None:
         self.state = state
         self.target = state.target
-        self.function: ir.Function = block.function
-        self.b = LocatedBuilder(block, locates_all=state.locates_all)
-        self._memory: dict[Hashable, tuple[int, ir.Value]] = {}
+        self.function = function
+        self.b = LocatedBuilder(state.llvm, function, block, locates_all=state.locates_all)
+        self._memory: dict[Hashable, tuple[int, Any]] = {}
         self._scope = 0
         self._open = {0}
         self._scopes = 0
@@ -113,11 +109,12 @@ class Writer:
         known = self._memory.get(key)
         return known is not None and known[0] in self._open
 
-    def remember(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value written for `key` where it is still visible, else a new one."""
         known = self._memory.get(key)
         if known is not None and known[0] in self._open:
-            return known[1]
+            found: T = known[1]
+            return found
         made = make()
         self._memory[key] = (self._scope, made)
         return made
@@ -136,90 +133,93 @@ class Writer:
 
     # -- small instructions --------------------------------------------------------------------
 
-    def splat(self, scalar: ir.Value, count: int) -> ir.Value:
+    def splat(self, scalar: ir.Operand, count: int) -> ir.Operand:
         """The scalar in every element of a vector."""
         if count == 1:
             return scalar
-        kind = vector_of(scalar.type, count)
-        if isinstance(scalar, ir.Constant) and not isinstance(scalar.constant, str):
-            return ir.Constant(kind, [scalar.constant] * count)
+        if scalar.is_constant:
+            return ir.splat(scalar, count)
 
-        def make() -> ir.Value:
-            one = self.b.insert_element(undefined(scalar.type, count), scalar, number(0))
-            return self.shuffle(one, one, [0] * count)
+        def make() -> ir.Operand:
+            one = self.b.insert(undefined(scalar.type, count), scalar, 0)
+            return self.b.shuffle(one, one, [0] * count)
 
         return self.remember(("splat", scalar, count), make)
 
-    def shuffle(self, first: ir.Value, second: ir.Value, mask: Sequence[int]) -> ir.Value:
+    def shuffle(self, first: ir.Operand, second: ir.Operand, mask: Sequence[int]) -> ir.Operand:
         """Elements of two vectors picked by constant positions."""
-        return self.b.shuffle(first, second, numbers(tuple(mask)), max(mask))
+        return self.b.shuffle(first, second, mask)
 
-    def pack(self, kind: ir.Type, scalars: Sequence[ir.Value]) -> ir.Value:
+    def pack(self, kind: ir.Type, scalars: Sequence[ir.Operand]) -> ir.Operand:
         """A vector of the given scalars."""
         if len(scalars) == 1:
             return scalars[0]
-        value: ir.Value = undefined(kind, len(scalars))
+        value: ir.Operand = undefined(kind, len(scalars))
         for i, scalar in enumerate(scalars):
-            value = self.b.insert_element(value, scalar, number(i))
+            value = self.b.insert(value, scalar, i)
         return value
 
     def call(
-        self, row: Intrinsic, arguments: Sequence[ir.Value], result: ir.Type | None = None,
+        self, row: Intrinsic, arguments: Sequence[ir.Operand], result: ir.Type | None = None,
         *, unsigned: bool = False,
-    ) -> ir.Value:
+    ) -> ir.Operand:
         """Call a function of the table; ids and sizes are asked for once per scope."""
-        types = [a.type for a in arguments]
-        function = self.state.declare(row, types, result, unsigned=unsigned)
         if row.family is not Family.ID or not row.pure:
-            return self.b.call(function, arguments)
-        key = ("call", function.name, *map(identity, arguments))
-        return self.remember(key, lambda: self.b.call(function, arguments))
+            return self.write(self.state.call(row, arguments, result, unsigned=unsigned))
+        key = ("call", id(row), unsigned, *arguments)
+        return self.remember(key, lambda: self.write(
+            self.state.call(row, arguments, result, unsigned=unsigned)))
 
-    def lane_id(self) -> ir.Value:
+    def write(self, i: ir.Instruction) -> ir.Operand:
+        """Append an instruction; the operand is of type void if it has no result."""
+        if i.type is not ir.VOID:
+            return self.b.emit(i)
+        self.b.append(i)
+        return NOTHING
+
+    def lane_id(self) -> ir.Operand:
         return self.call(opencl.LANE_ID, [])
 
-    def warp_id(self) -> ir.Value:
+    def warp_id(self) -> ir.Operand:
         if self.state.num_warps == 1:
-            return I32(0)
+            return number(0)
         return self.call(opencl.SUB_GROUP_ID, [])
 
     def bits_to_coordinate(
-        self, value: ir.Value, bases: Sequence[int], what: Hashable
-    ) -> ir.Value | None:
+        self, value: ir.Operand, bases: Sequence[int], what: Hashable
+    ) -> ir.Operand | None:
         """The xor of bases[i] over the set bits of `value`; None when that is always 0."""
         runs = _runs(bases)
         if not runs:
             return None
 
-        def make() -> ir.Value:
-            total: ir.Value | None = None
+        def make() -> ir.Operand:
+            total: ir.Operand | None = None
             for low, count, shift in runs:
-                part = self.b.lshr(value, I32(low)) if low else value
+                part = self.b.lshr(value, low) if low else value
                 if low + count < len(bases):
-                    part = self.b.and_(part, I32((1 << count) - 1))
-                part = self.b.shl(part, I32(shift)) if shift else part
+                    part = self.b.and_(part, (1 << count) - 1)
+                part = self.b.shl(part, shift) if shift else part
                 total = part if total is None else self.b.xor(total, part)
             assert total is not None
             return total
 
         return self.remember(("coordinate", what, tuple(bases)), make)
 
-    def global_pointer(self, address: ir.Value) -> ir.Value:
+    def global_pointer(self, address: ir.Operand) -> ir.Operand:
         """An i64 address as a pointer to global memory."""
-        if isinstance(address.type, ir.PointerType):
+        if address.type.kind == "ptr":
             return address
         return self.b.inttoptr(address, POINTER)
 
-    def address(self, pointer: ir.Value) -> ir.Value:
+    def address(self, pointer: ir.Operand) -> ir.Operand:
         """A pointer as an i64 address."""
-        if isinstance(pointer.type, ir.PointerType):
+        if pointer.type.kind == "ptr":
             return self.remember(("address", pointer), lambda: self.b.ptrtoint(pointer, I64))
         return pointer
 
 
-def identity(value: ir.Value) -> Hashable:
-    """A key of a value; equal constants have equal keys."""
-    return str(value) if isinstance(value, ir.Constant) else value
+NOTHING = ir.Operand(ir.VOID, "void")
 
 
 def _runs(bases: Sequence[int]) -> list[tuple[int, int, int]]:

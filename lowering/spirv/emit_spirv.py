@@ -1,7 +1,7 @@
-"""Translate LLVM IR text to a SPIR-V module.
+"""Translate LLVM IR to a SPIR-V module.
 
-The text of the emitter is read as it is.  Other text is first verified, and printed, by LLVM.  LLVM
-takes some 60 MB of memory, and is loaded only for that.
+Text of a user is first verified, and printed, by LLVM, which takes some 60 MB of memory, and is
+loaded only for that.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ from triton_xe.lowering.spirv.library_calls import for_intel
 from triton_xe.spirv import BF16_SUM, HALVES, LLVM_IR, QUOTIENT, attach, has_visa
 
 
-def emit_spirv(text: str, *, is_emitted: bool = False) -> bytes:
-    """Translate LLVM IR, perhaps of the emitter, to SPIR-V that has the text attached."""
-    module = for_compiler(text if is_emitted else canonical(text))
-    return attach(write_module(module), LLVM_IR, text)
+def emit_spirv(text: str, module: Module | None = None) -> bytes:
+    """Translate LLVM IR to SPIR-V that has the text attached; `module` is what the text is of.
+
+    Text without a module is that of a user.
+    """
+    read = parse_module(canonical(text)) if module is None else module
+    return attach(write_module(for_compiler(read)), LLVM_IR, text)
 
 
-def write_spirv(text: str) -> bytes:
-    """Translate LLVM IR with its calls and bodies as they are."""
-    return write_module(parse_module(canonical(text)))
+def write_spirv(text: str, *, library: bool = True) -> bytes:
+    """Translate LLVM IR with its calls and bodies as they are, or without Intel's library."""
+    module = parse_module(canonical(text))
+    return write_module(module if library else for_intel(module))
 
 
-def for_compiler(text: str) -> Module:
+def for_compiler(module: Module) -> Module:
     """The module as Intel's compiler gets it."""
-    module = parse_module(for_intel(text))
-    use_visa(module)
-    return module
+    made = for_intel(module)
+    use_visa(made)
+    return made
 
 
 def use_visa(module: Module) -> None:
@@ -47,7 +51,7 @@ def use_visa(module: Module) -> None:
 @cache
 def _read(symbol: str) -> Module:
     declared = quotients.declared([symbol]) if symbol.startswith(QUOTIENT) else ""
-    module = parse_module(for_intel(declared + definition(symbol)))
+    module = for_intel(parse_module(declared + definition(symbol)))
     module.functions[symbol].is_internal = True
     return module
 

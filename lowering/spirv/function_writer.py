@@ -19,6 +19,7 @@ from itertools import dropwhile
 from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError
 from triton_xe.llvm import Function, Instruction, Module
+from triton_xe.llvm.syntax import llvm_type, write_instruction
 from triton_xe.lowering.spirv import calls
 from triton_xe.lowering.spirv import spirv_tables as tables
 from triton_xe.lowering.spirv.module_writer import ModuleWriter, add, encoded, refuse
@@ -116,7 +117,9 @@ class FunctionWriter(ValueWriter):
                 refuse(f"the instruction {i.opcode}")
             form(self, i)
         except UnsupportedError as error:
-            where = self.m.module.location(i.line, i.debug)
+            is_located = i.line or i.debug is not None
+            where = self.m.module.location(i.line, i.debug) if is_located else (
+                write_instruction(i, llvm_type).strip())
             raise UnsupportedError(f"{error} (@{self.f.name}, {where})") from None
 
     # --- arithmetic -------------------------------------------------------------------------------

@@ -14,11 +14,14 @@ instructions of the library (`calls`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from triton_xe.intrinsics import find, genisa, opencl, spirv
 from triton_xe.intrinsics.mangling import is_unsigned, suffix
+from triton_xe.llvm import I32, VOID, Block, Function, Instruction, Module, Type, constant, undef
+from triton_xe.llvm.builder import define
+from triton_xe.llvm.parser import parse_module
 from triton_xe.lowering.spirv import error_function, remainders
 
 _FLOATS, _SINGLE, _WIDE = ("half", "float", "double"), ("half", "float"), ("float", "double")
@@ -52,113 +55,121 @@ NATIVE = {
 OWN: dict[str, Callable[[str, int], str]] = {
     "erf": error_function.definition, "fmod": remainders.definition}
 """Functions that Intel's compiler gets as LLVM IR, because that of its library takes longer."""
-_DECLARATION = re.compile(
-    r'^declare (spir_func |)((?:<(\d+) x )?(\w+)>?) @"?([^"(]+)"?\((.*)\).*\n', re.MULTILINE)
-_BARRIER = re.compile(
-    rf'call spir_func void (@"{spirv.CONTROL_BARRIER.symbol("void", ["i32"] * 3)}")'
-    r'\(i32 2, i32 2, i32 (\d+)\)')
 _PORTS = {256: 3, 512: 0}
 """Ports of LSC by the bits of semantics: shared local and global memory, as IGC orders fences."""
-_FENCE = f'call void @"{genisa.LSC_FENCE.name}"(i32 {{port}}, i32 0, i32 0)\n  '
-_MEET = f'call void @"{genisa.GROUP_BARRIER.name}"()'
-_DECLARED = f'''
-declare void @"{genisa.LSC_FENCE.name}"(i32, i32, i32) convergent
-declare void @"{genisa.GROUP_BARRIER.name}"() convergent
-'''
-
-
-_SIMD_BROADCAST = {kind: genisa.SIMD_BROADCAST.name + suffix
-                   for kind, suffix in (("i8", "_c"), ("i16", "_us"), ("i32", ""))}
-"""Functions that Intel's compiler knows itself.
+_WORK_GROUP = 2
+_SIMD_BROADCAST = {"i8": "_c", "i16": "_us", "i32": ""}
+"""Suffixes, by type, of broadcasts that Intel's compiler knows itself.
 
 Its intrinsics for lanes, called by name, lack the attribute that removes them if they are read at
 their uses: they would write a move.
 """
-_BROADCAST = re.compile(
-    rf'call spir_func ({"|".join(_SIMD_BROADCAST)}) '
-    rf'@"_Z\d+{opencl.BROADCAST.name}\w+"\(\w+ ([^,]+), i32 (\d+)\)')
-_BROADCAST_DECLARATION = re.compile(
-    rf'declare spir_func \w+ (@"_Z\d+{opencl.BROADCAST.name}\w+").*\n')
+_NATIVE_ATTRIBUTES = "nounwind memory(none)"
 
 
-def for_intel(text: str) -> str:
-    """Replace barriers and functions of Intel's library by what Intel's compiler makes of them."""
-    return _functions(_own_functions(_broadcasts(_barriers(text))))
+def for_intel(module: Module) -> Module:
+    """The module with barriers and functions of Intel's library as its compiler has them."""
+    return _Translation(module).result()
 
 
-def _barriers(text: str) -> str:
-    if not (found := _BARRIER.search(text)):
-        return text
-    text = re.sub(f"declare spir_func void {found[1]}.*", _DECLARED, text)
-    return _BARRIER.sub(_fences_and_barrier, text)
+class _Translation:
+    """A module that is being translated; functions without such calls are those of the source."""
+
+    def __init__(self, module: Module) -> None:
+        self.source = module
+        self.made = replace(module, functions={}, attributes=dict(module.attributes))
+        self.waiting = list(module.functions.values())
+        self.names: dict[str, str | None] = {}
+        """Callee -> what is called instead; None if it remains."""
+
+    def result(self) -> Module:
+        for function in self.waiting:  # which grows
+            self.made.functions[function.name] = self.translated(function)
+        return self.made
+
+    def translated(self, function: Function) -> Function:
+        blocks = [self.block(each) for each in function.blocks]
+        changed = any(new is not old for new, old in zip(blocks, function.blocks, strict=True))
+        return replace(function, blocks=blocks) if changed else function
+
+    def block(self, block: Block) -> Block:
+        found = [self.call(i) if i.opcode == "call" else (i,) for i in block.instructions]
+        if all(new == (old,) for new, old in zip(found, block.instructions, strict=True)):
+            return block
+        return Block(block.label, [i for each in found for i in each])
+
+    def call(self, i: Instruction) -> tuple[Instruction, ...]:
+        """The instructions that replace a call."""
+        row = find(i.callee)
+        if row is spirv.CONTROL_BARRIER:
+            return self.barrier(i)
+        if row is opencl.BROADCAST:
+            return (self.broadcast(i),)
+        if i.callee not in self.names:
+            self.names[i.callee] = self.function(i)
+        name = self.names[i.callee]
+        return (i if name is None else _of(i, name),)
+
+    def barrier(self, i: Instruction) -> tuple[Instruction, ...]:
+        """Fences and a barrier of the work-group."""
+        *scopes, semantics = (operand.integer_value() for operand in i.operands)
+        if scopes != [_WORK_GROUP] * 2 or semantics is None:
+            return (i,)
+        fences = [self.intrinsic(genisa.LSC_FENCE.name, port, 0, 0)
+                  for bit, port in _PORTS.items() if semantics & bit]
+        return (*fences, self.intrinsic(genisa.GROUP_BARRIER.name))
+
+    def intrinsic(self, name: str, *numbers: int) -> Instruction:
+        self.made.attributes[name] = "convergent"
+        return Instruction("call", VOID, [constant(I32, n) for n in numbers], callee=name)
+
+    def broadcast(self, i: Instruction) -> Instruction:
+        """A broadcast of a known lane, which Intel's compiler reads at its uses."""
+        end = _SIMD_BROADCAST.get(i.type.text)
+        if end is None or i.operands[1].integer_value() is None:
+            return i
+        name = genisa.SIMD_BROADCAST.name + end
+        self.made.attributes[name] = "convergent"
+        return _of(i, name)
+
+    def function(self, i: Instruction) -> str | None:
+        """The name of what replaces a function of the library; None if nothing does."""
+        row, kind = find(i.callee), i.type
+        if i.callee in self.source.functions:
+            return None
+        if row.name in OWN and kind.scalar.text == "float":
+            name = f"xe.{row.name}.{suffix(kind.text)}"
+            self.add(parse_module(OWN[row.name](name, kind.lanes)))
+            return name
+        native, types = NATIVE.get(row.name + " unsigned" * is_unsigned(i.callee), ("", ()))
+        if kind.scalar.text not in types:
+            return None
+        name = f"{native}.{suffix(kind.scalar.text)}"
+        self.made.attributes[name] = _NATIVE_ATTRIBUTES
+        if kind.kind != "vec":
+            return name
+        each = f"each.{native}.{suffix(kind.text)}"
+        self.waiting.append(_elementwise_function(kind, each, name, len(i.operands)))
+        return each
+
+    def add(self, module: Module) -> None:
+        self.waiting += module.functions.values()
+        self.made.attributes.update(module.attributes)
 
 
-def _fences_and_barrier(call: re.Match[str]) -> str:
-    memories = (port for bit, port in _PORTS.items() if int(call[2]) & bit)
-    return "".join(_FENCE.format(port=port) for port in memories) + _MEET
+def _of(i: Instruction, callee: str) -> Instruction:
+    """The call with another callee."""
+    made = i.with_operands(i.operands)
+    made.callee = callee
+    return made
 
 
-def _broadcasts(text: str) -> str:
-    """Replace broadcasts of a known lane, which Intel's compiler reads at their uses."""
-    kinds = {found[1] for found in _BROADCAST.finditer(text)}
-    if not kinds:
-        return text
-    text = _BROADCAST.sub(
-        lambda found: f"call spir_func {found[1]} @{_SIMD_BROADCAST[found[1]]}"
-                      f"({found[1]} {found[2]}, i32 {found[3]})", text)
-    text = _BROADCAST_DECLARATION.sub(
-        lambda found: found[0] if text.count(found[1]) > 1 else "", text)
-    return text + "\n" + "".join(
-        f"declare spir_func {kind} @{_SIMD_BROADCAST[kind]}({kind}, i32) convergent\n"
-        for kind in sorted(kinds))
-
-
-def _own_functions(text: str) -> str:
-    """Replace functions of fp32 that have a definition here."""
-    for found in list(_DECLARATION.finditer(text)):
-        _, kind, count, scalar, symbol, _ = found.groups()
-        function = find(symbol).name
-        if function in OWN and scalar == "float":
-            name = f"xe.{function}.{suffix(kind)}"
-            text = text.replace(found[0], "").replace(f'@"{symbol}"', f'@"{name}"')
-            text += OWN[function](name, int(count or 1))
-    return text
-
-
-def _functions(text: str) -> str:
-    renamed, added = dict[str, str](), dict[str, str]()
-    for found in _DECLARATION.finditer(text):
-        convention, kind, count, scalar, symbol, arguments = found.groups()
-        native, types = NATIVE.get(find(symbol).name + " unsigned" * is_unsigned(symbol), ("", ()))
-        if scalar not in types:
-            continue
-        name, number = f"{native}.{suffix(scalar)}", arguments.count(",") + 1
-        kinds = ", ".join([scalar] * number)
-        added[name] = f'declare {convention}{scalar} @"{name}"({kinds}) nounwind memory(none)\n'
-        renamed[symbol] = name
-        if count:
-            renamed[symbol] = f"each.{native}.{suffix(kind)}"
-            added[symbol] = _elementwise_function(convention, kind, renamed[symbol], name, number)
-    if not renamed:
-        return text
-    text = _DECLARATION.sub(lambda found: "" if found[5] in renamed else found[0], text)
-    names = "|".join(map(re.escape, renamed))
-    text = re.sub(f'@"?({names})"?\\(', lambda found: f'@"{renamed[found[1]]}"(', text)
-    return text + "".join(added.values())
-
-
-def _elementwise_function(convention: str, kind: str, name: str, inner: str, number: int) -> str:
+def _elementwise_function(kind: Type, name: str, inner: str, number: int) -> Function:
     """A function of vectors that calls `inner` for each element of its `number` arguments."""
-    count, scalar = re.findall(r"\w+", kind.replace(" x ", " "))
-    lines, whole = [], "undef"
-    for n in range(int(count)):
-        taken = [f"%e{n}.{k}" for k in range(number)]
-        lines += [f"{value} = extractelement {kind} %a{k}, i32 {n}"
-                  for k, value in enumerate(taken)]
-        given = ", ".join(f"{scalar} {value}" for value in taken)
-        lines += [f'%c{n} = call {convention}{scalar} @"{inner}"({given})',
-                  f"%r{n} = insertelement {kind} {whole}, {scalar} %c{n}, i32 {n}"]
-        whole = f"%r{n}"
-    parameters = ", ".join(f"{kind} %a{k}" for k in range(number))
-    body = "\n  ".join([*lines, f"ret {kind} {whole}"])
-    return f'define internal {convention}{kind} @"{name}"({parameters}) {{\n  {body}\n}}\n'
+    b = define(name, kind, [(f"a{k}", kind) for k in range(number)], internal=True)
+    whole = undef(kind)
+    for n in range(kind.count):
+        taken = [b.extract(x, n) for x in b.arguments]
+        whole = b.insert(whole, b.call(inner, kind.scalar, taken), n)
+    b.ret(whole)
+    return b.function

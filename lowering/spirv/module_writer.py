@@ -23,7 +23,8 @@ from triton_xe.lowering.spirv.spirv_tables import Op
 from triton_xe.spirv import MAGIC
 
 VERSION = 0x10400
-_ASSEMBLY = re.compile(r'(sideeffect)?(?:alignstack|inteldialect)*"([^"]*)","([^"]*)"')
+_ASSEMBLY = re.compile(
+    r'(sideeffect )?(?:(?:alignstack|inteldialect) )*"([^"]*)" , "([^"]*)"')
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})")
 
 

@@ -202,7 +202,7 @@ def _program(case: Case, options: dict[str, Any]) -> Recording:
         if main([*command, "-o", str(out)]):
             return {"refusal": said.getvalue().split("\n")[0]}
         text = out.read_text()
-    return {"llir" if text.startswith(";") else "xegpu": text}
+    return {"llir" if text.startswith("target triple") else "xegpu": text}
 
 
 def compile_all(cases: Sequence[Case], jobs: int) -> Iterator[tuple[Case, Recording, float]]:

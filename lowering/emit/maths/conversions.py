@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.lowering.emit.maths import floats, fp8
@@ -29,19 +28,19 @@ from triton_xe.lowering.emit.writer import Writer
 _ROUNDINGS = (None, "rtne", "rtz", "to_nearest_even", "toward_zero")
 
 
-def constant(kind: Any, value: Any) -> ir.Constant:
+def constant(kind: Any, value: Any) -> ir.Operand:
     """An LLVM constant of one element of `kind`."""
     held = scalar_type(kind)
     if is_bf16(kind):
-        return ir.Constant(held, bf16_bits(float(value)))
+        return ir.constant(held, bf16_bits(float(value)))
     if is_fp8(kind):
-        return ir.Constant(held, fp8.format_of(element(kind).name).nearest(float(value)))
-    if isinstance(held, ir.IntType):
-        return ir.Constant(held, int(value) & ((1 << held.width) - 1))
-    return ir.Constant(held, float(value))
+        return ir.constant(held, fp8.format_of(element(kind).name).nearest(float(value)))
+    if held.kind == "int":
+        return ir.constant(held, int(value) & ((1 << held.bits) - 1))
+    return ir.constant(held, float(value))
 
 
-def widened(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+def widened(em: Writer, kind: Any, value: ir.Operand) -> ir.Operand:
     """Widen a value of Triton type `kind` to a type that LLVM computes with."""
     return _widened(kind, Term(em, value)).value
 
@@ -52,13 +51,13 @@ def _widened(kind: Any, x: Term) -> Term:
     return fp8.to_half(element(kind).name, x).resized(FLOAT) if is_fp8(kind) else x
 
 
-def widest(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+def widest(em: Writer, kind: Any, value: ir.Operand) -> ir.Operand:
     """Convert a value of Triton type `kind` to float; doubles stay doubles."""
     wide = _widened(kind, Term(em, value))
     return wide.resized(FLOAT).value if wide.kind == HALF else wide.value
 
 
-def narrowed(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+def narrowed(em: Writer, kind: Any, value: ir.Operand) -> ir.Operand:
     """Round a computed value to Triton type `kind`, ties to even."""
     if is_bf16(kind):
         return floats.to_bf16(Term(em, value)).value
@@ -67,7 +66,7 @@ def narrowed(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
     return value
 
 
-def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+def in_float(em: Writer, kind: Any, write: Callable[..., ir.Operand]) -> Callable[..., ir.Operand]:
     """Apply `write` to values of `kind`, in float if LLVM does not compute in that type."""
     if not is_bf16(kind) and not is_fp8(kind):
         return write
@@ -75,8 +74,8 @@ def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[
 
 
 def convert(
-    em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any, *, pairs: bool = False
-) -> ir.Value:
+    em: Writer, source: Any, target: Any, value: ir.Operand, rounding: Any, *, pairs: bool = False
+) -> ir.Operand:
     """Convert between float types, rounded once: to even, or toward zero (`rtz`).
 
     With `pairs`, neighbours share a dword in their uses (`halves`).

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from operator import and_
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I64
 

@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Operation
 from xdsl.utils.type import get_element_type_or_self
 
+from triton_xe import llvm as ir
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import I32, number
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.spirv import QUOTIENT
@@ -59,28 +59,27 @@ class Divisor:
     (see `fits`), so a `size` of more than 32 bits is replaced by the largest number of 32 bits.
     """
 
-    scalar: ir.Value
-    size: ir.Value
-    sign: ir.Value
-    factor: ir.Value
+    scalar: ir.Operand
+    size: ir.Operand
+    sign: ir.Operand
+    factor: ir.Operand
 
     @classmethod
-    def for_scalar(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
+    def for_scalar(cls, em: Writer, scalar: ir.Operand, is_signed: bool) -> Divisor:
         """The divisor for a scalar; its values are computed at the first call in a scope."""
-        made: Divisor = em.remember(
+        return em.remember(
             _key(scalar, is_signed), lambda: cls._computed(em, scalar, is_signed))
-        return made
 
     @classmethod
-    def _computed(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> Divisor:
+    def _computed(cls, em: Writer, scalar: ir.Operand, is_signed: bool) -> Divisor:
         size, sign = _size(Term(em, scalar)) if is_signed else (Term(em, scalar), None)
         if size.width > 32:
-            size = where(size.unsigned("<", MOST), size, MOST).resized(I32)
-        held = I32(0) if sign is None else sign.resized(I32).value
+            size = where(size.compare("ult", MOST), size, MOST).resized(I32)
+        held = number(0) if sign is None else sign.resized(I32).value
         at_least_one = where(size.equals(0), 1, size)
         return cls(scalar, size.value, held, _factor(em, at_least_one.value))
 
-    def divide(self, em: Writer, name: str, value: ir.Value, *, natural: bool) -> ir.Value:
+    def divide(self, em: Writer, name: str, value: ir.Operand, *, natural: bool) -> ir.Operand:
         """Divide (`sdiv`, `srem`, `udiv`, `urem`) one number of 32 bits, by instructions.
 
         A `natural` one is not negative.
@@ -90,7 +89,7 @@ class Divisor:
             x, sign = _size(x)
         first = x.builtin("mul_hi", Term(em, self.factor), unsigned=True)
         rest = x - first * size
-        is_more = rest.unsigned(">=", size)
+        is_more = rest.compare("uge", size)
         if name.endswith("rem"):
             found = where(is_more, rest - size, rest)
         else:
@@ -98,13 +97,15 @@ class Divisor:
             sign = Term(em, self.sign) if sign is None else sign ^ Term(em, self.sign)
         return found.value if sign is None else ((found ^ sign) - sign).value
 
-    def division(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
+    def division(
+        self, em: Writer, name: str, *, natural: bool
+    ) -> Callable[[ir.Operand], ir.Operand]:
         """Return a function that emits the division of elements by this scalar.
 
         It emits a call, whose callee `triton_xe.lowering.spirv.quotients` replaces by products.
         """
-        def write(x: ir.Value) -> ir.Value:
-            count = x.type.count if isinstance(x.type, ir.VectorType) else 1
+        def write(x: ir.Operand) -> ir.Operand:
+            count = x.type.lanes
             wide = ".wide" if self.scalar.type != I32 else ""
             return call_internal(
                 em, f"{QUOTIENT}{name}.{count}{wide}{'.natural' * natural}", x.type,
@@ -115,21 +116,21 @@ class Divisor:
         return write
 
 
-def is_known(em: Writer, scalar: ir.Value, is_signed: bool) -> bool:
+def is_known(em: Writer, scalar: ir.Operand, is_signed: bool) -> bool:
     """True if the values that divisions by a scalar need have been computed."""
     return em.knows(_key(scalar, is_signed))
 
 
-def _key(scalar: ir.Value, is_signed: bool) -> tuple[object, ...]:
+def _key(scalar: ir.Operand, is_signed: bool) -> tuple[object, ...]:
     return "divisor", scalar, is_signed
 
 
-def _factor(em: Writer, size: ir.Value) -> ir.Value:
+def _factor(em: Writer, size: ir.Operand) -> ir.Operand:
     """floor((2^32 - 1) / size), of a size that is not 0."""
     if not pays(em.state.target):
-        return em.b.udiv(I32(-1), size)
+        return em.b.udiv(number(-1), size)
     return call_internal(em, f"{QUOTIENT}factor", I32, [size],
-                         lambda inner, by: inner.b.udiv(I32(-1), by))
+                         lambda inner, by: inner.b.udiv(number(-1), by))
 
 
 def fits(op: Operation, facts: Facts) -> bool:

@@ -42,7 +42,7 @@ def polynomial(coefficients: Sequence[float], x: Term) -> Term:
 
 def inverted(x: Term) -> Term:
     """1 / x by one instruction, within 1 unit in the last place."""
-    return x.with_value(x.em.b.fdiv(x.term(1.0).value, x.value, flags=("arcp",)))
+    return x.with_value(x.em.b.binary("fdiv", x.term(1.0).value, x.value, ("arcp",)))
 
 
 def _split_constant(value: float, bits: int) -> tuple[float, float]:
@@ -236,7 +236,7 @@ def _quarters(x: Term) -> tuple[Term, Term]:
     second, carried = middle * m, low.builtin("mul_hi", m, unsigned=True)
     last = second + carried
     first = high * m + middle.builtin("mul_hi", m, unsigned=True)
-    first = first + where(last.unsigned("<", second), first.term(1), 0)
+    first = first + where(last.compare("ult", second), first.term(1), 0)
     turns = (first << 1) | (last >> 31)
     part = turns.to_float(x.kind)
     lack = (turns - part.to_integer(turns.kind)).to_float(x.kind)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, opcode_of, shaped
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, number, shaped
 from triton_xe.lowering.emit.unused import is_rounding
+from triton_xe.lowering.emit.values import instruction_of
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
 
 
 def from_bf16(x: Term) -> Term:
     """Convert bf16 to float, or reuse the float that the bf16 was truncated from exactly."""
-    if (opcode_of(x.value) == "trunc" and opcode_of(cut := x.value.operands[0]) == "lshr"
-            and "exact" in cut.flags):
+    made = instruction_of(x.value, "trunc", "call")
+    cut = None if made is None else instruction_of(made.operands[0], "lshr")
+    if made is not None and made.opcode == "trunc" and cut is not None and "exact" in cut.flags:
         return x.with_value(cut.operands[0]).bitcast(FLOAT)
-    if is_rounding(x.value):
-        return in_pairs_of_registers("bf16", x.with_value(x.value.args[0]), _rounded_to_bf16)
+    if made is not None and is_rounding(made):
+        return in_pairs_of_registers("bf16", x.with_value(made.operands[0]), _rounded_to_bf16)
     return _widened(x)
 
 
@@ -38,13 +39,13 @@ def to_bf16(x: Term) -> Term:
     if not x.em.target.has_bf16_conversion:
         return to_bf16_in_software(x)
     result = shaped(x.value.type, I16)
-    return x.with_value(x.em.call(genisa.FLOAT_TO_BF16, [x.value, I32(0)], result))
+    return x.with_value(x.em.call(genisa.FLOAT_TO_BF16, [x.value, number(0)], result))
 
 
 def exact_bf16(x: Term) -> Term:
     """A float that bf16 holds exactly, as bf16."""
     bits = x.bits
-    return x.with_value(x.em.b.lshr(bits.value, bits.term(16).value, flags=("exact",))).resized(I16)
+    return x.with_value(x.em.b.binary("lshr", bits.value, 16, ("exact",))).resized(I16)
 
 
 def to_bf16_in_software(x: Term) -> Term:
@@ -75,7 +76,7 @@ def as_float(x: Term) -> Term:
     back = near.resized(DOUBLE)
     exact, rounded = x.bits & _SIZE_OF_DOUBLE, back.bits & _SIZE_OF_DOUBLE
     odd = near.bits
-    odd = (odd - rounded.unsigned(">", exact).resized(I32)) | 1
+    odd = (odd - rounded.compare("ugt", exact).resized(I32)) | 1
     return where(back.differs(x), odd.bitcast(FLOAT), near)
 
 

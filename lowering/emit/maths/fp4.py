@@ -10,8 +10,7 @@ mantissa of the wider type, moved and biased.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.ttg import Fp4ToFpOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
 from xdsl.ir import Operation
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
@@ -61,7 +61,7 @@ LOG2_E = 1.4426950408889634
 Formula = Callable[..., Term]
 
 
-def from_formula(em: Emitter, formula: Formula) -> Callable[..., ir.Value]:
+def from_formula(em: Emitter, formula: Formula) -> Callable[..., ir.Operand]:
     """A formula as a function on LLVM values."""
     return lambda *values: formula(*(Term(em, v) for v in values)).value
 
@@ -80,7 +80,7 @@ def _power_of_two(x: Term) -> Term:
 
 def arcp_quotient(a: Term, b: Term) -> Term:
     """Quotient that may be replaced by a product with the reciprocal."""
-    return a.with_value(a.em.b.fdiv(a.value, b.value, flags=("arcp",)))
+    return a.with_value(a.em.b.binary("fdiv", a.value, b.value, ("arcp",)))
 
 
 def _root(x: Term) -> Term:
@@ -120,7 +120,7 @@ _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
 }
 
 
-def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
+def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Operand) -> Formula:
     """a / b for one b: products with its reciprocal, within 2 units in the last place.
 
     Plain quotients on GPUs have the same error.  In loops, the divisor is scaled by a power of two
@@ -137,7 +137,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     inverse = 1.0 / (b * scale)
 
     def write(a: Term, _: Term) -> Term:
-        count = getattr(a.value.type, "count", 1)
+        count = a.value.type.lanes
         factors = (a.with_value(em.splat(f.value, count)) for f in (inverse, scale))
         return prod(factors, start=a)
 
@@ -160,7 +160,7 @@ def _shared_reciprocals(em: Emitter, op: arith.DivfOp) -> Registers | None:
 
 def _times_uniform(a: Term, scalar: Term, wide: bool) -> Term:
     """Product of a vector and a scalar; with `wide`, in whole registers where possible."""
-    other = a.em.splat(scalar.value, getattr(a.value.type, "count", 1))
+    other = a.em.splat(scalar.value, a.value.type.lanes)
     made = combine_with_uniform(a.em, "times", a.value, other) if wide else None
     return a * a.with_value(other) if made is None else a.with_value(made)
 
@@ -176,12 +176,12 @@ def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
     write = from_formula(em, formula)
     kinds, into = [v.type for v in op.operands], op.results[0].type
 
-    def rounded(made: ir.Value) -> ir.Value:
+    def rounded(made: ir.Operand) -> ir.Operand:
         if scalar_type(into) == HALF:
             return em.b.fptrunc(made, shaped(made.type, HALF))
         return narrowed(em, into, made)
 
-    def outer(*args: ir.Value) -> ir.Value:
+    def outer(*args: ir.Operand) -> ir.Operand:
         return rounded(write(*(widest(em, kind, a) for kind, a in zip(kinds, args, strict=True))))
 
     if reciprocals is None:
@@ -200,7 +200,7 @@ def _extremum(name: str) -> Formula:
 
     def write(a: Term, b: Term) -> Term:
         best = a.intrinsic(name, b)
-        return where(a.unordered(b), math.nan, best)
+        return where(a.compare("uno", b), math.nan, best)
 
     return write
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import TensorType, VectorType
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.layout import DotOperandEncoding
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
-from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of
+from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, number, shaped, vector_of
+from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.spirv import HALVES
 
@@ -55,71 +56,70 @@ def from_bytes(
     return x.with_value(em.b.bitcast(made, shaped(x.value.type, HALF)) if pairs else made)
 
 
-def _places(em: Writer, value: ir.Value) -> list[tuple[ir.Value, int]]:
+def _places(em: Writer, value: ir.Operand) -> list[tuple[ir.Operand, int]]:
     """(sixteen bytes, first of the eight) for each eight elements of a vector of bytes."""
     kind = value.type
     if kind == vector_of(I8, AT_ONCE):
         return [(value, 0), (value, 8)]
     if kind != vector_of(I8, 8):
         return []
-    if isinstance(value, ir.ShuffleVector):
-        whole, first = value.operands[0], _slice(value)
+    if (picked := instruction_of(value, "shufflevector")) is not None:
+        whole, first = picked.operands[0], _slice(picked)
         if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8):
             return [(whole, first)]
     found = _in_memory(value)
     if found is None or found[1] % 8:
         return [(value, 0)]
     start = found[1] - found[1] % AT_ONCE
-    whole = _read(em, found[0], start, vector_of(I8, AT_ONCE))
-    return [(value, 0)] if whole is None else [(whole, found[1] - start)]
+    read = _read(em, found[0], start, vector_of(I8, AT_ONCE))
+    return [(value, 0)] if read is None else [(read, found[1] - start)]
 
 
-def _slice(value: ir.ShuffleVector) -> int | None:
+def _slice(shuffle: ir.Instruction) -> int | None:
     """The first of consecutive elements that a shuffle picks."""
-    picked = [one.constant for one in value.operands[2].constant]
-    return picked[0] if picked == list(range(picked[0], picked[0] + len(picked))) else None
+    first, count = shuffle.indices[0], len(shuffle.indices)
+    return first if shuffle.indices == tuple(range(first, first + count)) else None
 
 
-def _in_memory(value: ir.Value) -> tuple[ir.AllocaInstr, int] | None:
+def _in_memory(value: ir.Operand) -> tuple[ir.Operand, int] | None:
     """The private memory that a value is loaded from, and the byte offset."""
-    if not isinstance(value, ir.LoadInstr):
+    load = instruction_of(value, "load")
+    if load is None:
         return None
-    pointer, first = value.operands[0], 0
-    if isinstance(pointer, ir.GEPInstr) and pointer.source_etype == I8:
-        pointer, index = pointer.operands
-        first = index.constant if isinstance(index, ir.Constant) else -1
-    return (pointer, first) if isinstance(pointer, ir.AllocaInstr) and first >= 0 else None
+    pointer, first = load.operands[0], 0
+    moved = instruction_of(pointer, "getelementptr")
+    if moved is not None and moved.element is I8:
+        pointer, index = moved.operands
+        known = index.integer_value()
+        first = -1 if known is None else known
+    return (pointer, first) if opcode_of(pointer) == "alloca" and first >= 0 else None
 
 
-def _read(em: Writer, memory: ir.AllocaInstr, start: int, kind: ir.VectorType) -> ir.Value | None:
+def _read(em: Writer, memory: ir.Operand, start: int, kind: ir.Type) -> ir.Operand | None:
     """Sixteen bytes of private memory, read once; None where it ends before."""
-    held = memory.allocated_type
-    if 8 * (start + AT_ONCE) > bits_of(scalar_of(held)) * getattr(held, "count", 1):
+    made = instruction_of(memory, "alloca")
+    held = None if made is None else made.element
+    if held is None or 8 * (start + AT_ONCE) > bits_of(held.scalar) * held.lanes:
         return None
 
-    def load() -> ir.Value:
-        at = em.b.gep(memory, [I32(start)], source_etype=I8) if start else memory
-        whole = em.b.load(at, typ=kind)
-        whole.align = AT_ONCE
-        return whole
+    def load() -> ir.Operand:
+        at = em.b.gep(I8, memory, number(start)) if start else memory
+        return em.b.load(kind, at, align=AT_ONCE)
 
-    made: ir.Value = em.remember(("sixteen", memory, start, str(kind)), load)
-    return made
+    return em.remember(("sixteen", memory, start, kind), load)
 
 
-def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
+def _dwords(em: Writer, whole: ir.Operand) -> ir.Operand | None:
     """Sixteen bytes as the four dwords that they are cast from; None if they are not."""
     value, start = whole, 0
-    while isinstance(value, ir.CastInstr | ir.ShuffleVector):
-        if isinstance(value, ir.ShuffleVector):
-            first = _slice(value)
+    while (made := instruction_of(value, "bitcast", "shufflevector")) is not None:
+        if made.opcode == "shufflevector":
+            first = _slice(made)
             if first is None:
                 return None
-            start += first * bits_of(scalar_of(value.type)) // 8
-        elif value.opname != "bitcast":
-            return None
-        value = value.operands[0]
-    if scalar_of(value.type) != I32 or start % AT_ONCE:
+            start += first * bits_of(value.type.scalar) // 8
+        value = made.operands[0]
+    if value.type.scalar is not I32 or start % AT_ONCE:
         return None
     if value.type == vector_of(I32, 4):
         return value
@@ -128,14 +128,14 @@ def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
 
 
 def _call_conversion(
-    em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Value, first: int, pairs: bool
-) -> ir.Value:
+    em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Operand, first: int, pairs: bool
+) -> ir.Operand:
     """Call the function that converts eight bytes from element `first` on, by `plain`."""
     result = vector_of(I32, 4) if pairs else vector_of(HALF, 8)
     source, arguments = _arguments(em, whole, pairs)
     symbol = f"{name}.{'pairs' if pairs else 'rows'}_of_{source}.{first}"
 
-    def body(inner: Writer, *args: ir.Value) -> ir.Value:
+    def body(inner: Writer, *args: ir.Operand) -> ir.Operand:
         given = args[0] if len(args) == 1 else inner.pack(I32, args)
         if source != "bytes":
             given = inner.b.bitcast(given, whole.type)
@@ -147,10 +147,10 @@ def _call_conversion(
     return call_internal(em, HALVES + symbol, result, arguments, body)
 
 
-def _arguments(em: Writer, whole: ir.Value, pairs: bool) -> tuple[str, list[ir.Value]]:
+def _arguments(em: Writer, whole: ir.Operand, pairs: bool) -> tuple[str, list[ir.Operand]]:
     """Form of the operand and its values: consecutive bytes, four dwords, or two."""
     if whole.type.count == 8:
         words = em.b.bitcast(whole, vector_of(I32, 2))
-        return "words", [em.b.extract_element(words, I32(i)) for i in range(2)]
+        return "words", [em.b.extract(words, i) for i in range(2)]
     dwords = _dwords(em, whole) if pairs else None
     return ("bytes", [whole]) if dwords is None else ("dwords", [dwords])

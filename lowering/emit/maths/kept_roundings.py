@@ -13,15 +13,11 @@ is the same machine instruction:
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from llvmlite.ir import instructions
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.intrinsic import Family
-from triton_xe.lowering.emit.links import Uses, replace_with, rewrite, row_of, users_through
-from triton_xe.lowering.emit.types import HALF, scalar_of
+from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.types import HALF
 from triton_xe.lowering.emit.writer import ModuleState
 
 _MOVES = frozenset((
@@ -33,24 +29,22 @@ _NUMBERS = frozenset(("fadd", "fsub", "fmul", "fdiv", "frem", "fpext", "ret"))
 
 def keep_roundings(state: ModuleState) -> None:
     """Round to fp16 with an explicit mode where arithmetic or an extension takes the result."""
-    rewrite(state, lambda i: i.opname == "fptrunc" and scalar_of(i.type) == HALF, _keep)
+    rewrite(state, "half", lambda i: i.opcode == "fptrunc" and i.type.scalar is HALF, _keep)
 
 
-def _computes(user: Any) -> bool:
+def _computes(user: ir.Instruction) -> bool:
     """True for calls of the module's functions and of mathematical ones."""
-    if not isinstance(user, ir.CallInstr):
+    if user.opcode != "call":
         return False
     row = row_of(user)
     return row is None or row.family is Family.MATHS
 
 
-def _keep(state: ModuleState, rounding: Any, uses: Uses) -> None:
+def _keep(state: ModuleState, rounding: ir.Instruction, links: Links) -> None:
     """Replace an `fptrunc` by the call, if arithmetic or an extension uses its result."""
-    if not any(user.opname in _NUMBERS or _computes(user)
-               for _, user in users_through(rounding, uses, _MOVES)):
-        return
-    source = rounding.operands[0]
-    function = state.declare(genisa.FLOAT_TO_HALF, [source.type], rounding.type)
-    call = instructions.CallInstr(rounding.parent, function, [source])
-    call.metadata.update(rounding.metadata)
-    replace_with(rounding, [call], uses)
+    if any(user.opcode in _NUMBERS or _computes(user)
+           for _, user in links.users_through(rounding, _MOVES)):
+        call = state.call(genisa.FLOAT_TO_HALF, rounding.operands, rounding.type)
+        call.debug = rounding.debug
+        links.named(call)
+        links.put(rounding, [call])

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.rounding import to_float32
@@ -42,7 +41,7 @@ def lower_extern(em: Emitter, op: ExternElementwiseOp) -> None:
                    "triton.language.extra.libdevice")
     chosen, kinds, into = function, [v.type for v in op.srcs], scalar_type(op.result.type)
 
-    def write(*args: ir.Value) -> ir.Value:
+    def write(*args: ir.Operand) -> ir.Operand:
         made = chosen(*(Term(em, widest(em, k, a)) for k, a in zip(kinds, args, strict=True)))
         return made.resized(into).value if made.kind == I1 else made.value
 
@@ -148,7 +147,7 @@ def _next_after(x: Term, y: Term) -> Term:
     zero = x.equals(0.0)
     step = where(zero, smallest, moved.bitcast(x.kind))
     result = where(x.equals(y), y, step)
-    return where(x.unordered(y), x + y, result)
+    return where(x.compare("uno", y), x + y, result)
 
 
 def _exponent(x: Term) -> Term:
@@ -158,14 +157,14 @@ def _exponent(x: Term) -> Term:
     normal = (bits >> mantissa) - bias
     leading = bits.count_bits("ctlz")
     tiny = x.width - mantissa - bias - leading
-    return where(bits.unsigned("<", 1 << mantissa), tiny, normal)
+    return where(bits.compare("ult", 1 << mantissa), tiny, normal)
 
 
 def _integer_logarithm(x: Term) -> Term:
     """ilogb: the exponent; the least integer for zero and NaN, the largest for infinities."""
     found = _exponent(x).resized(I32)
     found = where(x.is_infinite(), 0x7FFFFFFF, found)
-    return where(x.unordered(0.0, "=="), -(1 << 31), found)
+    return where(x.compare("ueq", 0.0), -(1 << 31), found)
 
 
 def _float_logarithm(x: Term) -> Term:
@@ -225,7 +224,7 @@ def _average(a: Term, b: Term, signed: bool, up: bool) -> Term:
 
 def _distance_plus(a: Term, b: Term, c: Term, signed: bool) -> Term:
     """|a - b| + c."""
-    return where(a < b if signed else a.unsigned("<", b), b - a, a - b) + c
+    return where(a < b if signed else a.compare("ult", b), b - a, a - b) + c
 
 
 def _picked_bytes(a: Term, b: Term, select: Term) -> Term:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter
@@ -29,7 +29,16 @@ from triton_xe.lowering.emit.maths.halves import from_bytes, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, Splat, mapped
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
-from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type, vector_of
+from triton_xe.lowering.emit.types import (
+    FLOAT,
+    HALF,
+    I8,
+    I16,
+    I32,
+    number,
+    scalar_type,
+    vector_of,
+)
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.facts.values import constant_of
@@ -70,7 +79,7 @@ def arithmetic(em: Emitter, name: str, left: Registers, right: Registers) -> Reg
     if name != "sub" and left.single(0):
         left, right = right, left
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         return _operation(em, name, _words(em, left, i), _one_or_words(em, right, i))
 
     def needs(i: int) -> list[Part]:
@@ -91,7 +100,7 @@ def fused(
     if left.single(0):
         left, right = right, left
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         values = [_words(em, left, i), *(_one_or_words(em, v, i) for v in (right, other))]
         how = "_".join("one" if v.type == I32 else "pairs" for v in values[1:])
         return _call(em, f"{name}.by_{how}", values, partial(_fused, name))
@@ -103,47 +112,47 @@ def fused(
     return _halves(em, left.count, make, needs)
 
 
-def _one_or_words(em: Emitter, source: Registers, index: int) -> ir.Value:
+def _one_or_words(em: Emitter, source: Registers, index: int) -> ir.Operand:
     one = source.single(index)
     return _words(em, source, index) if one is None else _duplicate_half(em, one())
 
 
-def _fused(name: str, inner: Writer, *given: ir.Value) -> ir.Value:
+def _fused(name: str, inner: Writer, *given: ir.Operand) -> ir.Operand:
     a, b, c = (inner.b.bitcast(inner.splat(v, FOUR.count) if v.type == I32 else v, EIGHT)
                for v in given)
     a, c = inner.b.fneg(a) if name == "from" else a, inner.b.fneg(c) if name == "less" else c
-    function = inner.state.declare(llvm.named("fma"), [EIGHT] * 3)
-    return inner.b.bitcast(inner.b.call(function, [a, b, c]), FOUR)
+    return inner.b.bitcast(inner.call(llvm.named("fma"), [a, b, c]), FOUR)
 
 
 def _halves(
-    em: Emitter, count: int, make: Callable[[int], ir.Value], needs: Callable[[int], Iterable[Part]]
+    em: Emitter, count: int, make: Callable[[int], ir.Operand],
+    needs: Callable[[int], Iterable[Part]],
 ) -> Registers:
     return Halves(em, HALF, Registers(count // 2, I32, make, CHUNK // 2, needs))
 
 
-def _words(em: Emitter, source: Registers, index: int) -> ir.Value:
+def _words(em: Emitter, source: Registers, index: int) -> ir.Operand:
     return source.words(em, CHUNK * index, CHUNK)
 
 
-def _biased_field(em: Emitter, bits: ir.Value) -> ir.Value:
+def _biased_field(em: Emitter, bits: ir.Operand) -> ir.Operand:
     """1024 and few bits, as fp16."""
     field = Term(em, bits)
-    half: ir.Value = (field | MAGIC).resized(I16).bitcast(HALF).value
-    if isinstance(bits.type, ir.IntType):
+    half: ir.Operand = (field | MAGIC).resized(I16).bitcast(HALF).value
+    if bits.type.kind == "int":
         em.remember(("twice", half), lambda: (field | field << 16 | MAGIC * BOTH).value)
     return half
 
 
-def _duplicate_half(em: Emitter, half: ir.Value) -> ir.Value:
+def _duplicate_half(em: Emitter, half: ir.Operand) -> ir.Operand:
     """Copy fp16 bits to both halves of a dword."""
     return em.remember(
         ("twice", half), lambda: (Term(em, half).bits.resized(I32) * BOTH).value)
 
 
-def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+def _operation(em: Emitter, name: str, left: ir.Operand, right: ir.Operand) -> ir.Operand:
     """Call a function of four dwords, and of four or one."""
-    def body(inner: Writer, a: ir.Value, b: ir.Value) -> ir.Value:
+    def body(inner: Writer, a: ir.Operand, b: ir.Operand) -> ir.Operand:
         b = inner.splat(b, FOUR.count) if b.type == I32 else b
         terms = [Term(inner, inner.b.bitcast(v, EIGHT)) for v in (a, b)]
         return inner.b.bitcast(_OPERATIONS[name](*terms).value, FOUR)
@@ -155,7 +164,7 @@ def plus(em: Emitter, source: Registers, number: int) -> Registers:
     """Add a known number to fp16 registers, in pairs."""
     bits = int.from_bytes(struct.pack("<e", number), "little")
 
-    def body(inner: Writer, a: ir.Value) -> ir.Value:
+    def body(inner: Writer, a: ir.Operand) -> ir.Operand:
         return inner.b.bitcast((Term(inner, inner.b.bitcast(a, EIGHT)) + number).value, FOUR)
 
     return _halves(
@@ -164,8 +173,8 @@ def plus(em: Emitter, source: Registers, number: int) -> Registers:
 
 
 def _call(
-    em: Emitter, name: str, arguments: Sequence[ir.Value], body: Callable[..., ir.Value]
-) -> ir.Value:
+    em: Emitter, name: str, arguments: Sequence[ir.Operand], body: Callable[..., ir.Operand]
+) -> ir.Operand:
     return call_internal(em, HALVES + name, FOUR, list(arguments), body)
 
 
@@ -287,7 +296,7 @@ def _bytes_to_halves(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
     def plain(x: Term) -> Term:
         return x.to_float(FLOAT, signed=signed).resized(HALF)
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         x = Term(em, held.slice(em, CHUNK * i, CHUNK))
         made = from_bytes("s8" if signed else "u8", x, plain, pairs=True) or plain(x)
         return em.b.bitcast(made.value, FOUR)
@@ -318,10 +327,10 @@ def _field_to_halves(em: Emitter, field: _Field) -> Registers:
         by_bytes = known[CHUNK * i : CHUNK * (i + 1)] == (0, 4) * (CHUNK // 2)
         return packed.four(i) if by_bytes and isinstance(packed, Repeated) else None
 
-    def place(i: int) -> Callable[[], ir.Value] | None:
+    def place(i: int) -> Callable[[], ir.Operand] | None:
         return shift.single(i) if shift is not None and fits else None
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         one, by, first = words.single(i), place(i), four(i)
         if first is not None:
             assert isinstance(packed, Repeated)
@@ -379,38 +388,38 @@ def _stays_inside(em: Emitter, field: _Field) -> bool:
         32 % field.bits == 0)
 
 
-def _fields(em: Emitter, words: ir.Value, by: ir.Value | None, field: _Field) -> ir.Value:
+def _fields(em: Emitter, words: ir.Operand, by: ir.Operand | None, field: _Field) -> ir.Operand:
     """Lowest bits of eight rotated words, every other one in the upper half."""
     halves = [em.shuffle(words, words, list(range(at, at + 4))) for at in (0, 4)]
     body = partial(_bits, field.mask)
     return _call(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
 
 
-def _masks(em: Emitter) -> ir.Value:
+def _masks(em: Emitter) -> ir.Operand:
     """In even lanes a mask of four bits in both halves, in odd ones fp16's 1024 in both."""
-    def make() -> ir.Value:
-        odd = em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(1)), I32(0))
-        return em.b.select(odd, I32(MAGIC * BOTH), I32(15 * BOTH))
+    def make() -> ir.Operand:
+        odd = em.b.icmp("ne", em.b.and_(em.lane_id(), 1), 0)
+        return em.b.select(odd, number(MAGIC * BOTH), 15 * BOTH)
 
     return em.remember(("masks",), make)
 
 
-def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
+def _rotations(em: Emitter, by: ir.Operand | None) -> ir.Operand:
     """Amounts by which words are rotated right for the lower and the upper half."""
     if by is None:
-        return ir.Constant(FOUR, [0, 16, 0, 16])
+        return ir.integers(I32, [0, 16, 0, 16])
     within = _limit_shift(em, by)
     return em.remember(("rotations", within), lambda: em.pack(
-        I32, [within, em.b.add(within, I32(16))] * 2))
+        I32, [within, em.b.add(within, 16)] * 2))
 
 
-def _limit_shift(em: Emitter, by: ir.Value) -> ir.Value:
+def _limit_shift(em: Emitter, by: ir.Operand) -> ir.Operand:
     """Limit a shift to 31, which leaves the sign only, as larger shifts do."""
-    if isinstance(by, ir.Constant):
+    if by.is_constant:
         return by
 
-    def make() -> ir.Value:
-        fits = em.b.icmp_unsigned("<", by, Term(em, by).term(32).value)
+    def make() -> ir.Operand:
+        fits = em.b.icmp("ult", by, Term(em, by).term(32).value)
         em.b.mark_fitting(fits)
         return em.b.select(fits, by, Term(em, by).term(31).value)
 
@@ -418,25 +427,25 @@ def _limit_shift(em: Emitter, by: ir.Value) -> ir.Value:
 
 
 def _bits(
-    mask: int, inner: Writer, first: ir.Value, last: ir.Value, by: ir.Value
-) -> ir.Value:
+    mask: int, inner: Writer, first: ir.Operand, last: ir.Operand, by: ir.Operand
+) -> ir.Operand:
     """Body of a function: 1024 plus the masked bits of eight words, two fp16 to a dword."""
-    moved = inner.splat(inner.b.extract_element(by, I32(0)), FOUR.count)
+    moved = inner.splat(inner.b.extract(by, 0), FOUR.count)
     parts = [inner.shuffle(first, last, list(range(at, 8, 2))) for at in (0, 1)]
     low, high = (Term(inner, inner.b.lshr(part, moved)) & mask for part in parts)
     return (low | high << 16 | MAGIC * BOTH).value
 
 
-def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:
+def _bits_of_rows(mask: int, inner: Writer, word: ir.Operand, by: ir.Operand) -> ir.Operand:
     """`_bits` of the eight rows of a word, which are in several lanes."""
     rows = rows_of(inner, word)
     halves = [inner.shuffle(rows, rows, list(range(at, at + 4))) for at in (0, 4)]
     return _bits(mask, inner, halves[0], halves[1], by)
 
 
-def _nibbles(inner: Writer, word: ir.Value) -> ir.Value:
+def _nibbles(inner: Writer, word: ir.Operand) -> ir.Operand:
     """Unpack the eight nibbles of a word."""
-    moved = inner.b.lshr(inner.splat(word, FOUR.count), ir.Constant(FOUR, [0, 8, 16, 24]))
+    moved = inner.b.lshr(inner.splat(word, FOUR.count), ir.integers(I32, [0, 8, 16, 24]))
     byte = Term(inner, moved) & 255
     return ((byte | byte << 12) & 0xF000F | MAGIC * BOTH).value
 

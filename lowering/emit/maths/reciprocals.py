@@ -6,13 +6,13 @@ or NaN.
 
 from __future__ import annotations
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
 from xdsl.dialects.builtin import Float16Type, FloatAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
@@ -74,7 +74,7 @@ MOST_DIVIDED = 1 << 20
 """Dividends below it have quotients that one correction makes exact."""
 
 
-def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+def small_quotient(em: Writer, name: str, a: ir.Operand, b: ir.Operand) -> ir.Operand:
     """Emit `name`, "udiv" or "urem", of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
 
     The result is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a

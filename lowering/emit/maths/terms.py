@@ -12,18 +12,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.intrinsics import ROWS, llvm
-from triton_xe.lowering.emit.types import (
-    DOUBLE,
-    FLOAT,
-    I1,
-    bits_of,
-    filled,
-    scalar_of,
-    shaped,
-)
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, bits_of, shaped
 from triton_xe.lowering.emit.writer import Writer
 
 Operand = Any
@@ -46,11 +37,11 @@ def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
     return write
 
 
-def _comparison(sign: str) -> Callable[[Term, Operand], Term]:
+def _comparison(predicate: str) -> Callable[[Term, Operand], Term]:
     """Method for a signed or ordered comparison."""
     def write(self: Term, other: Operand) -> Term:
-        test = self._method("icmp_signed", "fcmp_ordered")
-        return self.with_value(test(sign, self.value, self.term(other).value))
+        sign = "s" if predicate not in ("eq", "ne") else ""
+        return self.compare(f"{sign if self.is_integer else 'o'}{predicate}", other)
 
     return write
 
@@ -60,13 +51,13 @@ class Term:
 
     __slots__ = ("em", "value")
 
-    def __init__(self, em: Writer, value: ir.Value) -> None:
+    def __init__(self, em: Writer, value: ir.Operand) -> None:
         self.em, self.value = em, value
 
     @property
     def kind(self) -> ir.Type:
         """The type of one element."""
-        return scalar_of(self.value.type)
+        return self.value.type.scalar
 
     @property
     def width(self) -> int:
@@ -75,13 +66,13 @@ class Term:
 
     @property
     def is_integer(self) -> bool:
-        return isinstance(self.kind, ir.IntType)
+        return self.kind.kind == "int"
 
     @property
     def is_double(self) -> bool:
-        return bool(self.kind == DOUBLE)
+        return self.kind is DOUBLE
 
-    def with_value(self, value: ir.Value) -> Term:
+    def with_value(self, value: ir.Operand) -> Term:
         """A term for another value, emitted by the same writer."""
         return Term(self.em, value)
 
@@ -90,11 +81,11 @@ class Term:
         if isinstance(value, Term):
             return value
         number = value if self.is_integer else float(value)
-        return self.with_value(filled(self.value.type, number))
+        return self.with_value(ir.constant(self.value.type, number))
 
-    def _method(self, integer: str, real: str) -> Callable[..., ir.Value]:
+    def _method(self, integer: str, real: str) -> Callable[..., ir.Operand]:
         """The builder's method for values of this type."""
-        method: Callable[..., ir.Value] = getattr(self.em.b, integer if self.is_integer else real)
+        method: Callable[..., ir.Operand] = getattr(self.em.b, integer if self.is_integer else real)
         return method
 
     __add__, __radd__ = _operator("add", "fadd"), _reflected("add", "fadd")
@@ -104,9 +95,9 @@ class Term:
     __and__, __or__, __xor__ = _operator("and_"), _operator("or_"), _operator("xor")
     __lshift__, __rshift__ = _operator("shl"), _operator("lshr")
     arithmetic_shift = _operator("ashr")
-    __lt__, __le__ = _comparison("<"), _comparison("<=")
-    __gt__, __ge__ = _comparison(">"), _comparison(">=")
-    equals, differs = _comparison("=="), _comparison("!=")
+    __lt__, __le__ = _comparison("lt"), _comparison("le")
+    __gt__, __ge__ = _comparison("gt"), _comparison("ge")
+    equals, differs = _comparison("eq"), _comparison("ne")
 
     def __neg__(self) -> Term:
         return 0 - self if self.is_integer else self.with_value(self.em.b.fneg(self.value))
@@ -114,16 +105,14 @@ class Term:
     def __invert__(self) -> Term:
         return self.with_value(self.em.b.not_(self.value))
 
-    def unsigned(self, sign: str, other: Operand) -> Term:
-        """A comparison of unsigned integers."""
-        return self.with_value(self.em.b.icmp_unsigned(sign, self.value, self.term(other).value))
-
-    def unordered(self, other: Operand, sign: str = "uno") -> Term:
-        """True if floats compare as `sign` says, or one of them is NaN."""
-        return self.with_value(self.em.b.fcmp_unordered(sign, self.value, self.term(other).value))
+    def compare(self, predicate: str, other: Operand) -> Term:
+        """A comparison with a predicate of LLVM, such as `ult` of integers or `uno` of floats."""
+        opcode = "icmp" if self.is_integer else "fcmp"
+        return self.with_value(
+            self.em.b.compare(opcode, predicate, self.value, self.term(other).value))
 
     def is_nan(self) -> Term:
-        return self.unordered(self)
+        return self.compare("uno", self)
 
     def is_infinite(self) -> Term:
         return self.size.equals(math.inf)
@@ -148,7 +137,7 @@ class Term:
     @property
     def bits(self) -> Term:
         """Reinterpret as an integer."""
-        return self.bitcast(ir.IntType(self.width))
+        return self.bitcast(ir.integer(self.width))
 
     def resized(self, kind: ir.Type, *, signed: bool = False) -> Term:
         """Extend or truncate: a float to another float type, an integer to another integer."""
@@ -190,7 +179,7 @@ class Term:
 
     def count_bits(self, name: str) -> Term:
         """Call ctpop, ctlz or cttz; the latter two return the width for zero."""
-        extra = [] if name == "ctpop" else [I1(0)]
+        extra = [] if name == "ctpop" else [ir.constant(I1, 0)]
         return self.with_value(self.em.call(llvm.named(name), [self.value, *extra]))
 
 
@@ -219,7 +208,7 @@ def where(test: Term, a: Operand, b: Operand) -> Term:
 
 
 def builtin(
-    em: Writer, name: str, *args: ir.Value, result: ir.Type | None = None, unsigned: bool = False
-) -> ir.Value:
+    em: Writer, name: str, *args: ir.Operand, result: ir.Type | None = None, unsigned: bool = False
+) -> ir.Operand:
     """Call an OpenCL builtin; its type is `result`, or else that of the first argument."""
     return em.call(ROWS[name], args, result, unsigned=unsigned)

@@ -11,10 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-from llvmlite.ir.instructions import InsertElement
 from xdsl.ir import Operation
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.hardware.dpas import Dpas
@@ -31,10 +30,10 @@ from triton_xe.lowering.emit.types import (
     I32,
     I64,
     bits_of,
-    callee_of,
-    opcode_of,
+    number,
     vector_of,
 )
+from triton_xe.lowering.emit.values import elements_of, instruction_of, number_of, opcode_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import PRODUCT, SCALES, WIDE
 
@@ -60,22 +59,22 @@ def in_pairs_of_registers(
     which Intel's compiler leaves where they are used.
     """
     em, kind = x.em, x.value.type
-    if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
+    if not (suits(em.state) and kind.kind == "vec" and kind.scalar is FLOAT
             and kind.count % AT_ONCE == 0):
         return plain(x)
     if not as_bits and not _is_computed(x.value):
         return plain(x)
     small = vector_of(I32 if as_bits else FLOAT, AT_ONCE)
 
-    def body(inner: Writer) -> ir.Value:
-        return inner.b.bitcast(plain(Term(inner, inner.function.args[0])).value, small)
+    def body(inner: Writer) -> ir.Operand:
+        return inner.b.bitcast(plain(Term(inner, inner.function.arguments[0])).value, small)
 
     made = concatenated(em, [
         _call(em, name, [p], small, body) for p in _split(em, x.value)])
     return x.with_value(em.b.bitcast(made, kind))
 
 
-def _split(em: Writer, value: ir.Value) -> list[ir.Value]:
+def _split(em: Writer, value: ir.Operand) -> list[ir.Operand]:
     """Split a vector into vectors of `AT_ONCE` elements."""
     count = value.type.count
     return [value] if count == AT_ONCE else [
@@ -83,43 +82,47 @@ def _split(em: Writer, value: ir.Value) -> list[ir.Value]:
         for first in range(0, count, AT_ONCE)]
 
 
-def _is_computed(value: ir.Value) -> bool:
+def _is_computed(value: ir.Operand) -> bool:
     """True if a vector, or each of those it is concatenated from, can be passed without a copy."""
-    if isinstance(value, ir.ShuffleVector):
-        return _is_concatenation(value) and all(map(_is_computed, value.operands[:2]))
+    if (joined := instruction_of(value, "shufflevector")) is not None:
+        return _is_concatenation(joined) and all(map(_is_computed, joined.operands))
     return opcode_of(value) in COMPUTED
 
 
-def _is_contiguous(value: ir.Value) -> bool:
+def _is_contiguous(value: ir.Operand) -> bool:
     """True if groups of four elements are in consecutive registers, including loaded ones."""
-    if isinstance(value, ir.ShuffleVector):
-        return _is_concatenation(value) and all(map(_is_contiguous, value.operands[:2]))
-    return isinstance(value, ir.LoadInstr) or _is_computed(value)
+    if (joined := instruction_of(value, "shufflevector")) is not None:
+        return _is_concatenation(joined) and all(map(_is_contiguous, joined.operands))
+    return opcode_of(value) == "load" or _is_computed(value)
 
 
-def _is_concatenation(value: ir.ShuffleVector) -> bool:
+def _is_concatenation(shuffle: ir.Instruction) -> bool:
     """True if a shuffle concatenates two vectors of fp32 of the same length."""
-    kinds = {part.type for part in value.operands[:2]}
-    return kinds == {vector_of(FLOAT, value.type.count // 2)} and [
-        one.constant for one in value.operands[2].constant] == list(range(value.type.count))
+    count = shuffle.type.count
+    return ({part.type for part in shuffle.operands} == {vector_of(FLOAT, count // 2)}
+            and shuffle.indices == tuple(range(count)))
 
 
-def combine_with_uniform(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
+def combine_with_uniform(
+    em: Writer, name: str, x: ir.Operand, other: ir.Operand
+) -> ir.Operand | None:
     """Subtract ("less"), or multiply by ("times"), a uniform number, four elements at a time.
 
     `other` has each number four times.  None if no function serves.
     """
     kind = x.type
-    if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
-            and kind.count % AT_ONCE == 0 and isinstance(other, ir.ShuffleVector)
-            and _is_contiguous(x)):
+    if not (suits(em.state) and kind.kind == "vec" and kind.scalar is FLOAT
+            and kind.count % AT_ONCE == 0 and _is_contiguous(x)):
         return None
-    ones = [_scalar_of_splat(other, first) for first in range(0, kind.count, AT_ONCE)]
-    if any(one is None or not _is_uniform(one, em.b.block) for one in ones):
+    repeated = instruction_of(other, "shufflevector")
+    found = [] if repeated is None else [
+        _scalar_of_splat(repeated, first) for first in range(0, kind.count, AT_ONCE)]
+    ones = [one for one in found if one is not None and _is_uniform(one, em.b.block)]
+    if not ones or len(ones) < len(found):
         return None
 
-    def body(inner: Writer) -> ir.Value:
-        all_x, one = inner.function.args
+    def body(inner: Writer) -> ir.Operand:
+        all_x, one = inner.function.arguments
         value = inner.splat(one, AT_ONCE)
         return inner.b.fsub(all_x, value) if name == "less" else inner.b.fmul(all_x, value)
 
@@ -128,16 +131,16 @@ def combine_with_uniform(em: Writer, name: str, x: ir.Value, other: ir.Value) ->
                              for part, one in zip(_split(em, x), ones, strict=True)])
 
 
-def _scalar_of_splat(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
+def _scalar_of_splat(shuffle: ir.Instruction, first: int) -> ir.Operand | None:
     """The scalar that the `AT_ONCE` elements from `first` on repeat; None if they differ."""
-    positions = {one.constant for one in vector.operands[2].constant[first:first + AT_ONCE]}
-    held = vector.operands[0]
+    positions = set(shuffle.indices[first:first + AT_ONCE])
+    held = shuffle.operands[0]
     if len(positions) > 1 or max(positions) >= held.type.count:
         return None
-    while isinstance(held, InsertElement):
-        if held.operands[2].constant in positions:
-            return held.operands[1]
-        held = held.operands[0]
+    while (made := instruction_of(held, "insertelement")) is not None:
+        held, scalar, position = made.operands
+        if position.integer_value() in positions:
+            return scalar
     return None
 
 
@@ -147,16 +150,16 @@ def is_never_rounded(op: Operation) -> bool:
                    for result in op.results for use in result.uses)
 
 
-def _is_uniform(value: ir.Value, block: ir.Block) -> bool:
+def _is_uniform(value: ir.Operand, block: ir.Block) -> bool:
     """True if Intel's compiler finds from this block alone that a value is equal in all lanes."""
-    if isinstance(value, ir.Constant):
+    if value.is_constant:
         return True
-    if getattr(value, "parent", None) is not block:
+    made = instruction_of(value, "call", *_UNIFORM)
+    if made is None or made not in block.instructions:
         return False
-    if isinstance(value, ir.CallInstr):
-        return callee_of(value).startswith(_BROADCAST)
-    return opcode_of(value) in _UNIFORM and all(
-        _is_uniform(v, block) for v in value.operands)
+    if made.opcode == "call":
+        return made.callee.startswith(_BROADCAST)
+    return all(_is_uniform(v, block) for v in made.operands)
 
 
 def floats_of(held: Halves) -> Registers | None:
@@ -166,33 +169,33 @@ def floats_of(held: Halves) -> Registers | None:
         return None
     small = vector_of(FLOAT, AT_ONCE)
 
-    def part(name: str, first: int, words: ir.Value) -> ir.Value:
-        def of_halves(inner: Writer) -> ir.Value:
-            halves = inner.b.bitcast(inner.function.args[0], vector_of(HALF, 2 * AT_ONCE))
+    def part(name: str, first: int, words: ir.Operand) -> ir.Operand:
+        def of_halves(inner: Writer) -> ir.Operand:
+            halves = inner.b.bitcast(inner.function.arguments[0], vector_of(HALF, 2 * AT_ONCE))
             return inner.b.fpext(inner.shuffle(halves, halves, range(first, 8, 2)), small)
 
-        def of_bf16(inner: Writer) -> ir.Value:
-            given = Term(inner, inner.function.args[0])
+        def of_bf16(inner: Writer) -> ir.Operand:
+            given = Term(inner, inner.function.arguments[0])
             return (given & 0xFFFF0000 if first else given << 16).bitcast(FLOAT).value
 
         if held.kind == HALF:
             return _call(em, name, [words], small, of_halves)
         return _call(em, f"bf16_{name}", [words], small, of_bf16)
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         words = pairs.chunk(em, i)
         return em.shuffle(part("low", 0, words), part("high", 1, words), _INTERLEAVED)
 
     return Registers(held.count, FLOAT, make, 2 * AT_ONCE, needs=lambda i: pairs.parts(i))
 
 
-def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
+def words_of_halves(em: Writer, value: ir.Operand) -> ir.Operand | None:
     """Eight fp32 elements as fp16, two in a word; None where no function serves."""
     if not suits(em.state) or value.type != vector_of(FLOAT, 2 * AT_ONCE):
         return None
 
-    def body(inner: Writer) -> ir.Value:
-        low, high = inner.function.args
+    def body(inner: Writer) -> ir.Operand:
+        low, high = inner.function.arguments
         whole = inner.shuffle(low, high, _INTERLEAVED)
         halves = inner.b.fptrunc(whole, vector_of(HALF, 2 * AT_ONCE))
         return inner.b.bitcast(halves, vector_of(I32, AT_ONCE))
@@ -201,7 +204,7 @@ def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
     return _call(em, "pack", parts, vector_of(I32, AT_ONCE), body)
 
 
-def deinterleave_halves(em: Writer, words: ir.Value) -> ir.Value | None:
+def deinterleave_halves(em: Writer, words: ir.Operand) -> ir.Operand | None:
     """Order the lower halves of two words before their upper ones, then those of the next two.
 
     None if no function serves.
@@ -210,14 +213,14 @@ def deinterleave_halves(em: Writer, words: ir.Value) -> ir.Value | None:
         return None
     small = vector_of(I16, 2 * AT_ONCE)
 
-    def body(inner: Writer) -> ir.Value:
-        halves = inner.b.bitcast(inner.function.args[0], small)
+    def body(inner: Writer) -> ir.Operand:
+        halves = inner.b.bitcast(inner.function.arguments[0], small)
         return inner.shuffle(halves, halves, [0, 2, 1, 3, 4, 6, 5, 7])
 
     return _call(em, "rows", [words], small, body)
 
 
-def interleave_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
+def interleave_bytes(em: Writer, pair: ir.Operand) -> ir.Operand | None:
     """Interleave the bytes of two values of 64 bits: the first ones, then the second ones.
 
     None if no function serves.
@@ -226,23 +229,23 @@ def interleave_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
         return None
     small = vector_of(I8, 16)
 
-    def body(inner: Writer) -> ir.Value:
-        each = inner.b.bitcast(inner.function.args[0], small)
+    def body(inner: Writer) -> ir.Operand:
+        each = inner.b.bitcast(inner.function.arguments[0], small)
         return inner.shuffle(each, each, [8 * e + byte for byte in range(8) for e in (0, 1)])
 
     return _call(em, "bytes", [pair], small, body)
 
 
-def scale_pairs(em: Writer, words: ir.Value) -> ir.Value:
+def scale_pairs(em: Writer, words: ir.Operand) -> ir.Operand:
     """The bytes of two or four words, of 2 or 4 bytes, as scaled products read them.
 
     A product of e2m1 takes bytes 0 and 1 of the lanes, or bytes 2 and 3.  They are in one register,
     at a distance of 32 bytes, and next to them those of the other word of a pair.
     """
-    small, count, size = vector_of(I8, 16), words.type.count, bits_of(words.type.element) // 8
+    small, count, size = vector_of(I8, 16), words.type.count, bits_of(words.type.scalar) // 8
 
-    def body(inner: Writer) -> ir.Value:
-        each = inner.b.bitcast(inner.function.args[0], vector_of(I8, size * count))
+    def body(inner: Writer) -> ir.Operand:
+        each = inner.b.bitcast(inner.function.arguments[0], vector_of(I8, size * count))
         return inner.shuffle(each, each, [
             size * ((2 * pair + e) % count) + (2 * step + byte) % size
             for step in (0, 1) for pair in (0, 1) for byte in (0, 1) for e in (0, 1)])
@@ -256,67 +259,63 @@ class Scales:
     there.
     """
 
-    bytes: ir.Value
+    bytes: ir.Operand
     register: int
     first: int
 
-    def value(self, w: Writer, held: ir.Value, count: int) -> ir.Value:
+    def value(self, w: Writer, held: ir.Operand, count: int) -> ir.Operand:
         """The scales of each lane, of `bytes` or a copy; from byte 8 on those of lane (own ^ 8)."""
         start = 4 * self.register + self.first // 16
-        made = [w.b.extract_element(held, I32(start + 2 * i)) for i in range(count)]
+        made = [w.b.extract(held, start + 2 * i) for i in range(count)]
         if self.first % 16:
-            made = [w.b.trunc(w.call(genisa.SIMD_SHUFFLE_XOR, [w.b.zext(each, I32), I32(8)]), I8)
+            made = [w.b.trunc(w.call(genisa.SIMD_SHUFFLE_XOR, [w.b.zext(each, I32), number(8)]), I8)
                     for each in made]
         return w.pack(I8, made)
 
 
 def scaled_product(
-    em: Writer, dpas: Dpas, factors: Sequence[ir.Value], left: Scales, right: Scales
-) -> ir.Value:
+    em: Writer, dpas: Dpas, factors: Sequence[ir.Operand], left: Scales, right: Scales
+) -> ir.Operand:
     """A scaled product with a sum; IGC copies sums and scales for each that is no assembly."""
     places = [n for each in (left, right) for n in (each.register, each.first)]
     name = PRODUCT + "_".join(map(str, (dpas.a, dpas.b, *places)))
 
-    def body(inner: Writer) -> ir.Value:
-        *given, a_scales, b_scales = inner.function.args
+    def body(inner: Writer) -> ir.Operand:
+        *given, a_scales, b_scales = inner.function.arguments
         scales = [each.value(inner, held, dpas.scales)
                   for each, held in ((left, a_scales), (right, b_scales))]
-        return inner.call(genisa.SCALED_DPAS, [*given, *scales, *map(I32, dpas.precision)])
+        return inner.call(genisa.SCALED_DPAS, [*given, *scales, *map(number, dpas.precision)])
 
     return _call(em, name, [*factors, left.bytes, right.bytes], factors[0].type, body)
 
 
-def constant(em: Writer, value: ir.Value) -> ir.Value:
+def constant(em: Writer, value: ir.Operand) -> ir.Operand:
     """A vector; a constant of four equal elements of 32 bits becomes the result of a function."""
-    if not suits(em.state) or getattr(value.type, "count", 0) != AT_ONCE:
+    if not suits(em.state) or value.type.count != AT_ONCE:
         return value
     bits = same_bits(value)
-    if bits is None or bits_of(value.type.element) != 32:
+    if bits is None or bits_of(value.type.scalar) != 32:
         return value
     return _call(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
 
 
-def same_bits(value: ir.Value) -> int | None:
+def same_bits(value: ir.Operand) -> int | None:
     """The bits of each element of a constant vector that are all the same, of 16 or 32 bits."""
-    if not isinstance(value, ir.Constant) or not isinstance(value.type, ir.VectorType):
+    if not value.is_constant or value.type.kind != "vec":
         return None
-    kind, held = value.type.element, value.constant
-    if held is None:
-        return 0
-    if not isinstance(held, list | tuple):
-        return None
-    first, *others = (getattr(c, "constant", c) for c in held)
-    if not isinstance(first, int | float) or any(other != first for other in others):
+    kind, numbers = value.type.scalar, {number_of(each) for each in elements_of(value)}
+    first = numbers.pop()
+    if first is None or numbers:
         return None
     if kind in _PACKED_AS:
         return int.from_bytes(struct.pack(_PACKED_AS[kind], first), "little")
-    return int(first) & (1 << bits_of(kind)) - 1 if isinstance(kind, ir.IntType) else None
+    return int(first) & (1 << bits_of(kind)) - 1 if kind.kind == "int" else None
 
 
 def _call(
-    em: Writer, name: str, arguments: Sequence[ir.Value], kind: ir.Type,
-    plain: Callable[[Writer], ir.Value],
-) -> ir.Value:
+    em: Writer, name: str, arguments: Sequence[ir.Operand], kind: ir.Type,
+    plain: Callable[[Writer], ir.Operand],
+) -> ir.Operand:
     """The result of a function, of vectors of one type; `plain` writes its body."""
-    return call_internal(em, f"{WIDE}{name}.{kind.element}", kind, arguments,
+    return call_internal(em, f"{WIDE}{name}.{kind.scalar}", kind, arguments,
                          lambda inner, *_: plain(inner))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt import memory as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import spirv
@@ -25,12 +25,12 @@ from triton_xe.lowering.emit.tensors.memory import first_lane, needed_mask, owns
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, uniform
 from triton_xe.lowering.emit.tensors.view import View
-from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, is_bf16, scalar_type
+from triton_xe.lowering.emit.types import I1, I64, bits_of, is_bf16, number, scalar_type
 
 _GLOBAL_MEMORY = 512
 _ACQUIRE, _RELEASE = 2, 4
 
-Access = Callable[[ir.Value, Sequence[ir.Value], ir.Value], Any]
+Access = Callable[[ir.Operand, Sequence[ir.Operand], ir.Operand], Any]
 """Writer of one access from its address, values, and participation flag; returns the old value."""
 
 
@@ -40,7 +40,7 @@ def fence(em: Emitter, op: tt.AtomicOp, *, before: bool) -> None:
     wanted = _RELEASE if before else _ACQUIRE
     if sem == "relaxed" or sem == ("acquire" if before else "release"):
         return
-    em.call(spirv.MEMORY_BARRIER, [I32(SCOPES[scope][1]), I32(wanted | _GLOBAL_MEMORY)])
+    em.call(spirv.MEMORY_BARRIER, [number(SCOPES[scope][1]), number(wanted | _GLOBAL_MEMORY)])
 
 
 def gpu_barrier(em: Emitter) -> None:
@@ -77,7 +77,7 @@ def _tensor(
     old = []
     fence(em, op, before=True)
     for r in range(len(view.registers)):
-        active = I1(1) if conditions is None else conditions.register(em, r)
+        active = ir.constant(I1, 1) if conditions is None else conditions.register(em, r)
         if once is not None:
             active = once if conditions is None else em.b.and_(active, once)
         old.append(access(addresses.register(em, r), [v.register(em, r) for v in values], active))
@@ -88,24 +88,24 @@ def _tensor(
         em.bind(op.results[0], from_scalars(em, old[0].type, old))
 
 
-def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Value]) -> Registers:
+def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Operand]) -> Registers:
     """Registers in which lanes and warps with copies have the result of the first of them."""
     held = list(scalars)
     kind = held[0].type
     if view.lane_free:
-        first = em.b.and_(em.lane_id(), I32(~view.lane_free & 0xFFFFFFFF))
+        first = em.b.and_(em.lane_id(), ~view.lane_free & 0xFFFFFFFF)
         held = [shuffle_index(em, x, first) for x in held]
     if view.warp_free and em.state.num_warps > 1:
         per_warp = em.state.lanes * len(held)
-        owner = em.b.and_(em.warp_id(), I32(~view.warp_free & 0xFFFFFFFF))
+        owner = em.b.and_(em.warp_id(), ~view.warp_free & 0xFFFFFFFF)
         mine, theirs = (
-            em.b.add(em.b.mul(warp, I32(per_warp)), em.lane_id())
+            em.b.add(em.b.mul(warp, per_warp), em.lane_id())
             for warp in (em.warp_id(), owner)
         )
         read = through_slm(em, [kind], per_warp * em.state.num_warps, (
-            (em.b.add(mine, I32(r * em.state.lanes)), [x]) for r, x in enumerate(held)))
+            (em.b.add(mine, r * em.state.lanes), [x]) for r, x in enumerate(held)))
         held = [
-            read(em.b.add(theirs, I32(r * em.state.lanes)))[0] for r in range(len(held))
+            read(em.b.add(theirs, r * em.state.lanes))[0] for r in range(len(held))
         ]
     return from_scalars(em, kind, held)
 
@@ -134,7 +134,7 @@ def _scalar(
             gpu_barrier(em)
 
 
-def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
+def from_first_lane(em: Emitter, value: ir.Operand) -> ir.Operand:
     """The value of lane 0 of warp 0, in every lane; each warp has an address to write to."""
     value = uniform(em, value)
     if em.state.num_warps == 1:
@@ -142,7 +142,7 @@ def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
     exchange = Exchange(em, em.state.num_warps * element_bytes(value.type))
     exchange.write(em.warp_id(), value)
     exchange.wait_for_writes()
-    return uniform(em, exchange.read(I32(0), value.type))
+    return uniform(em, exchange.read(number(0), value.type))
 
 
 def _keyword(op: tt.AtomicOp, name: str) -> str:
@@ -151,13 +151,13 @@ def _keyword(op: tt.AtomicOp, name: str) -> str:
     return held.data
 
 
-def _as_integer(em: Emitter, value: ir.Value) -> ir.Value:
+def _as_integer(em: Emitter, value: ir.Operand) -> ir.Operand:
     """The bits of a number, or the address of a pointer, as an integer."""
-    pointer = isinstance(value.type, ir.PointerType)
+    pointer = value.type.kind == "ptr"
     return em.address(value) if pointer else Term(em, value).bits.value
 
 
-def _from_integer(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _from_integer(em: Emitter, value: ir.Operand, kind: ir.Type) -> ir.Operand:
     """An integer's bits as a value of a type."""
     return Term(em, value).bitcast(kind).value
 
@@ -172,8 +172,8 @@ def lower_atomic_rmw(em: Emitter, op: tt.AtomicRMWOp) -> None:
     if held == I1:
         raise UnsupportedError("atomic operations on i1 elements")
 
-    def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        pointer = isinstance(values[0].type, ir.PointerType)
+    def access(address: ir.Operand, values: Sequence[ir.Operand], active: ir.Operand) -> ir.Operand:
+        pointer = values[0].type.kind == "ptr"
         given = em.address(values[0]) if pointer else values[0]
         return lane_atomics.rmw(em, kind, address, given, active, scope,
                                 bf16=bf16 and kind == "fadd")
@@ -183,7 +183,7 @@ def lower_atomic_rmw(em: Emitter, op: tt.AtomicRMWOp) -> None:
 
 @lowers(tt.AtomicCASOp)
 def lower_atomic_cas(em: Emitter, op: tt.AtomicCASOp) -> None:
-    def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
+    def access(address: ir.Operand, values: Sequence[ir.Operand], active: ir.Operand) -> ir.Operand:
         expected, wanted = (_as_integer(em, v) for v in values)
         old = lane_atomics.compare_and_exchange(
             em, address, expected, wanted, active, _keyword(op, "scope"))
@@ -196,8 +196,8 @@ def lower_atomic_cas(em: Emitter, op: tt.AtomicCASOp) -> None:
 def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
     held = scalar_type(op.result.type)
 
-    def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        word = ir.IntType(bits_of(held))
+    def access(address: ir.Operand, values: Sequence[ir.Operand], active: ir.Operand) -> ir.Operand:
+        word = ir.integer(bits_of(held))
         loaded = lane_atomics.load(em, word, address, active, _keyword(op, "scope"))
         return _from_integer(em, loaded, held)
 
@@ -208,7 +208,7 @@ def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
 def lower_atomic_store(em: Emitter, op: tt.AtomicStoreOp) -> None:
     """Lower to an atomic exchange whose result is unused."""
 
-    def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
+    def access(address: ir.Operand, values: Sequence[ir.Operand], active: ir.Operand) -> ir.Operand:
         return lane_atomics.rmw(em, "exch", address, _as_integer(em, values[0]), active,
                                 _keyword(op, "scope"), name="store")
 
@@ -218,16 +218,16 @@ def lower_atomic_store(em: Emitter, op: tt.AtomicStoreOp) -> None:
 @lowers(tt.AtomicPollOp)
 def lower_atomic_poll(em: Emitter, op: tt.AtomicPollOp) -> None:
     limited = op.timeout is not None
-    timeout = I64(-1) if op.timeout is None else em.scalar(op.timeout)
+    timeout = ir.constant(I64, -1) if op.timeout is None else em.scalar(op.timeout)
 
-    def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
+    def access(address: ir.Operand, values: Sequence[ir.Operand], active: ir.Operand) -> ir.Operand:
         return lane_atomics.poll(em, address, values[0], timeout, active, _keyword(op, "scope"))
 
     run(em, op, op.ptr, [op.expected], None, access, used=limited)
     if limited:
         return
-    met = Splat(len(em.view(op.result).registers), I1(1)) if isinstance(
-        op.result.type, TensorType) else I1(1)
+    met = Splat(len(em.view(op.result).registers), ir.constant(I1, 1)) if isinstance(
+        op.result.type, TensorType) else ir.constant(I1, 1)
     em.bind(op.result, met)
     if _keyword(op, "sem") == "relaxed" or isinstance(met, Splat):
         gpu_barrier(em)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
-from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import BlockArgument
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import ttg, xe
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
@@ -39,7 +39,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
-from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, vector_of
+from triton_xe.lowering.emit.types import I16, I32, bits_of, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
@@ -60,7 +60,7 @@ from triton_xe.plan.shared_swizzle import (
 )
 from triton_xe.plan.turns import Turns
 
-Scalars = list[ir.Value]
+Scalars = list[ir.Operand]
 
 
 @lowers(ttg.ConvertLayoutOp)
@@ -176,7 +176,7 @@ def _inside_warp(em: Emitter, source: Registers, plan: LaneShuffle) -> Registers
     held = [source.register(em, r) for r in range(source.count)]
     for swap in plan.before:
         held = _swapped(em, held, swap)
-    moved: dict[tuple[int, int], ir.Value] = {}
+    moved: dict[tuple[int, int], ir.Operand] = {}
     out = []
     for turn in plan.rounds:
         key = (turn.source, turn.lane_xor)
@@ -196,10 +196,10 @@ def _swapped(em: Emitter, held: Scalars, swap: Swap) -> Scalars:
     ]
 
 
-def _applies(em: Emitter, swap: Swap) -> ir.Value:
+def _applies(em: Emitter, swap: Swap) -> ir.Operand:
     """True if a swap's condition holds in this lane: an odd number of the bits it names is set."""
 
-    def make() -> ir.Value:
+    def make() -> ir.Operand:
         parts = [
             em.bits_to_coordinate(value, [mask >> i & 1 for i in range(mask.bit_length())], what)
             for value, mask, what in (
@@ -208,12 +208,12 @@ def _applies(em: Emitter, swap: Swap) -> ir.Value:
         ]
         held = [p for p in parts if p is not None]
         total = held[0] if len(held) == 1 else em.b.xor(*held)
-        return em.b.icmp_unsigned("!=", em.b.and_(total, I32(1)), I32(0))
+        return em.b.icmp("ne", em.b.and_(total, 1), 0)
 
     return em.remember(("swap", swap.lanes, swap.warps), make)
 
 
-def _fetched(em: Emitter, held: Scalars, plan: LaneShuffle, turn: Round) -> ir.Value:
+def _fetched(em: Emitter, held: Scalars, plan: LaneShuffle, turn: Round) -> ir.Operand:
     """The value that each lane receives in one round."""
     candidates = [
         _shuffled(em, held[turn.source ^ _registers(plan.choices, number)], plan, turn)
@@ -237,7 +237,7 @@ def _registers(choices: Sequence[Swap], number: int) -> int:
     return total
 
 
-def _shuffled(em: Emitter, value: ir.Value, plan: LaneShuffle, turn: Round) -> ir.Value:
+def _shuffled(em: Emitter, value: ir.Operand, plan: LaneShuffle, turn: Round) -> ir.Operand:
     """Read a value from the lane that holds it in a round."""
     if plan.is_xor:
         return shuffle_xor(em, value, turn.lane_xor) if turn.lane_xor else value
@@ -245,11 +245,11 @@ def _shuffled(em: Emitter, value: ir.Value, plan: LaneShuffle, turn: Round) -> i
     warp = em.bits_to_coordinate(em.warp_id(), plan.warp_columns, "warp")
     from_ = lane if warp is None else warp if lane is None else em.b.xor(lane, warp)
     if from_ is None:
-        return shuffle_index(em, value, I32(turn.lane_xor))
+        return shuffle_index(em, value, number(turn.lane_xor))
     if turn.lane_xor:
         base = from_
         from_ = em.remember(
-            ("source lane", base, turn.lane_xor), lambda: em.b.xor(base, I32(turn.lane_xor))
+            ("source lane", base, turn.lane_xor), lambda: em.b.xor(base, turn.lane_xor)
         )
     return shuffle_index(em, value, from_)
 
@@ -325,7 +325,7 @@ def _written(
     return exchange
 
 
-def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Value:
+def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Operand:
     """The value of a store message: its registers, packed into words if they fill whole words."""
     if bits_of(source.kind) == 16 and len(group) % 2 == 0 and _is_run(group):
         return source.words(em, group[0], len(group))
@@ -336,15 +336,15 @@ def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Valu
     return join(em, source, list(group))
 
 
-def _mingled(em: Emitter, first: ir.Value, second: ir.Value) -> ir.Value:
+def _mingled(em: Emitter, first: ir.Operand, second: ir.Operand) -> ir.Operand:
     """Interleave the halves of words of two vectors, as words.
 
     Intel's compiler would move each half twice.
     """
     b, kind = em.b, first.type
-    low = b.or_(b.and_(first, filled(kind, 0xffff)), b.shl(second, filled(kind, 16)))
-    high = b.or_(b.lshr(first, filled(kind, 16)), b.and_(second, filled(kind, 0xffff0000)))
-    count = kind.count if isinstance(kind, ir.VectorType) else 1
+    low = b.or_(b.and_(first, 0xffff), b.shl(second, 16))
+    high = b.or_(b.lshr(first, 16), b.and_(second, 0xffff0000))
+    count = kind.lanes
     if count == 1:
         return em.pack(I32, [low, high])
     return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
@@ -358,7 +358,7 @@ def _written_by_blocks(
     columns = columns_by_dim(trip.store.offsets)
     mine = em.bits_to_coordinate(em.warp_id(), columns["warp"], "warp")
     for i in range(source.chunks):
-        place: ir.Value = I32(f2.apply(columns["register"], i * CHUNK))
+        place: ir.Operand = number(f2.apply(columns["register"], i * CHUNK))
         place = place if mine is None else em.b.add(mine, place)
         value = source.words(em, i * CHUNK, CHUNK) if pairs else em.b.bitcast(
             source.chunk(em, i), vector_of(I16, CHUNK))
@@ -389,15 +389,15 @@ def _may_hold(turns: Turns, turn: int, register: int) -> bool:
 
 
 def _of_turn(
-    em: Emitter, turns: Turns, found: list[ir.Value | None], register: int
-) -> ir.Value:
+    em: Emitter, turns: Turns, found: list[ir.Operand | None], register: int
+) -> ir.Operand:
     """The value that a register reads in its lane's turn, selected from the values of all turns."""
     for where in turns.where:
         pairs = list(zip(found[::2], found[1::2], strict=True))
         if (register & where.registers).bit_count() & 1:
             pairs = [(b, a) for a, b in pairs]
         applies = _applies(em, where) if where.lanes or where.warps else None
-        found = [a if applies is None else em.b.select(applies, b, a) if a is not None else None
+        found = [a if applies is None or a is None or b is None else em.b.select(applies, b, a)
                  for a, b in pairs]
     assert found[0] is not None
     return found[0]
@@ -428,11 +428,11 @@ class Messages(Registers):
             self._message_read(group)
         self._exchange.keep(is_open=False)
 
-    def register(self, em: Writer, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Operand:
         index = self._copies.get(index, index)
         return em.remember((self, "register", index), partial(self._split, em, index))
 
-    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+    def words(self, em: Writer, start: int, length: int) -> ir.Operand:
         groups = self._whole_messages(start, length)
         if not groups:
             return super().words(em, start, length)
@@ -447,14 +447,14 @@ class Messages(Registers):
         groups = list(dict.fromkeys(self._message.get(r, ()) for r in wanted))
         return groups if self._by_words and sum(groups, ()) == tuple(wanted) else []
 
-    def _message_read(self, group: tuple[int, ...]) -> ir.Value:
+    def _message_read(self, group: tuple[int, ...]) -> ir.Operand:
         """The result of a message; two 16-bit elements are in a word."""
         vector, size = self._trip.vector, element_bytes(self.kind)
         kind, count = (I32, vector // 2) if self._by_words else (self.kind, vector)
         return self._em.remember((self, group), lambda: self._exchange.read_at(
             self._addresses.address(group), kind, count, size * vector))
 
-    def _split(self, em: Writer, index: int) -> ir.Value:
+    def _split(self, em: Writer, index: int) -> ir.Operand:
         """Extract the elements of a message for use in this scope; return one of them."""
         group = self._message[index]
         value = self._message_read(group)
@@ -462,12 +462,12 @@ class Messages(Registers):
             value = em.b.bitcast(value, vector_of(self.kind, len(group)))
         if len(group) == 1:
             return value
-        taken = [em.b.extract_element(value, I32(i)) for i in range(len(group))]
+        taken = [em.b.extract(value, i) for i in range(len(group))]
         for register, one in zip(group, taken, strict=True):
             em.remember((self, "register", register), partial(_identity, one))
         return taken[group.index(index)]
 
-    def _pack(self, index: int) -> ir.Value:
+    def _pack(self, index: int) -> ir.Operand:
         first = index * self.width
         scalars = [self.register(self._em, r) for r in range(first, first + self.width)]
         return self._em.pack(self.kind, scalars)
@@ -487,7 +487,7 @@ class Blocks(Registers):
         self._is_read = False
         exchange.keep(is_open=True)
 
-    def write(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Operand:
         return em.remember((self, index, self._turns[index]), lambda: self._read(index))
 
     def read_again(self, first: int, count: int) -> None:
@@ -501,16 +501,16 @@ class Blocks(Registers):
         self.all_chunks(self._em)
         self._exchange.keep(is_open=False)
 
-    def _read(self, index: int) -> ir.Value:
+    def _read(self, index: int) -> ir.Operand:
         """Read a chunk from shared local memory."""
         em, first = self._em, f2.apply(self._columns["register"], index * self.width)
         mine = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
-        at = I32(first) if mine is None else em.b.add(mine, I32(first))
+        at = number(first) if mine is None else em.b.add(mine, first)
         read = self._exchange.read_block(at, self._row, element_bytes(self.kind))
         return em.b.bitcast(read, vector_of(self.kind, self.width))
 
 
-def _identity(value: ir.Value) -> ir.Value:
+def _identity(value: ir.Operand) -> ir.Operand:
     return value
 
 
@@ -524,19 +524,19 @@ class _Addresses:
         for column in (*self._columns["lane"], *self._columns["warp"]):
             self._used |= column
 
-    def address(self, group: tuple[int, ...]) -> ir.Value:
+    def address(self, group: tuple[int, ...]) -> ir.Operand:
         """The address of the message of these registers."""
         thread, fixed = self._thread(), f2.apply(self._columns["register"], group[0])
         if thread is None:
-            place: ir.Value = I32(fixed)
+            place: ir.Operand = number(fixed)
         elif not fixed:
             place = thread
         else:
             b = self._em.b
-            place = (b.xor if fixed & self._used else b.add)(thread, I32(fixed))
+            place = (b.xor if fixed & self._used else b.add)(thread, number(fixed))
         return self._exchange.pointer(place, self._size)
 
-    def _thread(self) -> ir.Value | None:
+    def _thread(self) -> ir.Operand | None:
         em = self._em
         lane = em.bits_to_coordinate(em.lane_id(), self._columns["lane"], "lane")
         warp = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
@@ -546,8 +546,8 @@ class _Addresses:
 
 
 def through_positions(
-    em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Value, ir.Value]],
-    reads: Sequence[ir.Value],
+    em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Operand, ir.Operand]],
+    reads: Sequence[ir.Operand],
 ) -> Registers:
     """Rearrange scalars in any way through shared memory.
 

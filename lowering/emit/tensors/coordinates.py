@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.lowering.emit.emitter import Emitter, disjoint
 from triton_xe.lowering.emit.tensors.registers import Registers, Shifted
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import I32, vector_of
+from triton_xe.lowering.emit.types import I32, number, numbers
 
 
 def coordinate(em: Emitter, view: View, dim: int) -> Registers:
@@ -21,11 +20,10 @@ def coordinate(em: Emitter, view: View, dim: int) -> Registers:
     if apart and thread is not None:
         return Shifted(em, thread, parts)
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         width = min(count, 8)
         mine = parts[i * width : (i + 1) * width]
-        kind = vector_of(I32, width)
-        fixed = ir.Constant(kind, mine if width > 1 else mine[0])
+        fixed = numbers(tuple(mine))
         if thread is None:
             return fixed
         base = em.splat(thread, width)
@@ -36,16 +34,16 @@ def coordinate(em: Emitter, view: View, dim: int) -> Registers:
     return Registers(count, I32, make)
 
 
-def positions(em: Emitter, view: View) -> list[ir.Value]:
+def positions(em: Emitter, view: View) -> list[ir.Operand]:
     """The row-major position of each register's element."""
     held = [coordinate(em, view, d) for d in range(len(view.shape))]
     out = []
     for register in range(len(view.registers)):
-        place: ir.Value | None = None
+        place: ir.Operand | None = None
         for dim, size in enumerate(view.shape):
             at = held[dim].register(em, register)
-            place = at if place is None else em.b.add(em.b.mul(place, I32(size)), at)
-        out.append(I32(0) if place is None else place)
+            place = at if place is None else em.b.add(em.b.mul(place, size), at)
+        out.append(number(0) if place is None else place)
     return out
 
 

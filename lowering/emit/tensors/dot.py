@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
 from xdsl.ir import SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.errors import UnsupportedError
@@ -28,12 +28,12 @@ from triton_xe.lowering.emit.tensors.registers import Registers, eager, join, ma
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
+    HALF,
     I1,
-    I32,
     bits_of,
     element,
     is_bf16,
-    scalar_of,
+    number,
     scalar_type,
     shaped,
 )
@@ -80,7 +80,7 @@ def _by_dpas(em: Emitter, op: DotOp) -> None:
         starts[name] = {place: i * per for i, place in enumerate(places)}
 
     @cache
-    def piece(name: str, place: tuple[int, ...]) -> ir.Value:
+    def piece(name: str, place: tuple[int, ...]) -> ir.Operand:
         source, start = sources["abc".index(name)], starts[name][place]
         per = dpas.fragment(name).registers
         if name == "c":
@@ -88,7 +88,7 @@ def _by_dpas(em: Emitter, op: DotOp) -> None:
         return packed(em, source, units[name], start, per)
 
     depth = shape_of(op.a)[-1]
-    totals: dict[tuple[int, ...], ir.Value | None] = dict.fromkeys(starts["c"])
+    totals: dict[tuple[int, ...], ir.Operand | None] = dict.fromkeys(starts["c"])
     for one in dict.fromkeys(batch for batch, _, _ in totals):
         mine = [(m, n) for batch, m, n in totals if batch == one]
         for k in range(0, depth, dpas.k):
@@ -100,27 +100,27 @@ def _by_dpas(em: Emitter, op: DotOp) -> None:
     em.bind(op.d, eager(sources[2].kind, chunks, dpas.repeat_count))
 
 
-def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+def multiply(em: Emitter, dpas: Dpas, acc: ir.Operand, a: ir.Operand, b: ir.Operand) -> ir.Operand:
     """One DPAS: the accumulator plus A times B."""
     em.state.dpas += 1
-    constants = [I32(n) for n in (*dpas.precision, SYSTOLIC_DEPTH, dpas.repeat_count)]
-    return em.call(genisa.DPAS, [acc, a, b, *constants, I1(0)])
+    constants = [number(n) for n in (*dpas.precision, SYSTOLIC_DEPTH, dpas.repeat_count)]
+    return em.call(genisa.DPAS, [acc, a, b, *constants, ir.constant(I1, 0)])
 
 
 def _accumulator(kind: ir.Type) -> ir.Type:
     """The type of the sums: float if the result is narrower."""
-    return FLOAT if isinstance(kind, ir.HalfType) else kind
+    return FLOAT if kind is HALF else kind
 
 
-def _start(em: Emitter, op: DotOp, c: Registers, start: int, width: int) -> ir.Value:
+def _start(em: Emitter, op: DotOp, c: Registers, start: int, width: int) -> ir.Operand:
     held = widened(em, op.d.type, c.slice(em, start, width))
-    scalar = scalar_of(held.type)
+    scalar = held.type.scalar
     into = _accumulator(scalar)
     return held if into == scalar else em.b.fpext(held, shaped(held.type, into))
 
 
-def _end(em: Emitter, total: ir.Value, kind: ir.Type) -> ir.Value:
-    if isinstance(kind, ir.HalfType):
+def _end(em: Emitter, total: ir.Operand, kind: ir.Type) -> ir.Operand:
+    if kind is HALF:
         return em.b.fptrunc(total, shaped(total.type, kind))
     return total
 
@@ -131,9 +131,9 @@ def _wide(em: Emitter, op: DotOp, operand: SSAValue, source: Registers) -> Regis
     assert isinstance(kind, TensorType)
     into = FLOAT if is_bf16(result) else _accumulator(scalar_type(result))
 
-    def wide(value: ir.Value) -> ir.Value:
+    def wide(value: ir.Operand) -> ir.Operand:
         if isinstance(kind.element_type, IntegerType):
-            have = bits_of(scalar_of(value.type))
+            have = bits_of(value.type.scalar)
             if have == bits_of(into):
                 return value
             return em.b.sext(value, shaped(value.type, into))
@@ -143,8 +143,8 @@ def _wide(em: Emitter, op: DotOp, operand: SSAValue, source: Registers) -> Regis
     return mapped(em, into, [source], wide)
 
 
-def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    if isinstance(scalar_of(total.type), ir.IntType):
+def _multiply_add(em: Emitter, total: ir.Operand, a: ir.Operand, b: ir.Operand) -> ir.Operand:
+    if total.type.scalar.kind == "int":
         return em.b.add(total, em.b.mul(a, b))
     return em.call(llvm.named("fma"), [a, b, total])
 
@@ -156,4 +156,4 @@ def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
 
 
 def _rounded_to_tf32(x: Term) -> Term:
-    return x.with_value(x.em.call(genisa.FLOAT_TO_TF32, [x.value, I32(0)], x.value.type))
+    return x.with_value(x.em.call(genisa.FLOAT_TO_TF32, [x.value, number(0)], x.value.type))

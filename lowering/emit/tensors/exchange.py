@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.allocate_slm import Barrier, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.links import row_of
-from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
+from triton_xe.lowering.emit.types import I1, I8, SLM, SLM_POINTER, bits_of, number, vector_of
 
 WORK_GROUP = 2
 SLM_SEMANTICS, GLOBAL_SEMANTICS = 272, 528
@@ -26,13 +25,14 @@ def barrier(em: Emitter, *, global_memory: bool = False) -> None:
     plan_of(em).note(em.b.block, Barrier())
 
 
-def _call_barrier(em: Emitter, semantics: int) -> ir.Value:
+def _call_barrier(em: Emitter, semantics: int) -> ir.Instruction:
     if em.has_arrived:
         raise UnsupportedError(
             "a barrier, or values that move between warps, between barrier_arrive and its wait; "
             "a work-group has one barrier: wait before"
         )
-    return em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(semantics)])
+    arguments = map(number, (WORK_GROUP, WORK_GROUP, semantics))
+    return em.b.append(em.state.call(spirv.CONTROL_BARRIER, list(arguments)))
 
 
 def plan_of(em: Emitter) -> SlmPlan:
@@ -61,25 +61,26 @@ class Exchange:
         self.region = plan_of(em).region(nbytes, em.b.block)
         free = _call_barrier(em, SLM_SEMANTICS)
         plan_of(em).note(em.b.block, Touch(self.region, free))
-        self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
-        em.state.slm_bases.append((self.base, self.region))
+        at_zero = ir.Instruction("getelementptr", SLM_POINTER, [_memory(em), number(0)], element=I8)
+        self.base = em.b.emit(at_zero)
+        em.state.slm_bases.append((at_zero, self.region))
 
     def keep(self, *, is_open: bool) -> None:
         """Keep the region until it is not open any more."""
         self.region.open_until = inf if is_open else plan_of(self.em).count
 
-    def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:
+    def pointer(self, place: ir.Operand, size: int, offset: int = 0) -> ir.Operand:
         """The address of element `place` of those of `size` bytes that begin at byte `offset`."""
-        at = self.em.b.mul(place, I32(size)) if size > 1 else place
-        at = self.em.b.add(at, I32(offset)) if offset else at
-        return self.em.b.gep(self.base, [at], source_etype=I8)
+        at = self.em.b.mul(place, size) if size > 1 else place
+        at = self.em.b.add(at, offset) if offset else at
+        return self.em.b.gep(I8, self.base, at)
 
-    def write(self, place: ir.Value, value: ir.Value, offset: int = 0) -> None:
+    def write(self, place: ir.Operand, value: ir.Operand, offset: int = 0) -> None:
         """Store a scalar at element `place` of the part that begins at byte `offset`."""
         size = element_bytes(value.type)
         self.write_at(self.pointer(place, size, offset), value, size)
 
-    def write_at(self, pointer: ir.Value, value: ir.Value, align: int) -> None:
+    def write_at(self, pointer: ir.Operand, value: ir.Operand, align: int) -> None:
         """Store a scalar or a vector."""
         write_vector(self.em, pointer, value, align)
 
@@ -98,17 +99,17 @@ class Exchange:
         """Note for the plan that the region is read here."""
         plan_of(self.em).note(self.em.b.block, Touch(self.region, reads=True))
 
-    def read(self, place: ir.Value, kind: ir.Type, offset: int = 0) -> ir.Value:
+    def read(self, place: ir.Operand, kind: ir.Type, offset: int = 0) -> ir.Operand:
         """Load a scalar from element `place`."""
         size = element_bytes(kind)
         return self.read_at(self.pointer(place, size, offset), kind, 1, size)
 
-    def read_at(self, pointer: ir.Value, kind: ir.Type, count: int, align: int) -> ir.Value:
+    def read_at(self, pointer: ir.Operand, kind: ir.Type, count: int, align: int) -> ir.Operand:
         """Load `count` elements."""
         self._reads()
         return read_vector(self.em, pointer, kind, count, align)
 
-    def read_block(self, place: ir.Value, kind: ir.VectorType, size: int) -> ir.Value:
+    def read_block(self, place: ir.Operand, kind: ir.Type, size: int) -> ir.Operand:
         """Load a vector for each lane, a row per register, from an address that all lanes share.
 
         The address is that of element `place`, with elements of `size` bytes.
@@ -118,32 +119,30 @@ class Exchange:
         return self.em.call(genisa.SIMD_BLOCK_READ, [pointer], kind)
 
 
-def write_block(em: Emitter, pointer: ir.Value, value: ir.Value) -> None:
+def write_block(em: Emitter, pointer: ir.Operand, value: ir.Operand) -> None:
     """Store a vector of each lane, a row per register, from an address that they share."""
     em.call(genisa.SIMD_BLOCK_WRITE, [pointer, value])
 
 
-def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:
+def write_vector(em: Emitter, pointer: ir.Operand, value: ir.Operand, align: int) -> None:
     """Store a scalar or a vector to shared local memory; an i1 takes a byte."""
-    vector = isinstance(value.type, ir.VectorType)
-    if (value.type.element if vector else value.type) == I1:
-        value = em.b.zext(value, vector_of(I8, value.type.count if vector else 1))
-    em.b.store(value, pointer).align = align
+    if value.type.scalar is I1:
+        value = em.b.zext(value, I8)
+    em.b.store(value, pointer, align=align)
 
 
 def read_vector(
-    em: Emitter, pointer: ir.Value, kind: ir.Type, count: int, align: int
-) -> ir.Value:
+    em: Emitter, pointer: ir.Operand, kind: ir.Type, count: int, align: int
+) -> ir.Operand:
     """Load `count` elements that `write_vector` stored."""
     held = vector_of(I8 if kind == I1 else kind, count)
-    value = em.b.load(pointer, typ=held)
-    value.align = align
+    value = em.b.load(held, pointer, align=align)
     if kind != I1:
         return value
-    return em.b.icmp_unsigned("!=", value, ir.Constant(held, None))
+    return em.b.icmp("ne", value, ir.zero(held))
 
 
-def kept_region(em: Emitter, nbytes: int = 0) -> ir.Value:
+def kept_region(em: Emitter, nbytes: int = 0) -> ir.Operand:
     """Memory at the start of SLM that the program manages itself; exchanges use the memory after
     it.
     """
@@ -151,15 +150,13 @@ def kept_region(em: Emitter, nbytes: int = 0) -> ir.Value:
     return _memory(em)
 
 
-def _memory(em: Emitter) -> ir.Value:
+def _memory(em: Emitter) -> ir.Operand:
     """The module's shared local memory as one global variable, created when first used."""
     state = em.state
     if state.slm is None:
-        state.slm = ir.GlobalVariable(state.llvm, ir.ArrayType(I8, 0), "slm", addrspace=SLM)
-        state.slm.type = SLM_POINTER
-        state.slm.linkage = "internal"
-        state.slm.align = 64
-    return state.slm
+        state.slm = ir.Global("@slm", ir.array(0, I8), SLM, "undef", False, 64)
+        state.llvm.globals[state.slm.name] = state.slm
+    return state.slm.address
 
 
 def place_regions(em: Emitter) -> None:
@@ -170,13 +167,14 @@ def place_regions(em: Emitter) -> None:
     if em.state.slm_bytes > em.target.max_slm_bytes:
         out_of_resources(em.state.slm_bytes, em.target.max_slm_bytes, "shared memory")
     for base, region in em.state.slm_bases:
-        base.indices = [I32(kept + region.offset)]
+        base.operands[1] = number(kept + region.offset)
     blocks = em.function.blocks
-    following = {b: _successors(b) for b in blocks}
+    labels = {b.label: b for b in blocks}
+    following = {b: [labels[label] for label in b.successors] for b in blocks if b.instructions}
     following[em.entry] = [em.body]
-    dropped = {id(call) for call in plan.removable_barriers(em.entry, following)}
+    dropped = set(plan.removable_barriers(em.entry, following))
     for block in blocks:
-        block.instructions[:] = [i for i in block.instructions if id(i) not in dropped]
+        block.instructions[:] = [i for i in block.instructions if i not in dropped]
     if em.state.slm is None:
         _order_global_memory_alone(blocks)
 
@@ -184,20 +182,15 @@ def place_regions(em: Emitter) -> None:
 def _order_global_memory_alone(blocks: Iterable[ir.Block]) -> None:
     """Remove the SLM fence from the barriers of a kernel without shared memory."""
     for call in (i for block in blocks for i in block.instructions):
-        if row_of(call) is spirv.CONTROL_BARRIER and call.args[-1].constant == ALL_SEMANTICS:
-            call.operands = [*call.operands[:-1], I32(GLOBAL_SEMANTICS)]
-
-
-def _successors(block: ir.Block) -> list[ir.Block]:
-    if block.terminator is None:
-        return []
-    return [o for o in block.terminator.operands if isinstance(o, ir.Block)]
+        if row_of(call) is spirv.CONTROL_BARRIER and (
+                call.operands[-1].integer_value() == ALL_SEMANTICS):
+            call.operands[-1] = number(GLOBAL_SEMANTICS)
 
 
 def through_slm(
     em: Emitter, kinds: Sequence[ir.Type], count: int,
-    writes: Iterable[tuple[ir.Value, Sequence[ir.Value]]],
-) -> Callable[[ir.Value], list[ir.Value]]:
+    writes: Iterable[tuple[ir.Operand, Sequence[ir.Operand]]],
+) -> Callable[[ir.Operand], list[ir.Operand]]:
     """Write tuples of scalars of `kinds` to positions below `count`, and synchronise.
 
     Return a function that reads the tuple at a position.

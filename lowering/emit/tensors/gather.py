@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.ops import GatherOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import I32, number
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.spirv import INSIDE_NODE
 
 
-def _tested(em: Emitter, index: ir.Value, size: int) -> tuple[ir.Value, ir.Value | None]:
+def _tested(em: Emitter, index: ir.Operand, size: int) -> tuple[ir.Operand, ir.Operand | None]:
     """Clamp an index to the range for the checks; also return a flag, true if it was inside."""
     if not em.state.tests_promises:
         return index, None
-    limit = ir.Constant(index.type, size)
-    near = em.b.select(em.b.icmp_unsigned("<", index, limit), index, ir.Constant(index.type, 0))
-    inside = em.b.icmp_unsigned("<", index, limit)
+    limit = ir.constant(index.type, size)
+    near = em.b.select(em.b.icmp("ult", index, limit), index, 0)
+    inside = em.b.icmp("ult", index, limit)
     em.b.mark_fitting(inside, INSIDE_NODE)
     return near, inside
 
@@ -39,7 +38,7 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
         return
     shape = shape_of(op.src)
 
-    def writes() -> Iterator[tuple[ir.Value, list[ir.Value]]]:
+    def writes() -> Iterator[tuple[ir.Operand, list[ir.Operand]]]:
         for register, at in enumerate(positions(em, em.view(op.src))):
             yield at, [source.register(em, register)]
 
@@ -49,15 +48,15 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
     out = []
     for register in range(len(view.registers)):
         index = Term(em, indices.register(em, register))
-        index = index if index.width > I32.width else index.resized(I32)
+        index = index if index.width > I32.bits else index.resized(I32)
         near, inside = _tested(em, index.value, shape[axis])
         at = [
             Term(em, near).resized(I32).value if d == axis
             else held[d].register(em, register) for d in range(len(shape))
         ]
-        wanted: ir.Value = I32(0)
+        wanted: ir.Operand = number(0)
         for coord, size in zip(at, shape, strict=True):
-            wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
+            wanted = em.b.add(em.b.mul(wanted, size), coord)
         values = read(wanted)
         out += [em.b.select(inside, v, v) for v in values] if inside is not None else values
     em.bind(op.result, from_scalars(em, source.kind, out))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial, reduce
 from math import gcd
 
-from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
@@ -48,13 +48,11 @@ from triton_xe.lowering.emit.types import (
     POINTER,
     argument_type,
     bits_of,
-    filled,
     is_bf16,
     is_pointer,
     scalar_type,
     vector_of,
 )
-from triton_xe.lowering.emit.writer import identity
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, pointee_bytes
 from triton_xe.lowering.rewriting import orders_memory
@@ -86,11 +84,11 @@ class Addresses(Registers):
         super().__init__(places.count, I64, self._far)
         self._em, self.base, self.places, self.size = em, base, places, size
 
-    def _far(self, index: int) -> ir.Value:
+    def _far(self, index: int) -> ir.Operand:
         places = _in_bytes(self._em, self.places.chunk(self._em, index), self.size)
         return self._em.b.add(self.base.chunk(self._em, index), places)
 
-    def near(self, register: int) -> ir.Value:
+    def near(self, register: int) -> ir.Operand:
         """Compute an address as a byte offset from the first one.
 
         As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.
@@ -99,23 +97,23 @@ class Addresses(Registers):
         first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
             self.base.scalar, self._bytes_to_first()), POINTER))
         apart = (offsets[register] - offsets[0]) * self.size
-        return em.b.gep(first, [I64(apart)], source_etype=I8) if apart else first
+        return em.b.gep(I8, first, ir.constant(I64, apart)) if apart else first
 
-    def _bytes_to_first(self) -> ir.Value:
+    def _bytes_to_first(self) -> ir.Operand:
         """Bytes from the base to the first element, which other bases share."""
         return _in_bytes(self._em, self.places.alone(self._em, 0), self.size)
 
 
-def _in_bytes(em: Emitter, offset: ir.Value, size: int, *, shared: bool = True) -> ir.Value:
+def _in_bytes(em: Emitter, offset: ir.Operand, size: int, *, shared: bool = True) -> ir.Operand:
     """An offset in bytes, which accesses to other tensors share unless too many stay live."""
-    def make() -> ir.Value:
+    def make() -> ir.Operand:
         wide = Term(em, offset).resized(I64, signed=True)
         return (wide * size if size > 1 else wide).value
 
-    return em.remember((identity(offset), size, "bytes"), make) if shared else make()
+    return em.remember((offset, size, "bytes"), make) if shared else make()
 
 
-def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
+def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Operand]:
     """The address of each register's element."""
     held = em.registers(op.ptr)
     if isinstance(held, Addresses):
@@ -123,7 +121,7 @@ def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
     return partial(held.register, em)
 
 
-def _conditions(em: Emitter, held: Registers, width: int) -> Callable[[int], ir.Value]:
+def _conditions(em: Emitter, held: Registers, width: int) -> Callable[[int], ir.Operand]:
     """The condition of each access to `width` registers, that of its first one.
 
     One or two comparisons with one limit take fewer instructions than those of a chunk.
@@ -146,8 +144,8 @@ def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
             a, _in_bytes(em, b, size, shared=few))) if scaled is None else mapped(
                 em, I64, [base, scaled], em.b.add))
         return
-    scaled = _in_bytes(em, em.scalar(op.offset), size)
-    em.bind(op.result, em.b.gep(em.scalar(op.ptr), [scaled], source_etype=I8))
+    offset = _in_bytes(em, em.scalar(op.offset), size)
+    em.bind(op.result, em.b.gep(I8, em.scalar(op.ptr), offset))
 
 
 def _scaled(places: Registers, size: int) -> Registers | None:
@@ -246,7 +244,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and (op.hidden is not None or is_hidden(op.result, mask))
 
-    def one(start: int) -> ir.Value:
+    def one(start: int) -> ir.Operand:
         pointer, kinds = address(start), vector_of(kind, width)
         condition = None if active is None else active(start)
         if by_words:
@@ -306,27 +304,27 @@ def _nothing_between(op: Operation, user: Operation) -> bool:
     return between is user
 
 
-def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | None:
+def _unspecified(em: Emitter, pointer: ir.Operand, kind: ir.Type) -> ir.Operand | None:
     """Vector that costs one move, as the result of lanes that are masked off; None for other types.
 
     Intel's compiler copies a constant, even an undefined one, into all registers of a conditional
     load, and also a value that stays live.  So this is a vector of the lane's own.
     """
-    if not isinstance(kind, ir.VectorType) or bits_of(kind.element) < 32:
+    if kind.kind != "vec" or bits_of(kind.scalar) < 32:
         return None
-    low = Term(em, em.address(pointer)).resized(ir.IntType(bits_of(kind.element)))
-    undefined = ir.Constant(kind, ir.Undefined)
-    return em.b.insert_element(undefined, low.bitcast(kind.element).value, I32(0))
+    low = Term(em, em.address(pointer)).resized(ir.integer(bits_of(kind.scalar)))
+    undefined = ir.undef(kind)
+    return em.b.insert(undefined, low.bitcast(kind.scalar).value, 0)
 
 
-def _words(em: Emitter, halves: ir.Value) -> ir.Value:
+def _words(em: Emitter, halves: ir.Operand) -> ir.Operand:
     """View elements of 16 bits as words."""
     bits = same_bits(halves)
     if bits is not None:
-        return filled(vector_of(I32, halves.type.count // 2), bits << 16 | bits)
-    parts = [em.b.zext(em.b.bitcast(em.b.extract_element(halves, I32(i)), I16), I32)
+        return ir.constant(vector_of(I32, halves.type.count // 2), bits << 16 | bits)
+    parts = [em.b.zext(em.b.bitcast(em.b.extract(halves, i), I16), I32)
              for i in range(halves.type.count)]
-    return em.pack(I32, [em.b.or_(low, em.b.shl(high, I32(16)))
+    return em.pack(I32, [em.b.or_(low, em.b.shl(high, 16))
                          for low, high in zip(parts[::2], parts[1::2], strict=True)])
 
 
@@ -363,7 +361,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         store(em, pointer, value, condition, tested or align, policy)
 
 
-def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Value | None:
+def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Operand | None:
     """Registers of fp32 that is rounded to fp16, two in a word; None for others."""
     op = value.owner
     if not isinstance(op, TruncFOp) or op.rounding_mode is not None or scalar_type(
@@ -373,7 +371,7 @@ def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.
     return words_of_halves(em, held.slice(em, start, width)) if width == CHUNK else None
 
 
-def owns_copy(em: Emitter, view: View) -> ir.Value | None:
+def owns_copy(em: Emitter, view: View) -> ir.Operand | None:
     """True in one lane of those that have copies of an element; None if there are no copies."""
     parts = []
     if view.lane_free:
@@ -383,24 +381,24 @@ def owns_copy(em: Emitter, view: View) -> ir.Value | None:
     if not parts:
         return None
 
-    def make() -> ir.Value:
+    def make() -> ir.Operand:
         tests = [
-            em.b.icmp_unsigned("==", em.b.and_(value, I32(mask)), I32(0)) for value, mask in parts
+            em.b.icmp("eq", em.b.and_(value, mask), 0) for value, mask in parts
         ]
         return tests[0] if len(tests) == 1 else em.b.and_(*tests)
 
     return em.remember(("owns", view.lane_free, view.warp_free), make)
 
 
-def first_lane(em: Emitter) -> ir.Value:
+def first_lane(em: Emitter) -> ir.Operand:
     """True in one lane of the work-group."""
-    return em.b.icmp_unsigned("==", em.b.or_(em.lane_id(), em.warp_id()), I32(0))
+    return em.b.icmp("eq", em.b.or_(em.lane_id(), em.warp_id()), 0)
 
 
 def _scalar_store(em: Emitter, op: StoreOp, mask: SSAValue | None) -> None:
     """Store a scalar once per work-group, by lane 0 of warp 0."""
     held = em.scalar(op.value)
-    if isinstance(held.type, ir.PointerType):
+    if held.type.kind == "ptr":
         held = em.address(held)
     first = first_lane(em)
     condition = first if mask is None else em.b.and_(first, em.scalar(mask))

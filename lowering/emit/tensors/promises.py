@@ -8,9 +8,9 @@ the value that the promise is about.
 
 from __future__ import annotations
 
-from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.registers import Registers
@@ -20,9 +20,9 @@ from triton_xe.spirv import PROMISE_NODE
 
 
 def where_kept(
-    em: Emitter, op: LoadOp | StoreOp, value: ir.Value, start: int, size: int, align: int,
+    em: Emitter, op: LoadOp | StoreOp, value: ir.Operand, start: int, size: int, align: int,
     pointers: Registers, conditions: Registers | None,
-) -> ir.Value:
+) -> ir.Operand:
     """The value of an access, undefined in registers for which a promise is broken.
 
     Addresses and masks must follow from those of register `start`, for elements of `size` bytes.
@@ -30,20 +30,19 @@ def where_kept(
     """
     outer = em.b.enter_location(_stated_in(op.ptr, op.mask) or op)
     kind = value.type
-    assert isinstance(kind, ir.VectorType)
+    assert kind.kind == "vec"
     first = em.address(pointers.register(em, start))
     mask = None if conditions is None else conditions.register(em, start)
-    wanted = [em.b.add(first, I64(k * size)) for k in range(kind.count)]
+    wanted = [em.b.add(first, k * size) for k in range(kind.count)]
     found = [_wanted_address(em, start + k, want, mask, pointers, conditions)
              for k, want in enumerate(wanted)]
-    rest = em.b.and_(first, I64(align - 1))
-    rest = rest if mask is None else em.b.select(mask, rest, I64(0))
+    rest = em.b.and_(first, align - 1)
+    rest = rest if mask is None else em.b.select(mask, rest, 0)
     found[0] = em.b.add(found[0], rest)
-    pair = (em.pack(I64, each) for each in (found, wanted))
-    kept = em.b.icmp_unsigned("==", *pair)
+    kept = em.b.icmp("eq", em.pack(I64, found), em.pack(I64, wanted))
     em.b.mark_fitting(kept, PROMISE_NODE)
     value = em.b.select(kept, value, value)
-    em.b.restore_location(outer)
+    em.b.location = outer
     return value
 
 
@@ -61,13 +60,13 @@ def _stated_in(*values: SSAValue | None) -> Operation | None:
 
 
 def _wanted_address(
-    em: Emitter, register: int, want: ir.Value, mask: ir.Value | None, pointers: Registers,
+    em: Emitter, register: int, want: ir.Operand, mask: ir.Operand | None, pointers: Registers,
     conditions: Registers | None,
-) -> ir.Value:
+) -> ir.Operand:
     """The address of a register; as wanted where it is masked off, none where its mask differs."""
     address = em.address(pointers.register(em, register))
     if mask is None or conditions is None:
         return address
     own = conditions.register(em, register)
     address = em.b.select(own, address, want)
-    return em.b.select(em.b.xor(own, mask), em.b.add(want, I64(1)), address)
+    return em.b.select(em.b.xor(own, mask), em.b.add(want, 1), address)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.tt.structure import FoldOp, ReduceOp
@@ -26,10 +26,10 @@ from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import FLOAT, I1, I8, I32, POINTER, is_bf16, is_pointer
+from triton_xe.lowering.emit.types import FLOAT, I8, I32, POINTER, is_bf16, is_pointer, number
 from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
 
-Values = list[ir.Value]
+Values = list[ir.Operand]
 Combine = Callable[[Values, Values], Values]
 _ARITHMETIC = frozenset(arith_ext.Arith.operations)
 _MOVES = (BroadcastOp, ConvertLayoutOp, ExpandDimsOp, ReshapeOp, SplitOp, TransOp)
@@ -51,7 +51,7 @@ def combiner(em: Emitter, op: FoldOp) -> Combine:
 _WIDE: dict[type[Operation], str] = {arith.AddfOp: "fadd", arith.MulfOp: "fmul"}
 
 
-def widened_sum(op: FoldOp) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
+def widened_sum(op: FoldOp) -> Callable[[Emitter, ir.Operand, ir.Operand], ir.Operand] | None:
     """Float operation of a sum or product of bf16, rounded once at the end; None for others."""
     block = op.combine.blocks[0]
     first, *rest = block.ops
@@ -183,9 +183,8 @@ def _folded(
     return _tree([[_element(em, v, i) for v in total] for i in range(8)], combine)
 
 
-def _element(em: Emitter, value: ir.Value, index: int) -> ir.Value:
-    return em.b.extract_element(value, I32(index)) if isinstance(
-        value.type, ir.VectorType) else value
+def _element(em: Emitter, value: ir.Operand, index: int) -> ir.Operand:
+    return em.b.extract(value, index) if value.type.kind == "vec" else value
 
 
 def _tree(items: list[Values], combine: Combine) -> Values:
@@ -260,25 +259,25 @@ def _whole_subgroup(
     In Intel's compiler's own reduction, half of the lanes idle at each step; exchanges use all of
     them.
     """
-    number = wave_operation(op)
-    if number is None or len(values) != 1 or any(s.transposes for s in steps):
+    wave = wave_operation(op)
+    if wave is None or len(values) != 1 or any(s.transposes for s in steps):
         return None
     if 1 << len(steps) != em.state.lanes or any(v.type not in (FLOAT, I32) for v in values[0]):
         return None
-    return lambda found: [[em.call(genisa.WAVE_ALL, [v, I8(number), I1(1), I32(0)]) for v in row]
-                          for row in found]
+    extra = [ir.constant(I8, wave), ir.TRUE, number(0)]
+    return lambda found: [[em.call(genisa.WAVE_ALL, [v, *extra]) for v in row] for row in found]
 
 
-def _has_bit(em: Emitter, mask: int) -> ir.Value:
+def _has_bit(em: Emitter, mask: int) -> ir.Operand:
     """True in the lanes whose id has the bit of `mask`."""
-    def make() -> ir.Value:
-        return em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(mask)), I32(0))
+    def make() -> ir.Operand:
+        return em.b.icmp("ne", em.b.and_(em.lane_id(), mask), 0)
 
     return em.remember(("lane has", mask), make)
 
 
 def _exchanged(
-    em: Emitter, upper: ir.Value, mask: int, first: Values, second: Values, combine: Combine
+    em: Emitter, upper: ir.Operand, mask: int, first: Values, second: Values, combine: Combine
 ) -> Values:
     """Two rows in one register: `first` where the lane's bit is clear, else `second`."""
     keep = [em.b.select(upper, b, a) for a, b in zip(first, second, strict=True)]
@@ -299,34 +298,34 @@ def _across_warps(
     if not bits:
         return values
     slots = 1 << len(bits)
-    rows = positions(em, view_of(layout)) if layout.out_dims else [I32(0)]
+    rows = positions(em, view_of(layout)) if layout.out_dims else [number(0)]
 
-    def writes() -> Iterator[tuple[ir.Value, Values]]:
+    def writes() -> Iterator[tuple[ir.Operand, Values]]:
         mine = _slot(em, bits)
         for value, row in zip(values, rows, strict=True):
-            yield em.b.add(em.b.mul(row, I32(slots)), mine), value
+            yield em.b.add(em.b.mul(row, slots), mine), value
 
     count = prod(without(view.shape, axis)) * slots
     read = through_slm(em, [v.type for v in values[0]], count, writes())
     if whole is not None and slots % em.state.lanes == 0 and len(rows) == 1:
-        base = em.b.add(em.b.mul(rows[0], I32(slots)), em.lane_id())
-        parts = [read(em.b.add(base, I32(s))) for s in range(0, slots, em.state.lanes)]
+        base = em.b.add(em.b.mul(rows[0], slots), em.lane_id())
+        parts = [read(em.b.add(base, s)) for s in range(0, slots, em.state.lanes)]
         return whole([_tree(parts, combine)])
     out = []
     for row in rows:
-        first = em.b.mul(row, I32(slots))
-        out.append(_tree([read(em.b.add(first, I32(s))) for s in range(slots)], combine))
+        first = em.b.mul(row, slots)
+        out.append(_tree([read(em.b.add(first, s)) for s in range(slots)], combine))
     return out
 
 
-def _slot(em: Emitter, bits: list[int]) -> ir.Value:
+def _slot(em: Emitter, bits: list[int]) -> ir.Operand:
     """The warp's number among those along the axis."""
     if 1 << len(bits) == em.state.num_warps:
         return em.warp_id()
-    total: ir.Value | None = None
+    total: ir.Operand | None = None
     for place, bit in enumerate(bits):
-        part = em.b.and_(em.b.lshr(em.warp_id(), I32(bit)), I32(1))
-        part = em.b.shl(part, I32(place))
+        part = em.b.and_(em.b.lshr(em.warp_id(), bit), 1)
+        part = em.b.shl(part, place)
         total = part if total is None else em.b.or_(total, part)
     assert total is not None
     return total

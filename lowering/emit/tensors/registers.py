@@ -13,20 +13,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from llvmlite import ir
-
-from triton_xe.lowering.emit.types import (
-    I1,
-    I16,
-    I32,
-    bits_of,
-    filled,
-    number,
-    numbers,
-    opcode_of,
-    vector_of,
-)
-from triton_xe.lowering.emit.writer import Writer, identity
+from triton_xe import llvm as ir
+from triton_xe.lowering.emit.types import I1, I16, I32, bits_of, numbers, vector_of
+from triton_xe.lowering.emit.values import instruction_of
+from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
 MOST_KNOWN = 32
@@ -34,7 +24,7 @@ MOST_KNOWN = 32
 Part = tuple["Lazy", int]
 """A value that is written when it is first used."""
 Needs = Callable[[int], Iterable[Part]]
-Single = Callable[[int], Callable[[], ir.Value] | None]
+Single = Callable[[int], Callable[[], ir.Operand] | None]
 """Writer of a chunk's single value, by chunk; None if its registers differ."""
 
 
@@ -44,11 +34,11 @@ class Lazy(Protocol):
     def needs(self, index: int) -> Iterable[Part]:
         """Values that value `index` is computed from, in order."""
 
-    def write(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Operand:
         """Write the value, unless it is visible already."""
 
 
-def write_with_needs(em: Writer, lazy: Lazy, index: int) -> ir.Value:
+def write_with_needs(em: Writer, lazy: Lazy, index: int) -> ir.Operand:
     """Write the values that a value depends on, then the value."""
     waiting = [] if em.knows((lazy, index)) else [(lazy, index, False)]
     while waiting:
@@ -75,13 +65,13 @@ class Registers:
     `needs(i)` are the parts of other registers that it reads.
     """
 
-    location: ir.MDValue | None = None
+    location: int | None = None
     """Source location of instructions that are created late; None: that of the first use."""
     spaced: Spaced | None = None
     """Terms of a sum that 64-bit integers consist of, if known."""
 
     def __init__(
-        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
+        self, count: int, kind: ir.Type, make: Callable[[int], ir.Operand], width: int = CHUNK,
         needs: Needs = _nothing, single: Single = _different,
     ) -> None:
         self.count = count
@@ -95,11 +85,11 @@ class Registers:
     def chunks(self) -> int:
         return self.count // self.width
 
-    def chunk(self, em: Writer, index: int) -> ir.Value:
+    def chunk(self, em: Writer, index: int) -> ir.Operand:
         """Chunk `index` as one LLVM value."""
         return write_with_needs(em, self, index)
 
-    def write(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Operand:
         if self.location is None:
             return em.remember((self, index), lambda: self._make(index))
         with em.b.from_location(self.location):
@@ -113,27 +103,27 @@ class Registers:
         """The chunks that these registers are in."""
         return self.parts(*dict.fromkeys(r // self.width for r in registers))
 
-    def all_chunks(self, em: Writer) -> list[ir.Value]:
+    def all_chunks(self, em: Writer) -> list[ir.Operand]:
         """Every chunk, written now."""
         return [self.chunk(em, i) for i in range(self.chunks)]
 
-    def register(self, em: Writer, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Operand:
         """One register as a scalar."""
         if self.width == 1:
             return self.chunk(em, index)
         return em.remember(
             (self, "register", index),
-            lambda: em.b.extract_element(
-                self.chunk(em, index // self.width), number(index % self.width)
+            lambda: em.b.extract(
+                self.chunk(em, index // self.width), index % self.width
             ),
         )
 
-    def alone(self, em: Writer, index: int) -> ir.Value:
+    def alone(self, em: Writer, index: int) -> ir.Operand:
         """One register as a scalar, computed without the others of its chunk if possible."""
         one = self.single(index // self.width)
         return self.register(em, index) if one is None else one()
 
-    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
+    def slice(self, em: Writer, start: int, length: int) -> ir.Operand:
         """`length` registers from `start` as one LLVM value."""
         if length == 1:
             return self.register(em, start)
@@ -141,7 +131,7 @@ class Registers:
             return self.chunk(em, start // self.width)
         return join(em, self, list(range(start, start + length)))
 
-    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+    def words(self, em: Writer, start: int, length: int) -> ir.Operand:
         """`length` registers from `start` as 32-bit words, which they fill."""
         words = vector_of(I32, length * bits_of(self.kind) // 32)
         return em.b.bitcast(self.slice(em, start, length), words)
@@ -155,11 +145,11 @@ class Registers:
 class Spaced:
     """A scalar, plus a non-negative 32-bit number, plus a known constant per register."""
 
-    scalar: ir.Value | None
-    base: ir.Value
+    scalar: ir.Operand | None
+    base: ir.Operand
     offsets: tuple[int, ...]
 
-    def plus(self, em: Writer, scalar: ir.Value) -> Spaced:
+    def plus(self, em: Writer, scalar: ir.Operand) -> Spaced:
         """The sum with a scalar that all registers share."""
         return replace(self, scalar=scalar if self.scalar is None else em.b.add(
             self.scalar, scalar))
@@ -172,23 +162,23 @@ class Spaced:
 class Splat(Registers):
     """Registers that all equal one scalar, which is the same in every lane."""
 
-    def __init__(self, count: int, scalar: ir.Value) -> None:
+    def __init__(self, count: int, scalar: ir.Operand) -> None:
         super().__init__(count, scalar.type, self._fill, single=lambda _: lambda: scalar)
         self.scalar = scalar
         self._em: Writer | None = None
 
-    def _fill(self, index: int) -> ir.Value:
+    def _fill(self, index: int) -> ir.Operand:
         raise AssertionError("a splat is filled by chunk()")
 
-    def write(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Operand:
         return em.splat(self.scalar, self.width)
 
     chunk = write
 
-    def register(self, em: Writer, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Operand:
         return self.scalar
 
-    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
+    def slice(self, em: Writer, start: int, length: int) -> ir.Operand:
         return em.splat(self.scalar, length)
 
 
@@ -204,34 +194,34 @@ class Shifted(Registers):
     """
 
     def __init__(
-        self, em: Writer, base: ir.Value, offsets: Sequence[int], flags: tuple[str, ...] = NSW
+        self, em: Writer, base: ir.Operand, offsets: Sequence[int], flags: tuple[str, ...] = NSW
     ) -> None:
         super().__init__(len(offsets), base.type, self._sum)
         self._em, self.base, self.offsets = em, base, tuple(offsets)
         self.flags = flags if 0 in self.offsets else ()
 
-    def numbers(self, index: int) -> ir.Constant:
+    def numbers(self, index: int) -> ir.Operand:
         """The known numbers of chunk `index`."""
         mine = self.offsets[index * self.width : (index + 1) * self.width]
         return numbers(mine)
 
-    def _sum(self, index: int) -> ir.Value:
+    def _sum(self, index: int) -> ir.Operand:
         base, mine = self._em.splat(self.base, self.width), self.numbers(index)
         zero = not any(self.offsets[index * self.width : (index + 1) * self.width])
-        return base if zero else self._em.b.add(base, mine, flags=self.flags)
+        return base if zero else self._em.b.binary("add", base, mine, self.flags)
 
-    def alone(self, em: Writer, index: int) -> ir.Value:
-        return em.remember((self, "alone", index), lambda: em.b.add(
-            self.base, number(self.offsets[index]), flags=self.flags))
+    def alone(self, em: Writer, index: int) -> ir.Operand:
+        return em.remember((self, "alone", index), lambda: em.b.binary(
+            "add", self.base, self.offsets[index], self.flags))
 
-    def plus(self, scalar: ir.Value, flags: tuple[str, ...]) -> Shifted:
+    def plus(self, scalar: ir.Operand, flags: tuple[str, ...]) -> Shifted:
         """The sum with a scalar that every lane shares."""
-        base = self._em.b.add(scalar, self.base, flags=flags if 0 in self.offsets else ())
+        base = self._em.b.binary("add", scalar, self.base, flags if 0 in self.offsets else ())
         return Shifted(self._em, base, self.offsets, flags)
 
     def times(self, factor: int) -> Shifted:
         """The product with a constant; no product may wrap around."""
-        base = self._em.b.mul(self.base, number(factor), flags=NSW if 0 in self.offsets else ())
+        base = self._em.b.binary("mul", self.base, factor, NSW if 0 in self.offsets else ())
         return Shifted(self._em, base, [offset * factor for offset in self.offsets], self.flags)
 
 
@@ -242,7 +232,9 @@ class Multiples(Registers):
     computed as a sum: the multiple with one bit less set, plus a power of two times `by`.
     """
 
-    def __init__(self, em: Writer, first: ir.Value, by: ir.Value, offsets: Sequence[int]) -> None:
+    def __init__(
+        self, em: Writer, first: ir.Operand, by: ir.Operand, offsets: Sequence[int]
+    ) -> None:
         width = min(len(offsets), CHUNK)
         super().__init__(len(offsets), first.type, lambda i: em.pack(first.type, [
             self._each(at) for at in self.offsets[i * width : (i + 1) * width]]))
@@ -250,14 +242,14 @@ class Multiples(Registers):
 
     def times(self, factor: int) -> Multiples:
         """The product with a constant."""
-        first, by = (self.em.b.mul(v, ir.Constant(v.type, factor)) for v in (self.first, self.by))
+        first, by = (self.em.b.mul(v, factor) for v in (self.first, self.by))
         return Multiples(self.em, first, by, self.offsets)
 
-    def _each(self, number: int) -> ir.Value:
+    def _each(self, number: int) -> ir.Operand:
         if number == 0:
             return self.first
         em, rest = self.em, number & (number - 1)
-        bit = ir.Constant(self.by.type, (number ^ rest).bit_length() - 1)
+        bit = ir.constant(self.by.type, (number ^ rest).bit_length() - 1)
         return em.remember((self, "each", number), lambda: em.b.add(
             self._each(rest), em.b.shl(self.by, bit)))
 
@@ -274,21 +266,21 @@ class Picked(Registers):
         """Numbers of the source's registers that are in chunk `index`."""
         return list(self.order[index * self.width : (index + 1) * self.width])
 
-    def _only(self, index: int) -> Callable[[], ir.Value] | None:
+    def _only(self, index: int) -> Callable[[], ir.Operand] | None:
         first, *rest = self.picked(index)
         return None if any(r != first for r in rest) else (
             lambda: self.source.register(self.em, first))
 
-    def alone(self, em: Writer, index: int) -> ir.Value:
+    def alone(self, em: Writer, index: int) -> ir.Operand:
         return self.source.alone(em, self.order[index])
 
 
 def firsts(em: Writer, source: Registers, group: int) -> Registers:
     """Registers that all equal the first one of their group, in a chunk or a part of one."""
-    def first(at: int) -> ir.Value:
+    def first(at: int) -> ir.Operand:
         return source.alone(em, at) if isinstance(source, Shifted) else source.register(em, at)
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         start = i * source.width
         each = [first(at) for at in range(start, start + source.width, group)]
         return em.pack(source.kind, [value for value in each for _ in range(group)])
@@ -300,26 +292,31 @@ def firsts(em: Writer, source: Registers, group: int) -> Registers:
 
 
 class Below(Registers):
-    """Registers of i1: true if integers are below limits."""
+    """Registers of i1: true if integers are below limits, by the predicate `slt` or `ult`."""
 
-    def __init__(self, em: Writer, signed: bool, integers: Registers, limits: Registers) -> None:
-        test = em.b.icmp_signed if signed else em.b.icmp_unsigned
-        whole = mapped(em, I1, [integers, limits], lambda a, b: test("<", a, b))
+    def __init__(
+        self, em: Writer, predicate: str, integers: Registers, limits: Registers
+    ) -> None:
+        whole = mapped(em, I1, [integers, limits], lambda a, b: em.b.icmp(predicate, a, b))
         self.whole = whole
 
-        def make(i: int) -> ir.Value:
+        def make(i: int) -> ir.Operand:
             one = whole.single(i)
             return whole.chunk(em, i) if one is None else em.splat(one(), whole.width)
 
         super().__init__(whole.count, I1, make, needs=whole.needs, single=whole.single)
-        self.signed, self.integers, self.limits = signed, integers, limits
+        self.predicate, self.integers, self.limits = predicate, integers, limits
         self.origin: Registers = self
 
-    def alone(self, em: Writer, index: int) -> ir.Value:
+    @property
+    def is_signed(self) -> bool:
+        return self.predicate == "slt"
+
+    def alone(self, em: Writer, index: int) -> ir.Operand:
         return self.whole.alone(em, index)
 
     def picked(self, em: Writer, order: Sequence[int]) -> Below:
-        made = Below(em, self.signed, *(
+        made = Below(em, self.predicate, *(
             permuted(em, side, order) for side in (self.integers, self.limits)))
         made.origin = Picked(em, self, order)
         return made
@@ -330,10 +327,10 @@ class Below(Registers):
         This takes one comparison, and a selection per distinct value of the condition.  Intel's
         compiler joins conditions of lanes by two selections, a logic operation and moves of flags.
         """
-        least = -(1 << (bits_of(self.limits.kind) - 1)) if self.signed else 0
+        least = -(1 << (bits_of(self.limits.kind) - 1)) if self.is_signed else 0
 
-        def chosen(holds: ir.Value, limit: ir.Value) -> ir.Value:
-            return em.b.select(holds, limit, filled(limit.type, least))
+        def chosen(holds: ir.Operand, limit: ir.Operand) -> ir.Operand:
+            return em.b.select(holds, limit, least)
 
         if isinstance(condition, Below):
             condition = condition.origin
@@ -344,8 +341,7 @@ class Below(Registers):
                 em, mapped(em, every.kind, [source, every], chosen), condition.order)
         else:
             limits = mapped(em, self.limits.kind, [condition, self.limits], chosen)
-        return Below(em, self.signed, self.integers, limits)
-
+        return Below(em, self.predicate, self.integers, limits)
 
     def where_known(self, em: Writer, condition: Registers) -> Below:
         """`where` for a condition and integers that are loop-invariant, and a limit that is not.
@@ -353,16 +349,16 @@ class Below(Registers):
         The integers are not negative.  If the condition is false they become the largest integer,
         in all iterations.  Intel's compiler would split a plain selection again.
         """
-        if not self.signed or self.count > MOST_KNOWN:
+        if not self.is_signed or self.count > MOST_KNOWN:
             return self.where(em, condition)
         most = (1 << (bits_of(self.integers.kind) - 1)) - 1
 
-        def kept(holds: ir.Value, integer: ir.Value) -> ir.Value:
-            fill = em.b.select(holds, filled(integer.type, 0), filled(integer.type, most))
+        def kept(holds: ir.Operand, integer: ir.Operand) -> ir.Operand:
+            fill = em.b.select(holds, ir.constant(integer.type, 0), most)
             return em.b.or_(integer, fill)
 
         integers = mapped(em, self.integers.kind, [condition, self.integers], kept)
-        return Below(em, self.signed, integers, self.limits)
+        return Below(em, self.predicate, integers, self.limits)
 
 
 class InWords(Registers):
@@ -373,12 +369,12 @@ class InWords(Registers):
                          needs=lambda i: held.parts(i))
         self.em, self.held, self.per = em, held, per
 
-    def _cut(self, index: int) -> ir.Value:
+    def _cut(self, index: int) -> ir.Operand:
         """One chunk of elements, taken from words."""
         return self.em.b.bitcast(
             self.held.chunk(self.em, index), vector_of(self.kind, self.width))
 
-    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+    def words(self, em: Writer, start: int, length: int) -> ir.Operand:
         if start % self.per or length % self.per:
             return super().words(em, start, length)
         return self.held.slice(em, start // self.per, length // self.per)
@@ -396,35 +392,35 @@ class Halves(InWords):
         super().__init__(em, kind, pairs, 2)
         self.pairs = pairs
 
-    def _cut(self, index: int) -> ir.Value:
+    def _cut(self, index: int) -> ir.Operand:
         em = self.em
         if self.kind != I16:
             return super()._cut(index)
         first = index * self.pairs.width
         each = [self.pairs.register(em, first + i) for i in range(self.pairs.width)]
-        parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
+        parts = [part for word in each for part in (word, em.b.lshr(word, 16))]
         return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
 
     def upper(self) -> Registers:
         """The registers as the upper halves of words that are zero below."""
         return Registers(self.count, I32, self._upper, self.width, self.needs)
 
-    def _upper(self, index: int) -> ir.Value:
+    def _upper(self, index: int) -> ir.Operand:
         em, words, count = self.em, self.pairs.chunk(self.em, index), self.pairs.width
-        low = em.b.shl(words, filled(words.type, 16))
-        high = em.b.and_(words, filled(words.type, 0xffff0000))
+        low = em.b.shl(words, 16)
+        high = em.b.and_(words, 0xffff0000)
         if count == 1:
             return em.pack(I32, [low, high])
         return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
 
 
-def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
+def eager(kind: ir.Type, chunks: Sequence[ir.Operand], width: int) -> Registers:
     """Registers whose chunks exist already."""
     held = list(chunks)
     return Registers(len(held) * width, kind, held.__getitem__, width)
 
 
-def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
+def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Operand]) -> Registers:
     """Registers from one LLVM scalar each."""
     return _FromScalars(em, kind, scalars)
 
@@ -432,15 +428,15 @@ def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> Regi
 class _FromScalars(Registers):
     """Registers whose vectors are packed for each use."""
 
-    def __init__(self, em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> None:
+    def __init__(self, em: Writer, kind: ir.Type, scalars: Sequence[ir.Operand]) -> None:
         super().__init__(len(scalars), kind, lambda i: em.pack(
             kind, scalars[i * self.width : (i + 1) * self.width]))
         self.scalars = scalars
 
-    def register(self, em: Writer, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Operand:
         return self.scalars[index]
 
-    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
+    def slice(self, em: Writer, start: int, length: int) -> ir.Operand:
         if length >= self.width:
             return super().slice(em, start, length)
         return em.pack(self.kind, self.scalars[start : start + length])
@@ -457,7 +453,7 @@ def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
     return Picked(em, source, order)
 
 
-def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
+def join(em: Writer, source: Registers, registers: list[int]) -> ir.Operand:
     """The named registers, in this order, as one LLVM value."""
     if len(registers) == 1:
         return source.register(em, registers[0])
@@ -482,7 +478,7 @@ class Mapped(Registers):
 
     def __init__(
         self, em: Writer, kind: ir.Type, operands: Sequence[Registers],
-        write: Callable[..., ir.Value],
+        write: Callable[..., ir.Operand],
     ) -> None:
         super().__init__(
             operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
@@ -491,7 +487,7 @@ class Mapped(Registers):
         self.each = _Each(operands, write)
         self.is_single: dict[int, bool] = {}
 
-    def _single(self, index: int) -> Callable[[], ir.Value] | None:
+    def _single(self, index: int) -> Callable[[], ir.Operand] | None:
         """How to compute the element alone, if that is possible for all operands."""
         waiting = [] if index in self.is_single else [self]
         while waiting:
@@ -506,7 +502,7 @@ class Mapped(Registers):
             return None
         return partial(self.alone, self.em, index * self.width)
 
-    def alone(self, em: Writer, index: int) -> ir.Value:
+    def alone(self, em: Writer, index: int) -> ir.Operand:
         if em.knows((self, index // self.width)):
             return self.register(em, index)
         return write_with_needs(em, self.each, index)
@@ -521,22 +517,22 @@ def _mapped_by(held: Registers) -> Mapped | None:
 class _Each:
     """Single registers of an element-wise operation."""
 
-    def __init__(self, operands: Sequence[Registers], write: Callable[..., ir.Value]) -> None:
+    def __init__(self, operands: Sequence[Registers], write: Callable[..., ir.Operand]) -> None:
         self.operands, self.make = operands, write
 
     def needs(self, index: int) -> list[Part]:
         return [(o.each, index) for o in map(_mapped_by, self.operands) if o is not None]
 
-    def write(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Operand:
         return em.remember((self, index), lambda: self._written(em, index))
 
-    def _written(self, em: Writer, index: int) -> ir.Value:
+    def _written(self, em: Writer, index: int) -> ir.Operand:
         values = [o.alone(em, index) for o in self.operands]
-        return em.remember((self.make, *map(identity, values)), lambda: self.make(*values))
+        return em.remember((self.make, *values), lambda: self.make(*values))
 
 
 def mapped(
-    em: Writer, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Value]
+    em: Writer, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Operand]
 ) -> Registers:
     """An element-wise operation: `write` gets one value per operand, vector or scalar."""
     if all(isinstance(o, Splat) for o in operands):
@@ -545,30 +541,31 @@ def mapped(
     return Mapped(em, kind, [regrouped(em, o) for o in operands], write)
 
 
-def _uncast(value: ir.Value) -> ir.Value | None:
+def _uncast(value: ir.Operand) -> ir.Operand | None:
     """The vector of larger elements that a vector was cast from."""
-    if opcode_of(value) != "bitcast":
+    cast = instruction_of(value, "bitcast")
+    if cast is None:
         return None
-    held = value.operands[0]
-    if not isinstance(held.type, ir.VectorType) or not isinstance(value.type, ir.VectorType):
+    held = cast.operands[0]
+    if held.type.kind != "vec" or value.type.kind != "vec":
         return None
     return held if held.type.count < value.type.count else None
 
 
-def concatenated(em: Writer, pieces: list[Any]) -> ir.Value:
+def concatenated(em: Writer, pieces: list[Any]) -> ir.Operand:
     """Concatenate equal vectors, or scalars; vectors cast from larger elements before the cast."""
     larger = [_uncast(p) for p in pieces]
-    if len(pieces) > 1 and None not in larger and len({str(h.type) for h in larger}) == 1:  # type: ignore[union-attr]
-        kind, count = pieces[0].type.element, pieces[0].type.count * len(pieces)
+    if len(pieces) > 1 and None not in larger and len({h.type for h in larger}) == 1:  # type: ignore[union-attr]
+        kind, count = pieces[0].type.scalar, pieces[0].type.count * len(pieces)
         return em.b.bitcast(concatenated(em, larger), vector_of(kind, count))
     while len(pieces) > 1:
-        if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
+        if pieces[0].type.kind == "vec" and len(pieces) % 2 == 0:
             count = pieces[0].type.count
             pieces = [em.shuffle(a, b, list(range(2 * count)))
                       for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
         else:
-            flat = [em.b.extract_element(p, number(i)) for p in pieces for i in range(p.type.count)
-                    ] if isinstance(pieces[0].type, ir.VectorType) else pieces
+            flat = [em.b.extract(p, i) for p in pieces for i in range(p.type.count)
+                    ] if pieces[0].type.kind == "vec" else pieces
             pieces = [em.pack(flat[0].type, flat)]
     return pieces[0]
 
@@ -577,7 +574,7 @@ def regrouped(em: Writer, pieces: Registers, usual: int = CHUNK) -> Registers:
     """Regroup registers into chunks of the usual width."""
     width, size = min(pieces.count, usual), pieces.width
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         first = i * width // size
         if size < width:
             return concatenated(em, [pieces.chunk(em, first + k) for k in range(width // size)])

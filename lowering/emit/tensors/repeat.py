@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.xe import RepeatOp
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, permuted
 from triton_xe.lowering.emit.tensors.shape import rearranged
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import I8, I32
+from triton_xe.lowering.emit.types import I8, I32, number
 from triton_xe.lowering.emit.writer import Writer
 
 
@@ -85,17 +84,17 @@ class RowsInLanes(Registers):
                          needs=lambda i: source.parts_of([order[i]]))
         self._em, self._source, self._order = em, source, order
 
-    def packed(self, index: int) -> ir.Value:
+    def packed(self, index: int) -> ir.Operand:
         """The source register in whose lanes the eight rows of a chunk are."""
         return self._source.register(self._em, self._order[index])
 
-    def _spread(self, index: int) -> ir.Value:
+    def _spread(self, index: int) -> ir.Operand:
         return rows_of(self._em, self.packed(index))
 
 
-def rows_of(em: Writer, word: ir.Value) -> ir.Value:
+def rows_of(em: Writer, word: ir.Operand) -> ir.Operand:
     """The eight rows of a word, from the lanes that have them."""
-    column = em.b.lshr(em.lane_id(), I32(3))
-    lanes = [em.b.add(column, I32(2 * row)) for row in range(CHUNK)]
-    return em.pack(I32, [em.call(genisa.WAVE_SHUFFLE_INDEX, [word, lane, I32(0)])
+    column = em.b.lshr(em.lane_id(), 3)
+    lanes = [em.b.add(column, 2 * row) for row in range(CHUNK)]
+    return em.pack(I32, [em.call(genisa.WAVE_SHUFFLE_INDEX, [word, lane, number(0)])
                          for lane in lanes])

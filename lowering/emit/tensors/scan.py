@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
@@ -39,7 +38,7 @@ from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import FLOAT, I1, I8, I32
+from triton_xe.lowering.emit.types import FLOAT, I8, I32, number
 
 MOST_TOTALS = 16
 """Largest number of totals that a lane reads for a row, because it keeps them in registers."""
@@ -50,7 +49,7 @@ class Before:
     """Prefix of a block; `known` is an i1, true if it is not empty; None if it never is."""
 
     values: Values
-    known: ir.Value | None
+    known: ir.Operand | None
 
 
 Totals = Mapping[Coordinates, Values]
@@ -213,18 +212,20 @@ class Scan:
                   for c, held in inclusive.items()}
 
         def larger() -> dict[Coordinates, Values]:
-            field = I32(sum(1 << lane for lane in lanes))
-            lane, end = em.lane_id(), I32(0 if self.reverse else em.state.lanes - 1)
-            if field.constant != em.state.lanes - 1:
-                end = em.b.and_(lane, em.b.not_(field)) if self.reverse else em.b.or_(lane, field)
+            bits = sum(1 << lane for lane in lanes)
+            lane, end = em.lane_id(), number(0 if self.reverse else em.state.lanes - 1)
+            if bits != em.state.lanes - 1:
+                end = em.b.and_(lane, em.b.not_(number(bits))) if self.reverse else (
+                    em.b.or_(lane, bits))
             return {c: [shuffle_index(em, x, end) for x in held] for c, held in inclusive.items()}
 
         return before, larger
 
     def _in_subgroup(self, held: Values) -> Values:
         """Scan the values of a subgroup by one intrinsic."""
-        return [self.em.call(genisa.WAVE_PREFIX, [x, I8(self.wave), I1(1), I1(1), I32(0)])
-                for x in held]
+        assert self.wave is not None
+        extra = [ir.constant(I8, self.wave), ir.TRUE, ir.TRUE, number(0)]
+        return [self.em.call(genisa.WAVE_PREFIX, [x, *extra]) for x in held]
 
     def _inclusive(self, totals: Totals, bits: range) -> dict[Coordinates, Values]:
         """Combine the values of lanes with all earlier ones of their block."""
@@ -240,26 +241,26 @@ class Scan:
             inclusive[c] = held
         return inclusive
 
-    def _takes(self, lane_bit: int) -> ir.Value:
+    def _takes(self, lane_bit: int) -> ir.Operand:
         """True if this lane is in the later of two blocks."""
-        bit = self.em.b.and_(self.em.lane_id(), I32(lane_bit))
-        return self.em.b.icmp_unsigned("==" if self.reverse else "!=", bit, I32(0))
+        bit = self.em.b.and_(self.em.lane_id(), lane_bit)
+        return self.em.b.icmp("eq" if self.reverse else "ne", bit, 0)
 
-    def _previous_lane(self, first: int, count: int) -> tuple[ir.Value, ir.Value]:
+    def _previous_lane(self, first: int, count: int) -> tuple[ir.Operand, ir.Operand]:
         """The lane with the previous block, and an i1 that is true if there is such a block."""
         em, mask, lane = self.em, (1 << count) - 1, self.em.lane_id()
-        number = self._own_number(self.bits.lane, lane, len(self.view.lanes), first, count)
-        known = em.b.icmp_unsigned("!=", number, I32(mask if self.reverse else 0))
-        number = em.b.and_(em.b.add(number, I32(1 if self.reverse else mask)), I32(mask))
+        own = self._own_number(self.bits.lane, lane, len(self.view.lanes), first, count)
+        known = em.b.icmp("ne", own, mask if self.reverse else 0)
+        before = em.b.and_(em.b.add(own, 1 if self.reverse else mask), mask)
         field = sum(1 << self.bits.lane[first + bit] for bit in range(count))
         bases = [1 << self.bits.lane[first + bit] for bit in range(count)]
-        place = em.bits_to_coordinate(number, bases, ("scan", number))
+        place = em.bits_to_coordinate(before, bases, ("scan", before))
         assert place is not None
-        return em.b.or_(em.b.and_(lane, I32(~field & 0xFFFFFFFF)), place), known
+        return em.b.or_(em.b.and_(lane, ~field & 0xFFFFFFFF), place), known
 
     def _own_number(
-        self, table: Mapping[int, int], own: ir.Value, length: int, first: int, count: int
-    ) -> ir.Value:
+        self, table: Mapping[int, int], own: ir.Operand, length: int, first: int, count: int
+    ) -> ir.Operand:
         """Number of the block of this lane or subgroup, `own`, in the order of positions."""
         bases = [0] * length
         for bit in range(count):
@@ -307,7 +308,7 @@ class Scan:
         read = cells.exchanged(totals)
         some = min(cells.rows, max(1, 1 << len(cells.sharing) >> count))
         parts = [read.rows(row, some).scanned(self._nested) for row in range(0, cells.rows, some)]
-        later = em.b.icmp_unsigned("!=", cells.own, I32(0))
+        later = em.b.icmp("ne", cells.own, 0)
         before, whole = dict[Coordinates, Before](), dict[Coordinates, Values]()
 
         def unless_first(values: Values) -> Values:
@@ -330,11 +331,11 @@ class Scan:
 
     # -- prefixes ------------------------------------------------------------------------------
 
-    def _before(self, values: Values, known: ir.Value | None) -> Before:
+    def _before(self, values: Values, known: ir.Operand | None) -> Before:
         """A prefix; an empty one becomes the neutral element, if the operation has one."""
         if known is None or self.neutral is None:
             return Before(values, known)
-        return Before([self.em.b.select(known, x, ir.Constant(x.type, self.neutral))
+        return Before([self.em.b.select(known, x, self.neutral)
                        for x in values], None)
 
     def _joined(self, outer: Before | None, inner: Before | None) -> Before | None:
@@ -355,12 +356,12 @@ class Scan:
         taken = self.combine(before.values, value)
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
-    def _chosen(self, known: ir.Value | None, yes: ir.Value, no: ir.Value) -> ir.Value:
+    def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
         """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
 
 
-def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
+def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Operand:
     """Lane with the total of the earlier block, for lanes in the later of two blocks.
 
     The lane is a constant if the blocks are the halves of the subgroup, so that Intel's compiler
@@ -369,6 +370,6 @@ def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
     lower = sum(1 << lane_bit for b, lane_bit in bits.lane.items() if b < bit)
     mine = 1 << bits.lane[bit]
     if lower | mine == em.state.lanes - 1:
-        return I32(mine if reverse else lower)
-    lane = em.b.and_(em.lane_id(), I32(~(lower if reverse else mine) & 0xFFFFFFFF))
-    return em.b.or_(lane, I32(mine if reverse else lower)) if reverse or lower else lane
+        return number(mine if reverse else lower)
+    lane = em.b.and_(em.lane_id(), ~(lower if reverse else mine) & 0xFFFFFFFF)
+    return em.b.or_(lane, mine if reverse else lower) if reverse or lower else lane

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
 from triton_xe.lowering.emit.tensors.reduce import Values
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import number
 
 Scanner = Callable[[View, Mapping[Coordinates, Values]], Mapping[Coordinates, Values]]
 """Function that scans the rows of a tensor."""
@@ -65,45 +64,45 @@ class Cells:
     def own_numbers(self) -> list[int]:
         """All values of `own`."""
         found = [0]
-        for number in self.warps.values():
-            found += [n + number for n in found]
+        for part in self.warps.values():
+            found += [n + part for n in found]
         return found
 
     @cached_property
-    def own(self) -> ir.Value:
+    def own(self) -> ir.Operand:
         """The part of a block's number that the warp determines."""
         own = self.by_warp(self.warps)
-        return self.em.b.xor(own, I32(sum(self.warps.values()))) if self.reverse else own
+        return self.em.b.xor(own, sum(self.warps.values())) if self.reverse else own
 
     @cached_property
-    def base(self) -> ir.Value:
+    def base(self) -> ir.Operand:
         """The first cell of this lane's rows."""
         size, lanes = self.rows * self.blocks, len(self.lanes_apart)
         return self.plus(
             self.by_lane({bit: size << i for i, bit in enumerate(self.lanes_apart)}),
             self.by_warp({bit: size << lanes + i for i, bit in enumerate(self.warps_apart)}))
 
-    def by_lane(self, parts: Mapping[int, int]) -> ir.Value:
+    def by_lane(self, parts: Mapping[int, int]) -> ir.Operand:
         """The sum of the parts of the bits that are set in the lane's number."""
         return self.spread(self.em.lane_id(), self.em.state.lanes, parts)
 
-    def by_warp(self, parts: Mapping[int, int]) -> ir.Value:
+    def by_warp(self, parts: Mapping[int, int]) -> ir.Operand:
         """The sum of the parts of the bits that are set in the warp's number."""
         return self.spread(self.em.warp_id(), self.em.state.num_warps, parts)
 
-    def spread(self, value: ir.Value, end: int, parts: Mapping[int, int]) -> ir.Value:
+    def spread(self, value: ir.Operand, end: int, parts: Mapping[int, int]) -> ir.Operand:
         """The sum of the parts of the bits that are set in a value below `end`."""
         bases = [parts.get(bit, 0) for bit in range(end.bit_length() - 1)]
         found = self.em.bits_to_coordinate(value, bases, ("cells", value))
-        return I32(0) if found is None else found
+        return number(0) if found is None else found
 
-    def plus(self, *parts: ir.Value) -> ir.Value:
+    def plus(self, *parts: ir.Operand) -> ir.Operand:
         """The sum of numbers, without those that are known to be 0."""
-        total: ir.Value | None = None
+        total: ir.Operand | None = None
         for part in parts:
-            if not isinstance(part, ir.Constant) or part.constant:
+            if not part.is_zero:
                 total = part if total is None else self.em.b.add(total, part)
-        return I32(0) if total is None else total
+        return number(0) if total is None else total
 
     def exchanged(self, totals: Mapping[Coordinates, Values]) -> Totals:
         """Write all totals and synchronise; return the reader of them."""
@@ -121,26 +120,26 @@ class Cells:
         exchange.wait_for_writes()
         return Totals(self, exchange, kinds, offsets)
 
-    def _writes(self, totals: Mapping[Coordinates, Values]) -> list[tuple[ir.Value, Values]]:
+    def _writes(self, totals: Mapping[Coordinates, Values]) -> list[tuple[ir.Operand, Values]]:
         """A cell of each lane and its total; lanes that share totals write different ones."""
         order = sorted(totals, key=self.registers.__getitem__)
         cells = [self.registers[c] for c in order]
         lanes = self.sharing[: len(order).bit_length() - 1]
         step = 1 << len(lanes)
-        own = self.em.b.mul(self.own, I32(self.place(1)))
+        own = self.em.b.mul(self.own, self.place(1))
         first = self.plus(self.base, own,
                           self.by_lane({b: cells[1 << i] for i, b in enumerate(lanes)}))
-        return [(self.plus(first, I32(self.place(cells[start]))),
+        return [(self.plus(first, number(self.place(cells[start]))),
                  [self._of_lane(column, lanes)
                   for column in zip(*(totals[c] for c in order[start : start + step]),
                                     strict=True)])
                 for start in range(0, len(order), step)]
 
-    def _of_lane(self, values: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
+    def _of_lane(self, values: Sequence[ir.Operand], lanes: Sequence[int]) -> ir.Operand:
         """The value of this lane: the bits `lanes` of its number are the index into `values`."""
         for bit in lanes:
-            flag = self.em.b.and_(self.em.lane_id(), I32(1 << bit))
-            flag = self.em.b.icmp_unsigned("!=", flag, I32(0))
+            flag = self.em.b.and_(self.em.lane_id(), 1 << bit)
+            flag = self.em.b.icmp("ne", flag, 0)
             values = [self.em.b.select(flag, y, x)
                       for x, y in zip(values[::2], values[1::2], strict=True)]
         return values[0]
@@ -157,17 +156,17 @@ class Totals:
 
     def rows(self, first: int, count: int) -> Rows:
         """Some rows, shared among the lanes with equal totals."""
-        cells, number = self.cells, count * self.cells.blocks
-        lanes = cells.sharing[: number.bit_length() - 1]
-        each = number >> len(lanes)
+        cells, blocks = self.cells, count * self.cells.blocks
+        lanes = cells.sharing[: blocks.bit_length() - 1]
+        each = blocks >> len(lanes)
         place = cells.plus(
             cells.base, cells.by_lane({b: each << i for i, b in enumerate(lanes)}),
-            I32(cells.place(first * cells.blocks)))
+            number(cells.place(first * cells.blocks)))
         columns = [self._consecutive(place, kind, offset, each)
                    for kind, offset in zip(self.kinds, self.offsets, strict=True)]
         return Rows(cells, lanes, count, [list(v) for v in zip(*columns, strict=True)])
 
-    def _consecutive(self, place: ir.Value, kind: ir.Type, offset: int, count: int) -> Values:
+    def _consecutive(self, place: ir.Operand, kind: ir.Type, offset: int, count: int) -> Values:
         """Totals of one operand in consecutive cells."""
         em, size = self.cells.em, element_bytes(kind)
         width = min(count, MOST_BYTES // size) if self.cells.sharing else 1
@@ -177,7 +176,7 @@ class Totals:
             pointer = self.exchange.pointer(place, size, at)
             value = self.exchange.read_at(pointer, kind, width, width * size)
             found += [value] if width == 1 else [
-                em.b.extract_element(value, I32(i)) for i in range(width)]
+                em.b.extract(value, i) for i in range(width)]
         return found
 
 
@@ -205,7 +204,7 @@ class Rows:
     def cell(self, cell: int) -> Values:
         """The values of a cell."""
         lane, value = divmod(cell, len(self.values))
-        return self._moved(self.values[value], I32(lane))
+        return self._moved(self.values[value], number(lane))
 
     def before_own(self, cell: int, change: Callable[[Values], Values]) -> Values:
         """`change` applied to the values of cell `cell + own - 1`; `own` is the subgroup's number.
@@ -220,10 +219,10 @@ class Rows:
                 mine = self.cells.by_lane({bit: 1 << i for i, bit in enumerate(self.lanes)})
                 picked = self._moved(picked, self.cells.plus(mine, self._lane_of_own(start)))
             self.found[start, change] = change(picked)
-        number = I32(step & (1 << len(self.lanes)) - 1)
+        there = number(step & (1 << len(self.lanes)) - 1)
         if not self._moves_all:
-            number = self.cells.plus(self._lane_of_own(start), number)
-        return self._moved(self.found[start, change], number)
+            there = self.cells.plus(self._lane_of_own(start), there)
+        return self._moved(self.found[start, change], there)
 
     @cached_property
     def _moves_all(self) -> bool:
@@ -232,32 +231,33 @@ class Rows:
         starts = {(cell - 1) % len(self.values) for cell in cells}
         return len(cells) > len(starts) and 1 << len(self.lanes) == self.cells.em.state.lanes
 
-    def _lane_of_own(self, start: int) -> ir.Value:
+    def _lane_of_own(self, start: int) -> ir.Operand:
         """The number of the lane with cell `start` plus the subgroup's own number."""
-        number, each = self.cells.plus(self.cells.own, I32(start)), len(self.values)
-        return number if each == 1 else self.cells.em.b.lshr(number, I32(each.bit_length() - 1))
+        cell, each = self.cells.plus(self.cells.own, number(start)), len(self.values)
+        return cell if each == 1 else self.cells.em.b.lshr(cell, each.bit_length() - 1)
 
     def _picked(self, start: int) -> Values:
         """The lane's value `(start + own) % each`."""
         em, each = self.cells.em, len(self.values)
         first, *others = sorted({(start + n) % each for n in self.cells.own_numbers})
-        number = self.cells.plus(self.cells.own, I32(start))
+        cell = self.cells.plus(self.cells.own, number(start))
         held = self.values[first]
         for i in others:
-            here = em.b.icmp_unsigned("==", em.b.and_(number, I32(each - 1)), I32(i))
+            here = em.b.icmp("eq", em.b.and_(cell, each - 1), i)
             held = [em.b.select(here, x, y) for x, y in zip(self.values[i], held, strict=True)]
         return held
 
-    def _moved(self, values: Values, number: ir.Value) -> Values:
-        """The values of the lane whose bits `lanes` are the lowest bits of `number`."""
+    def _moved(self, values: Values, cell: ir.Operand) -> Values:
+        """The values of the lane whose bits `lanes` are the lowest bits of `cell`."""
         if not self.lanes:
             return values
         em, parts = self.cells.em, {i: 1 << bit for i, bit in enumerate(self.lanes)}
-        if isinstance(number, ir.Constant):
-            lane = I32(sum(part for i, part in parts.items() if number.constant >> i & 1))
+        known = cell.integer_value()
+        if known is not None:
+            lane = number(sum(part for i, part in parts.items() if known >> i & 1))
         else:
-            lane = self.cells.spread(number, 1 << 32, parts)
+            lane = self.cells.spread(cell, 1 << 32, parts)
         if 1 << len(self.cells.sharing) < em.state.lanes:
-            others = em.b.and_(em.lane_id(), I32(~sum(parts.values()) & 0xFFFFFFFF))
+            others = em.b.and_(em.lane_id(), ~sum(parts.values()) & 0xFFFFFFFF)
             lane = em.b.or_(others, lane)
         return [shuffle_index(em, x, lane) for x in values]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from llvmlite import ir
 from xdsl.ir import SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, vector_of
+from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, number, vector_of
 from triton_xe.lowering.facts.values import attribute, shape_of
 
 
@@ -41,7 +41,7 @@ def lower_make_range(em: Emitter, op: tt.MakeRangeOp) -> None:
     counted = coordinate(em, em.view(op.result), 0)
     if start:
         em.bind(op.result, Registers(counted.count, I32, lambda i: em.b.add(
-            counted.chunk(em, i), em.splat(I32(start), counted.width))))
+            counted.chunk(em, i), em.splat(number(start), counted.width))))
     else:
         em.bind(op.result, counted)
 
@@ -49,7 +49,7 @@ def lower_make_range(em: Emitter, op: tt.MakeRangeOp) -> None:
 @lowers(tt.SplatOp)
 def lower_splat(em: Emitter, op: tt.SplatOp) -> None:
     scalar = em.get(op.src)
-    if isinstance(scalar.type, ir.PointerType):
+    if scalar.type.kind == "ptr":
         scalar = em.address(scalar)
     em.bind(op.result, Splat(len(em.view(op.result).registers), scalar))
 
@@ -159,10 +159,10 @@ def _joined_through_memory(
 ) -> None:
     """Join tensors: operand s goes to row-major positions p * stride + s * offset of the result."""
     writes = []
-    for number, (side, value) in enumerate(zip(sides, (op.lhs, op.rhs), strict=True)):
+    for order, (side, value) in enumerate(zip(sides, (op.lhs, op.rhs), strict=True)):
         for r, place in enumerate(positions(em, em.view(value))):
-            at = em.b.mul(place, I32(stride)) if stride > 1 else place
-            at = em.b.add(at, I32(number * offset)) if number else at
+            at = em.b.mul(place, stride) if stride > 1 else place
+            at = em.b.add(at, order * offset)
             writes.append((at, side.register(em, r)))
     reads, count = positions(em, em.view(op.result)), prod(shape_of(op.result))
     em.bind(op.result, through_positions(em, sides[0].kind, count, writes, reads))
@@ -180,8 +180,8 @@ def lower_split(em: Emitter, op: tt.SplitOp) -> None:
             em.bind(result, permuted(em, source, order))
         return
     writes = [(p, source.register(em, r)) for r, p in enumerate(positions(em, old))]
-    doubled = [em.b.mul(p, I32(2)) for p in positions(em, new)]
-    reads = [*doubled, *(em.b.add(p, I32(1)) for p in doubled)]
+    doubled = [em.b.mul(p, 2) for p in positions(em, new)]
+    reads = [*doubled, *(em.b.add(p, 1) for p in doubled)]
     both = through_positions(em, source.kind, prod(old.shape), writes, reads)
     for side, result in enumerate(op.results):
         order = [side * len(doubled) + r for r in range(len(doubled))]
@@ -206,8 +206,8 @@ def lower_rows(em: Emitter, op: xe.RowsOp) -> None:
     index, made = em.scalar(op.first), []
     for first in firsts:
         inside = first % held.width
-        at = em.b.add(index, I32(inside)) if inside else index
-        made.append(em.b.extract_element(held.chunk(em, first // held.width), at))
+        at = em.b.add(index, inside) if inside else index
+        made.append(em.b.extract(held.chunk(em, first // held.width), at))
     em.bind(op.result, from_scalars(em, held.kind, made))
 
 
@@ -229,17 +229,17 @@ def lower_swap(em: Emitter, op: xe.SwapOp) -> None:
     else:
         places = positions(em, view)
         writes = [(place, source.register(em, r)) for r, place in enumerate(places)]
-        reads = [em.b.xor(place, I32(stride)) for place in places]
+        reads = [em.b.xor(place, stride) for place in places]
         em.bind(op.result, through_positions(em, source.kind, prod(view.shape), writes, reads))
 
 
-def _other_lanes(em: Emitter, chunk: ir.Value, mask: int) -> ir.Value:
+def _other_lanes(em: Emitter, chunk: ir.Operand, mask: int) -> ir.Operand:
     """Each element of a chunk from lane `own ^ mask`."""
-    if not isinstance(chunk.type, ir.VectorType):
+    if chunk.type.kind != "vec":
         return shuffle_xor(em, chunk, mask)
-    kind, count = chunk.type.element, chunk.type.count
+    kind, count = chunk.type.scalar, chunk.type.count
     words = em.b.bitcast(chunk, vector_of(I32, count)) if kind == FLOAT else chunk
-    moved = [shuffle_xor(em, em.b.extract_element(words, I32(i)), mask) for i in range(count)]
+    moved = [shuffle_xor(em, em.b.extract(words, i), mask) for i in range(count)]
     return em.b.bitcast(em.pack(moved[0].type, moved), chunk.type)
 
 
@@ -250,12 +250,12 @@ def lower_position_bit(em: Emitter, op: xe.PositionBitOp) -> None:
     dim = next(d for d, at in enumerate(there) if at)
     at = em.thread_part(view, dim)
     moves = any(c[dim] & there[dim] for c in (*view.lanes, *view.warps))
-    thread = em.b.icmp_unsigned("!=", em.b.and_(at, I32(there[dim])), I32(0)) if moves else None
+    thread = em.b.icmp("ne", em.b.and_(at, there[dim]), 0) if moves and at is not None else None
     bits = [int(bool(c[dim] & there[dim])) for c in view.registers]
 
-    def make(i: int) -> ir.Value:
+    def make(i: int) -> ir.Operand:
         mine = bits[i * width : (i + 1) * width]
-        fixed = ir.Constant(vector_of(I1, width), mine if width > 1 else mine[0])
+        fixed = ir.integers(I1, mine) if width > 1 else ir.constant(I1, mine[0])
         if thread is None:
             return fixed
         return em.b.xor(em.splat(thread, width), fixed) if any(mine) else em.splat(thread, width)
@@ -302,13 +302,13 @@ def _axis(op: tt.GetProgramIdOp | tt.GetNumProgramsOp) -> int:
 
 @lowers(tt.GetProgramIdOp)
 def lower_program_id(em: Emitter, op: tt.GetProgramIdOp) -> None:
-    wide = em.call(opencl.GROUP_ID, [I32(_axis(op))])
+    wide = em.call(opencl.GROUP_ID, [number(_axis(op))])
     em.bind(op.result, em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
 @lowers(tt.GetNumProgramsOp)
 def lower_num_programs(em: Emitter, op: tt.GetNumProgramsOp) -> None:
-    wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))])
+    wide = em.call(opencl.NUM_GROUPS, [number(_axis(op))])
     em.bind(op.result, em.b.trunc(wide, I32))
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from llvmlite import ir
 from xdsl.ir import SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import ttg
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import f2
@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.tensors.exchange import (
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import from_scalars, join
 from triton_xe.lowering.emit.tensors.view import Coordinates
-from triton_xe.lowering.emit.types import I1, I8, I32, is_bf16, scalar_type
+from triton_xe.lowering.emit.types import I1, I8, I32, is_bf16, number, scalar_type
 from triton_xe.plan.shared_view import SharedView, messages
 
 
@@ -39,10 +39,10 @@ from triton_xe.plan.shared_view import SharedView, messages
 class Buffer:
     """A view of shared local memory: its address in bytes, and a number xored to offsets."""
 
-    base: ir.Value
-    origin: ir.Value
+    base: ir.Operand
+    origin: ir.Operand
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [self.base, self.origin], lambda parts: Buffer(*parts)
 
 
@@ -92,7 +92,7 @@ class _Access:
         return [self._offset(c) for c in self.tensor.registers]
 
     @cached_property
-    def _start(self) -> ir.Value:
+    def _start(self) -> ir.Operand:
         """Offset of the register of this lane that contributes 0."""
         em, total = self.em, self.buffer.origin
         for value, columns, what in zip(
@@ -117,36 +117,36 @@ class _Access:
         moving = (*self._threads[0], *self._threads[1], self.reach)
         return messages(self.offsets, moving, self.layout.unpadded, self.size)
 
-    def pointer(self, offset: int, moved: ir.Value | None = None) -> ir.Value:
+    def pointer(self, offset: int, moved: ir.Operand | None = None) -> ir.Operand:
         """The address of a register's element, `moved` along the axis."""
         em, start, fixed = self.em, self._start, 0
         if moved is not None:
             start = em.b.xor(start, moved) if offset == 0 else em.b.xor(
-                em.b.xor(start, I32(offset)), moved)
+                em.b.xor(start, offset), moved)
         elif offset & self._used:
-            start = em.b.xor(start, I32(offset))
+            start = em.b.xor(start, offset)
         else:
             fixed = self.layout.padded(offset) * self.size
         place = em.b.add(self.buffer.base, in_bytes(em, self.layout, start, self.size))
-        pointer = em.b.gep(kept_region(em), [place], source_etype=I8)
-        return em.b.gep(pointer, [I32(fixed)], source_etype=I8) if fixed else pointer
+        pointer = em.b.gep(I8, kept_region(em), place)
+        return em.b.gep(I8, pointer, number(fixed)) if fixed else pointer
 
-    def along_axis(self, value: ir.Value) -> ir.Value:
+    def along_axis(self, value: ir.Operand) -> ir.Operand:
         """Offset that an element's coordinate along the axis contributes (by xor)."""
         assert self.axis is not None
         at = Term(self.em, value).resized(I32).value
         part = self.em.bits_to_coordinate(at, self.columns[self.axis], ("along", at))
-        return I32(0) if part is None else part
+        return number(0) if part is None else part
 
 
-def _is_zero(value: ir.Value) -> bool:
-    return isinstance(value, ir.Constant) and value.constant == 0
+def _is_zero(value: ir.Operand) -> bool:
+    return value.is_zero
 
 
-def in_bytes(em: Emitter, layout: SharedView, offset: ir.Value, size: int) -> ir.Value:
+def in_bytes(em: Emitter, layout: SharedView, offset: ir.Operand, size: int) -> ir.Operand:
     """Convert an offset in elements to bytes, and add the padding before it."""
 
-    def make() -> ir.Value:
+    def make() -> ir.Operand:
         term = Term(em, offset)
         total = term
         for interval, extra in layout.paddings:
@@ -163,7 +163,7 @@ def in_bytes(em: Emitter, layout: SharedView, offset: ir.Value, size: int) -> ir
 def lower_alloc(em: Emitter, op: ttg.LocalAllocOp) -> None:
     at = offset_of(op)
     kept_region(em, at + bytes_of(op))
-    em.bind(op.result, Buffer(I32(at), I32(0)))
+    em.bind(op.result, Buffer(number(at), number(0)))
     if op.src is not None:
         _store(em, op.src, op.result)
 
@@ -191,11 +191,11 @@ def lower_reshape(em: Emitter, op: ttg.MemDescReshapeOp) -> None:
 def lower_reinterpret(em: Emitter, op: ttg.MemDescReinterpretOp) -> None:
     """View a buffer as another type, from its first element on."""
     kind = _described(op.src)
-    em.bind(op.result, _moved(em, em.get(op.src), kind, em.get(op.src).origin, I32(0)))
+    em.bind(op.result, _moved(em, em.get(op.src), kind, em.get(op.src).origin, number(0)))
 
 
 def _moved(
-    em: Emitter, buffer: Buffer, kind: ttg.MemDescType, by: ir.Value, origin: ir.Value
+    em: Emitter, buffer: Buffer, kind: ttg.MemDescType, by: ir.Operand, origin: ir.Operand
 ) -> Buffer:
     """The view that begins `by` elements later."""
     if _is_zero(by):
@@ -215,7 +215,7 @@ def lower_index(em: Emitter, op: ttg.MemDescIndexOp) -> None:
         )
     if memory_of(_described(op.result)).columns != memory_of(kind).columns[1:]:
         raise UnsupportedError("an index into a slice of buffers; slice the buffer that is indexed")
-    by = em.b.mul(em.scalar(op.index), I32(stride))
+    by = em.b.mul(em.scalar(op.index), stride)
     em.bind(op.result, _moved(em, buffer, kind, by, buffer.origin))
 
 
@@ -233,8 +233,8 @@ def lower_subslice(em: Emitter, op: ttg.MemDescSubsliceOp) -> None:
     rest[0] -= first
     origin, more = buffer.origin, layout.offset(rest)
     if more:
-        origin = I32(more) if _is_zero(origin) else em.b.xor(origin, I32(more))
-    em.bind(op.result, _moved(em, buffer, kind, I32(first * layout.slice_elements), origin))
+        origin = number(more) if _is_zero(origin) else em.b.xor(origin, more)
+    em.bind(op.result, _moved(em, buffer, kind, number(first * layout.slice_elements), origin))
 
 
 # -- accesses --------------------------------------------------------------------------------------
@@ -256,18 +256,18 @@ def _store(em: Emitter, value: SSAValue, memory: SSAValue) -> None:
 @lowers(ttg.LocalLoadOp)
 def lower_local_load(em: Emitter, op: ttg.LocalLoadOp) -> None:
     access = _Access(em, op.src, op.result)
-    found: dict[int, ir.Value] = {}
+    found: dict[int, ir.Operand] = {}
     for group in access.groups():
         value = read_vector(em, access.pointer(access.offsets[group[0]]), access.kind, len(group),
                             access.size * len(group))
         for i, register in enumerate(group):
-            found[register] = value if len(group) == 1 else em.b.extract_element(value, I32(i))
+            found[register] = value if len(group) == 1 else em.b.extract(value, i)
     em.bind(op.result, from_scalars(em, access.kind, [found[r] for r in sorted(found)]))
 
 
 def _elements(
     em: Emitter, memory: SSAValue, indices: SSAValue, axis: int
-) -> tuple[_Access, list[ir.Value]]:
+) -> tuple[_Access, list[ir.Operand]]:
     """The access of a gather or scatter, and the address of each register's element."""
     access, held = _Access(em, memory, indices, axis), em.registers(indices)
     return access, [
@@ -303,7 +303,7 @@ def lower_local_atomic(em: Emitter, op: ttg.LocalAtomicScatterRMWOp) -> None:
     masks = None if op.mask is None else em.registers(op.mask)
     old = []
     for register, pointer in enumerate(pointers):
-        active = I1(1) if masks is None else masks.register(em, register)
+        active = ir.constant(I1, 1) if masks is None else masks.register(em, register)
         if once is not None:
             active = em.b.and_(active, once)
         old.append(lane_atomics.rmw(em, kind, pointer, held.register(em, register), active, "cta",

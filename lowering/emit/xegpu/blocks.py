@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import VectorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp, lanes_reason
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
@@ -29,7 +29,7 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, store_each
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
-from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, vector_of
+from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, number, vector_of
 from triton_xe.lowering.emit.xegpu.mapping import (
     Access,
     Choice,
@@ -45,7 +45,7 @@ from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import Image, from_list, held_type, packed, pick, retyped
 from triton_xe.lowering.facts.values import constant_of, integer_attribute
 
-VOID = ir.VoidType()
+VOID = ir.VOID
 SLM_BYTES = "xe.slm_bytes"
 
 
@@ -56,24 +56,24 @@ class Block:
     `misalignment` is added to x for a base that was rounded down; None if it is aligned.
     """
 
-    base: ir.Value
-    height: ir.Value | None
-    width: ir.Value | None
-    pitch: ir.Value | None
-    y: ir.Value
-    x: ir.Value
-    encoded: tuple[ir.Value, ir.Value, ir.Value, ir.Value] | None = None
-    misalignment: ir.Value | None = None
+    base: ir.Operand
+    height: ir.Operand | None
+    width: ir.Operand | None
+    pitch: ir.Operand | None
+    y: ir.Operand
+    x: ir.Operand
+    encoded: tuple[ir.Operand, ir.Operand, ir.Operand, ir.Operand] | None = None
+    misalignment: ir.Operand | None = None
     transposed: bool = False
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [self.y, self.x], lambda parts: replace(self, y=parts[0], x=parts[1])
 
 
-def index_value(em: Emitter, value: SSAValue | int) -> ir.Value:
+def index_value(em: Emitter, value: SSAValue | int) -> ir.Operand:
     """An index operand as i32."""
     if isinstance(value, int):
-        return I32(value)
+        return number(value)
     held = em.scalar(value)
     return held if bits_of(held.type) == 32 else em.b.trunc(held, I32)
 
@@ -86,7 +86,7 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     local = kind.memory_scope == "slm"
     base = slm_base(em, op, op.base) if local else em.address(em.get(op.base))
     if kind.rank == 1:
-        return Block(base, None, None, None, I32(0), index_value(em, op.offsets[0]))
+        return Block(base, None, None, None, number(0), index_value(em, op.offsets[0]))
     inner = op.strides[-1]
     if (inner if isinstance(inner, int) else constant_of(inner)) != 1:
         raise LegalityError(
@@ -155,23 +155,23 @@ def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     if alignment % block_2d.alignment(em.target).base:
         here = block.base
         rest = em.remember(("low", here), lambda: em.b.and_(
-            em.b.trunc(here, I32), I32(block_2d.BASE_ALIGNMENT - 1)))
+            em.b.trunc(here, I32), block_2d.BASE_ALIGNMENT - 1))
         base = em.remember(("aligned", here), lambda: em.b.and_(
-            here, I64(-block_2d.BASE_ALIGNMENT & ((1 << 64) - 1))))
+            here, -block_2d.BASE_ALIGNMENT & ((1 << 64) - 1)))
         width = em.b.add(width, rest)
-        low = em.b.udiv(em.b.mul(rest, I32(8)), I32(bits)) if bits != 8 else rest
-    lengths = (em.b.sub(length, I32(1)) for length in (width, block.height, pitch))
-    return replace(block, encoded=(base, *lengths), misalignment=low)
+        low = em.b.udiv(em.b.mul(rest, 8), bits) if bits != 8 else rest
+    width, height, pitch = (em.b.sub(length, 1) for length in (width, block.height, pitch))
+    return replace(block, encoded=(base, width, height, pitch), misalignment=low)
 
 
-def scaled(em: Emitter, elements: ir.Value, bits: int) -> ir.Value:
+def scaled(em: Emitter, elements: ir.Operand, bits: int) -> ir.Operand:
     """A number of elements in bytes."""
     if bits >= 8:
-        return em.b.mul(elements, ir.Constant(elements.type, bits // 8))
-    return em.b.sdiv(elements, ir.Constant(elements.type, 8 // bits))
+        return em.b.mul(elements, bits // 8)
+    return em.b.sdiv(elements, 8 // bits)
 
 
-def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
+def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Operand:
     """A pointer into the function's shared local memory, from an offset in bytes."""
     size = integer_attribute(em.source, SLM_BYTES)
     if size is None:
@@ -181,7 +181,7 @@ def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
         )
     offset = em.address(em.get(base))
     offset = offset if bits_of(offset.type) == 64 else em.b.sext(offset, I64)
-    return em.b.gep(kept_region(em, size), [offset], source_etype=I8)
+    return em.b.gep(I8, kept_region(em, size), offset)
 
 
 # -- loads ----------------------------------------------------------------------------------------
@@ -214,13 +214,15 @@ def _in_units(em: Emitter, block: Block, access: Access) -> Block:
     """
     if access.ratio == 1:
         return block
-    names = [n for n in ("x", "width", "pitch") if getattr(block, n) is not None]
-    shift = I32(access.ratio.bit_length() - 1)
-    made = replace(block, **{n: em.b.ashr(getattr(block, n), shift) for n in names})
-    if isinstance(block.x, ir.Constant):
+    shift = access.ratio.bit_length() - 1
+    x, width, pitch = (None if value is None else em.b.ashr(value, shift)
+                       for value in (block.x, block.width, block.pitch))
+    assert x is not None
+    made = replace(block, x=x, width=width, pitch=pitch)
+    if block.x.is_constant:
         return made
-    is_odd = em.b.trunc(block.x, ir.IntType(1))
-    return replace(made, base=em.b.select(is_odd, ir.Constant(block.base.type, None), block.base))
+    is_odd = em.b.trunc(block.x, ir.integer(1))
+    return replace(made, base=em.b.select(is_odd, ir.zero(block.base.type), block.base))
 
 
 def _byte_spread(kind: TensorDescType, spread: Spread) -> Spread:
@@ -268,9 +270,9 @@ def _message_load(
 ) -> Registers:
     """Load a block by one message, and return its registers in the order of the value."""
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
-    kind = vector_of(ir.IntType(choice.register_bits), count)
+    kind = vector_of(ir.integer(choice.register_bits), count)
     value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)
-    memory = em.alloca(ir.IntType(choice.register_bits), count)
+    memory = em.alloca(ir.integer(choice.register_bits), count)
     em.b.store(value, memory).align = 64
     total = count * choice.register_bits // bits_of(held)
     image = Image(em, held, memory, total)
@@ -284,24 +286,25 @@ def _message_load(
 
 def message(
     em: Emitter, block: Block | Payload, shape: BlockShape, bits: int, cache: int
-) -> list[ir.Value]:
+) -> list[ir.Operand]:
     """The operands of a 2D block message: thirteen, or ten of a payload's.
 
     With 4-bit elements, an x within a byte makes the message illegal.
     """
-    form = [I32(shape.element_bits), I32(shape.width), I32(shape.height), I32(shape.blocks),
-            I1(shape.transpose), I1(shape.vnni), I32(cache)]
+    sizes = (shape.element_bits, shape.width, shape.height, shape.blocks)
+    form = [*map(number, sizes), ir.constant(I1, shape.transpose), ir.constant(I1, shape.vnni),
+            number(cache)]
     if isinstance(block, Payload):
-        pointer, x, y = block.place
-        return [pointer, I32(x), I32(y), *form]
+        pointer, columns, rows = block.place
+        return [pointer, number(columns), number(rows), *form]
     assert block.encoded is not None
     x = block.x
     if block.misalignment is not None:
         x = em.b.add(x, block.misalignment)
     if shape.element_bits != bits:
-        moved = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
-        inside = bits < 8 and not isinstance(x, ir.Constant)
-        x = em.b.or_(moved, em.b.and_(x, I32(1))) if inside else moved
+        moved = em.b.ashr(x, (shape.element_bits // bits).bit_length() - 1)
+        inside = bits < 8 and not x.is_constant
+        x = em.b.or_(moved, em.b.and_(x, 1)) if inside else moved
     base, width, height, pitch = block.encoded
     return [base, width, height, pitch, x, block.y, *form]
 
@@ -314,7 +317,7 @@ def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
 
 def block_read(
     em: Emitter, op: LoadNdOp, block: Block | Payload, shape: BlockShape, bits: int, kind: ir.Type
-) -> ir.Value:
+) -> ir.Operand:
     """Read a block by one message."""
     require(op, op.desc_type, block_2d.check_load(shape, em.target))
     em.state.block_loads += 1
@@ -327,7 +330,7 @@ def block_read(
 
 def block_write(
     em: Emitter, op: StoreNdOp, block: Block | Payload, shape: BlockShape, bits: int,
-    raw: ir.Value,
+    raw: ir.Operand,
 ) -> None:
     """Write a block by one message."""
     require(op, op.desc_type, block_2d.check_store(shape, em.target))
@@ -349,7 +352,7 @@ def _load_1d(
     table = wanted(access, spread)
     count = 1 + max(register for register, _ in table)
     start = _start_1d(em, _in_units(em, block, access), bits)
-    kind = ir.IntType(bits)
+    kind = ir.integer(bits)
     if _in_turn(table, count, em.state.lanes) and bits in WORDS and op.cache_policy == "default":
         return _words_1d(em, start, kind, count)
     accesses = _accesses_1d(em, start, bits, table)
@@ -363,15 +366,15 @@ def _in_turn(table: Table, count: int, lanes: int) -> bool:
     )
 
 
-def _start_1d(em: Emitter, block: Block, bits: int) -> ir.Value:
+def _start_1d(em: Emitter, block: Block, bits: int) -> ir.Operand:
     """The address of the first element, as a pointer."""
     return moved_base(em, block.base, scaled(em, em.b.sext(block.x, I64), bits), pointer=True)
 
 
-def moved_base(em: Emitter, base: ir.Value, offset: ir.Value, *, pointer: bool) -> ir.Value:
+def moved_base(em: Emitter, base: ir.Operand, offset: ir.Operand, *, pointer: bool) -> ir.Operand:
     """An address some bytes further: a pointer in shared local memory, else also an integer."""
-    if isinstance(base.type, ir.PointerType):
-        return em.b.gep(base, [offset], source_etype=I8)
+    if base.type.kind == "ptr":
+        return em.b.gep(I8, base, offset)
     moved = em.b.add(base, offset)
     return em.b.inttoptr(moved, POINTER) if pointer else moved
 
@@ -386,31 +389,31 @@ def _pieces(count: int) -> list[tuple[int, int]]:
     return out
 
 
-def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Registers:
+def _words_1d(em: Emitter, start: ir.Operand, kind: ir.Type, count: int) -> Registers:
     """Load a 1D block of whole words by block reads of up to 8 registers."""
-    scalars: list[ir.Value] = []
+    scalars: list[ir.Operand] = []
     for first, length in _pieces(count):
         value_type = vector_of(kind, length)
-        offset = first * em.state.lanes * kind.width // 8
-        at = em.b.gep(start, [I64(offset)], source_etype=I8) if offset else start
+        offset = first * em.state.lanes * kind.bits // 8
+        at = em.b.gep(I8, start, ir.constant(I64, offset)) if offset else start
         value = em.call(genisa.SIMD_BLOCK_READ, [at], value_type)
         if length == 1:
             scalars.append(value)
         else:
-            scalars += [em.b.extract_element(value, I32(i)) for i in range(length)]
+            scalars += [em.b.extract(value, i) for i in range(length)]
     return from_list(em, kind, scalars)
 
 
 def _accesses_1d(
-    em: Emitter, start: ir.Value, bits: int, table: Table
+    em: Emitter, start: ir.Operand, bits: int, table: Table
 ) -> Iterator[LaneAccess]:
     for register in range(1 + max(r for r, _ in table)):
         yield LaneAccess(*_place_1d(em, start, bits // 8, table, register), (register,))
 
 
 def _place_1d(
-    em: Emitter, start: ir.Value, size: int, table: Table, register: int
-) -> tuple[Where, ir.Value | None]:
+    em: Emitter, start: ir.Operand, size: int, table: Table, register: int
+) -> tuple[Where, ir.Operand | None]:
     """(address of a register's element, flag that is true if this lane has one)."""
     lanes = em.state.lanes
     row = [table.get((register, lane)) for lane in range(lanes)]
@@ -419,10 +422,10 @@ def _place_1d(
     if any(v != known[0] + i * step for i, v in enumerate(known)):
         raise UnsupportedError("a 1D block whose lanes do not take turns evenly")
     lane = em.b.zext(em.lane_id(), I64)
-    at = em.b.add(em.b.mul(lane, I64(step * size)), I64(known[0] * size))
+    at = em.b.add(em.b.mul(lane, step * size), known[0] * size)
     if len(known) == lanes:
         return (start, at), None
-    return (start, at), em.b.icmp_unsigned("<", em.lane_id(), I32(len(known)))
+    return (start, at), em.b.icmp("ult", em.lane_id(), len(known))
 
 
 # -- accesses of single lanes ---------------------------------------------------------------------
@@ -458,7 +461,7 @@ def lane_accesses(
 
 def _lane_access(
     em: Emitter, block: Block, desc: TensorDescType, register: int, element: Any,
-    parts: Sequence[ir.Value | None], valid: Valid,
+    parts: Sequence[ir.Operand | None], valid: Valid,
 ) -> LaneAccess:
     """The access of a register's element; its condition tests the bounds that may be exceeded."""
     number, row, column = element
@@ -469,34 +472,34 @@ def _lane_access(
     if valid is not None:
         for at, limit, part in ((row, valid[0], parts[0]), (column, valid[1], parts[1])):
             tests += _limit(em, at, limit, part)
-    inside: ir.Value | None = None
+    inside: ir.Operand | None = None
     for test in tests:
         inside = test if inside is None else em.b.and_(inside, test)
     where = _address(em, block, desc.element_bits, row, x, parts)
     return LaneAccess(where, inside, (register,))
 
 
-def _moved(em: Emitter, start: ir.Value, by: int) -> ir.Value:
+def _moved(em: Emitter, start: ir.Operand, by: int) -> ir.Operand:
     """`start + by`, computed once."""
-    return em.remember(("moved", start, by), lambda: em.b.add(start, I32(by))) if by else start
+    return em.remember(("moved", start, by), lambda: em.b.add(start, by)) if by else start
 
 
 def _address(
-    em: Emitter, block: Block, bits: int, row: int, x: ir.Value,
-    parts: Sequence[ir.Value | None],
+    em: Emitter, block: Block, bits: int, row: int, x: ir.Operand,
+    parts: Sequence[ir.Operand | None],
 ) -> Where:
     """The part of an address per lane, equal for all blocks, and the part that all lanes share."""
     assert block.pitch is not None
     pitch = block.pitch
     strides = (None, pitch) if block.transposed else (pitch, None)
 
-    def line() -> ir.Value:
+    def line() -> ir.Operand:
         first = em.remember(("line", pitch, block.y), lambda: em.b.mul(
             em.b.sext(block.y, I64), em.b.sext(pitch, I64)))
-        return em.b.add(first, em.b.mul(em.b.sext(pitch, I64), I64(row))) if row else first
+        return em.b.add(first, em.b.mul(em.b.sext(pitch, I64), row)) if row else first
 
-    def lanes() -> ir.Value:
-        total: ir.Value | None = None
+    def lanes() -> ir.Operand:
+        total: ir.Operand | None = None
         for part, stride in zip(parts, strides, strict=True):
             if part is None:
                 continue
@@ -505,12 +508,12 @@ def _address(
             total = wide if total is None else em.b.add(total, wide)
         if total is not None:
             return moved_base(em, block.base, scaled(em, total, bits), pointer=True)
-        local = isinstance(block.base.type, ir.PointerType)
+        local = block.base.type.kind == "ptr"
         return block.base if local else em.b.inttoptr(block.base, POINTER)
 
     own = em.remember(("lanes", block.base, pitch, block.transposed, bits, *parts), lanes)
     if block.transposed:
-        y = em.b.add(em.b.sext(block.y, I64), I64(row))
+        y = em.b.add(em.b.sext(block.y, I64), row)
         across = em.remember(("across", pitch, x), lambda: em.b.mul(
             em.b.sext(x, I64), em.b.sext(pitch, I64)))
         return own, scaled(em, em.b.add(across, y), bits)
@@ -519,44 +522,43 @@ def _address(
 
 
 def _inside(
-    em: Emitter, block: Block, y: ir.Value, x: ir.Value, parts: Sequence[ir.Value | None]
-) -> list[ir.Value]:
+    em: Emitter, block: Block, y: ir.Operand, x: ir.Operand, parts: Sequence[ir.Operand | None]
+) -> list[ir.Operand]:
     """One test per dimension that lanes differ in; the other one makes its limit 0."""
     assert block.height is not None
     assert block.width is not None
     height, width = block.height, block.width
     down, across = parts
 
-    def test(at: ir.Value, part: ir.Value | None, limit: ir.Value) -> ir.Value:
+    def test(at: ir.Operand, part: ir.Operand | None, limit: ir.Operand) -> ir.Operand:
         where = at if part is None else em.b.add(at, part)
-        return em.b.icmp_unsigned("<", where, limit)
+        return em.b.icmp("ult", where, limit)
 
     if down is None:
         limit = em.remember(("limit", y, width, height), lambda: em.b.select(
-            em.b.icmp_unsigned("<", y, height), width, I32(0)))
+            em.b.icmp("ult", y, height), width, 0))
         return [test(x, across, limit)]
     if across is None:
         limit = em.remember(("limit", x, height, width), lambda: em.b.select(
-            em.b.icmp_unsigned("<", x, width), height, I32(0)))
+            em.b.icmp("ult", x, width), height, 0))
         return [test(y, down, limit)]
     return [test(y, down, height), test(x, across, width)]
 
 
-def _limit(em: Emitter, at: int, limit: int, part: ir.Value | None) -> list[ir.Value]:
+def _limit(em: Emitter, at: int, limit: int, part: ir.Operand | None) -> list[ir.Operand]:
     """The test that at + part stays below a limit; none where the limit is the block's."""
     if part is None:
-        return [] if at < limit else [I1(0)]
+        return [] if at < limit else [ir.constant(I1, 0)]
     if at >= limit:
-        return [I1(0)]
-    return [em.remember(("limit", part, limit - at), lambda: em.b.icmp_unsigned(
-        "<", part, I32(limit - at)))]
+        return [ir.constant(I1, 0)]
+    return [em.remember(("limit", part, limit - at), lambda: em.b.icmp("ult", part, limit - at))]
 
 
 def load_elements(
     em: Emitter, op: LoadNdOp, block: Block, access: Access, spread: Spread
 ) -> Registers:
     """A block read by every lane for itself."""
-    kind = ir.IntType(access.desc.element_bits)
+    kind = ir.integer(access.desc.element_bits)
     accesses = lane_accesses(em, block, access, spread, valid_part(op))
     return from_list(em, kind, load_each(em, accesses, kind, op.cache_policy, kind))
 
@@ -579,7 +581,7 @@ def store_registers(
     """Write registers to a block: by messages, or by every lane for itself."""
     bits = access.desc.element_bits
     if bits_of(held.kind) > bits:
-        held = retyped(em, held, ir.IntType(bits))
+        held = retyped(em, held, ir.integer(bits))
     flat = access.desc.rank == 1
     if flat or block.encoded is None or op.valid is not None:
         accesses = _accesses_1d(
@@ -604,7 +606,7 @@ def _in_order(em: Emitter, held: Registers, choice: Choice, count: int) -> Regis
     if len(where) == count:
         return pick(em, held, [where[home] for home in range(count)])
     return from_list(em, held.kind, [
-        held.register(em, where[home]) if home in where else ir.Constant(held.kind, None)
+        held.register(em, where[home]) if home in where else ir.zero(held.kind)
         for home in range(count)])
 
 
@@ -643,36 +645,36 @@ def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -
             _line_prefetch(em, em.b.inttoptr(address, POINTER), code)
 
 
-def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
+def _prefetch_1d(em: Emitter, start: ir.Operand, size: int, code: int) -> None:
     """Prefetch by lanes, each of which takes a cache line of its own."""
     lines, lanes = -(-size // CACHE_LINE_BYTES), em.state.lanes
     for first in range(0, lines, lanes):
-        offset = em.b.mul(em.b.zext(_number(em, first, lines), I64), I64(CACHE_LINE_BYTES))
-        _line_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
+        offset = em.b.mul(em.b.zext(_number(em, first, lines), I64), CACHE_LINE_BYTES)
+        _line_prefetch(em, em.b.gep(I8, start, offset), code)
 
 
-def _number(em: Emitter, first: int, count: int) -> ir.Value:
+def _number(em: Emitter, first: int, count: int) -> ir.Operand:
     """The lane's number from `first` on, of `count`; lanes beyond them have the last one."""
-    number = em.b.add(em.lane_id(), I32(first))
+    own = em.b.add(em.lane_id(), first)
     if first + em.state.lanes <= count:
-        return number
-    return em.call(llvm.named("umin"), [number, I32(count - 1)])
+        return own
+    return em.call(llvm.named("umin"), [own, number(count - 1)])
 
 
-def _line_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
+def _line_prefetch(em: Emitter, pointer: ir.Operand, code: int) -> None:
     """Prefetch the cache line of each lane's address, by a message of one byte.
 
     A byte is aligned anywhere, and not in two lines.
     """
-    em.call(genisa.LSC_PREFETCH, [pointer, I32(0), I32(5), I32(1), I32(code)])
+    em.call(genisa.LSC_PREFETCH, [pointer, number(0), number(5), number(1), number(code)])
 
 
-def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
+def lane_prefetch(em: Emitter, pointer: ir.Operand, code: int) -> None:
     """Prefetch 16 bytes at each lane's address."""
-    em.call(genisa.LSC_PREFETCH, [pointer, I32(0), I32(3), I32(4), I32(code)])
+    em.call(genisa.LSC_PREFETCH, [pointer, number(0), number(3), number(4), number(code)])
 
 
-def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
+def _clamped(em: Emitter, value: ir.Operand, size: ir.Operand) -> ir.Operand:
     """A coordinate, limited to 0 .. size - 1, and to 0 if the size is 0."""
-    low = em.call(llvm.named("smin"), [value, em.b.sub(size, I32(1))])
-    return em.call(llvm.named("smax"), [low, I32(0)])
+    low = em.call(llvm.named("smin"), [value, em.b.sub(size, 1)])
+    return em.call(llvm.named("smax"), [low, number(0)])

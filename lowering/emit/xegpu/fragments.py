@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.types import bits_of, opcode_of, scalar_type, vector_of
+from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
+from triton_xe.lowering.emit.values import instruction_of
 
 MAX_VECTOR = 16
 """Largest number of elements of a vector of OpenCL."""
@@ -28,31 +29,31 @@ BY_BYTES = tuple((i % 2, i // 2) for i in range(16))
 class FragmentValue:
     """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""
 
-    def __init__(self, value: ir.Value) -> None:
+    def __init__(self, value: ir.Operand) -> None:
         self._value = value
 
     @property
-    def value(self) -> ir.Value:
+    def value(self) -> ir.Operand:
         """The LLVM value, at the current position."""
         return self._value
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [self.value], lambda parts: FragmentValue(parts[0])
 
 
 class FragmentPieces(FragmentValue):
     """A fragment of more values than a vector may have, which tensors read in pieces."""
 
-    def __init__(self, pieces: Sequence[ir.Value]) -> None:
+    def __init__(self, pieces: Sequence[ir.Operand]) -> None:
         self.pieces = pieces
 
     @property
-    def value(self) -> ir.Value:
+    def value(self) -> ir.Operand:
         raise UnsupportedError(
             f"a fragment of more than {MAX_VECTOR} values that is not split")
 
 
-def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
+def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Operand:
     """A fragment as one vector with an element for each value."""
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
@@ -64,16 +65,17 @@ def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.V
     return held.value if held.value.type == flat else em.b.bitcast(held.value, flat)
 
 
-def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValue:
+def fragment_value(em: Emitter, flat: ir.Operand, kind: Attribute) -> FragmentValue:
     """The inverse of `fragment_elements`."""
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
     if parts == 1:
         return FragmentValue(flat)
-    unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
+    unit = ir.integer(parts * bits_of(scalar_type(kind.element_type)))
     into = vector_of(unit, elements)
-    made_of = flat.operands[0] if opcode_of(flat) == "bitcast" else flat
-    return FragmentValue(made_of if made_of.type == into else em.b.bitcast(flat, into))
+    cast = instruction_of(flat, "bitcast")
+    made_of = flat if cast is None else cast.operands[0]
+    return FragmentValue(made_of if made_of.type is into else em.b.bitcast(flat, into))
 
 
 def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:
@@ -82,10 +84,10 @@ def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:
     one = constant(kind.element_type, value)
     if parts > 1:
         bits = bits_of(one.type)
-        held = int(one.constant) if isinstance(one.type, ir.IntType) else 0
-        if not isinstance(one.type, ir.IntType) and value != 0:
+        held = one.integer_value() or 0
+        if one.type.kind != "int" and value != 0:
             raise UnsupportedError(f"a constant operand of DPAS that is not zero: {value}")
-        one = ir.Constant(ir.IntType(bits * parts), sum(held << (bits * p) for p in range(parts)))
+        one = ir.constant(ir.integer(bits * parts), sum(held << (bits * p) for p in range(parts)))
     return FragmentValue(em.splat(one, elements))
 
 
@@ -115,6 +117,6 @@ def follow(sources: Sequence[tuple[int, ...]], order: Sequence[tuple[int, int]])
     return list(sources) == [(load, first + element, part) for element, part in order]
 
 
-def as_integers(em: Emitter, value: ir.Value) -> ir.Value:
+def as_integers(em: Emitter, value: ir.Operand) -> ir.Operand:
     """Float elements as integers of the same size."""
     return Term(em, value).bits.value

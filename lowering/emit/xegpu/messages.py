@@ -11,11 +11,11 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects import xe
 from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp
 from triton_xe.dialects.xegpu.nd import (
@@ -48,7 +48,7 @@ from triton_xe.lowering.emit.types import (
     I8,
     I32,
     bits_of,
-    scalar_of,
+    number,
     scalar_type,
     undefined,
     vector_of,
@@ -111,15 +111,15 @@ from triton_xe.lowering.emit.xegpu.vectors import (
     unpacked,
 )
 
-VOID = ir.VoidType()
+VOID = ir.VOID
 
 
 class Loaded:
     """The result of a block load, stored to private memory, from which operands are read."""
 
-    def __init__(self, em: Emitter, value: ir.Value) -> None:
-        element = scalar_of(value.type)
-        self.elements, self.bits = getattr(value.type, "count", 1), bits_of(element)
+    def __init__(self, em: Emitter, value: ir.Operand) -> None:
+        element = value.type.scalar
+        self.elements, self.bits = value.type.lanes, bits_of(element)
         self.memory = em.alloca(element, self.elements)
         em.b.store(value, self.memory).align = 64
 
@@ -138,7 +138,7 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     fields = message(em, made, shape, op.desc_type.element_bits, 0)
     payload = Payload(em.call(
         genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
-        [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
+        [*fields[:6], number(shape.width), number(shape.height), number(shape.blocks)],
     ), shape)
     em.bind(op.desc, with_copies(em, payload, op))
 
@@ -158,12 +158,12 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     em.bind(op.moved, replace(held, y=y, x=x))
 
 
-def _further(em: Emitter, here: ir.Value, by: SSAValue | int) -> ir.Value:
+def _further(em: Emitter, here: ir.Operand, by: SSAValue | int) -> ir.Operand:
     """A coordinate moved by a number of elements."""
     if is_zero(by):
         return here
     step = index_value(em, by)
-    is_all = here == I32(0) and not isinstance(step, ir.Constant)
+    is_all = here == number(0) and not step.is_constant
     return step if is_all else em.b.add(here, step)
 
 
@@ -180,13 +180,13 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
     return replace(held, x=0, y=0)
 
 
-def _step(em: Emitter, by: SSAValue | int, unit: int, more: int) -> ir.Value:
+def _step(em: Emitter, by: SSAValue | int, unit: int, more: int) -> ir.Operand:
     """Number of `unit`s by which a payload's field moves, plus `more`."""
     if is_zero(by):
-        return I32(more)
+        return number(more)
     step = index_value(em, by)
-    step = step if unit == 1 else em.b.sdiv(step, I32(unit))
-    return em.b.add(step, I32(more)) if more else step
+    step = step if unit == 1 else em.b.sdiv(step, unit)
+    return em.b.add(step, more) if more else step
 
 
 @lowers(LoadNdOp)
@@ -205,7 +205,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
         return
     elements, parts = op.value.type.get_shape()
     bits = parts * kind.element_bits
-    vector = vector_of(ir.IntType(bits), elements)
+    vector = vector_of(ir.integer(bits), elements)
     read = block_read(em, op, block, block_shape(kind, op), kind.element_bits, vector)
     em.bind(op.value, Loaded(em, read))
 
@@ -276,7 +276,7 @@ def fragment_registers(em: Emitter, held: FragmentValue, kind: Attribute) -> Reg
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
     bits = bits_of(scalar_type(kind.element_type))
-    return unpacked(em, as_integers(em, held.value), ir.IntType(bits), elements * parts)
+    return unpacked(em, as_integers(em, held.value), ir.integer(bits), elements * parts)
 
 
 @lowers(xe.VectorOfFragmentsOp)
@@ -290,7 +290,7 @@ def lower_vector_of_fragments(em: Emitter, op: xe.VectorOfFragmentsOp) -> None:
     em.bind(op.vector, rearranged(em, held, kind, found, count, spread))
 
 
-def _typed(em: Emitter, fragment: SSAValue, kind: ir.Type) -> list[ir.Value]:
+def _typed(em: Emitter, fragment: SSAValue, kind: ir.Type) -> list[ir.Operand]:
     """The registers of a fragment, as scalars of type `kind`."""
     held = retyped(em, fragment_registers(em, em.get(fragment), fragment.type), kind)
     return [held.register(em, r) for r in range(held.count)]
@@ -299,7 +299,7 @@ def _typed(em: Emitter, fragment: SSAValue, kind: ir.Type) -> list[ir.Value]:
 @lowers(xe.FragmentOfVectorOp)
 def lower_fragment_of_vector(em: Emitter, op: xe.FragmentOfVectorOp) -> None:
     lanes, spread, source = em.state.lanes, spread_of(em, op.source), em.registers(op.source)
-    raw = retyped(em, source, ir.IntType(bits_of(source.kind)))
+    raw = retyped(em, source, ir.integer(bits_of(source.kind)))
     held = [raw.register(em, r) for r in range(raw.count)]
     found = {divmod(place, lanes): spread.slot(p)
              for place, p in enumerate(op.places.get_values()) if p >= 0}
@@ -354,15 +354,15 @@ def _size(em: Emitter, held: Any) -> tuple[int, int]:
     if isinstance(held, Loaded):
         return held.bits, held.elements
     value = as_integers(em, held.value)
-    is_constant = isinstance(value, ir.Constant)
-    return 8 if is_constant else bits_of(scalar_of(value.type)), getattr(value.type, "count", 1)
+    is_constant = value.is_constant
+    return 8 if is_constant else bits_of(value.type.scalar), value.type.lanes
 
 
-def _words(em: Emitter, held: Any, first: int, count: int) -> ir.Value:
+def _words(em: Emitter, held: Any, first: int, count: int) -> ir.Operand:
     """`count` words of a message or a fragment; the last one again if it has fewer."""
     words = (_read(em, held, 0, held.elements) if isinstance(held, Loaded)
              else as_integers(em, held.value))
-    if not isinstance(words.type, ir.VectorType):
+    if words.type.kind != "vec":
         return em.pack(words.type, [words] * count)
     if words.type.count == count:
         return words
@@ -377,7 +377,7 @@ def _other_scales(em: Emitter, op: xe.FragmentOp) -> Scales:
     for i, (load, element, part) in enumerate(triples(op)):
         each = _part(em, loads[load], element, part, 8)
         each = shuffle_xor(em, each, MAX_REPEAT_COUNT) if op.swapped is not None else each
-        made = em.b.insert_element(made, each, I32(2 * i))
+        made = em.b.insert(made, each, 2 * i)
     return Scales(made, 0, 0)
 
 
@@ -398,7 +398,7 @@ def used_once(op: Operation) -> bool:
     return True
 
 
-def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
+def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Operand]:
     """Vectors of a tensor's fragment that is too long for one vector; [] for other fragments.
 
     Consecutive elements are read as they are.  Others are unpacked one by one: four int32 that
@@ -421,7 +421,7 @@ def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
             for at in firsts]
 
 
-def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
+def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Operand:
     """The value of a fragment: read in one piece if its sources are a run, else assembled."""
     kind = op.value.type
     assert isinstance(kind, VectorType)
@@ -458,7 +458,7 @@ def _run_of(
     return held if sources == run else None
 
 
-def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
+def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Operand | None:
     """Unpack parts of words by two-register instructions; None if the order has no such form."""
     loads, sources = composed(op)
     order = next((o for o in (BY_ROWS, BY_BYTES) if follow(sources, o)), None)
@@ -487,17 +487,16 @@ def _is_used_as_integers(value: SSAValue) -> bool:
     )
 
 
-def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
+def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Operand:
     """Load `count` elements of a block, from element `first` on, from private memory."""
-    kind = vector_of(ir.IntType(loaded.bits), count)
-    pointer = em.b.gep(loaded.memory, [I32(first * loaded.bits // 8)], source_etype=I8) if (
+    kind = vector_of(ir.integer(loaded.bits), count)
+    pointer = em.b.gep(I8, loaded.memory, number(first * loaded.bits // 8)) if (
         first) else loaded.memory
-    value = em.b.load(pointer, typ=kind)
-    value.align = min(64, max(loaded.bits // 8, 1) * (1 if first % 8 else 8))
-    return value
+    align = min(64, max(loaded.bits // 8, 1) * (1 if first % 8 else 8))
+    return em.b.load(kind, pointer, align=align)
 
 
-def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Value:
+def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Operand:
     """Load `count` values of `bits` bits from element `first` on; an element has one or several.
 
     Elements are unpacked 16 values at a time, because operands share the moves for this.
@@ -509,7 +508,7 @@ def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir
     base = first // size * size
     if base + size > held.elements or base + size < first + needed:
         base, size = first, needed
-    into = vector_of(ir.IntType(bits), size * per)
+    into = vector_of(ir.integer(bits), size * per)
     whole = em.remember(
         (held.memory, base, size), lambda: em.b.bitcast(_read(em, held, base, size), into))
     start = (first - base) * per
@@ -519,43 +518,42 @@ def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir
 def _assemble(
     em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
     parts: int, bits: int,
-) -> ir.Value:
+) -> ir.Operand:
     """Assemble a fragment by one shuffle of one or two vectors, or else element by element."""
-    kind = ir.IntType(bits)
+    kind = ir.integer(bits)
     if parts == 1 and len(loads) <= 2 and not any(isinstance(x, Loaded) for x in loads):
         first, second = (as_integers(em, held.value) for held in (loads[0], loads[-1]))
-        is_plain = isinstance(first.type, ir.VectorType) and first.type.element == kind
+        is_plain = first.type.kind == "vec" and first.type.scalar is kind
         if is_plain and first.type == second.type:
             return em.shuffle(first, second, [m * first.type.count + e for m, e, _ in sources])
     scalars = [_part(em, loads[m], e, p, bits) for m, e, p in sources]
     if parts == 1:
         return em.pack(kind, scalars)
     packed = [_joined(em, scalars[i * parts : (i + 1) * parts], bits) for i in range(elements)]
-    return em.pack(ir.IntType(bits * parts), packed)
+    return em.pack(ir.integer(bits * parts), packed)
 
 
-def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Value:
+def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Operand:
     """One part, of `bits` bits, of a loaded element."""
     if isinstance(held, Loaded):
         whole = em.remember((held.memory, element), lambda: _read(em, held, element, 1))
     else:
         value = as_integers(em, held.value)
-        whole = em.b.extract_element(value, I32(element)) if isinstance(
-            value.type, ir.VectorType) else value
+        whole = em.b.extract(value, element) if value.type.kind == "vec" else value
     have = bits_of(whole.type)
     if have == bits:
         return whole
-    shifted = em.b.lshr(whole, ir.Constant(whole.type, part * bits)) if part else whole
-    return em.b.trunc(shifted, ir.IntType(bits))
+    shifted = em.b.lshr(whole, part * bits) if part else whole
+    return em.b.trunc(shifted, ir.integer(bits))
 
 
-def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
+def _joined(em: Emitter, parts: Sequence[ir.Operand], bits: int) -> ir.Operand:
     """Concatenate integers, the first in the lowest bits."""
-    into = ir.IntType(bits * len(parts))
-    total: ir.Value | None = None
+    into = ir.integer(bits * len(parts))
+    total: ir.Operand | None = None
     for place, part in enumerate(parts):
         wide = em.b.zext(part, into)
-        wide = em.b.shl(wide, ir.Constant(into, place * bits)) if place else wide
+        wide = em.b.shl(wide, place * bits) if place else wide
         total = wide if total is None else em.b.or_(total, wide)
     assert total is not None
     return total
@@ -572,12 +570,12 @@ def lower_to_fragment(em: Emitter, op: xe.ToFragmentOp) -> None:
     if parts > 1 and bits == 32 and used_here(op) and not _fills_registers(em, op.parent_op()):
         value = source.words(em, first, elements * parts)
     elif parts == 2 and _holds_scales(op.fragment):
-        unit = ir.IntType(bits)  # IGC loads a word if its bytes alone are joined
+        unit = ir.integer(bits)  # IGC loads a word if its bytes alone are joined
         value = em.pack(unit, [em.b.bitcast(source.slice(em, first + i * parts, parts), unit)
                                for i in range(elements)])
     else:
         value = source.slice(em, first, elements * parts)
-        value = value if parts == 1 else em.b.bitcast(value, vector_of(ir.IntType(bits), elements))
+        value = value if parts == 1 else em.b.bitcast(value, vector_of(ir.integer(bits), elements))
     em.bind(op.fragment, FragmentValue(value))
 
 
@@ -605,7 +603,7 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     width = min(size, MAX_VECTOR)
     flat = vector_of(element, width)
 
-    def piece(i: int) -> ir.Value:
+    def piece(i: int) -> ir.Operand:
         number, part = divmod(i, size // width)
         of = held[number]
         value = of.pieces[part] if isinstance(of, FragmentPieces) else of.value
@@ -651,12 +649,12 @@ def lower_dpas_mx(em: Emitter, op: DpasMxOp) -> None:
     acc = em.registers(op.acc).slice(em, 0, made.repeat_count)
     given = [packed(em, held, bits, 0, held.count) for held, bits in zip(
         map(em.registers, factors + scales), (made.a_element_bits, 32, 8, 8), strict=True)]
-    value = em.call(genisa.SCALED_DPAS, [acc, *given, *(I32(n) for n in made.precision)])
+    value = em.call(genisa.SCALED_DPAS, [acc, *given, *(number(n) for n in made.precision)])
     em.bind(op.result, Registers(
         made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value))
 
 
-def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
+def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Operand:
     """Emit a DPAS; its operands are fragments or vectors of the subgroup."""
     made = op.instruction
     result = vector_of(scalar_type(op.result.type.element_type), made.repeat_count)
@@ -664,14 +662,14 @@ def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
         a, b = (as_integers(em, em.get(v).value) for v in (op.a, op.b))
     else:
         a, b = _operands(em, op, made)
-    acc: ir.Value = ir.Constant(result, None)
+    acc: ir.Operand = ir.zero(result)
     if op.acc is not None:
         held = em.get(op.acc)
         acc = held.value if fragments else held.slice(em, 0, made.repeat_count)
     return multiply(em, made, acc, a, b)
 
 
-def _operands(em: Emitter, op: Any, dpas: Dpas) -> list[ir.Value]:
+def _operands(em: Emitter, op: Any, dpas: Dpas) -> list[ir.Operand]:
     """A and B as vectors of integers, as the instruction takes them."""
     if ELEMENT_BITS[dpas.b] < 8 and len(op.b.type.get_shape()) == 2 and op.sg_maps is None:
         raise UnsupportedError(

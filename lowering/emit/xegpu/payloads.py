@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
@@ -31,7 +31,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.genisa import X, Y
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.types import I1, I32
+from triton_xe.lowering.emit.types import number
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.uses import can_follow
@@ -52,14 +52,14 @@ Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 class Payload:
     """A descriptor in the form of an address payload; x and y are offsets in its elements."""
 
-    pointer: ir.Value
+    pointer: ir.Operand
     shape: BlockShape
     x: int = 0
     y: int = 0
-    copies: Mapping[tuple[int, int], ir.Value] = field(default_factory=dict, compare=False)
+    copies: Mapping[tuple[int, int], ir.Operand] = field(default_factory=dict, compare=False)
     """Copies that begin y rows and x columns further."""
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [], lambda parts: self
 
     def moved(self, rows: int, columns: int, bits: int) -> Payload:
@@ -68,7 +68,7 @@ class Payload:
         return replace(self, x=self.x + step, y=self.y + rows)
 
     @property
-    def place(self) -> tuple[ir.Value, int, int]:
+    def place(self) -> tuple[ir.Operand, int, int]:
         """Operand of a message: a payload, and the immediate offset, x before y."""
         copy = self.copies.get((self.y, self.x))
         return (self.pointer, self.x, self.y) if copy is None else (copy, 0, 0)
@@ -88,7 +88,7 @@ def with_copies(em: Emitter, payload: Payload, op: CreateNdTdescOp) -> Payload:
         nearest = next(at for at in ((0, x), (y, 0), (0, 0)) if at in copies)
         by = y - nearest[0], x - nearest[1]
         copies[y, x] = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [copies[nearest]])
-        move(em, copies[y, x], *map(I32, by))
+        move(em, copies[y, x], *map(number, by))
     return replace(payload, copies=copies)
 
 
@@ -113,11 +113,11 @@ def _message_offsets(payload: Payload, op: CreateNdTdescOp) -> Collection[tuple[
     return {(p.y, p.x) for p in moved} - {(0, 0)}
 
 
-def move(em: Emitter, pointer: ir.Value, y: ir.Value, x: ir.Value) -> None:
+def move(em: Emitter, pointer: ir.Operand, y: ir.Operand, x: ir.Operand) -> None:
     """Move a payload by some rows and columns."""
-    for number, by in ((Y, y), (X, x)):
-        if not (isinstance(by, ir.Constant) and by.constant == 0):
-            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD, [pointer, I32(number), by, I1(1)])
+    for which, by in ((Y, y), (X, x)):
+        if not by.is_zero:
+            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD, [pointer, number(which), by, ir.TRUE])
 
 
 def block_shape(kind: TensorDescType, op: Operation | None) -> BlockShape:

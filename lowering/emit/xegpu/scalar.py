@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from triton_xe import llvm as ir
 from triton_xe.dialects.xegpu.scalar import LoadScalarOp, StoreScalarOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import load, store
-from triton_xe.lowering.emit.types import I32, I64, bits_of, scalar_type
+from triton_xe.lowering.emit.types import I64, bits_of, scalar_type
 from triton_xe.lowering.emit.xegpu.blocks import scaled
 
 
-def _address(em: Emitter, op: LoadScalarOp | StoreScalarOp, bits: int) -> ir.Value:
+def _address(em: Emitter, op: LoadScalarOp | StoreScalarOp, bits: int) -> ir.Operand:
     offset = em.scalar(op.offset)
     offset = offset if bits_of(offset.type) == 64 else em.b.sext(offset, I64)
     return em.b.add(em.address(em.get(op.base)), scaled(em, offset, bits))
@@ -29,5 +28,5 @@ def lower_load_scalar(em: Emitter, op: LoadScalarOp) -> None:
 def lower_store_scalar(em: Emitter, op: StoreScalarOp) -> None:
     value = em.scalar(op.value)
     bits = bits_of(value.type)
-    first = em.b.icmp_unsigned("==", em.lane_id(), I32(0))
+    first = em.b.icmp("eq", em.lane_id(), 0)
     store(em, _address(em, op, bits), value, em.b.and_(em.scalar(op.mask), first), bits // 8)

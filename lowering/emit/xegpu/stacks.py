@@ -12,16 +12,16 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.registers import Registers
-from triton_xe.lowering.emit.types import I32, I64
+from triton_xe.lowering.emit.types import I64
 from triton_xe.lowering.emit.xegpu.blocks import (
     Block,
     encoded,
@@ -42,15 +42,15 @@ class Stack:
 
     block: Block
     op: CreateNdTdescOp
-    shape: tuple[ir.Value, ...]
-    strides: tuple[ir.Value, ...]
-    offsets: tuple[ir.Value, ...]
+    shape: tuple[ir.Operand, ...]
+    strides: tuple[ir.Operand, ...]
+    offsets: tuple[ir.Operand, ...]
 
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+    def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         """Values that a loop carries, and a function that makes the stack from them."""
         return [*self.offsets, self.block.y, self.block.x], self._with
 
-    def _with(self, offsets: Sequence[ir.Value]) -> Stack:
+    def _with(self, offsets: Sequence[ir.Operand]) -> Stack:
         *outer, y, x = offsets
         return replace(self, offsets=tuple(outer), block=replace(self.block, y=y, x=x))
 
@@ -73,11 +73,12 @@ class Stack:
         base, y = self.block.base, self.block.y
         outer = zip(self.offsets, position, self.strides, self.shape, strict=True)
         for offset, p, stride, size in outer:
-            place = em.b.add(offset, I32(p))
+            place = em.b.add(offset, p)
             step = em.b.mul(em.b.sext(place, I64), em.b.sext(stride, I64))
             base = moved_base(em, base, scaled(em, step, kind.element_bits), pointer=False)
             if kind.boundary_check:
-                inside = em.b.icmp_unsigned("<", place, size)
+                inside = em.b.icmp("ult", place, size)
+                assert self.block.height is not None
                 y = em.b.select(inside, y, self.block.height)
         return replace(self.block, base=base, y=y)
 
@@ -110,8 +111,8 @@ def store_stack(em: Emitter, op: StoreNdOp, stack: Stack) -> None:
     kind, value = op.desc_type, _inner_value(em, op, op.value)
     held, blocks = em.registers(op.value), prod(kind.get_shape()[:-2])
     each = held.count // blocks
-    for number, block in enumerate(stack.slices(em, kind)):
-        part = pick(em, held, range(number * each, (number + 1) * each))
+    for order, block in enumerate(stack.slices(em, kind)):
+        part = pick(em, held, range(order * each, (order + 1) * each))
         store_block(em, op, block, inner_kind(kind), value, part)
 
 

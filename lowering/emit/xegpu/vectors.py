@@ -11,16 +11,25 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatTF32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, concatenated, from_scalars
-from triton_xe.lowering.emit.types import FLOAT, I8, I32, I64, bits_of, scalar_type, vector_of
+from triton_xe.lowering.emit.types import (
+    FLOAT,
+    I8,
+    I32,
+    I64,
+    bits_of,
+    number,
+    scalar_type,
+    vector_of,
+)
 from triton_xe.lowering.emit.xegpu.fragments import (
     MAX_VECTOR,
     FragmentValue,
@@ -47,7 +56,7 @@ def held_type(kind: Attribute, spread: Spread) -> tuple[ir.Type, int]:
                 f"{kind}: nothing says how its {element.bitwidth}-bit elements are packed; they"
                 " serve xegpu.dpas only"
             )
-        return ir.IntType(min(bits, 64)), min(bits, 64) // element.bitwidth
+        return ir.integer(min(bits, 64)), min(bits, 64) // element.bitwidth
     return scalar_type(element), 1
 
 
@@ -64,7 +73,7 @@ _WIDTHS = (8, 4, 3, 2)
 class Image(Registers):
     """Registers in private memory, from which any part is read in any form."""
 
-    def __init__(self, em: Emitter, kind: ir.Type, memory: ir.Value, count: int) -> None:
+    def __init__(self, em: Emitter, kind: ir.Type, memory: ir.Operand, count: int) -> None:
         super().__init__(count, kind, lambda i: self.read(em, i * self.width, self.width))
         self.memory = memory
 
@@ -72,14 +81,13 @@ class Image(Registers):
     def chunks(self) -> int:
         return -(-self.count // self.width)
 
-    def read(self, em: Emitter, first: int, count: int, into: ir.Type | None = None) -> ir.Value:
+    def read(self, em: Emitter, first: int, count: int, into: ir.Type | None = None) -> ir.Operand:
         """`count` values from register `first`, as `into` (all of them) or of the own type."""
         count = min(count, self.count - first)
         offset = first * bits_of(self.kind) // 8
-        pointer = em.b.gep(self.memory, [I32(offset)], source_etype=I8) if offset else self.memory
-        value = em.b.load(pointer, typ=into or vector_of(self.kind, count))
-        value.align = 64 if offset == 0 else min(64, offset & -offset)
-        return value
+        pointer = em.b.gep(I8, self.memory, number(offset)) if offset else self.memory
+        align = 64 if offset == 0 else min(64, offset & -offset)
+        return em.b.load(into or vector_of(self.kind, count), pointer, align=align)
 
 
 def chunk_sizes(registers: Registers) -> list[int]:
@@ -97,7 +105,7 @@ def pick(em: Emitter, source: Registers, order: Sequence[int]) -> Registers:
     return from_list(em, source.kind, [source.register(em, r) for r in order])
 
 
-def from_list(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
+def from_list(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Operand]) -> Registers:
     """Registers of one scalar each; eight form a chunk if that comes out even."""
     count = len(scalars)
     width = next(w for w in (8, 7, 6, 5, 4, 3, 2, 1) if count % w == 0) if count > 8 else count
@@ -108,10 +116,10 @@ def from_list(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Regist
         count, kind, lambda i: em.pack(kind, held[i * width : (i + 1) * width]), width)
 
 
-def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) -> ir.Value:
+def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) -> ir.Operand:
     """`count` registers from `first` as `<n x i{unit}>`: the raw form that instructions take."""
     total = count * bits_of(source.kind)
-    shape = vector_of(ir.IntType(unit), max(1, total // unit))
+    shape = vector_of(ir.integer(unit), max(1, total // unit))
     if total // unit > MAX_VECTOR and not isinstance(source, Image):
         source = in_memory(em, source, source.kind)
     if isinstance(source, Image):
@@ -124,7 +132,7 @@ def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) ->
         part = em.pack(source.kind, [source.register(em, at + i) for i in range(length)]) if (
             length != source.width or at % source.width) else source.slice(em, at, length)
         pieces.append(_cast(em, part, vector_of(
-            ir.IntType(unit), max(1, length * bits_of(source.kind) // unit))))
+            ir.integer(unit), max(1, length * bits_of(source.kind) // unit))))
     return concatenated(em, pieces)
 
 
@@ -148,25 +156,23 @@ def in_memory(em: Emitter, source: Registers, kind: ir.Type) -> Image:
     return Image(em, kind, memory, total)
 
 
-def _store_at(em: Emitter, memory: ir.Value, offset: int, value: ir.Value) -> None:
+def _store_at(em: Emitter, memory: ir.Operand, offset: int, value: ir.Operand) -> None:
     """Write a value at a byte offset of private memory, whatever type the memory was made with."""
-    at = em.b.gep(memory, [I32(offset)], source_etype=I8) if offset else memory
-    stored = ir.StoreInstr(em.b.block, value, at)
-    stored.align = 64 if offset == 0 else min(64, offset & -offset)
-    em.b._insert(stored)
+    at = em.b.gep(I8, memory, number(offset)) if offset else memory
+    em.b.store(value, at, align=64 if offset == 0 else min(64, offset & -offset))
 
 
-def unpacked(em: Emitter, raw: ir.Value, kind: ir.Type, count: int) -> Registers:
+def unpacked(em: Emitter, raw: ir.Operand, kind: ir.Type, count: int) -> Registers:
     """Registers of `kind` from a raw value with `count` of them."""
     if count <= 8:
         value = _cast(em, raw, vector_of(kind, count))
         return Registers(count, kind, lambda _: value)
-    memory = em.alloca(raw.type.element, raw.type.count)
-    em.b.store(raw, memory).align = 64
+    memory = em.alloca(raw.type.scalar, raw.type.count)
+    em.b.store(raw, memory, align=64)
     return Image(em, kind, memory, count)
 
 
-def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
+def _cast(em: Emitter, value: ir.Operand, into: ir.Type) -> ir.Operand:
     return value if value.type == into else em.b.bitcast(value, into)
 
 
@@ -245,37 +251,37 @@ def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[A
     em.bind(result, from_list(em, kind, scalars))
 
 
-def _lane_constant(em: Emitter, element: Attribute, row: Sequence[Any]) -> ir.Value:
+def _lane_constant(em: Emitter, element: Attribute, row: Sequence[Any]) -> ir.Operand:
     """A value per lane: the lane number itself where it fits, else picked one by one."""
     known = [v for v in row if v is not None]
     kind = constant(element, known[0]).type
-    if isinstance(kind, ir.IntType) and kind.width > 1 and all(
+    if kind.kind == "int" and kind.bits > 1 and all(
         isinstance(v, int) for v in known
     ) and len(known) > 1:
         step = known[1] - known[0]
         if all(v == known[0] + i * step for i, v in enumerate(known)):
             lane = _resized(em, em.lane_id(), kind)
             return em.b.add(em.b.mul(lane, constant(element, step)), constant(element, known[0]))
-    value: ir.Value = constant(element, known[0])
-    for lane, held in enumerate(row):
+    value: ir.Operand = constant(element, known[0])
+    for place, held in enumerate(row):
         if held is not None and held != known[0]:
-            here = em.b.icmp_unsigned("==", em.lane_id(), I32(lane))
+            here = em.b.icmp("eq", em.lane_id(), place)
             value = em.b.select(here, constant(element, held), value)
     return value
 
 
-def _resized(em: Emitter, value: ir.Value, kind: ir.IntType) -> ir.Value:
+def _resized(em: Emitter, value: ir.Operand, kind: ir.Type) -> ir.Operand:
     have = bits_of(value.type)
-    if have == kind.width:
+    if have == kind.bits:
         return value
-    return em.b.zext(value, kind) if have < kind.width else em.b.trunc(value, kind)
+    return em.b.zext(value, kind) if have < kind.bits else em.b.trunc(value, kind)
 
 
 # -- elements of other lanes ----------------------------------------------------------------------
 
 
 def rearranged(
-    em: Emitter, held: Sequence[ir.Value], kind: ir.Type, found: Mapping[Slot, Slot], count: int,
+    em: Emitter, held: Sequence[ir.Operand], kind: ir.Type, found: Mapping[Slot, Slot], count: int,
     target: Spread,
 ) -> Registers:
     """`count` registers; slots take what other slots hold, or are zero."""
@@ -287,38 +293,38 @@ def rearranged(
 
 
 def _gather_register(
-    em: Emitter, held: Sequence[ir.Value], kind: ir.Type, row: dict[int, tuple[int, int]],
+    em: Emitter, held: Sequence[ir.Operand], kind: ir.Type, row: dict[int, tuple[int, int]],
     target: Spread,
-) -> ir.Value:
+) -> ir.Operand:
     """One register from (register, lane) of each lane; zero in other lanes."""
     if target.own:
-        return held[row[0][0]] if row else ir.Constant(kind, None)
-    value: ir.Value | None = None if len(row) == target.lanes else ir.Constant(kind, None)
+        return held[row[0][0]] if row else ir.zero(kind)
+    value: ir.Operand | None = None if len(row) == target.lanes else ir.zero(kind)
     for register in sorted({r for r, _ in row.values()}):
         lanes = {lane: at for lane, (r, at) in row.items() if r == register}
         part = held[register]
         if any(lane != at for lane, at in lanes.items()):
             table = sum(at << (4 * lane) for lane, at in lanes.items())
-            place = em.b.shl(em.b.zext(em.lane_id(), I64), I64(2))
-            index = em.b.and_(em.b.trunc(em.b.lshr(I64(table), place), I32), I32(15))
+            place = em.b.shl(em.b.zext(em.lane_id(), I64), 2)
+            index = em.b.and_(em.b.trunc(em.b.lshr(ir.constant(I64, table), place), I32), 15)
             part = from_lane(em, part, index)
         if value is None:
             value = part
             continue
-        mask = em.b.lshr(I32(sum(1 << lane for lane in lanes)), em.lane_id())
-        here = em.b.icmp_unsigned("!=", em.b.and_(mask, I32(1)), I32(0))
+        mask = em.b.lshr(number(sum(1 << lane for lane in lanes)), em.lane_id())
+        here = em.b.icmp("ne", em.b.and_(mask, 1), 0)
         value = em.b.select(here, part, value)
     assert value is not None
     return value
 
 
-def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
+def from_lane(em: Emitter, value: ir.Operand, lane: ir.Operand) -> ir.Operand:
     """The value of lane `lane`, in every lane."""
     bits = bits_of(value.type)
-    raw = _cast(em, value, ir.IntType(bits))
+    raw = _cast(em, value, ir.integer(bits))
     if bits == 1:
         raw = em.b.zext(raw, I8)
-    found = em.call(genisa.WAVE_SHUFFLE_INDEX, [raw, lane, I32(0)])
+    found = em.call(genisa.WAVE_SHUFFLE_INDEX, [raw, lane, number(0)])
     if bits == 1:
-        return em.b.trunc(found, ir.IntType(1))
+        return em.b.trunc(found, ir.integer(1))
     return _cast(em, found, value.type)

@@ -53,7 +53,7 @@ else:
     compile_until("ttgir", GPUTarget("cuda", 90, 32))
 status = Path("/proc/self/status").read_text().splitlines()
 print(*[line.split()[1] for line in status if line.startswith("VmHWM:")],
-      "llvmlite.ir" in sys.modules, "llvmlite.binding" in sys.modules)
+      "llvmlite" in sys.modules)
 '''
 MOST = 45_000
 """KB more than the stock wheel takes up to TTGIR; 26,000 were measured, and 86,000 with LLVM."""
@@ -62,19 +62,19 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="reads Linux's figures of a process")
 
 
-def run(tmp_path: Path, side: str) -> tuple[int, str, str]:
-    """Peak memory in KB, and which parts of llvmlite a new process has loaded."""
+def run(tmp_path: Path, side: str) -> tuple[int, str]:
+    """Peak memory of a new process in KB, and if it has loaded llvmlite."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, str(path), side], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    peak, *loaded = done.stdout.split()[-3:]
-    return int(peak), *loaded
+    peak, loaded = done.stdout.split()[-2:]
+    return int(peak), loaded
 
 
 def test_a_compilation_needs_no_llvm_and_little_memory(tmp_path: Path) -> None:
-    ours, emits, loads = run(tmp_path, "ours")
-    theirs, *_ = run(tmp_path, "theirs")
-    assert (emits, loads) == ("True", "False")
+    ours, loads = run(tmp_path, "ours")
+    theirs, _ = run(tmp_path, "theirs")
+    assert loads == "False"
     assert ours < theirs + MOST

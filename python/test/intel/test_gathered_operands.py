@@ -83,9 +83,9 @@ def in_two_pieces(text: str) -> str:
 
     def pieces(match: re.Match[str]) -> str:
         result, at, mask, other = match.groups()
-        low, high, there, first, second = (f'%"{result[2:-1]}.{word}"' for word in (
+        low, high, there, first, second = (f"{result}.{word}" for word in (
             "low", "high", "there", "first", "second"))
-        load = f'call <4 x i32> @"{name}.v4i32.p1.v4i32"'
+        load = f"call <4 x i32> @{name}.v4i32.p1.v4i32"
         half = f"shufflevector <8 x i32> {other}, <8 x i32> {other}, <4 x i32>"
         joined = ", ".join(f"i32 {i}" for i in range(8))
         return f"""\
@@ -96,9 +96,9 @@ def in_two_pieces(text: str) -> str:
   {second} = {load}(ptr addrspace(1) {there}, i64 16, i1 {mask}, <4 x i32> {high})
   {result} = shufflevector <4 x i32> {first}, <4 x i32> {second}, <8 x i32> <{joined}>"""
 
-    declared = f'"{name}.v4i32.p1.v4i32"(ptr addrspace(1) %"a", i64 %"b", i1 %"c", <4 x i32> %"d")'
+    declared = f"{name}.v4i32.p1.v4i32(ptr addrspace(1) %a, i64 %b, i1 %c, <4 x i32> %d)"
     text, count = re.subn(
-        rf'  (%\S+) = call <8 x i32> @"{name}\S+"\(ptr addrspace\(1\) (%\S+), i64 \d+, i1 (%\S+), '
+        rf'  (%\S+) = call <8 x i32> @{name}[^(]+\(ptr addrspace\(1\) (%\S+), i64 \d+, i1 (%\S+), '
         r"<8 x i32> (%[^)]+)\).*", pieces, text)
     assert count
     return text if has else f"{text}\ndeclare <4 x i32> @{declared}\n"

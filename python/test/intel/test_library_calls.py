@@ -13,7 +13,7 @@ from benchmarks import loops
 from python.test.language.maths.test_elementary import SPECIAL, samples
 from triton_xe.intrinsics import ROWS
 from triton_xe.lowering.spirv.emit_spirv import write_spirv
-from triton_xe.lowering.spirv.library_calls import NATIVE, for_intel
+from triton_xe.lowering.spirv.library_calls import NATIVE
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.spirv import instructions
 from triton_xe.tools import intel
@@ -56,7 +56,7 @@ def kernel(number: int, name: str, scalar: str, count: int) -> str:
 def built(*, library: bool) -> intel.CompiledKernel:
     """All cases, each a kernel of one module."""
     text = HEAD + "".join(kernel(n, *case) for n, case in enumerate(CASES)) + TAIL
-    return intel.compile_spirv(write_spirv(text if library else for_intel(text)), "bmg")
+    return intel.compile_spirv(write_spirv(text, library=library), "bmg")
 
 
 def inputs(scalar: str) -> list[Values]:
@@ -114,7 +114,7 @@ def dividends_and_divisors() -> list[list[Values]]:
 def test_remainders_are_exact(count: int) -> None:
     text = HEAD + kernel(0, "fmod", "float", count) + TAIL
     with_library, found = (
-        intel.compile_spirv(write_spirv(made), "bmg") for made in (text, for_intel(text)))
+        intel.compile_spirv(write_spirv(text, library=library), "bmg") for library in (True, False))
     assert len(found.program.instructions) < 0.5 * len(with_library.program.instructions)
     for x, y in dividends_and_divisors():
         parts = [slice(n, n + LANES * count) for n in range(0, x.size, LANES * count)]
@@ -132,7 +132,7 @@ def test_remainders_are_exact(count: int) -> None:
 def test_error_function(count: int) -> None:
     text = HEAD + kernel(0, "erf", "float", count) + TAIL
     with_library, found = (
-        intel.compile_spirv(write_spirv(made), "bmg") for made in (text, for_intel(text)))
+        intel.compile_spirv(write_spirv(text, library=library), "bmg") for library in (True, False))
     if count > 1:
         assert len(found.program.instructions) < 0.85 * len(with_library.program.instructions)
     numbers = np.concatenate([samples(signed=True), SPECIAL * 12, [1.0] * 8]).astype(np.float32)
@@ -160,7 +160,8 @@ def test_common_kernels_call_nothing_of_the_library(name: str) -> None:
     assert not CALLS & {opcode for opcode, *_ in instructions(made.asm["spv"])}
     wanted, found = (
         len(intel.compile_spirv(binary, "bmg", made.metadata.build_flags).program.instructions)
-        for binary in (write_spirv(made.asm["llir"]), write_spirv(for_intel(made.asm["llir"]))))
+        for library in (True, False)
+        for binary in [write_spirv(made.asm["llir"], library=library)])
     assert found <= 1.01 * wanted
 
 
@@ -170,7 +171,7 @@ def test_no_call_of_the_library_is_left(name: str) -> None:
     for count in (1, 8):
         text = HEAD + kernel(0, name, scalar, count) + TAIL
         with_library, without = (
-            {opcode for opcode, *_ in instructions(write_spirv(made))}
-            for made in (text, for_intel(text)))
+            {opcode for opcode, *_ in instructions(write_spirv(text, library=library))}
+            for library in (True, False))
         assert CALLS & with_library
         assert not CALLS & without

@@ -92,7 +92,7 @@ def test_loops_that_keep_their_invariants(unroll, loops):
             CHECK-COUNT-{loops}: br {{{{.*}}}}!llvm.loop !
             CHECK-NOT: !llvm.loop !
             """ if keep else "CHECK-NOT: {{!llvm.loop !|llvm.licm.disable}}")
-        marks = re.findall(r"^(!\d+) = distinct !\{ \1, !\d+ \}", kernel.asm["llir"], re.MULTILINE)
+        marks = re.findall(r"^(!\d+) = distinct !\{\1, !\d+\}", kernel.asm["llir"], re.MULTILINE)
         assert len(marks) == keep * loops
 
 

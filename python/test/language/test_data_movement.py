@@ -7,20 +7,21 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llvmlite import ir
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_xe.hardware.target import target
 from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
+from triton_xe.llvm import Module
+from triton_xe.llvm.printer import print_kernels
 from triton_xe.lowering.emit.control import Frame
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import store
-from triton_xe.lowering.emit.module import Function, resize_slm
+from triton_xe.lowering.emit.module import new_kernel, resize_slm
 from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.view import view_of
-from triton_xe.lowering.emit.types import I16, I32, POINTER
+from triton_xe.lowering.emit.types import I8, I16, I32, POINTER
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.runtime.simulator.interface import SimulatedDevice
 
@@ -129,35 +130,29 @@ def element_numbers(layout, registers):
 def convert_on_simulator(old, new, kind, dtype):
     """Every slot of the new layout, when each slot of the old one holds its element's number."""
     device = target("bmg")
-    module = ir.Module("kernel")
-    module.triple = "spirv64-unknown-unknown"
-    state = ModuleState(module, device, WARPS, 16, None)
-    function = Function(module, ir.FunctionType(ir.VoidType(), [POINTER, POINTER]), "k")
-    function.calling_convention = "spir_kernel"
-    function.set_metadata("intel_reqd_sub_group_size", module.add_metadata([I32(16)]))
-    sizes = [I32(16 * WARPS), I32(1), I32(1)]
-    function.set_metadata("reqd_work_group_size", module.add_metadata(sizes))
+    state = ModuleState(Module(), device, WARPS, 16, None)
+    function = new_kernel(state, "k", [POINTER, POINTER])
     em = Emitter(state, function, ModuleOp([]))
     em.frames.append(Frame("k"))
-    lane = em.b.add(em.b.mul(em.warp_id(), I32(16)), em.lane_id())
+    lane = em.b.add(em.b.mul(em.warp_id(), 16), em.lane_id())
 
     def slot(pointer, count, register):
-        at = em.b.add(em.b.mul(lane, I32(count)), I32(register))
-        return em.b.gep(pointer, [em.b.mul(at, I32(kind.width // 8))], source_etype=ir.IntType(8))
+        at = em.b.add(em.b.mul(lane, count), register)
+        return em.b.gep(I8, pointer, em.b.mul(at, kind.bits // 8))
 
-    source, result = function.args
+    source, result = function.arguments
     count, wanted = (len(view_of(x).registers) for x in (old, new))
-    loaded = [em.b.load(slot(source, count, r), typ=kind) for r in range(count)]
+    loaded = [em.b.load(kind, slot(source, count, r)) for r in range(count)]
     moved = relaid(em, from_scalars(em, kind, loaded), old, new)
     for r in range(wanted):
-        store(em, slot(result, wanted, r), moved.register(em, r), None, kind.width // 8)
-    em.b.ret_void()
+        store(em, slot(result, wanted, r), moved.register(em, r), None, kind.bits // 8)
+    em.b.ret()
     place_regions(em)
     em.allocas.branch(em.body)
     if state.slm is not None:
         resize_slm(state)
     simulated = SimulatedDevice("bmg")
-    kernel = simulated.load(str(module).encode(), "k")
+    kernel = simulated.load(print_kernels(state.llvm).encode(), "k")
     given = element_numbers(without_copies(old), np.arange(count)).astype(dtype)
     out = np.empty((WARPS, 16, wanted), dtype)
     simulated.launch(kernel, (1, 1, 1), (given.ctypes.data, out.ctypes.data))

@@ -67,7 +67,7 @@ def test_the_kernel_states_its_subgroup_size():
     for device, size in (("bmg", 32), ("dg2", 16), ("dg2", 8)):
         made = triton.compile(source, target=GPUTarget("xpu", device, size),
                               options={"warp_size": size})
-        check_text(made.asm["llir"], f"CHECK: = !{{ i32 {size} }}")
+        check_text(made.asm["llir"], f"CHECK: = !{{i32 {size}}}")
 
 
 def test_a_module_with_a_size_that_the_device_lacks_is_refused():

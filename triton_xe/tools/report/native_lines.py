@@ -26,7 +26,7 @@ BEFORE_SCOPES = ("phi", "alloca")
 
 def with_lines(module: bytes, kernel: str, file: str) -> bytes:
     """The module with the lines from `file`, without its attached texts."""
-    w = ModuleWriter(for_compiler(canonical(attached_llvm_ir(module))))
+    w = ModuleWriter(for_compiler(parse_module(canonical(attached_llvm_ir(module)))))
     info = _DebugInfo(w, kernel, file)
     for function in w.module.functions.values():
         made = _LineWriter(w, function, info) if function.name == kernel else FunctionWriter(

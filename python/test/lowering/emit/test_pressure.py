@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import triton
 import triton.language as tl
-from llvmlite import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks import loops
+from python.test.lowering.emit.writing import begin, state_of
+from triton_xe import llvm as ir
 from triton_xe.hardware.register_file import (
     Need,
     RegisterFile,
@@ -18,73 +19,69 @@ from triton_xe.hardware.register_file import (
     register_file,
 )
 from triton_xe.hardware.target import target
+from triton_xe.lowering.emit.helpers import call_function
 from triton_xe.lowering.emit.pressure import pressure
+from triton_xe.lowering.emit.writer import Writer
 
-FLOATS = ir.VectorType(ir.FloatType(), 8)
-
-
-def function(*arguments):
-    made = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), arguments), "f")
-    return made, ir.IRBuilder(made.append_basic_block())
+FLOATS = ir.vector(8, ir.F32)
 
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_values_live_from_where_they_are_written_to_their_last_use(count):
-    made, b = function(ir.PointerType(), ir.IntType(32))
-    pointer, shared = made.args
-    loaded = [b.load(pointer, typ=FLOATS) for _ in range(count)]
+    made, b = begin(ir.PTR, ir.I32)
+    pointer, shared = made.arguments
+    loaded = [b.load(FLOATS, pointer) for _ in range(count)]
     for value in loaded:
         b.store(b.fadd(value, value), pointer)
     b.add(shared, shared)
-    b.ret_void()
-    assert pressure(made, 16) == count * 8 * 4 * 16  # a sum takes the place of its last operand
+    b.ret()
+    # a sum takes the place of its last operand
+    assert pressure(ir.Module(), made, 16) == count * 8 * 4 * 16
 
 
 def test_what_a_loop_reads_lives_as_long_as_the_loop():
-    made, b = function(ir.PointerType(), ir.IntType(1))
-    pointer, again = made.args
-    outside = b.load(pointer, typ=FLOATS)
-    before, loop = b.block, made.append_basic_block()
+    made, b = begin(ir.PTR, ir.I1)
+    pointer, again = made.arguments
+    outside = b.load(FLOATS, pointer)
+    before, loop = b.block, b.append_block("loop")
     b.branch(loop)
-    b.position_at_end(loop)
-    total = b.phi(FLOATS)
+    b.at_end(loop)
+    total = b.merged(FLOATS, (outside, before))
     first = b.fadd(total, outside)
-    after = [b.load(pointer, typ=FLOATS) for _ in range(3)]
+    after = [b.load(FLOATS, pointer) for _ in range(3)]
     for value in after:
         first = b.fadd(first, value)
-    total.add_incoming(outside, before)
-    total.add_incoming(first, loop)
-    end = made.append_basic_block()
-    b.cbranch(again, loop, end)
-    b.position_at_end(end)
-    b.ret_void()
-    assert pressure(made, 16) == 5 * 8 * 4 * 16  # outside, the sum, three loads
+    b.join(total, first, loop)
+    end = b.append_block("end")
+    b.branch_if(again, loop, end)
+    b.at_end(end)
+    b.ret()
+    assert pressure(ir.Module(), made, 16) == 5 * 8 * 4 * 16  # outside, the sum, three loads
 
 
 def test_what_a_called_function_needs_counts_where_it_is_called():
     module = ir.Module()
-    inner = ir.Function(module, ir.FunctionType(FLOATS, [FLOATS]), "inner")
-    inner.attributes.add("alwaysinline")
-    b = ir.IRBuilder(inner.append_basic_block())
-    sums = [b.fadd(inner.args[0], inner.args[0]) for _ in range(4)]
+    inner, b = begin(FLOATS, result=FLOATS, module=module, name="inner", is_kernel=False)
+    (given,) = inner.arguments
+    sums = [b.fadd(given, given) for _ in range(4)]
     for value in sums[1:]:
         sums[0] = b.fadd(sums[0], value)
     b.ret(sums[0])
-    outer = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType()]), "outer")
-    b = ir.IRBuilder(outer.append_basic_block())
-    loaded = b.load(outer.args[0], typ=FLOATS)
-    b.store(b.fadd(b.call(inner, [loaded]), loaded), outer.args[0])
-    b.ret_void()
-    assert pressure(outer, 16) == 5 * 8 * 4 * 16  # what is given, and four sums inside
+    outer, b = begin(ir.PTR, module=module, name="outer")
+    em = Writer(state_of(module), outer, outer.blocks[0])
+    loaded = em.b.load(FLOATS, outer.arguments[0])
+    em.b.store(em.b.fadd(call_function(em, "inner", FLOATS, [loaded]), loaded), outer.arguments[0])
+    em.b.ret()
+    assert pressure(module, outer, 16) == 5 * 8 * 4 * 16  # what is given, and four sums inside
 
 
 def test_pairs_of_a_compare_and_swap_have_a_size():
-    made, b = function(ir.PointerType(), ir.IntType(32))
-    pointer, value = made.args
-    pair = b.cmpxchg(pointer, value, value, "monotonic")
+    made, b = begin(ir.PTR, ir.I32)
+    pointer, value = made.arguments
+    pair = b.compare_and_swap(pointer, value, value, "device")
     b.add(b.extract_value(pair, 0), value)
-    b.ret_void()
-    assert 0 < pressure(made, 16) <= 8
+    b.ret()
+    assert 0 < pressure(ir.Module(), made, 16) <= 8
 
 
 @pytest.mark.parametrize(("registers", "carried", "products", "straight", "need"), [

@@ -1,99 +1,112 @@
-"""Modules are built and spelled as llvmlite builds and spells them."""
+"""The text of a kernel's module: LLVM verifies it, and it means what SPIR-V is written from."""
+
+from __future__ import annotations
 
 import pytest
-from llvmlite import ir
-from triton.backends.compiler import GPUTarget
 
-from benchmarks.compile_time import source_of, stage_times
-from python.test.counting import watched
-from triton_xe.lowering.emit.building.function import Function
-from triton_xe.lowering.emit.building.quick_builder import QuickBuilder
-from triton_xe.lowering.emit.building.text import module_text
-from triton_xe.lowering.emit.source_locations import LocatedBuilder
+from benchmarks import loops
+from python.test.lowering.emit.writing import begin, state_of
+from triton_xe.llvm import (
+    ASSEMBLY,
+    F32,
+    I1,
+    I8,
+    I32,
+    I64,
+    TRUE,
+    Instruction,
+    Module,
+    struct,
+    vector,
+)
+from triton_xe.llvm.parser import canonical, parse_module
+from triton_xe.llvm.printer import print_kernels
+from triton_xe.llvm.records import escaped, undef, zero
+from triton_xe.lowering.emit.helpers import call_function
+from triton_xe.lowering.emit.types import POINTER, SLM_POINTER
+from triton_xe.lowering.emit.writer import BUILTIN, Writer
+from triton_xe.lowering.spirv.emit_spirv import for_compiler
+from triton_xe.lowering.spirv.function_writer import write_module
+from triton_xe.spirv import OP_MODULE_PROCESSED, SOURCE_NODE, instructions
 
-I1, I8, I32, FLOAT = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.FloatType()
-FOUR = ir.VectorType(I32, 4)
-POINTER = ir.PointerType(addrspace=1)
+FOUR = vector(4, I32)
 
 
-def written(function_type, builder_type):
-    """A module with every kind of instruction."""
-    module = ir.Module("kernel")
-    function = function_type(module, ir.FunctionType(ir.VoidType(), [POINTER, I32, FOUR, FLOAT]),
-                             "f")
-    callee = ir.Function(module, ir.FunctionType(I32, [I32]), 'other "name"')
-    callee.calling_convention = "spir_func"
-    node = module.add_metadata([I32(3)])
-    b = builder_type(function.append_basic_block("entry"))
-    pointer, number, vector, real = function.args
-    loaded = b.load(pointer, typ=FOUR, align=16)
-    b.store(b.load(pointer, typ=I32), pointer)
-    address = b.gep(pointer, [I32(4), number], source_etype=I8)
-    b.gep(pointer, [I32(4)], inbounds=True, source_etype=I8)
-    total = b.add(loaded, ir.Constant(FOUR, [1, 2, 3, 4]))
-    total = b.xor(b.mul(total, vector), ir.Constant(FOUR, ir.Undefined))
-    total = b.sub(total, ir.Constant(FOUR, None))
-    product = b.fmul(real, ir.Constant(FLOAT, 1.5), flags=("contract", "nnan"))
-    b.fneg(b.fadd(product, real))
-    b.sext(number, ir.IntType(64))
-    b.zext(b.trunc(number, I8), I32)
-    assert b.bitcast(number, I32) is number
-    mask = ir.Constant(FOUR, [3, 2, 1, 0])
-    b.shuffle_vector(total, vector, mask)
-    element = b.extract_element(total, I32(1))
-    b.insert_element(total, element, number)
-    bits = b.icmp_signed("<", total, vector)
-    equal = b.icmp_unsigned("==", number, element)
-    b.fcmp_unordered("<=", real, product, flags=("nnan",))
-    b.select(bits, total, vector)
-    chosen = b.select(equal, I1(True), I1(False))
-    called = b.call(callee, [number])
-    b.asm(ir.FunctionType(I32, [I32]), "mov $0 $1", "=r,r", [called], True)
-    b.call(callee, [called], fastmath=("fast",), tail=True)
-    b.add(number, called, name="named")
-    b.alloca(FOUR, 2)
-    pair = b.insert_value(ir.Constant(ir.LiteralStructType([I32, I32]), ir.Undefined), number, 0)
-    b.extract_value(pair, 0)
-    for instruction in list(b.block.instructions):
-        instruction.set_metadata("xe.at", node)
-    before, after = b.block, function.append_basic_block("entry")
-    b.cbranch(chosen, after, after)
-    b.position_at_end(after)
-    phi = b.phi(I32, flags=("fast",))
-    phi.add_incoming(number, before)
-    b.switch(phi, after).add_case(I32(1), before)
-    assert address.type == POINTER
+def every_kind() -> Module:
+    """A module with every kind of instruction, and every mark."""
+    module = Module()
+    inner, b = begin(I32, result=I32, module=module, name="inner one", is_kernel=False)
+    b.ret(inner.arguments[0])
+    function, b = begin(POINTER, SLM_POINTER, I32, FOUR, F32, module=module)
+    em = Writer(state_of(module), function, function.blocks[0])
+    b = em.b
+    b.location = module.add_metadata(f'!{{!"{escaped(chr(92))}a.py", i32 3, i32 4}}')
+    pointer, shared, word, words, real = function.arguments
+    loaded = b.load(FOUR, pointer, align=16)
+    b.begin_store()
+    b.store(b.load(I32, pointer, align=4, volatile=True), shared, align=4)
+    b.store(real, b.gep(I8, pointer, word), align=4)
+    total = b.xor(b.mul(b.add(loaded, 3), words), undef(FOUR))
+    total = b.sub(total, b.shl(zero(FOUR), words))
+    product = b.binary("fmul", real, 1.5, ("nnan",))
+    b.fneg(b.fdiv(b.fadd(product, real), -0.0))
+    b.trunc(b.sext(word, I64), I8)
+    b.zext(b.icmp("slt", word, 7), I32)
+    element = b.extract(b.shuffle(total, words, (3, 2, 1, 7)), word)
+    b.insert(total, element, word)
+    test = b.icmp("eq", word, element)
+    b.mark_fitting(test)
+    b.fcmp("ule", real, product)
+    b.select(b.icmp("ult", total, words), total, words)
+    b.atomic("add", shared, word, "workgroup")
+    swapped = b.compare_and_swap(pointer, word, element, "device")
+    b.extract_value(b.insert_value(undef(struct((I32, I1))), b.extract_value(swapped, 0), 0), 0)
+    with b.added(True):
+        called = call_function(em, "inner one", I32, [word])
+    assembly = f'sideeffect "{escaped("mov $0 $1" + chr(10))}" , "=rw,rw"'
+    b.emit(Instruction("call", I32, [called], callee=ASSEMBLY, extra=assembly))
+    before, loop, after = b.block, b.append_block("loop"), b.append_block("loop")
+    b.branch_if(test, loop, after).fallback = after.label
+    b.at_end(loop)
+    phi = b.merged(I32, (word, before))
+    b.join(phi, b.add(phi, 1), loop)
+    b.branch_if(TRUE, loop, after)
+    b.at_end(after)
+    b.ret()
     return module
 
 
-@pytest.mark.parametrize("builder", [ir.IRBuilder, QuickBuilder, LocatedBuilder])
-def test_a_module_is_spelled_as_llvmlite_spells_it(builder):
-    expected = str(written(ir.Function, ir.IRBuilder))
-    module = written(Function if builder is not ir.IRBuilder else ir.Function, builder)
-    if builder is LocatedBuilder:  # its zero extensions are masks
-        expected = str(module)
-    assert module_text(module) == expected
-    assert str(module) == expected
+def test_every_kind_is_verified_and_read_again() -> None:
+    text = print_kernels(every_kind())
+    canonical(text)
+    again = print_kernels(parse_module(text))  # which does not keep calling conventions
+    assert again.replace(f"call {BUILTIN} ", "call ") == text.replace(f"call {BUILTIN} ", "call ")
+    assert f"!{SOURCE_NODE} " in text
 
 
-def test_operands_of_different_types_are_refused_as_llvmlite_refuses_them():
-    module = ir.Module()
-    function = Function(module, ir.FunctionType(ir.VoidType(), [I32, I8, FOUR]), "f")
-    b = QuickBuilder(function.append_basic_block())
-    word, byte, vector = function.args
-    with pytest.raises(ValueError, match="same type"):
-        b.add(word, byte)
-    with pytest.raises(TypeError):
-        b.insert_element(vector, byte, I32(0))
-    with pytest.raises(IndexError):
-        b.shuffle(vector, vector, ir.Constant(FOUR, [0, 1, 2, 8]), 8)
-    with pytest.raises(TypeError):
-        b.call(ir.Function(module, ir.FunctionType(I32, [I32]), "g"), [byte])
+def test_operands_of_other_types_are_refused() -> None:
+    function, b = begin(I32, I8, FOUR)
+    word, byte, four = function.arguments
+    for write in (lambda: b.add(word, byte), lambda: b.icmp("eq", word, byte),
+                  lambda: b.insert(four, byte, 0), lambda: b.shuffle(four, word, (0, 1)),
+                  lambda: b.select(TRUE, word, byte), lambda: b.join(b.merged(I32), byte, b.block)):
+        with pytest.raises(TypeError, match="an operand of type"):
+            write()
+    with pytest.raises(TypeError, match="an element of i32"):
+        b.extract(word, 0)
 
 
-@pytest.mark.parametrize("name", ["add", "gemm 64x64x32", "layer norm"])
-def test_kernels_are_spelled_as_llvmlite_spells_them(name):
-    with watched(module_text) as calls:
-        stage_times(GPUTarget("xpu", "bmg", 16), "llir", *source_of(name))
-    (call,) = calls
-    assert call.result == str(call.arguments["module"])
+@pytest.mark.parametrize(
+    "name", ["add", "gemm 64x64x32", "layer norm", "attention causal", "prefix sum of rows"])
+@pytest.mark.parametrize("device", ["bmg", "dg2"])
+def test_kernels_are_read_as_what_is_written_to_spirv(name: str, device: str) -> None:
+    made = loops.compiled(name, device)
+    canonical(made.asm["llir"])
+    read = write_module(for_compiler(parse_module(made.asm["llir"])))
+    assert without_texts(read) == without_texts(made.asm["spv"])
+
+
+def without_texts(module: bytes) -> list[bytes]:
+    """The instructions of a module but the attached texts."""
+    return [module[at : at + size] for opcode, at, size in instructions(module)
+            if opcode != OP_MODULE_PROCESSED]

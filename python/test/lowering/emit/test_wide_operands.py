@@ -3,53 +3,53 @@
 from collections.abc import Callable
 
 import pytest
-from llvmlite import ir
 
 from python.test.filecheck import check_text
+from python.test.lowering.emit.writing import begin
+from triton_xe import llvm as ir
 from triton_xe.hardware.target import target
 from triton_xe.intrinsics import genisa, spirv
-from triton_xe.lowering.emit.instructions import atomic_rmw
+from triton_xe.llvm.printer import print_kernels
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
-from triton_xe.lowering.emit.types import I1, I8, I16, I32, SLM_POINTER, vector_of
+from triton_xe.lowering.emit.types import I8, I16, I32, SLM_POINTER, number, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 
 EIGHT = vector_of(I32, 8)
-CONSTANTS = [I32(n) for n in (12, 12, 8, 8)]
+CONSTANTS = list(map(number, (12, 12, 8, 8)))
 
 
-def multiply(em: Writer, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    return em.call(genisa.DPAS, [total, a, b, *CONSTANTS, I1(0)])
+def multiply(em: Writer, total: ir.Operand, a: ir.Operand, b: ir.Operand) -> ir.Operand:
+    return em.call(genisa.DPAS, [total, a, b, *CONSTANTS, ir.FALSE])
 
 
-def through_a_cast(em: Writer, a: ir.Value, total: ir.Value) -> None:
+def through_a_cast(em: Writer, a: ir.Operand, total: ir.Operand) -> None:
     again = em.b.bitcast(em.b.bitcast(a, vector_of(I16, 16)), EIGHT)
     multiply(em, total, again, a)
 
 
-def also_as_numbers(em: Writer, a: ir.Value, total: ir.Value) -> None:
+def also_as_numbers(em: Writer, a: ir.Operand, total: ir.Operand) -> None:
     multiply(em, total, a, a)
     em.b.add(a, a)
 
 
-def also_as_the_sum(em: Writer, a: ir.Value, total: ir.Value) -> None:
+def also_as_the_sum(em: Writer, a: ir.Operand, total: ir.Operand) -> None:
     multiply(em, a, total, a)
 
 
 def written_by(write: Callable[[Writer, ir.Function], None], device: str) -> str:
     module, machine = ir.Module(), target(device)
     state = ModuleState(module, machine, 1, machine.subgroup_size, None)  # type: ignore[arg-type]
-    kind = ir.FunctionType(ir.VoidType(), [SLM_POINTER, EIGHT, I32])
-    function = ir.Function(module, kind, "f")
-    em = Writer(state, function.append_basic_block())
+    function, _ = begin(SLM_POINTER, EIGHT, I32, module=module)
+    em = Writer(state, function, function.blocks[0])
     write(em, function)
-    em.b.ret_void()
+    em.b.ret()
     widen_operands(state, function)
-    return str(function)
+    return print_kernels(module).partition("define ")[2]
 
 
-def read_by(use: Callable[[Writer, ir.Value, ir.Value], None], device: str) -> str:
+def read_by(use: Callable[[Writer, ir.Operand, ir.Operand], None], device: str) -> str:
     def write(em: Writer, function: ir.Function) -> None:
-        pointer, total, _ = function.args
+        pointer, total, _ = function.arguments
         use(em, em.call(genisa.SIMD_BLOCK_READ, [pointer], EIGHT), total)
 
     return written_by(write, device)
@@ -75,26 +75,25 @@ def test_other_uses(use):
 
 
 HALF = vector_of(I16, 8)
-Between = Callable[[Writer, ir.Value], None] | None
+Between = Callable[[Writer, ir.Operand], None] | None
 
 
 def read_two(em: Writer, function: ir.Function, step: int, between: Between = None) -> None:
-    pointer, total, index = function.args
+    pointer, total, index = function.arguments
     for offset in (0, step):
-        at = em.b.mul(em.b.add(index, I32(offset)), I32(2))
-        place = em.b.gep(pointer, [at], source_etype=I8)
+        place = em.b.gep(I8, pointer, em.b.mul(em.b.add(index, offset), 2))
         a = em.call(genisa.SIMD_BLOCK_READ, [place], HALF)
-        total = multiply(em, total, a, function.args[1])
+        total = multiply(em, total, a, function.arguments[1])
         if between is not None:
             between(em, pointer)
 
 
-def meet(em: Writer, pointer: ir.Value) -> None:
-    em.call(spirv.CONTROL_BARRIER, [I32(2), I32(2), I32(272)])
+def meet(em: Writer, pointer: ir.Operand) -> None:
+    em.call(spirv.CONTROL_BARRIER, [number(2), number(2), number(272)])
 
 
-def count(em: Writer, pointer: ir.Value) -> None:
-    atomic_rmw(em.b, "add", pointer, I32(1), "workgroup")
+def count(em: Writer, pointer: ir.Operand) -> None:
+    em.b.atomic("add", pointer, number(1), "workgroup")
 
 
 def test_two_operands_side_by_side():

@@ -1,8 +1,8 @@
 // PASSES: lower-kernel-functions,convert-xegpu-to-llvm
 
 // A 2D block: sizes in bytes minus one, x in elements; a copy of it is written back.
-// CHECK: %[[V:.*]] = call <8 x i32> @"llvm.genx.GenISA.LSC2DBlockRead.v8i32"(i64 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 32, i32 16, i32 8, i32 1, i1 false, i1 false, i32 0)
-// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockWrite.v8i32"({{.*}}, i32 32, i32 16, i32 8, i32 1, i1 false, i1 false, i32 0, <8 x i32>
+// CHECK: %[[V:.*]] = call <8 x i32> @llvm.genx.GenISA.LSC2DBlockRead.v8i32(i64 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 {{.*}}, i32 32, i32 16, i32 8, i32 1, i1 false, i1 false, i32 0)
+// CHECK: call void @llvm.genx.GenISA.LSC2DBlockWrite.v8i32({{.*}}, i32 32, i32 16, i32 8, i32 1, i1 false, i1 false, i32 0, <8 x i32>
 func.func @k(%a: memref<64x64xf32>) {
   %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
   %v = xegpu.load_nd %t : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
@@ -47,11 +47,11 @@ func.func @k(%a: memref<64x64xf16>, %o: i64) {
 
 // -----
 // A prefetch in a loop has an address payload, made once and moved.
-// CHECK: %[[P:.*]] = call ptr @"llvm.genx.GenISA.LSC2DBlockCreateAddrPayload.p0i32"
-// CHECK: br i1 {{.*}} label %"start"
+// CHECK: %[[P:.*]] = call ptr @llvm.genx.GenISA.LSC2DBlockCreateAddrPayload.p0i32
+// CHECK: br i1 {{.*}} label %start
 // CHECK: loop:
-// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockPrefetchAddrPayload.p0i32"(ptr %[[P]]
-// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField.p0i32.i32"(ptr %[[P]], i32 5, i32 {{.*}}, i1 1)
+// CHECK: call void @llvm.genx.GenISA.LSC2DBlockPrefetchAddrPayload.p0i32(ptr %[[P]]
+// CHECK: call void @llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField.p0i32.i32(ptr %[[P]], i32 5, i32 {{.*}}, i1 true)
 func.func @k(%a: memref<64x64xf16>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -69,8 +69,8 @@ func.func @k(%a: memref<64x64xf16>, %n: index) {
 // Without 2D messages every lane loads for itself, inside the base tensor only.
 // CHECK-NOT: LSC2DBlock
 // CHECK: icmp ult i32
-// CHECK: call i32 @"llvm.genx.GenISA.PredicatedLoad.i32.p1.i32"
-// CHECK: call void @"llvm.genx.GenISA.PredicatedStore.p1.i32"
+// CHECK: call i32 @llvm.genx.GenISA.PredicatedLoad.i32.p1.i32
+// CHECK: call void @llvm.genx.GenISA.PredicatedStore.p1.i32
 func.func @k(%a: memref<60x60xf32>) {
   %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<60x60xf32> -> !xegpu.tensor_desc<8x8xf32>
   %v = xegpu.load_nd %t : !xegpu.tensor_desc<8x8xf32> -> vector<8x8xf32>
@@ -80,7 +80,7 @@ func.func @k(%a: memref<60x60xf32>) {
 
 // -----
 // A 1D block of words is one message.
-// CHECK: call <4 x i32> @"llvm.genx.GenISA.simdBlockRead.v4i32.p1"
+// CHECK: call <4 x i32> @llvm.genx.GenISA.simdBlockRead.v4i32.p1
 func.func @k(%a: i64) {
   %t = xegpu.create_nd_tdesc %a, 0 : i64 -> !xegpu.tensor_desc<64xf32, boundary_check = false>
   %v = xegpu.load_nd %t : !xegpu.tensor_desc<64xf32, boundary_check = false> -> vector<64xf32>
@@ -90,11 +90,11 @@ func.func @k(%a: i64) {
 
 // -----
 // A gather has a condition; with hints it is a message with a cache policy, in a branch.
-// CHECK: call void @"llvm.genx.GenISA.LSCPrefetch.p1"(ptr addrspace(1) {{.*}}, i32 0, i32 3, i32 4, i32 2)
-// CHECK: call <4 x i32> @"llvm.genx.GenISA.PredicatedLoad.v4i32.p1.v4i32"
-// CHECK: define internal spir_func void @"__xe_lane_store_v4i32_p1_wt_wb"
+// CHECK: call void @llvm.genx.GenISA.LSCPrefetch.p1(ptr addrspace(1) {{.*}}, i32 0, i32 3, i32 4, i32 2)
+// CHECK: call <4 x i32> @llvm.genx.GenISA.PredicatedLoad.v4i32.p1.v4i32
+// CHECK: define internal spir_func void @__xe_lane_store_v4i32_p1_wt_wb
 // CHECK: br i1
-// CHECK: call void @"llvm.genx.GenISA.LSCStore.p1.v4i32"(ptr addrspace(1) {{.*}}, i32 0, <4 x i32> {{.*}}, i32 3, i32 4, i32 4)
+// CHECK: call void @llvm.genx.GenISA.LSCStore.p1.v4i32(ptr addrspace(1) {{.*}}, i32 0, <4 x i32> {{.*}}, i32 3, i32 4, i32 4)
 func.func @k(%a: i64, %n: index) {
   %lane = vector.step : vector<16xindex>
   %nv = vector.broadcast %n : index to vector<16xindex>
@@ -108,11 +108,11 @@ func.func @k(%a: i64, %n: index) {
 
 // -----
 // Lanes prefetch rows of a block with xe.gather; those beyond its 8 rows prefetch the last one.
-// CHECK: call i32 @"llvm.umin.i32"(i32 {{.*}}, i32 7)
-// CHECK: call i32 @"llvm.smin.i32"
-// CHECK: call i32 @"llvm.smax.i32"(i32 {{.*}}, i32 0)
-// CHECK: call void @"llvm.genx.GenISA.LSCPrefetch.p1"(ptr addrspace(1) {{.*}}, i32 0, i32 5, i32 1, i32 4)
-// CHECK-NOT: call void @"llvm.genx.GenISA.LSCPrefetch
+// CHECK: call i32 @llvm.umin.i32(i32 {{.*}}, i32 7)
+// CHECK: call i32 @llvm.smin.i32
+// CHECK: call i32 @llvm.smax.i32(i32 {{.*}}, i32 0)
+// CHECK: call void @llvm.genx.GenISA.LSCPrefetch.p1(ptr addrspace(1) {{.*}}, i32 0, i32 5, i32 1, i32 4)
+// CHECK-NOT: call void @llvm.genx.GenISA.LSCPrefetch
 func.func @k(%a: memref<64x64xf16>) {
   %t = xegpu.create_nd_tdesc %a, 0, 0 {xe.gather} : memref<64x64xf16> -> !xegpu.tensor_desc<8x32xf16>
   xegpu.prefetch_nd %t : !xegpu.tensor_desc<8x32xf16>
@@ -149,7 +149,7 @@ func.func @k(%a: i64) {
 
 // -----
 // dpas: codes of the types (f16 is 12), depth 8, as many rows as C; no C is zero.
-// CHECK: call <8 x float> @"llvm.genx.GenISA.sub.group.dpas.v8f32.v8f32.v8i16.v8i32"(<8 x float> <float 0.0, {{.*}}, i32 12, i32 12, i32 8, i32 8, i1 0)
+// CHECK: call <8 x float> @llvm.genx.GenISA.sub.group.dpas.v8f32.v8f32.v8i16.v8i32(<8 x float> zeroinitializer, {{.*}}, i32 12, i32 12, i32 8, i32 8, i1 false)
 func.func @k(%a: memref<64x64xf16>, %c: memref<64x64xf32>) {
   %ta = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf16> -> !xegpu.tensor_desc<8x16xf16>
   %tb = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf16> -> !xegpu.tensor_desc<16x16xf16>
@@ -163,10 +163,10 @@ func.func @k(%a: memref<64x64xf16>, %c: memref<64x64xf32>) {
 
 // -----
 // Named barriers count their participants; a fence is one of the memory it names.
-// CHECK: call void @"llvm.genx.GenISA.threadgroupnamedbarriers.signal"(i8 1, i16 0, i8 4, i8 4)
-// CHECK: call void @"llvm.genx.GenISA.threadgroupnamedbarriers.wait"(i8 1)
-// CHECK: call spir_func void @"_Z21__spirv_MemoryBarrierjj"(i32 2, i32 272)
-// CHECK: call spir_func void @"_Z21__spirv_MemoryBarrierjj"(i32 1, i32 528)
+// CHECK: call void @llvm.genx.GenISA.threadgroupnamedbarriers.signal(i8 1, i16 0, i8 4, i8 4)
+// CHECK: call void @llvm.genx.GenISA.threadgroupnamedbarriers.wait(i8 1)
+// CHECK: call spir_func void @_Z21__spirv_MemoryBarrierjj(i32 2, i32 272)
+// CHECK: call spir_func void @_Z21__spirv_MemoryBarrierjj(i32 1, i32 528)
 func.func @k() attributes {xe.subgroups = 8 : i32} {
   %count = arith.constant 2 : i8
   %id = arith.constant 1 : i8
@@ -183,7 +183,7 @@ func.func @k() attributes {xe.subgroups = 8 : i32} {
 // -----
 // TARGET: dg2
 // The one barrier of dg2 serves if all subgroups take part.
-// CHECK: call spir_func void @"_Z22__spirv_ControlBarrieriii"(i32 2, i32 2, i32 0)
+// CHECK: call spir_func void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 0)
 func.func @k() attributes {xe.subgroups = 8 : i32} {
   %id = arith.constant 1 : i8
   %all = arith.constant 8 : i8
@@ -207,13 +207,13 @@ func.func @k() {
 
 // -----
 // Messages of an operand share a payload, and those of a vector of the subgroup beside it do not.
-// CHECK: %[[P:.*]] = call ptr @"llvm.genx.GenISA.LSC2DBlockCreateAddrPayload
-// CHECK: call <8 x i32> @"llvm.genx.GenISA.LSC2DBlockReadAddrPayload{{.*}}"(ptr %[[P]],
+// CHECK: %[[P:.*]] = call ptr @llvm.genx.GenISA.LSC2DBlockCreateAddrPayload
+// CHECK: call <8 x i32> @llvm.genx.GenISA.LSC2DBlockReadAddrPayload{{.*}}(ptr %[[P]],
 // CHECK: fadd <8 x float>
-// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockWriteAddrPayload{{.*}}"(ptr %[[P]],
-// CHECK: call <8 x i16> @"llvm.genx.GenISA.LSC2DBlockRead.v8i16"
+// CHECK: call void @llvm.genx.GenISA.LSC2DBlockWriteAddrPayload{{.*}}(ptr %[[P]],
+// CHECK: call <8 x i16> @llvm.genx.GenISA.LSC2DBlockRead.v8i16
 // CHECK: fadd <8 x half>
-// CHECK: call void @"llvm.genx.GenISA.LSC2DBlockWrite.v8i16"
+// CHECK: call void @llvm.genx.GenISA.LSC2DBlockWrite.v8i16
 #c = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
 func.func @k(%a: memref<64x64xf32>, %b: memref<64x64xf16>) {
   %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, #c>

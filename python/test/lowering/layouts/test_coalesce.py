@@ -10,7 +10,7 @@ from python.test.lowering.ttgir_helper import make_ttgir
 from python.test.lowering.ttgir_kernels import CASES
 from triton_xe.backend import front_passes
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
-from triton_xe.lowering.emit import instructions
+from triton_xe.lowering.emit import builder
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.coalesce import coalesced
 from triton_xe.lowering.rewriting import all_of
@@ -52,7 +52,7 @@ def test_a_long_kernel_is_right(limit, tmp_path, monkeypatch):
     """Its accesses laid out here, and its instructions written once."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(front_passes, limit, 8)
-    monkeypatch.setattr(instructions, "LONG", 50)
+    monkeypatch.setattr(builder, "LONG", 50)
     steps, n, size = 5, 300, 512
     path = tmp_path / "long.py"
     path.write_text(LONG_KERNEL + "".join(STEP.format(j=j) for j in range(steps)))

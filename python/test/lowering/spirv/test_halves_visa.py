@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import ir
 from xdsl.dialects.builtin import ModuleOp
 
 from python.test.lowering.native_functions import functions
 from triton_xe.hardware.target import target
-from triton_xe.llvm import ASSEMBLY
+from triton_xe.llvm import ASSEMBLY, Module
 from triton_xe.llvm.parser import parse_module
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.emit.maths.halves import suits
@@ -70,7 +69,7 @@ def test_all_bytes(name: str, form: str, source: str) -> None:
     ("dg2", 16, False)])
 def test_where_it_is_used(device: str, lanes: int, used: bool) -> None:
     """Registers of 64 bytes and 16 lanes: what the vISA says of places holds nowhere else."""
-    module = ModuleState(ir.Module(), target(device), 4, lanes, ModuleOp([]))
+    module = ModuleState(Module(), target(device), 4, lanes, ModuleOp([]))
     assert suits(module) is used
 
 

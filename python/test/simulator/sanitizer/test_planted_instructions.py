@@ -64,7 +64,7 @@ def report(change: Callable[[str], str], at: str = "a = tl.load") -> str:
     return text
 
 
-READ = r'(LSC2DBlockReadAddrPayload\.v64i16\.p0i32"\(ptr ([^,]*), i32 0, i32 0, i32 16, i32 16), '
+READ = r'(LSC2DBlockReadAddrPayload\.v64i16\.p0i32\(ptr ([^,]*), i32 0, i32 0, i32 16, i32 16), '
 READ += r"i32 32, i32 2, i1 false, i1 false"
 
 
@@ -113,11 +113,11 @@ def test_surface_that_begins_between_cache_lines() -> None:
 
         def other(places: list[str]) -> None:
             bases.append(places[0])
-            places[0] = '%"moved"'
+            places[0] = "%moved"
 
-        line = next(x for x in with_surface(text, other).splitlines() if '(i64 %"moved"' in x)
+        line = next(x for x in with_surface(text, other).splitlines() if "(i64 %moved" in x)
         return with_surface(text, other).replace(
-            line, f'  %"moved" = add i64 {bases[0]}, 8\n{line}')
+            line, f"  %moved = add i64 {bases[0]}, 8\n{line}")
 
     text = report(move)
     assert "illegal 2D block surface: base is not 64-byte aligned" in text
@@ -135,14 +135,14 @@ def test_surface_larger_than_its_tensor() -> None:
     assert re.search(r"program \(0, 0, 0\), warp \d", text)
 
 
-DPAS = "i32 12, i32 12, i32 8, i32 8, i1 0"
+DPAS = "i32 12, i32 12, i32 8, i32 8, i1 false"
 
 
 @pytest.mark.parametrize(("changed", "message"), [
-    ("i32 12, i32 4, i32 8, i32 8, i1 0", "cannot multiply f16 by s8"),
-    ("i32 12, i32 12, i32 4, i32 8, i1 0", "illegal DPAS"),
-    ("i32 12, i32 12, i32 8, i32 9, i1 0", "illegal DPAS"),
-    ("i32 12, i32 12, i32 8, i32 4, i1 0", "operand accumulator of a DPAS with 4 rows"),
+    ("i32 12, i32 4, i32 8, i32 8, i1 false", "cannot multiply f16 by s8"),
+    ("i32 12, i32 12, i32 4, i32 8, i1 false", "illegal DPAS"),
+    ("i32 12, i32 12, i32 8, i32 9, i1 false", "illegal DPAS"),
+    ("i32 12, i32 12, i32 8, i32 4, i1 false", "operand accumulator of a DPAS with 4 rows"),
 ])
 def test_dpas_of_types_and_sizes_that_do_not_go_together(changed: str, message: str) -> None:
     assert message in report(lambda t: t.replace(DPAS, changed), "total = tl.dot")
@@ -157,7 +157,7 @@ def test_device_without_block_messages() -> None:
 
 
 def test_work_group_that_is_too_large() -> None:
-    text = matmul_text().replace("= !{ i32 64, i32 1, i32 1 }", "= !{ i32 2048, i32 1, i32 1 }")
+    text = matmul_text().replace("= !{i32 64, i32 1, i32 1}", "= !{i32 2048, i32 1, i32 1}")
     device = SimulatedDevice("bmg")
     with pytest.raises(LegalityError, match="work-group of 2048 work-items is over the limit"):
         device.load(text.encode(), "matmul_kernel")
@@ -173,13 +173,13 @@ def without_barrier_in_warp_2(*, early: bool) -> str:
     x, out = xpu(1024, dtype=torch.float32), xpu(1, dtype=torch.float32)
     compiled = row_sum.warmup(x, out, COLUMNS=1024, grid=(1,), num_warps=4)
     text = attached_llvm_ir(compiled.asm["spv"])
-    warp = re.search(r'(%\S+) = call spir_func i32 @"_Z16get_sub_group_idv"', text)
+    warp = re.search(r"(%\S+) = call spir_func i32 @_Z16get_sub_group_idv", text)
     assert warp is not None
     barrier = re.search(r".* call .*ControlBarrier.*", text)[0]
-    odd = f'  %"odd" = icmp eq i32 {warp[1]}, 2\n  br i1 %"odd", label %"past", label %"meet"\n'
-    after = f'{barrier}\n  br label %"past"\npast:'
+    odd = f"  %odd = icmp eq i32 {warp[1]}, 2\n  br i1 %odd, label %past, label %meet\n"
+    after = f"{barrier}\n  br label %past\npast:"
     if early:
-        after = f'{barrier}\n  br label %"rest"\npast:\n  ret void\nrest:'
+        after = f"{barrier}\n  br label %rest\npast:\n  ret void\nrest:"
     text = text.replace(barrier, f"{odd}meet:\n{after}")
     device = SimulatedDevice("bmg")
     loaded = device.load(text.encode(), "row_sum")

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from llvmlite import ir
-from xdsl.dialects.builtin import ModuleOp
 
+from python.test.lowering.emit.writing import begin, state_of
 from triton_xe.errors import SimulatorTrap
-from triton_xe.hardware.target import target
+from triton_xe.llvm import TRUE, Module
+from triton_xe.llvm.printer import print_kernels
 from triton_xe.lowering.emit import lane_atomics
-from triton_xe.lowering.emit.types import I1, I32, I64
-from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.emit.types import I32, I64, number
+from triton_xe.lowering.emit.writer import Writer
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 
@@ -52,14 +52,13 @@ def steps(text: str) -> list[Step]:
 
 def helpers() -> str:
     """The functions that compiled kernels call for these accesses."""
-    module = ir.Module()
-    caller = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64]), "caller")
-    state = ModuleState(module, target("bmg"), 1, 16, ModuleOp([]))
-    w, address, active = Writer(state, caller.append_basic_block()), caller.args[0], I1(1)
-    lane_atomics.rmw(w, "or", address, I32(0), active, "gpu")
-    lane_atomics.compare_and_exchange(w, address, I32(0), I32(1), active, "gpu")
-    lane_atomics.load(w, I32, address, active, "gpu")
-    return "\n".join(str(f) for f in module.functions if f is not caller)
+    module = Module()
+    caller, _ = begin(I64)
+    w, (address,) = Writer(state_of(module), caller, caller.blocks[0]), caller.arguments
+    lane_atomics.rmw(w, "or", address, number(0), TRUE, "gpu")
+    lane_atomics.compare_and_exchange(w, address, number(0), number(1), TRUE, "gpu")
+    lane_atomics.load(w, I32, address, TRUE, "gpu")
+    return "define " + print_kernels(module).partition("define ")[2]
 
 
 HELPERS = helpers()

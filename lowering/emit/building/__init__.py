@@ -1,1 +1,0 @@
-"""Functions, instructions and text of LLVM IR, made quickly."""
