@@ -159,9 +159,10 @@ def sanitize() -> bool:
     return _text("TRITON_XE_SANITIZE") not in ("", "0")
 
 
-def _checks() -> frozenset[str]:
+@cache
+def _checks(text: str) -> frozenset[str]:
     """Return the words of `TRITON_XE_SANITIZE`."""
-    words = frozenset(_text("TRITON_XE_SANITIZE").split(","))
+    words = frozenset(text.split(","))
     for word in words - {"", "0", "1", "finite", "storage", "strict"}:
         warn_once(f"TRITON_XE_SANITIZE={word} means nothing more than 1; what does is finite, "
                   "storage and strict, with `,` between")
@@ -170,12 +171,12 @@ def _checks() -> frozenset[str]:
 
 def whole_storage() -> bool:
     """True if a kernel may access all of a tensor's storage, not only the view passed to it."""
-    return "storage" in _checks()
+    return "storage" in _checks(_text("TRITON_XE_SANITIZE"))
 
 
 def strict_barriers() -> bool:
     """True if the checks ignore the barriers that the compiler inserted."""
-    return "strict" in _checks()
+    return "strict" in _checks(_text("TRITON_XE_SANITIZE"))
 
 
 def findings() -> str:
@@ -196,7 +197,7 @@ def print_bytes() -> int:
 
 
 def sanitize_finite() -> bool:
-    return "finite" in _checks()
+    return "finite" in _checks(_text("TRITON_XE_SANITIZE"))
 
 
 def shuffle() -> int:

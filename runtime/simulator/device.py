@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, reduce
 from operator import or_
@@ -28,7 +28,7 @@ from triton_xe.runtime.simulator.kernel import (
     choose,
 )
 from triton_xe.runtime.simulator.run import launch as launcher
-from triton_xe.runtime.simulator.run.tensors import tensors_of
+from triton_xe.runtime.simulator.run.tensors import Tensor, tensors_of
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -146,12 +146,12 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
     def _check(self, kernel: SimulatedKernel, choice: Choice, work: Work) -> None:
         """Run with the checks; a trap becomes a finding too."""
         from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-        from triton_xe.runtime.simulator.sanitizer.state import Word
 
-        sizes = {k: t.integer_bytes for k, t in tensors_of(work.tensors).items()}
+        tensors = tensors_of(work.tensors)
+        sizes = {k: t.integer_bytes for k, t in tensors.items()}
         plan = Instrumentation(knobs.sanitize_finite(), knobs.strict_barriers(),
                                suspects=self._suspects(kernel, work), integers=sizes)
-        with self._observed(kernel, plan, choice, work) as (form, state):
+        with self._observed(kernel, plan, choice, work, tensors) as (form, state):
             try:
                 self._run_observed(form, state, choice, work)
             except SimulatorTrap as error:
@@ -159,7 +159,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
                     "trap", kernel.name, "", str(error)))
                 raise
             finally:
-                findings.note(findings.CheckedLaunch(kernel.name, int(state.words[Word.CHECKED])))
+                findings.note(findings.CheckedLaunch(kernel.name, state.checked))
 
     def _trace(self, kernel: SimulatedKernel, choice: Choice, work: Work) -> None:
         """Run a launch and write its accesses to the file of TRITON_XE_TRACE."""
@@ -168,7 +168,8 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         from triton_xe.runtime.simulator.trace import tracing
 
         path = knobs.trace()
-        with self._observed(kernel, Instrumentation(trace=True), choice, work) as (form, state):
+        plan = Instrumentation(trace=True)
+        with self._observed(kernel, plan, choice, work, tensors_of(work.tensors)) as (form, state):
             records = state.trace()
             started = time.perf_counter()
             try:
@@ -195,7 +196,8 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
 
     @contextmanager
     def _observed(
-        self, kernel: SimulatedKernel, plan: Instrumentation, choice: Choice, work: Work
+        self, kernel: SimulatedKernel, plan: Instrumentation, choice: Choice, work: Work,
+        tensors: Mapping[int, Tensor],
     ) -> Iterator[tuple[CompiledForm, LaunchState]]:
         """The form of a kernel for `plan` and this launch, with the state of the launch."""
         from triton_xe.runtime.simulator.sanitizer import shadow
@@ -210,7 +212,7 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
             assert host.sanitizer is not None
             state = shadow.LaunchState(
                 self.blocks, host.sanitizer, host.argument_types, work.args, work.groups,
-                host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors),
+                host.slm_bytes, host.sub_groups, host.lanes, tensors,
                 takes_turns=host.takes_turns,
                 is_eager=host.is_eager(work.groups) or choice.is_shuffled)
             try:

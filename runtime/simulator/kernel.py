@@ -168,11 +168,12 @@ class SimulatedKernel(ModuleKernel):
 
     def compiled(self, form: Form) -> CompiledForm:
         """A form of the kernel; launches with equal keys of their checks share one."""
-        if form.key == self.own.form.key:
+        key = form.key
+        if key == self.own.form.key:
             return self.own
-        if form.key not in self.forms:
-            self.forms[form.key] = self._form(form)
-        return self.forms[form.key]
+        if key not in self.forms:
+            self.forms[key] = self._form(form)
+        return self.forms[key]
 
     @once
     def in_step(self) -> CompiledForm | None:

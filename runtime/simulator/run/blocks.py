@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ REMEMBERED = 4096
 QUARANTINE_BYTES = 1 << 28
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Bytes `low` to `high` (exclusive) of one allocation on device `device`, or of a view."""
 
     low: int

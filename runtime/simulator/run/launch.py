@@ -220,31 +220,25 @@ def _run_groups(
     if total == 0:
         return
     prepared, state = launch.prepared, launch.state
-    shadow_bytes = 0
-    if state is not None:
-        from triton_xe.runtime.simulator.sanitizer import shadow
-        from triton_xe.runtime.simulator.sanitizer.state import slm_shadow_bytes
-
-        shadow_bytes = slm_shadow_bytes(launch.host.slm_bytes) + 256
     alone = total == 1 or state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
     parts, chunk = _divided(total, threads)
     words = prepared.head(
         parts, launch.grid, total, chunk, 0 if cold is None else _address(cold),
         0 if groups is None else groups.ctypes.data, 0 if state is None else state.address,
-        launch.seed, shadow_bytes) + launch.arguments
+        launch.seed, 0 if state is None else state.shadow_bytes) + launch.arguments
     record = _record_of(len(words)).from_buffer_copy(words)
     watch(record, _ERROR, knobs.time_limit(), _TIME)
     if state is not None:
         if knobs.findings():
             _go_on(launch, state)
-        shadow.use(state)
+        state.use(state)
     begin = time.perf_counter_ns()
     try:
         pool().run(threads, prepared.job, ctypes.addressof(record))
     finally:
         if state is not None:
-            shadow.use(None)
+            state.use(None)
         unwatch(record)
     prepared.spent += threads * (time.perf_counter_ns() - begin)
     if record[_ERROR]:

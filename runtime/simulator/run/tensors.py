@@ -44,9 +44,13 @@ class Tensor:
         shape = self._shape
         if shape is None or 0 in shape:
             return None
-        steps = [(n - 1) * s for n, s in zip(shape, self.value.stride(), strict=True)]
+        below = above = 0
+        for n, step in zip(shape, self.value.stride(), strict=True):
+            if step < 0:
+                below += (n - 1) * step
+            else:
+                above += (n - 1) * step
         at, size = self.value.data_ptr(), self.value.element_size()
-        below, above = (sum(x for x in steps if x * sign > 0) for sign in (-1, 1))
         return at + below * size, at + (above + 1) * size
 
     @property

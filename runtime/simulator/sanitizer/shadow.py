@@ -8,8 +8,8 @@ import mmap
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import TypeVar
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -77,8 +77,22 @@ lock = ForkLock()
 """Serialises sanitized launches."""
 
 
-_spare: list[NDArray[np.uint8]] = []
+_spare: list[_Memory] = []
 """Shadow memory of earlier launches, because fresh pages cost more than the checks."""
+
+
+@lru_cache(256)
+def _line_offsets(count: int, first: int) -> Words:
+    """Offsets to each of the arrays of `count` cells of chunks, whose numbers begin at `first`."""
+    return _LINE_STARTS * count + _LINE_SIZES * (SPARE_CHUNKS - first)
+
+
+class _Memory(NamedTuple):
+    """Uninitialised memory, aligned to a cache line."""
+
+    nbytes: int
+    address: int
+    owner: NDArray[np.uint8]
 
 
 def _address(memory: NDArray[Scalar]) -> int:
@@ -100,25 +114,25 @@ def _untouched(count: int) -> NDArray[np.int32]:
 
 _values = np.zeros(MOST_VALUES + 4, np.uint8)
 _log = np.empty(LOG_WORDS + LOGGED_LANES, np.int64)
-_no_origins = np.zeros((0, 1, 8), np.int64)
 _VALUES_AT, _LOG_AT = _address(_values), _address(_log)
 """Addresses for `Word.VALUES` and `Word.SLM_LOG`, shared by successive launches."""
 
 
-def _take(nbytes: int) -> NDArray[np.uint8]:
+def _take(nbytes: int) -> _Memory:
     """Memory of at least `nbytes`: that of an earlier launch, if at most four times as large."""
     fitting = [m for m in _spare if nbytes <= m.nbytes <= 4 * nbytes]
     if not fitting:
-        return np.empty(nbytes, np.uint8)
-    best = min(fitting, key=lambda m: m.nbytes)
-    _spare[:] = [m for m in _spare if m is not best]
+        made = np.empty(nbytes + 64, np.uint8)
+        return _Memory(nbytes, _address(made) + 63 & -64, made)
+    best = min(fitting)
+    _spare.remove(best)
     return best
 
 
-def _give(memory: NDArray[np.uint8]) -> None:
+def _give(memory: _Memory) -> None:
     """Keep memory for later launches; free the oldest above `SPARE_BYTES`."""
     _spare.append(memory)
-    while len(_spare) > 1 and sum(m.nbytes for m in _spare) > SPARE_BYTES:
+    while len(_spare) > 1 and sum([m.nbytes for m in _spare]) > SPARE_BYTES:
         _spare.pop(0)
 
 
@@ -206,7 +220,7 @@ class LaunchState:
         self.table: Words = self._arena.table[: self.count + 2 + MOST_SEARCHED]
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
-        self._borrowed: list[NDArray[np.uint8]] = []
+        self._borrowed: list[_Memory] = []
         self._shadows: dict[Block, _Shadow] = {}
         self._elements: dict[Block, tuple[int, int]] = {}
         self._whole: dict[int, Block] = {}
@@ -224,50 +238,67 @@ class LaunchState:
             block = found[k] if found[k] is not None else memory.find(pointer - 1)
             if block is not None:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
-        self.sub_groups = sub_groups
-        self.words: Words = self._first_words(groups, slm_bytes)
+        self.sub_groups, self.slm_bytes = sub_groups, slm_bytes
+        self._origins_shape = (
+            len(plan.undefined.origins), sub_groups, checks.origin_words(lanes))
+        self.words: Words = self._first_words(groups)
         self.address = _address(self.words)
         """Value of the context's state word."""
-        self.make_room()
         if takes_turns and groups <= MOST_CLOCKED:
             self._begin_clocks(groups)
             self.words[Word.CLOCKED] = is_eager
-        self.origins = self._origins(lanes)
 
-    def _first_words(self, groups: int, slm_bytes: int) -> Words:
+    def _first_words(self, groups: int) -> Words:
         """Words of the state before the launch, and the memory that they point to."""
+        slm_bytes = self.slm_bytes
         chunks = (slm_bytes >> CHUNK_BITS) + 1
-        known = {
-            Word.TABLE: self._arena.table_at, Word.FIRST_SEARCHED: self.count + 1,
-            Word.SEARCH_END: self.count + 1, Word.SCRATCH: self._array(SCRATCH_BYTES),
-            Word.VALUES: _VALUES_AT, Word.SLM_LOG: _LOG_AT,
-            Word.RELEASED: self._array(8 * Known.WORDS * (min(groups, MOST_GROUPS) + 2)),
-            Word.RELEASABLE: self._array(8 * Release.WORDS * (self.sub_groups + 1)),
-            Word.JOINED: self._array(8 * Joined.WORDS * JOINED_KEPT),
-            Word.SUBGROUPS: self.sub_groups, Word.SYNC_ROW: self.count,
-            Word.SEARCHED_ROW: len(self.table) - 1, Word.EMPTY_ROW: len(self.table) - 1,
-            Word.RECORDS_USED: 1, Word.SLM_ENTRY: self.count, Word.SLM_BYTES: slm_bytes,
-            Word.SLM_KNOWN: self._array(8 * (chunks + 1)),
-            Word.SLM_CHUNKS: self._array(8 * chunks * Chunk.WORDS),
-            Word.SLM_REGION: max(CHUNK_BITS, (slm_bytes - 1).bit_length() - 6),
-        }
+        first, last = self.count + 1, len(self.table) - 1
+        words = [0] * Word.COUNT
+        for word, value in (
+            (Word.TABLE, self._arena.table_at), (Word.FIRST_SEARCHED, first),
+            (Word.SEARCH_END, first), (Word.SCRATCH, self._array(SCRATCH_BYTES)),
+            (Word.VALUES, _VALUES_AT), (Word.SLM_LOG, _LOG_AT),
+            (Word.RELEASED, self._array(8 * Known.WORDS * (min(groups, MOST_GROUPS) + 2))),
+            (Word.RELEASABLE, self._array(8 * Release.WORDS * (self.sub_groups + 1))),
+            (Word.JOINED, self._array(8 * Joined.WORDS * JOINED_KEPT)),
+            (Word.SUBGROUPS, self.sub_groups), (Word.SYNC_ROW, self.count),
+            (Word.SEARCHED_ROW, last), (Word.EMPTY_ROW, last),
+            (Word.RECORDS, self._array(4 * FIELDS)), (Word.RECORDS_USED, 1),
+            (Word.SLM_ENTRY, self.count), (Word.SLM_BYTES, slm_bytes),
+            (Word.SLM_KNOWN, self._array(8 * (chunks + 1))),
+            (Word.SLM_CHUNKS, self._array(8 * chunks * Chunk.WORDS)),
+            (Word.SLM_REGION, max(CHUNK_BITS, (slm_bytes - 1).bit_length() - 6)),
+        ):
+            words[word] = value
         if self.plan.undefined.origins:
-            known[Word.SLM_SHADOW] = self._array(checks.slm_shadow_bytes(slm_bytes) + 256)
+            words[Word.SLM_SHADOW] = self._array(self.shadow_bytes)
+            words[Word.ORIGINS] = self._array(8 * math.prod(self._origins_shape))
         if slm_bytes:
             self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
-        words = [0] * Word.COUNT
-        for word, value in known.items():
-            words[word] = value
         return np.array(words, np.int64)
 
-    def _origins(self, lanes: int) -> NDArray[np.int64]:
-        """Memory for the origins that masked loads record, by load, subgroup and `origin_words`."""
-        shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
-        if not shape[0]:
-            return _no_origins
-        at = self._array(8 * math.prod(shape))
-        self.words[Word.ORIGINS] = at
-        return array_at(at, math.prod(shape), np.int64).reshape(shape)
+    @property
+    def origins(self) -> NDArray[np.int64]:
+        """The origins that masked loads have recorded, by load, subgroup and `origin_words`."""
+        count = math.prod(self._origins_shape)
+        return array_at(int(self.words[Word.ORIGINS]), count, np.int64).reshape(
+            self._origins_shape)
+
+    @staticmethod
+    def use(state: LaunchState | None) -> None:
+        """Use a state for the checks of the next launch; None when it has ended."""
+        global _current
+        _current = state
+
+    @property
+    def shadow_bytes(self) -> int:
+        """Bytes of the shadow of shared memory, with those that an access at its end may load."""
+        return checks.slm_shadow_bytes(self.slm_bytes) + 256
+
+    @property
+    def checked(self) -> int:
+        """Number of checked accesses, each of one lane."""
+        return int(self.words[Word.CHECKED])
 
     def trace(self) -> NDArray[np.int64]:
         """Allocate the trace, and return its records, which the launch fills."""
@@ -374,9 +405,9 @@ class LaunchState:
 
     def _borrow(self, nbytes: int) -> int:
         """Address of uninitialised memory until the launch ends."""
-        memory = _take(nbytes + 64)
+        memory = _take(nbytes)
         self._borrowed.append(memory)
-        return _address(memory) + 63 & -64
+        return memory.address
 
     def _cells(self, slm_bytes: int) -> tuple[int, ...]:
         """Addresses of the zeroed cells and sites of shared memory: writes, reads, their sites."""
@@ -405,8 +436,7 @@ class LaunchState:
         start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * line_count)
         cells = tuple(start + at * dwords + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
-        lines = (_LINE_STARTS * line_count + _LINE_SIZES * (SPARE_CHUNKS - first)
-                 + (start + 24 * dwords))
+        lines = _line_offsets(line_count, first) + (start + 24 * dwords)
         touched = self._array(chunks + 2 * 64) + 64 - first
         return (*cells, releases), (touched, published), lines
 
@@ -435,30 +465,29 @@ class LaunchState:
         words = self.words
         if words[Word.CLOCKS] and self._count * words[Word.CLOCK_WORDS] <= CLOCK_BYTES // 8:
             spare_clocks[:] = [self._clocks]
-        if self._records.nbytes <= SPARE_BYTES:
+        if 0 < self._records.nbytes <= SPARE_BYTES:
             _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
         """Write the table's row of a block, with shadow memory if its accesses are tracked."""
-        part = self._part(row, block)
-        self.blocks[row] = part
-        self.table[row, :2] = part.low, part.high
+        part = self.blocks[row] = self._part(row, block)
+        starts: tuple[int, ...] = (0,) * len(CELL_BYTES)
+        flags, unread = (0, 0), False
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._shadow_of(block)
             cells, flags, lines = self._shadows[block]
             first = (part.low >> 2) - (block.low >> 2)
-            starts = (at and at + size * first
-                      for at, size in zip(cells, CELL_BYTES, strict=True))
-            self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.TOUCHED:Entry.LINE_WRITES] = flags
+            starts = tuple(at and at + size * first
+                           for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.LINE_WRITES:Entry.ELEMENT_WRITES] = lines
-            self.table[row, Entry.ELEMENT_WRITES:Entry.WORDS] = self._elements.get(block, (0, 0))
+            if block in self._elements:
+                self.table[row, Entry.ELEMENT_WRITES:] = self._elements[block]
             self._whole[row] = block
-            self.table[row, Entry.UNREAD] = not (
-                self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
-                or block in self._read)
-        self.table[row, Entry.UNWRITTEN] = self._map_of(block)
+            unread = not (self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
+                          or block in self._read)
+        self.table[row, :Entry.LINE_WRITES] = (
+            part.low, part.high, *starts, self._map_of(block), unread, *flags)
 
     def _map_of(self, block: Block) -> int:
         """Bytes from the block to its map of unwritten bytes; 0 if all are written."""
@@ -504,6 +533,7 @@ class LaunchState:
 
 
 _current: LaunchState | None = None
+"""The state of the launch that runs."""
 
 
 # -- callbacks of generated code, for the current launch -------------------------------------------
@@ -563,7 +593,3 @@ def prepare() -> tuple[object, ...]:
     return tuple(made.values())
 
 
-def use(state: LaunchState | None) -> None:
-    """Use `state` for the checks of the next launch; None when it has ended."""
-    global _current
-    _current = state
