@@ -230,6 +230,20 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
     """Create the `wanted` cells of a chunk of global memory that do not exist yet."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
+    elements = wanted & s.OF_ELEMENTS
+    with w.when((flags[chunk] != 0) | (elements != 0) & (entry[Entry.ELEMENT_WRITES] == 0)):
+        w.call(s.CHANGE, ctx, block, chunk, wanted)
+        w.ret()
+    for kind, bit in enumerate(s.BEGUN_OF):
+        with w.when(wanted.has(bit)):
+            _clear(w, entry, chunk, kind, elements)
+    flags[chunk] = (wanted & (s.BEGUN | s.OF_ELEMENTS)).to(I8)
+
+
+def change(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
+    """Create the `wanted` cells of a chunk from those that it has."""
+    entry = Memory(w, block)
+    flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     before = flags[chunk]
     begun = before.has(s.BEGUN)
     has = w.select(begun, before & s.OF_ELEMENTS, 0).to(I32)
@@ -269,9 +283,15 @@ def _begin(
                 each = _cells_of_elements(w, merged.value, count)
                 w.store(each, _elements(entry, chunk, kind), align=8)
     with w.otherwise():
-        at = w.select(elements == 0, _dwords(entry, chunk, kind), _elements(entry, chunk, kind))
-        w.fill(at, 0, w.select(elements == 0, 8 * _DWORDS, w.select(
-            elements == s.OF_HALVES, 16 * _DWORDS, w.term(32 * _DWORDS, I64))))
+        _clear(w, entry, chunk, kind, elements)
+
+
+def _clear(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
+    """Create empty cells of stores (0) or loads (1)."""
+    for flag, count in {0: 1, **_PARTS_OF_DWORDS}.items():
+        with w.when(elements == flag):
+            at = _elements(entry, chunk, kind) if flag else _dwords(entry, chunk, kind)
+            w.fill(at, 0, 8 * count * _DWORDS)
 
 
 def _first_byte(entry: Memory, chunk: Value) -> Value:

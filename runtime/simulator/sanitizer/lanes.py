@@ -22,6 +22,7 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     distinct,
     earlier,
     fill_dwords,
+    flags_of,
     in_memory,
     is_list,
     left_over,
@@ -168,45 +169,47 @@ def _inside(w: Checks, block: Memory) -> Value:
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     """Compare with the cells and record the access: by chunks if possible, else by dwords."""
     owner, rest = owner_of(w, slm), w.variable(w["mask"].bits)
+    flags = None
     if can_record_whole(w):
         nbytes, least = w["size"].operand.integer_value() or 0, w["mask"].type.count // 2 + 1
-        begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
+        flags = flags_of(w, block, w["addresses"] >> CHUNK_BITS, w["mask"])
+        begun = w.intrinsic("ctpop", flags.has(BEGUN).bits).to(I32)
         with w.when(begun < least):
             rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes, owner,
                                    least=least, crosses=phases.may_cross(w, nbytes))
     with w.when(rest.value != 0):
         mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
-        _record_scattered(w, block, owner, slm, good, mask)
-
-
-def _are_begun(w: Checks, block: Memory) -> Value:
-    """Lanes in whose chunks dwords or elements have cells of their own."""
-    places = (w["addresses"] >> CHUNK_BITS) + block[Entry.TOUCHED]
-    return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
+        _record_scattered(w, block, owner, slm, good, mask, flags)
 
 
 def _record_scattered(
-    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
+    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value,
+    flags: Value | None = None,
 ) -> None:
-    """Compare and record an access in cells of elements, or of dwords where there are none."""
+    """Compare and record an access in cells of elements, or of dwords where there are none.
+
+    `flags` are those of the lanes' chunks, if they are known.
+    """
     nbytes = w["size"].operand.integer_value()
-    if nbytes is None or nbytes >= 4 or not can_record_whole(w):
+    if nbytes is None or nbytes > 4 or flags is None:
         _record_in_dwords(w, block, owner, slm, good, mask)
         return
-    left = _record_elements(w, block, nbytes, owner, good, mask)
+    left = mask
+    if nbytes < 4:
+        left = _record_elements(w, block, nbytes, owner, good, mask, flags)
     with w.when(good.value & (left.bits != 0)):
-        _record_in_dwords(w, block, owner, slm, good, left)
+        _record_in_dwords(w, block, owner, slm, good, left, flags)
 
 
 def _record_elements(
-    w: Checks, block: Memory, nbytes: int, owner: Value, good: Variable, mask: Value
+    w: Checks, block: Memory, nbytes: int, owner: Value, good: Variable, mask: Value, flags: Value
 ) -> Value:
     """Compare and record accesses of elements with cells of their own; return the lanes without."""
     addresses = w["addresses"]
     bytes_ = w.term((1 << nbytes) - 1, I64) << (addresses & 3)
     here, others = w.variable(w.term(0, mask.type)), w.variable(0, I1)
     with w.when(((addresses & nbytes - 1 == 0) | ~mask).every()):
-        here.value, others.value = Elements.begun(w, block, nbytes, bytes_, mask)
+        here.value, others.value = Elements.begun(w, block, flags, bytes_, mask)
     with w.when(here.value.bits != 0):
         elements = Elements(w, block, nbytes, here.value)
         _compare_and_record(
@@ -215,7 +218,8 @@ def _record_elements(
 
 
 def _record_in_dwords(
-    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
+    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value,
+    flags: Value | None = None,
 ) -> None:
     """Compare and record an access in the cells of its dwords."""
     size, nbytes = w["size"], w["size"].operand.integer_value()
@@ -240,7 +244,7 @@ def _record_in_dwords(
             dwords.alone = alone
             new = w.select(alone & ~full, part << inner | owner, new)
         with w.when(~slm):
-            others.value = dwords.begin(block, mine)
+            others.value = dwords.begin(block, mine, flags)
         _compare_and_record(w, block, dwords, new, owner, slm, good, others)
 
 

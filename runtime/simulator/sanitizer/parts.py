@@ -529,6 +529,11 @@ def in_memory(w: Checks, x: Value) -> Memory:
     return Memory(w, at, x.type.scalar)
 
 
+def flags_of(w: Checks, block: Memory, chunks: Value, active: Value) -> Value:
+    """Flags of the chunks of active lanes, and those of the next chunks in the upper bits."""
+    return w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), active)
+
+
 def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
     """True if each lane, with others at a power-of-two distance, fills its dword."""
     lanes, w = mask.type.count, mask.w
@@ -562,11 +567,12 @@ class Dwords:
     def store(self, value: Value, base: Value) -> None:
         self.w.scatter(value, self._at(base, value.type.scalar.size), self.active)
 
-    def begin(self, block: Memory, mine: Value) -> Value:
+    def begin(self, block: Memory, mine: Value, flags: Value | None) -> Value:
         """Create cells for this kind of access; true if there are some of the other kind."""
         w = self.w
         chunks = self.index * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
-        flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
+        if flags is None:
+            flags = flags_of(w, block, chunks, self.active)
         others = (flags.has(either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
@@ -596,16 +602,14 @@ class Elements(Dwords):
 
     @staticmethod
     def begun(
-        w: Checks, block: Memory, nbytes: int, bytes_: Value, active: Value
+        w: Checks, block: Memory, flags: Value, bytes_: Value, active: Value
     ) -> tuple[Value, Value]:
         """Create missing cells; return lanes with cells of elements, and if the other kind exists.
 
         If lanes fill dwords together, the cells of dwords are used.
         """
-        flag = s.elements_of(nbytes)
+        flag = s.elements_of(w["size"].operand.integer_value() or 0)
         mine, chunks = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I32), w["addresses"] >> CHUNK_BITS
-        places = (chunks + block[Entry.TOUCHED]).pointer()
-        flags = w.gather(I32, places, active)
         others = (flags.has(either(mine ^ BEGUN)) & active).bits != 0
         wanted = w.select(others, BEGUN, mine) | flag
         there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
