@@ -104,9 +104,9 @@ def _access_checked(
     """Write the check of an access, and give it a safe address."""
     if _keeps_values(w, i, position, pointer, mask, kind):
         kind |= Kind.KEPT
-    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
+    fine, safe, alone = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
-        _note_store(w, i, position, safe, fine, mask)
+        _note_store(w, i, position, safe, fine, mask, alone)
     return _moved(w, i, position, safe)
 
 
@@ -196,7 +196,8 @@ def _is_store(i: Instruction) -> bool:
 
 
 def _note_store(
-    w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None
+    w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None,
+    alone: Operand,
 ) -> None:
     """Collect the stores of one tensor; see `read_back`."""
     if not _is_store(i):
@@ -205,7 +206,7 @@ def _note_store(
     if value.type.scalar.kind != "ptr" and not (
             isinstance(address, Uniform) and isinstance(value, Uniform)):
         place = _tabled_address(w, i.operands[at])
-        w.stored.append(Stored(i, address, fine, value, mask, place))
+        w.stored.append(Stored(i, address, fine, value, mask, place, alone))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -274,13 +275,14 @@ def scratch(w: Widener) -> Operand:
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     flags: int, seen: Operand | None,
-) -> tuple[Operand, Value]:
-    """True if an access may be executed, and a safe address for it."""
+) -> tuple[Operand, Value, Operand]:
+    """True if an access may be executed; a safe address; True if it is the first to its elements.
+    """
     b = w.b
     if isinstance(pointer, Tabled):
         fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
         if fine is not None:
-            return fine, _moved_where(w, pointer, t, fine)
+            return fine, _moved_where(w, pointer, t, fine), ir.FALSE
     _keep_values(w, i, pointer, flags)
     kind = _described(w, flags, seen)
     if isinstance(pointer, Uniform):
@@ -295,7 +297,7 @@ def _checked(
             one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
                            kind, active)
             fine = one if elements == 1 else b.and_(fine, one)
-        return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
+        return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type), ir.FALSE
     wide, count = w.b.wide(pointer), 1 if mask is None else mask.type.lanes
     if mask is not None and count > 1:
         size = t.scalar.size
@@ -303,8 +305,11 @@ def _checked(
     else:
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
         lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.b.mask(mask)
-    fine = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
-    return fine, _moved_where(w, pointer, t, fine)
+    found = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
+    fine, alone = found, ir.FALSE
+    if found.type != I1:
+        fine, alone = (b.trunc(x, I1) for x in (found, b.lshr(found, 1)))
+    return fine, _moved_where(w, pointer, t, fine), alone
 
 
 def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
@@ -610,6 +615,8 @@ def read_back(w: Widener, following: Instruction) -> None:
         return
     places = [s.place for s in stored if s.place is not None and s.value.type.size == t.size]
     apart = are_disjoint(w, places, t.size) if len(places) == len(stored) else ir.FALSE
+    if apart == ir.FALSE and all(s.is_first != ir.FALSE for s in stored):
+        apart = reduce(w.b.and_, (s.is_first for s in stored))
     if apart != ir.TRUE:
         with w.b.unless(apart):
             for s in stored:

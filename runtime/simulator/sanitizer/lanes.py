@@ -44,15 +44,21 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
-    """True if no active lane's access has a fault.
+    """Bit 0: no active lane's access has a fault.
 
-    All lanes are tested at once; accesses that may have a fault are left to `CHECK_ONE`.
+    Bit 1: the lanes store to distinct elements that the launch has not stored to before, for
+    certain.  All lanes are tested at once; accesses that may have a fault are left to `CHECK_ONE`.
     """
     addresses, mask = w["addresses"], w["mask"].bits
-    result = w.variable(1, I1)
+    result = w.variable(1, I8)
+    if _stores_elements(w):
+        w.first_stores = w.variable(0, mask.type)
     fine = try_lanes(w)
     with w.when(fine):
         w.state[Word.CHECKED] += w.intrinsic("ctpop", mask).to(I64)
+        if w.first_stores is not None:
+            with w.when(w.first_stores.value == mask):
+                result.value += _are_distinct(w["mask"], addresses // w["size"]).to(I8) << 1
     with w.otherwise():
         space = w.space(addresses.type)
         w.store(addresses, space)
@@ -61,8 +67,15 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
             active = (mask >> k.to(mask.type)).to(I1)
             fine = w.call(s.CHECK_ONE, w["ctx"], w["sg"], w["site"], k.to(I32), w["row"],
                           memory[k], w["size"], w["kind"], active)
-            result.value &= fine
+            result.value &= fine.to(I8)
     return result.value
+
+
+def _stores_elements(w: Checks) -> bool:
+    """True for stores of one element per lane to global memory."""
+    nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
+    return nbytes is not None and kind is not None and nbytes == kind >> 8 and (
+        kind & (Kind.WRITE | Kind.SLM | Kind.ATOMIC) == Kind.WRITE)
 
 
 def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
@@ -97,7 +110,7 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
             w.copy(values.address(k * size), copied + (k * whole + size * e), size)
         fine = w.call(s.check_lanes(lanes, size.operand, kind.operand), *site,
                       addresses + size * e, size, kind, mask)
-        result.value &= fine
+        result.value &= fine.to(I1)
     return result.value
 
 
@@ -230,7 +243,7 @@ def _record_in_dwords(
     count = w.select(whole, size >> 2, w.term(4, I64) // size)
     part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
     full = whole | fill_dwords(mask, index, part << inner)
-    alone = _are_distinct_dwords(mask, index) if narrow else w.term(0, I1)
+    alone = _are_distinct(mask, index) if narrow else w.term(0, I1)
     if narrow:
         good.value = ((inner & size - 1 == 0) | ~mask).every()
     once = full & ~whole | alone
@@ -248,8 +261,8 @@ def _record_in_dwords(
         _compare_and_record(w, block, dwords, new, owner, slm, good, others)
 
 
-def _are_distinct_dwords(mask: Value, index: Value) -> Value:
-    """True if no two active lanes are in the same dword."""
+def _are_distinct(mask: Value, index: Value) -> Value:
+    """True if no two active lanes have the same number."""
     lanes, w = mask.type.count, mask.w
     unlike = Value(w, integers(I32, range(-lanes, 0)))
     numbers, same = w.select(mask, index.to(I32), unlike), w.term(0, mask.type)
@@ -267,6 +280,8 @@ def _compare_and_record(
     written, read = (cells.place(block, word) for word in (Entry.WRITES, Entry.READS))
     own_at, other_at = w.select(writes, written, read), w.select(writes, read, written)
     own, other = cells.load(own_at, I64), w.variable(none)
+    if w.first_stores is not None:
+        w.first_stores.value |= ((own == 0) & cells.active).bits
     with w.when(others.value):
         other.value = cells.load(other_at, I64)
     with w.when(~slm & (own | other.value == 0).every()):

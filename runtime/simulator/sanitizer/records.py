@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from triton_xe.llvm import I1, I32, I64, constant, vector
 from triton_xe.llvm.builder import Routine
-from triton_xe.llvm.values import Memory, Term, Value, Writer
+from triton_xe.llvm.values import Memory, Term, Value, Variable, Writer
 from triton_xe.runtime.simulator.context import Code, Context
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
@@ -30,6 +30,8 @@ class Checks(Writer):
         self.pool = Pool(self)
         self.group = self.ctx[Context.GROUP] + 1
         self.stamp = self.group.to(I32)
+        self.first_stores: Variable | None = None
+        """Lanes, as bits, whose stores are the first ones to their elements; see `check_lanes`."""
 
     @property
     def error(self) -> Memory:

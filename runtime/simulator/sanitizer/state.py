@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from triton_xe.llvm import I1, I32, I64, PTR, VOID, Operand, Type, vector
+from triton_xe.llvm import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
 from triton_xe.llvm.builder import Routine
 from triton_xe.runtime.simulator.library.symbols import symbol
 
@@ -551,7 +551,7 @@ def check_lanes(
     lanes: int, size: Operand | int, kind: Operand | int, name: str = "lanes"
 ) -> Routine:
     """The check of one access of all lanes."""
-    return routine(name, I1, lanes, *known(size, kind), **_SITE, row=I64,
+    return routine(name, I1 if name == "try" else I8, lanes, *known(size, kind), **_SITE, row=I64,
                    addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes, I1))
 
 

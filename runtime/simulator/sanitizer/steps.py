@@ -161,8 +161,9 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
     access = *(w[name] for name in ("ctx", "sg", "site", "row")), _addresses(w, steps, steps.lanes)
     shape = steps.lanes, steps.count, steps.size
     with w.when(~w["seen"]):
-        w.ret(w.call(_checked_by(*shape, None), *access, steps.size, kind | Kind.UNSEEN, mask))
-    return w.call(_checked_by(*shape, kind), *access, steps.size, kind, mask)
+        fine = w.call(_checked_by(*shape, None), *access, steps.size, kind | Kind.UNSEEN, mask)
+        w.ret(fine.to(I1))
+    return w.call(_checked_by(*shape, kind), *access, steps.size, kind, mask).to(I1)
 
 
 def check_batch(w: Checks, *arguments: Value, steps: Steps) -> Value:

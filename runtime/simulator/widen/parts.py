@@ -148,3 +148,5 @@ class Stored:
     mask: Value | None
     place: Tabled | None
     """The address in the kernel, if it is known relative to a base."""
+    is_first: Operand
+    """True if no store came before to its elements, which are distinct, for certain."""
