@@ -30,6 +30,7 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     of_group,
     of_subgroup,
     ordered,
+    smallest,
 )
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
@@ -37,6 +38,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     BEGUN_OF,
     CHUNK_BITS,
     MOST_VALUES,
+    WINDOW,
     Entry,
     Kind,
     Word,
@@ -182,17 +184,38 @@ def _inside(w: Checks, block: Memory) -> Value:
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     """Compare with the cells and record the access: by chunks if possible, else by dwords."""
     owner, rest = owner_of(w, slm), w.variable(w["mask"].bits)
-    flags = None
-    if can_record_whole(w):
-        nbytes, least = w["size"].operand.integer_value() or 0, w["mask"].type.count // 2 + 1
-        flags = flags_of(w, block, w["addresses"] >> CHUNK_BITS, w["mask"])
-        begun = w.intrinsic("ctpop", flags.has(BEGUN).bits).to(I32)
-        with w.when(begun < least):
-            rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes, owner,
-                                   least=least, crosses=phases.may_cross(w, nbytes))
+    if not can_record_whole(w):
+        _record_scattered(w, block, owner, slm, good, w["mask"])
+        return
+    nbytes, count = w["size"].operand.integer_value() or 0, w["mask"].type.count
+    least, crosses = count // 2 + 1, phases.may_cross(w, nbytes)
+    window = _is_window(w, block, nbytes, crosses=crosses)
+    chunks, tries = w["addresses"] >> CHUNK_BITS, w.variable(1, I1)
+    first, flags = w.variable(chunks[0]), w.variable(w.term(0, vector(count, I32)))
+    with w.when(~window):
+        flags.value = flags_of(w, block, chunks, w["mask"])
+        tries.value = w.intrinsic("ctpop", flags.value.has(BEGUN).bits).to(I32) < least
+        with w.when(tries.value):
+            first.value = smallest(w, w.select(w["mask"], chunks, -1))
+    with w.when(tries.value):
+        rest.value = left_over(w, block, first.value, nbytes, owner, least=least, crosses=crosses)
     with w.when(rest.value != 0):
+        with w.when(window):
+            flags.value = flags_of(w, block, chunks, w["mask"])
         mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
-        _record_scattered(w, block, owner, slm, good, mask, flags)
+        _record_scattered(w, block, owner, slm, good, mask, flags.value)
+
+
+def _is_window(w: Checks, block: Memory, nbytes: int, *, crosses: bool) -> Value:
+    """True if the chunks from that of lane 0 on have all accesses, and no cells of dwords."""
+    addresses, mask = w["addresses"], w["mask"]
+    first = addresses[0] >> CHUNK_BITS
+    most = min(WINDOW, (1 + crosses) * mask.type.count)
+    flags = w.load(I64, (first + block[Entry.TOUCHED]).pointer(), align=1)
+    last = addresses + nbytes - 1 if crosses else addresses
+    inside = ((last >> CHUNK_BITS) - first < most) & (addresses >= addresses[0])
+    near = mask[0] & (inside | ~mask).every()
+    return near & ~flags.has(sum(BEGUN << 8 * k for k in range(most)))
 
 
 def _record_scattered(

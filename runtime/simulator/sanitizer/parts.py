@@ -51,6 +51,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 
+_UNROLLED = 4
+"""Accesses of a window that are added in one step of a loop."""
 _FEW = 4
 """Cells of each kind that are tested first, in chunks with more than two."""
 
@@ -134,56 +136,47 @@ def can_record_whole(w: Checks) -> bool:
 
 
 def left_over(
-    w: Checks, block: Memory, starts: Value, active: Value, nbytes: int, owner: Value, *,
-    least: int, crosses: bool,
+    w: Checks, block: Memory, first: Value, nbytes: int, owner: Value, *, least: int,
+    crosses: bool,
 ) -> Value:
-    """Record accesses of `nbytes` each, window by window; return those that are left, as bits.
+    """Record the accesses of `nbytes` each in the window from chunk `first` on, if `least` are.
 
-    A window of fewer than `least` accesses is left, with all later ones.  `crosses`: one may cross
-    the end of its chunk.
+    Return those that are not recorded, as bits.  `crosses`: one may cross the end of its chunk.
     """
-    whole = 1 << CHUNK_BITS
-    chunks, inner = starts >> CHUNK_BITS, starts & whole - 1
-    count = starts.type.count
+    starts, active, whole = w["addresses"], w["mask"], 1 << CHUNK_BITS
+    places, inner, count = (starts >> CHUNK_BITS) - first, starts & whole - 1, starts.type.count
     ones = w.spread(w.term(-1, I64) >> w.term(whole - nbytes, I64), count)
     width = min(WINDOW, (1 + crosses) * count)
     parts, over = [ones << inner], inner + nbytes > whole
     if crosses:
         parts.append(w.select(over, ones >> ((inner ^ -1) + 1 & whole - 1), 0))
-    todo, left = w.variable(active.bits), w.variable(0, active.bits.type)
-    with w.loop(lambda: todo.value != 0):
-        mask = Value(w, w.b.bitcast(todo.value.operand, active.type))
-        first = _smallest(w, w.select(mask, chunks, -1))
-        places = chunks - first
-        here = mask & (places + over.to(I64) < width)
-        todo.value &= ~here.bits
-        recorded = w.variable(0)
-        several = w.intrinsic("ctpop", here.bits).to(I32) >= least
-        with w.when(~several):
-            left.value |= todo.value
-            todo.value = 0
-        with w.when(several):
-            bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
-            recorded.value = record_parts(w, block, first, bytes_, owner)
-        found = w.spread(recorded.value, count) >> (places & whole - 1)
+    here = active & (places + over.to(I64) < width)
+    left = w.variable(active.bits)
+    with w.when(w.intrinsic("ctpop", here.bits).to(I32) >= least):
+        bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
+        recorded = record_parts(w, block, first, bytes_, owner)
+        found = w.spread(recorded, count) >> (places & whole - 1)
         fine = found.has(1) & (found.has(2) | ~over) & here
-        left.value |= here.bits & ~fine.bits
+        left.value &= ~fine.bits
     return left.value
 
 
 def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -> Value:
     """Bytes of each chunk of a window, from each access's first chunk and the next one."""
     numbers, lines = in_memory(w, places), [in_memory(w, bytes_) for bytes_ in parts]
-    found = w.variable(w.term(0, vector(width, I64)))
-    with w.range(0, places.type.count) as k:
-        for further, line in enumerate(lines):
-            steps = Value(w, integers(I64, range(-further, width - further)))
-            here = steps == w.spread(numbers[k], width)
-            found.value |= w.select(here, w.spread(line[k], width), 0)
+    found, count = w.variable(w.term(0, vector(width, I64))), places.type.count
+    step = min(count, _UNROLLED)
+    with w.range(0, count, step) as first:
+        for k in (first + k for k in range(step)):
+            for further, line in enumerate(lines):
+                steps = Value(w, integers(I64, range(-further, width - further)))
+                here = steps == w.spread(numbers[k], width)
+                found.value |= w.select(here, w.spread(line[k], width), 0)
     return found.value
 
 
-def _smallest(w: Checks, x: Value) -> Value:
+def smallest(w: Checks, x: Value) -> Value:
+    """The smallest element."""
     if x.type.count == 1:
         return x[0]
     return w.call(f"llvm.vector.reduce.umin.v{x.type.count}i64", x, result=I64)
