@@ -56,6 +56,8 @@ SPARE_CHUNKS = WINDOW
 NEAR = 1 << 16
 """Largest distance in bytes from a block at which a wrong address is reported as its own."""
 SPARE_BYTES = 1 << 29
+_HUGE_PAGE = 1 << 21
+"""Bytes of a large page of Linux.  Cells of scattered accesses are in many small ones."""
 MOST_SEARCHED = 4096
 RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
 """Records of releases at the start of a launch, and the largest number of them (1 GiB)."""
@@ -122,8 +124,12 @@ def _take(nbytes: int) -> _Memory:
     """Memory of at least `nbytes`: that of an earlier launch, if at most four times as large."""
     fitting = [m for m in _spare if nbytes <= m.nbytes <= 4 * nbytes]
     if not fitting:
-        made = np.empty(nbytes + 64, np.uint8)
-        return _Memory(nbytes, _address(made) + 63 & -64, made)
+        align = 64 if nbytes < _HUGE_PAGE else _HUGE_PAGE
+        pages = mmap.mmap(-1, nbytes + align, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if align == _HUGE_PAGE:
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        made = np.frombuffer(pages, np.uint8)
+        return _Memory(nbytes, _address(made) + align - 1 & -align, made)
     best = min(fitting)
     _spare.remove(best)
     return best
