@@ -248,30 +248,47 @@ def _record(
     w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Sequence[Value]],
     fine: Variable,
 ) -> None:
-    """Record accesses in the cells of chunks; those that cannot be recorded are not fine."""
-    number = first.type.count
+    """Record accesses in the cells of chunks; those that cannot be recorded are not fine.
+
+    If one window has the chunks of all accesses, they are recorded as one access of it.
+    """
+    number, owner = first.type.count, owner_of(w, w.term(0, I1))
     width = steps.width(int(w["kind"].operand.integer_value() or 0) >> 8)
     begin, far = first >> CHUNK_BITS, w.term(1 << 60, first.type)
     apart = begin.shuffled(far, range(1, number + 1)) - begin
+    near = begin[number - 1] - begin[0] <= WINDOW - width
     with w.when(w.unlikely((apart.compare("slt", 0)).bits != 0)):
         fine.value = 0
+    with w.when(~near):
+        # two accesses of a chunk cannot be recorded in it at once
+        fine.value &= ~(apart < width).bits.to(I64)
     with w.when(fine.value != 0):
         places = [k for k in range(number) for _ in range(width)]
         shift = (first & _CHUNK - 1).shuffled(None, places)
         own = _bytes_of_chunks(w, lines, shift, width)
-        bytes_ = w.variable(w.select(_flags(w, fine.value, places), own, 0))
-        overlaps = (apart < width).bits.to(I64)
-        with w.when(overlaps != 0):
-            bytes_.value = _distinct_chunks(w, bytes_.value, apart, width)
-        wanted = bytes_.value
-        recorded = record_parts(w, block, begin, wanted, owner_of(w, w.term(0, I1)))
-        done, every = recorded | (wanted == 0).bits.to(I64), (1 << width) - 1
-        found = w.spread(done, number) >> Value(w, integers(I64, range(0, len(places), width)))
+        bytes_ = w.select(_flags(w, fine.value, places), own, 0)
+        done, every = w.variable(0), (1 << width) - 1
+        at = w.variable(Value(w, integers(I64, range(0, len(places), width))))
+        with w.when(near):
+            at.value = begin - begin[0]
+            steps_ = Value(w, integers(I64, [*range(width)] * number))
+            joined = _joined(w, bytes_, at.value.shuffled(None, places) + steps_)
+            recorded = record_parts(w, block, begin[0], joined, owner)
+            done.value = recorded | (joined == 0).bits.to(I64)
+        with w.otherwise():
+            recorded = record_parts(w, block, begin, bytes_, owner)
+            done.value = recorded | (bytes_ == 0).bits.to(I64)
+        found = w.spread(done.value, number) >> at.value
         fine.value &= (found & every == every).bits.to(I64)
-        with w.when(overlaps != 0):
-            # an access is fine if the next one is, which has some of its bytes
-            for _ in range(number - 1):
-                fine.value &= ~overlaps | fine.value >> 1
+
+
+def _joined(w: Checks, bytes_: Value, places: Value) -> Value:
+    """Flags of the bytes of a window's chunks, from those of chunks by number in the window."""
+    found, chunks = w.term(0, vector(WINDOW, I64)), Value(w, integers(I64, range(WINDOW)))
+    for k in range(bytes_.type.count):
+        here = places.shuffled(None, [k] * WINDOW) == chunks
+        found |= w.select(here, bytes_.shuffled(None, [k] * WINDOW), 0)
+    return found
 
 
 def _bytes_of_chunks(
@@ -283,17 +300,3 @@ def _bytes_of_chunks(
     here = w.pack(shift.type, [x for each in bits for x in each])
     before = w.pack(shift.type, [x for each in bits for x in (zero, *each[:-1])])
     return w.intrinsic("fshl", here, before, shift)
-
-
-def _distinct_chunks(w: Checks, bytes_: Value, apart: Value, width: int) -> Value:
-    """Move the bytes of chunks that the next window has as well to that window."""
-    count, zero = bytes_.type.count, w.term(0, bytes_.type)
-    for k in range(apart.type.count - 1):
-        for distance in range(width):
-            moves = {(k + 1) * width + j - distance: k * width + j for j in range(distance, width)}
-            left = bytes_.shuffled(zero, [
-                count if at in moves.values() else at for at in range(count)])
-            moved = bytes_.shuffled(zero, [moves.get(at, count) for at in range(count)])
-            same = w.spread(apart[k] == distance, count)
-            bytes_ = w.select(same, left | moved, bytes_)
-    return bytes_
