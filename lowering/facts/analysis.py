@@ -246,7 +246,8 @@ def _block_argument(node: _Node, given: Sequence[Fact]) -> Fact:
     bits, rank = bits_of(value), len(shape_of(value))
     fact, parent = unknown(bits, rank), value.block.parent_op()
     if isinstance(parent, FuncOp):
-        return fact._replace(divisibility=(power_of_two_divisor(declared_multiple(value)),))
+        multiple = power_of_two_divisor(declared_multiple(value))
+        return fact._replace(divisibility=(multiple,) * len(fact.contiguity))
     if isinstance(parent, scf.ForOp) and not value.index and len(given) == 3:
         low, high, step = given  # `scf.for` ends before its counter could wrap
         return fact._replace(low=low.low, high=max(high.high - 1, low.low),
