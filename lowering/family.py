@@ -8,7 +8,7 @@ The driver applies the rules in the order of the table, and erases what a rule l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,11 +22,18 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware.block_2d import alignment
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.affine import Affine
-from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.analysis import Facts, has_promises
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.module_facts import module_lanes, module_warps, options_of
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions
+from triton_xe.lowering.rewriting import all_of, below, erase_dead, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
+
+Code = list[tuple[Operation, Sequence[SSAValue]]]
+
+
+def code_of(function: FuncOp) -> Code:
+    """The operations of a function in order, each with its operands."""
+    return [(op, op._operands) for op in below(function)]  # the property is ten times as slow
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,9 @@ class Scope:
     module: ModuleOp
     function: FuncOp
     target: Target
-    keeps_layouts: bool = False
+    keeps_layouts: bool
+    code: Code
+    """The function before the rule."""
     made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
     """Values that the rule recomputed in other layouts."""
 
@@ -70,7 +79,8 @@ class Scope:
 
     @cached_property
     def affine(self) -> Affine:
-        return Affine(needed=alignment(self.target))
+        trusted = has_promises(op for op, _ in self.code)
+        return Affine(None if trusted else self.facts, alignment(self.target))
 
 
 def in_kernel(scope: Scope) -> bool:
@@ -102,11 +112,10 @@ def tested_at_launch(scope: Scope) -> bool:
 class Rule:
     """A rewrite of operations of classes `ops`, or of a whole function if no class is given.
 
-    It applies if all conditions of `when` are true.  `rewrite` returns a true value if it changed
-    something.
+    It applies if all conditions of `when` are true.
     """
 
-    rewrite: Callable[[Any, Scope], object]
+    rewrite: Callable[[Any, Scope], None]
     ops: tuple[type[Operation], ...] = ()
     when: tuple[Callable[[Scope], bool], ...] = ()
 
@@ -114,13 +123,19 @@ class Rule:
     def name(self) -> str:
         return self.rewrite.__name__.replace("_", "-")
 
-    def apply(self, scope: Scope) -> None:
-        """Apply the rule to a function, and erase operations that it left unused."""
+    def apply(self, scope: Scope) -> Code:
+        """Apply the rule to a function, and erase what it left unused; returns the new code."""
+        code = scope.code
         if not all(holds(scope) for holds in self.when):
-            return
-        found = all_of(scope.function, *self.ops) if self.ops else [scope.function]
-        if any([self.rewrite(op, scope) for op in found if op.parent is not None]):
-            erase_dead(scope.function)
+            return code
+        found = [op for op, _ in code if type(op) in self.ops] if self.ops else [scope.function]
+        for op in found:
+            if op.parent is not None:
+                self.rewrite(op, scope)
+        if not found or code == code_of(scope.function):
+            return code
+        erase_dead(scope.function)
+        return code_of(scope.function)
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,9 @@ class Family(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
+        codes = {function: code_of(function) for function in functions(op)}
         for rule in self.table:
             if not self.rules or rule.name in self.rules:
-                for function in functions(op):
-                    rule.apply(Scope(op, function, target, self.keeps_layouts))
+                for function, code in codes.items():
+                    scope = Scope(op, function, target, self.keeps_layouts, code)
+                    codes[function] = rule.apply(scope)

@@ -77,7 +77,7 @@ def locate_since(before: Operation | None, op: Operation) -> None:
         made = made.prev_op
 
 
-def replace_by(op: Operation, write: Callable[[], Sequence[SSAValue]]) -> bool:
+def replace_by(op: Operation, write: Callable[[], Sequence[SSAValue]]) -> None:
     """Replace an operation by the results of `write`, which inserts operations before it.
 
     They get the operation's source location.
@@ -86,7 +86,6 @@ def replace_by(op: Operation, write: Callable[[], Sequence[SSAValue]]) -> bool:
     results = write()
     locate_since(before, op)
     Rewriter.replace_op(op, [], results)
-    return True
 
 
 _PROPERTIES: dict[tuple[Any, ...], dict[str, Attribute]] = {}
@@ -371,16 +370,18 @@ def erase_dead(root: Operation) -> None:
 
 def drop_dead_carries(loop: scf.ForOp) -> bool:
     """Remove loop-carried values that are used only for their own next value; True if any."""
-    body, last = loop.body.block, last_of(loop.body.block)
-    dead = [i for i in range(len(loop.res)) if _is_dead_carry(loop, last, i)]
+    body = loop.body.block
+    last, carried = last_of(body), body.args[1:]
+    dead = [i for i, result in enumerate(loop.results)
+            if result.first_use is None and _is_dead_carry(carried[i], last, i)]
     if not dead:
         return False
-    keep = [i for i in range(len(loop.res)) if i not in dead]
+    keep = [i for i in range(len(carried)) if i not in dead]
     for i in dead:
-        body.args[i + 1].replace_all_uses_with(loop.iter_args[i])
+        carried[i].replace_all_uses_with(loop.iter_args[i])
     last.operands = [last.operands[i] for i in keep]
     for i in reversed(dead):
-        body.erase_arg(body.args[i + 1])
+        body.erase_arg(carried[i])
     _with_carries(loop, [loop.iter_args[i] for i in keep], [loop.results[i] for i in keep])
     return True
 
@@ -391,12 +392,10 @@ def last_of(block: Block) -> Operation:
     return block.last_op
 
 
-def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
+def _is_dead_carry(carried: SSAValue, last: Operation, i: int) -> bool:
     """True if a loop-carried value is used only to compute its own next value."""
-    if loop.results[i].first_use is not None:
-        return False
     seen: set[Operation] = {last}
-    work: list[SSAValue] = [loop.body.block.args[i + 1]]
+    work: list[SSAValue] = [carried]
     while work:
         for use in work.pop().uses:
             if use.operation is last:

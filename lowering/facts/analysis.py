@@ -55,6 +55,11 @@ HINTS = ("tt.contiguity", "tt.constancy", "tt.divisibility")
 """Attributes by which the program states facts of values (`tl.multiple_of` and its kin)."""
 
 
+def has_promises(ops: Iterable[Operation]) -> bool:
+    """True if the program states facts of some values, so that trusting facts may differ."""
+    return any(type(op) is AssumeOp or not op.attributes.keys().isdisjoint(HINTS) for op in ops)
+
+
 class _Node:
     """A value, the nodes that its fact is computed from, and the fact, once there is one."""
 

@@ -28,15 +28,14 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.rewriting import locate
 
 
-def copy_at_once(op: Operation, scope: Scope) -> bool:
+def copy_at_once(op: Operation, scope: Scope) -> None:
     """Asynchronous copies to shared local memory -> synchronous copies at their start."""
     if isinstance(op, LocalLoadOp):
         op.operands = [op.src]  # not the token
-        return False
+        return
     if isinstance(op, AsyncCopyGlobalToLocalOp):
         _copy(op)
     Rewriter.erase_op(op, safe_erase=False)
-    return False
 
 
 COPIES = (LocalLoadOp, AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp)

@@ -74,17 +74,16 @@ ONE = 127
 _WIDE = ("bf16", "fp16")
 
 
-def decompose_scaled_dots(dot: DotScaledOp, scope: Scope) -> bool:
+def decompose_scaled_dots(dot: DotScaledOp, scope: Scope) -> None:
     """`tt.dot_scaled` -> `xe.scaled_dot`, or `tt.dot` of scaled operands."""
     target = scope.native
     reason = refusal(dot, target)
     if reason is None and target is not None:
         _Decomposition(dot).keep(target)
-        return True
+        return
     if target is not None and target.has_scaled_dpas:
         remark(dot, f"scales are multiplied before the product: {reason}")
     _Decomposition(dot).run()
-    return True
 
 
 def refusal(dot: DotScaledOp, target: Target | None) -> str | None:

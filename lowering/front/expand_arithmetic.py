@@ -36,9 +36,9 @@ from triton_xe.lowering.rewriting import replace_by
 Results = list[SSAValue]
 
 
-def expand_arithmetic(op: Operation, scope: Scope) -> bool:
+def expand_arithmetic(op: Operation, scope: Scope) -> None:
     """Expand quotients rounded up or down, and results of two parts, into simpler operations."""
-    return replace_by(op, lambda: EXPANSIONS[type(op)](Writer(op), op))
+    replace_by(op, lambda: EXPANSIONS[type(op)](Writer(op), op))
 
 
 def _ceil_unsigned(w: Writer, op: Any) -> Results:

@@ -37,12 +37,11 @@ from triton_xe.lowering.front.writer import Writer
 from triton_xe.lowering.rewriting import below, replace_by
 
 
-def expand_descriptors(function: FuncOp, scope: Scope) -> bool:
+def expand_descriptors(function: FuncOp, scope: Scope) -> None:
     """In kernels written as TTGIR: descriptors -> pointers and masks."""
-    used = [op for op in below(function) if _takes_descriptor(op)]
-    for op in used:
-        replace_by(op, partial(_expand, op))
-    return bool(used)
+    for op in below(function):
+        if _takes_descriptor(op):
+            replace_by(op, partial(_expand, op))
 
 
 def _takes_descriptor(op: Operation) -> bool:

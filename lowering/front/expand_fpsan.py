@@ -67,9 +67,9 @@ class Format:
         return positive, self.magnitude + 1 - positive
 
 
-def expand_fpsan(op: Operation, scope: Scope) -> bool:
+def expand_fpsan(op: Operation, scope: Scope) -> None:
     """Replace float arithmetic by the integer arithmetic of Triton's `fpsan`."""
-    return replace_by(op, lambda: [FPSAN[type(op)](_Writer(op), op)])
+    replace_by(op, lambda: [FPSAN[type(op)](_Writer(op), op)])
 
 
 def _embedded(w: _Writer, op: Operation) -> SSAValue:

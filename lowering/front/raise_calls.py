@@ -77,7 +77,7 @@ class Call:
         return InsertPoint.before(self.op)
 
 
-def raise_calls(function: FuncOp, scope: Scope) -> bool:
+def raise_calls(function: FuncOp, scope: Scope) -> None:
     """Gluon's Intel operations -> loads and stores of blocks, products, barriers."""
     calls = [call for op in all_of(function, InlineAsmOp)
              if (call := _call(op, scope)) is not None]
@@ -86,7 +86,6 @@ def raise_calls(function: FuncOp, scope: Scope) -> bool:
         _rename(function, named)
     for call in calls:
         replace_by(call.op, partial(CALLS[call.name], call))
-    return bool(calls)
 
 
 def _call(op: InlineAsmOp, scope: Scope) -> Call | None:

@@ -19,11 +19,10 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.rewriting import detach, last_of
 
 
-def run_partitions(op: WarpSpecializeOp, scope: Scope) -> bool:
+def run_partitions(op: WarpSpecializeOp, scope: Scope) -> None:
     """Run the partitions of specialized warps in sequence, on all warps."""
     _check(op, scope.warps)
     _run_in_order(op)
-    return True
 
 
 def _check(op: WarpSpecializeOp, warps: int) -> None:

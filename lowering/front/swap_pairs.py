@@ -54,13 +54,11 @@ _CASTS = (ExtSIOp, ExtUIOp, TruncIOp)
 _BY_ELEMENT = (*_CASTS, BitcastOp, arith.BitcastOp)
 
 
-def swap_pairs(function: FuncOp, scope: Scope) -> bool:
+def swap_pairs(function: FuncOp, scope: Scope) -> None:
     """Sums that select one of two neighbours -> exchanges between lanes."""
-    if not _Rewriting().rewrite(function):
-        return False
-    _erase_folds(function)
-    _keep_in_warps(function, scope.lanes, scope.warps)
-    return False
+    if _Rewriting().rewrite(function):
+        _erase_folds(function)
+        _keep_in_warps(function, scope.lanes, scope.warps)
 
 
 @dataclass(frozen=True)

@@ -58,13 +58,12 @@ _CHAINED = ("arith", "math")
 _Dot = TypeVar("_Dot", bound=DotOp | ScaledDotOp)
 
 
-def assign_dpas(function: FuncOp, scope: Scope) -> bool:
+def assign_dpas(function: FuncOp, scope: Scope) -> None:
     """Assign DPAS layouts to dots."""
     if scope.keeps_layouts:
         legalize_block_layouts(function, scope.target, scope.warps)
     else:
         _assign_function(function, scope.target, scope.warps)
-    return False
 
 
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:

@@ -31,12 +31,11 @@ from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import put_before
 
 
-def divide_by_rows(quotient: arith.DivfOp, scope: Scope) -> bool:
+def divide_by_rows(quotient: arith.DivfOp, scope: Scope) -> None:
     """Divisions by a value per row -> products with its reciprocal."""
     column = _column(quotient.rhs)
     if column is not None:
         _multiply(quotient, column)
-    return column is not None
 
 
 def _column(divisor: SSAValue) -> ExpandDimsOp | None:

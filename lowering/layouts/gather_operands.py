@@ -57,11 +57,11 @@ FEWEST_BYTES = 2
 _STEPS = (AddPtrOp, BroadcastOp, ConvertLayoutOp, ExpandDimsOp, SplatOp)
 
 
-def gather_operands(op: ConvertLayoutOp, scope: Scope) -> bool:
+def gather_operands(op: ConvertLayoutOp, scope: Scope) -> None:
     """Load gathered rows in the layout of operand B."""
     load = op.src.owner
     if not isinstance(load, LoadOp) or not fits_operand(load, op.result.type, scope.facts):
-        return False
+        return
     if in_kernel(scope):
         _assume_inside(load, scope.affine)
     encoding, elsewhere = layout_attr_of(op.result), _LoopRematerializer(scope.made)
@@ -72,7 +72,6 @@ def gather_operands(op: ConvertLayoutOp, scope: Scope) -> bool:
     if load.mask is not None and is_row_hidden(load.result, load.mask):
         again.hidden = UnitAttr()
     op.result.replace_all_uses_with(again.results[0])
-    return True
 
 
 def _assume_inside(load: LoadOp, affine: Affine) -> None:

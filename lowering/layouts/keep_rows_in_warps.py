@@ -49,21 +49,20 @@ _ANY_WARPS = (AddPtrOp, LoadOp, StoreOp, MakeRangeOp, SplatOp)
 """Operations that, besides elementwise ones, are correct however warps share their tensors."""
 
 
-def keep_rows_in_warps(op: ReduceOp | ScanOp, scope: Scope) -> bool:
+def keep_rows_in_warps(op: ReduceOp | ScanOp, scope: Scope) -> None:
     """Scan and reduce each row inside of one warp, if every warp has a row."""
     held, axis = encoding_of(op.srcs[0].type), int(op.axis.value.data)
     if not isinstance(held, BlockedEncoding):
-        return False
+        return
     kept = with_whole_rows(held, shape_of(op.srcs[0]), axis)
     if kept is None or not _may_exchange(scope.function, {held: kept}, axis):
-        return False
+        return
     exchange_layouts(scope.function, {held: kept})
     for user in all_of(scope.function, *_RESHAPES):
         encoding = layout_attr_of(user.results[0])
         if is_cheap(user.operands[0]):
             inner = slice_of(user, encoding) if isinstance(user, ExpandDimsOp) else encoding
             user.operands[0] = rematerialize(user.operands[0], inner, scope.made)
-    return True
 
 
 def with_whole_rows(

@@ -29,15 +29,13 @@ from triton_xe.lowering.layouts.rematerialize import before_conversions, layout_
 from triton_xe.lowering.rewriting import locate
 
 
-def reduce_in_place(op: ReduceOp, scope: Scope) -> bool:
+def reduce_in_place(op: ReduceOp, scope: Scope) -> None:
     """Reduce all elements of a tensor in the lanes and warps that have them."""
     sources = [_before_reshape(value) for value in op.srcs]
     found = [source for source in sources if source is not None]
     kinds = {(shape_of(source), layout_of(source.type)) for source in found}
-    if len(found) < len(sources) or len(kinds) > 1:
-        return False
-    op.operands = [_flat(op, source) for source in found]
-    return True
+    if len(found) == len(sources) and len(kinds) == 1:
+        op.operands = [_flat(op, source) for source in found]
 
 
 def _before_reshape(value: SSAValue) -> SSAValue | None:

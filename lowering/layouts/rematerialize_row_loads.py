@@ -43,20 +43,19 @@ MOST_MESSAGES = 4
 _THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
 
 
-def rematerialize_row_loads(op: ConvertLayoutOp, scope: Scope) -> bool:
+def rematerialize_row_loads(op: ConvertLayoutOp, scope: Scope) -> None:
     """Load a row of values in the layout of the matrix that uses it."""
     load = _row(op.src)
     if load is None or not {base_of(load.ptr), None}.isdisjoint(scope.stored):
-        return False
+        return
     if not changes_in_shared_memory(op, scope.target) or (
             _messages(load, op, scope.facts) > MOST_MESSAGES):
-        return False
+        return
     again = rematerialize(op.src, layout_attr_of(op.result), scope.made)
     op.result.replace_all_uses_with(again)
     for value in scope.made.values():
         if isinstance(value.owner, LoadOp):
             value.owner.before_stores = UnitAttr()
-    return True
 
 
 def _row(value: SSAValue) -> LoadOp | None:

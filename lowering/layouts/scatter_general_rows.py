@@ -33,27 +33,26 @@ from triton_xe.lowering.rewriting import locate
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 
 
-def scatter_general_rows(store: StoreOp, scope: Scope) -> bool:
+def scatter_general_rows(store: StoreOp, scope: Scope) -> None:
     """In versions without 2D messages, store rows of products in a loop."""
     kind = store.value.type
     held = encoding_of(kind) if isinstance(kind, TensorType) else None
     if not isinstance(held, DpasEncoding) or held.rank != 2 or (
             held.rows_per_register > 1 or not in_slow_version(store)):
-        return False
+        return
     rows, count = shape_of(store.value)[0], held.repeat_count
     body = Block(arg_types=(i32,))
     parts = Parts(body, rows // count, _of_rows, _row, stride=count)
     try:
         operands = [parts.value(v, 0) for v in store.operands]
     except Unknown:
-        return False
+        return
     made = StoreOp.create(operands=operands, properties=dict(store.properties),
                           attributes=dict(store.attributes))
     locate(store, made)
     body.add_ops([made, scf.YieldOp()])
     rolled_loop(store, count, 1, body)
     Rewriter.erase_op(store)
-    return True
 
 
 def _row(parts: Parts, value: SSAValue, dim: int) -> SSAValue | None:

@@ -46,16 +46,14 @@ from triton_xe.lowering.layouts.rematerialize import (
 Scatter = StoreOp | AtomicRMWOp | AtomicCASOp
 
 
-def scatter_in_place(op: Scatter, scope: Scope) -> bool:
+def scatter_in_place(op: Scatter, scope: Scope) -> None:
     """Store, and do atomics, in the layout of the operands."""
     encoding = _layout_of_addresses(op, scope.facts)
     if encoding is None and not isinstance(op, AtomicCASOp):
         encoding = _layout_of_value(op, scope)
-    if encoding is None:
-        return False
-    operands = [rematerialize(v, encoding, scope.made) for v in op.operands]
-    replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
-    return True
+    if encoding is not None:
+        operands = [rematerialize(v, encoding, scope.made) for v in op.operands]
+        replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
 
 
 def _layout_of_addresses(op: Scatter, facts: Facts) -> Attribute | None:

@@ -47,12 +47,11 @@ _ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
 """Operations that, besides elementwise ones, work in any layout that their tensors share."""
 
 
-def spread_rows(function: FuncOp, scope: Scope) -> bool:
+def spread_rows(function: FuncOp, scope: Scope) -> None:
     """Distribute values per row of a dot's result over the lanes, one row per lane."""
     spread = dict([*_loaded_rows(function), *_reduced_rows(function)])
     for old, new in spread.items():
         _retype_all(function, old, new)
-    return bool(spread)
 
 
 def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:

@@ -42,13 +42,12 @@ from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import last_of, locate, put
 
 
-def sum_after_loops(loop: scf.ForOp, scope: Scope) -> bool:
+def sum_after_loops(loop: scf.ForOp, scope: Scope) -> None:
     """Move lane reductions of accumulated row sums from a loop to after it."""
     sums = [found for index in range(len(loop.iter_args))
             if (found := _running_sum(loop, index)) is not None and found.fits()]
     for found in sums:
         found.defer()
-    return bool(sums)
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,13 @@ LEAST = 16
 """Divisor of usual group sizes, which Triton states of arguments."""
 
 
-def assume_group_divisibility(function: FuncOp, scope: Scope) -> bool:
+def assume_group_divisibility(function: FuncOp, scope: Scope) -> None:
     """Assume that blocks of weights share one group's scales, checked by a launch guard."""
     dots = [dot for dot in all_of(function, DotOp)
             if not isinstance(instruction_of(dot, scope.target), str)]
-    facts = Facts(trusting=False)
     wanted: dict[BlockArgument, tuple[int, Division]] = {}
     for division, size in _divisions(dots):
-        rows = _rows_of_a_group(division, facts)
+        rows = _rows_of_a_group(division, scope.affine.facts)
         if rows > max(declared_multiple(size), wanted.get(size, (0, division))[0]):
             wanted[size] = rows, division
     for size, (rows, division) in wanted.items():
@@ -49,7 +48,6 @@ def assume_group_divisibility(function: FuncOp, scope: Scope) -> bool:
         if declared_multiple(size) >= LEAST and assume_all(
                 [guard], division, f"all rows of a block in one group, if {what}"):
             _declare(function, size.index, rows)
-    return False
 
 
 def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:

@@ -41,7 +41,7 @@ from triton_xe.lowering.surfaces.operand_loads import operand_loads
 WORD_BYTES = 4
 
 
-def assume_in_bounds(function: FuncOp, scope: Scope) -> bool:
+def assume_in_bounds(function: FuncOp, scope: Scope) -> None:
     """Drop masks that are true if a condition of the launch holds."""
     register = scope.warps * scope.target.grf_bytes
     if scope.native and not scope.target.has_block_2d:
@@ -51,7 +51,6 @@ def assume_in_bounds(function: FuncOp, scope: Scope) -> bool:
         guards = bounds_of(access, scope.affine)
         if guards and _are_of_arguments(guards, function):
             _drop_mask(access, guards, "if rows are as long as their block")
-    return False
 
 
 def _operand_blocks(function: FuncOp, target: Target, register: int) -> Iterator[LoadOp]:

@@ -40,19 +40,19 @@ _UNSIGNED: dict[type[Operation], type[Operation]] = {
 }
 
 
-def assume_no_wrap(function: FuncOp, scope: Scope) -> bool:
+def assume_no_wrap(function: FuncOp, scope: Scope) -> None:
     """Assume that index arithmetic does not wrap if accesses gain from it, checked at launch."""
-    proved, used = Facts(), list(_used(function))
+    proved, used = scope.facts, list(_used(function))
     order = proved.solve(used)
     doubtful = [v for v in order if _is_doubtful(v, proved)]
     if not doubtful:
-        return False
+        return
     ideal = Facts(ideal=True)
     ideal.solve(used)
     gain = proved.needed(v for v in used if _gains(proved.of(v), ideal.of(v)))
-    needs = _decidable([value for value in order if value in gain], set(doubtful))
+    needs = _decidable([value for value in order if value in gain], set(doubtful), scope.affine)
     if not needs:
-        return False
+        return
     first = next(iter(needs))
     assume(dict.fromkeys(guard for guards in needs.values() for guard in guards), first)
     remark(first, "index arithmetic is assumed not to wrap around, checked at launch")
@@ -61,7 +61,6 @@ def assume_no_wrap(function: FuncOp, scope: Scope) -> bool:
             op.properties["overflowFlags"] = IntegerOverflowAttr([IntegerOverflowFlag.NSW])
         else:
             _make_unsigned(op)
-    return False
 
 
 def _used(function: FuncOp) -> Iterator[SSAValue]:
@@ -88,13 +87,13 @@ def _is_doubtful(value: SSAValue, facts: Facts) -> bool:
 
 
 def _decidable(
-    order: Iterable[SSAValue], doubtful: set[SSAValue]
+    order: Iterable[SSAValue], doubtful: set[SSAValue], affine: Affine
 ) -> dict[Operation, Sequence[Guard]]:
     """Doubtful operations that neither wrap nor divide negative numbers under some guards.
 
     A launch can check these guards, and so it can for all operands.
     """
-    found, unmet, affine = dict[Operation, Sequence[Guard]](), set[SSAValue](), Affine()
+    found, unmet = dict[Operation, Sequence[Guard]](), set[SSAValue]()
     host = Steps(Table())
     for value in order:
         op = value.owner

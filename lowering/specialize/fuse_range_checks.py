@@ -26,9 +26,10 @@ from triton_xe.lowering.specialize.launch_guards import assume, tested_in_kernel
 _LESS, _NOT_MORE, _NOT_LESS = map(CmpiOp.PREDICATES.index, ("slt", "sle", "sge"))
 
 
-def fuse_range_checks(end: arith.AndIOp, scope: Scope) -> bool:
+def fuse_range_checks(end: arith.AndIOp, scope: Scope) -> None:
     """Fuse the two comparisons of a range check into one."""
-    return _ends_chain(end) and _join(end, scope.affine)
+    if _ends_chain(end):
+        _join(end, scope.affine)
 
 
 def _ends_chain(op: arith.AndIOp) -> bool:
@@ -37,12 +38,12 @@ def _ends_chain(op: arith.AndIOp) -> bool:
         type(use.operation) is arith.AndIOp for use in op.result.uses)
 
 
-def _join(end: arith.AndIOp, affine: Affine) -> bool:
-    """Replace the pairs of comparisons in a chain by one comparison each; True if there was one."""
+def _join(end: arith.AndIOp, affine: Affine) -> None:
+    """Replace the pairs of comparisons in a chain by one comparison each."""
     terms = list(conjuncts(end.result))
     windows = [(at, near) for at in terms if (near := _window(at, terms, affine)) is not None]
     if not windows:
-        return False
+        return
     needs = [guard for at, _ in windows for value in at.owner.lhs.owner.operands  # type: ignore[union-attr]
              for guard in _position_if(value, affine) or ()]
     assume(dict.fromkeys(needs), end)
@@ -50,7 +51,6 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
     kept = [term for term in terms if term not in gone]
     made = [_one_comparison(at.owner, end) for at, _ in windows]
     end.result.replace_all_uses_with(conjunction([*made, *kept], end))
-    return True
 
 
 def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue | None:

@@ -14,39 +14,31 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.tt.structure import FuncOp
-from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.maths.divisors import SIGNED, fits, pays
 from triton_xe.lowering.emit.maths.reciprocals import spread_from
-from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.rewriting import all_of
 
 _DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
 
 
-def share_divisors(function: FuncOp, scope: Scope) -> bool:
+def share_divisors(loop: scf.ForOp, scope: Scope) -> None:
     """Compute before a loop what its divisions by an invariant scalar share."""
-    facts = Facts(trusting=False)
-    for loop in all_of(function, scf.ForOp):
-        body = loop.body.block
-        divisors = dict.fromkeys(
-            (divisor, type(op) in SIGNED) for op in body.ops if isinstance(op, _DIVISIONS)
-            and (divisor := _scalar_divisor(op, facts, scope.target)) is not None
-            and constant_of(divisor) is None and _block_of(divisor) is not body)
-        for divisor, is_signed in divisors:
-            Rewriter.insert_op(xe.DivisorOp(value=divisor, signed=is_signed),
-                               InsertPoint.before(loop))
-    return False
+    body = loop.body.block
+    divisors = dict.fromkeys(
+        (divisor, type(op) in SIGNED) for op in body.ops if isinstance(op, _DIVISIONS)
+        and (divisor := _scalar_divisor(op, scope)) is not None
+        and constant_of(divisor) is None and _block_of(divisor) is not body)
+    for divisor, is_signed in divisors:
+        Rewriter.insert_op(xe.DivisorOp(value=divisor, signed=is_signed), InsertPoint.before(loop))
 
 
-def _scalar_divisor(op: Operation, facts: Facts, target: Target) -> SSAValue | None:
+def _scalar_divisor(op: Operation, scope: Scope) -> SSAValue | None:
     """The scalar divisor of integers, if multiplications are cheaper."""
     kind, value = op.results[0].type, op.operands[1]
     if not isinstance(kind, TensorType):
-        return value if kind == i32 and pays(target) else None
-    if not fits(op, facts):
+        return value if kind == i32 and pays(scope.target) else None
+    if not fits(op, scope.affine.facts):
         return None
     value = spread_from(value)
     return None if isinstance(value.type, TensorType) else value

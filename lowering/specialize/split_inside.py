@@ -52,11 +52,10 @@ INSIDE = "inside"
 Masked = LoadOp | StoreOp
 
 
-def split_inside(function: FuncOp, scope: Scope) -> bool:
+def split_inside(function: FuncOp, scope: Scope) -> None:
     """Add a version without masks, with wider messages, for programs inside all bounds."""
     if _streams(function):
         _split(function.body.block, scope)
-    return False
 
 
 def _streams(function: Operation) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects.scf import ForOp
+
 from triton_xe.lowering.family import Family, Rule, in_kernel, with_blocks, with_native_lanes
 from triton_xe.lowering.specialize.share_divisors import share_divisors
 from triton_xe.lowering.specialize.strength_reduce_divisions import strength_reduce_divisions
@@ -19,5 +21,5 @@ class StrengthReducePass(Family):
     table: ClassVar = (
         Rule(strength_reduce_offsets, when=(with_native_lanes, with_blocks)),
         Rule(strength_reduce_divisions, when=(in_kernel,)),
-        Rule(share_divisors),
+        Rule(share_divisors, (ForOp,)),
     )

@@ -38,12 +38,12 @@ DIVISIONS = ("divide", "remainder")
 _MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1
 
 
-def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
+def strength_reduce_divisions(function: FuncOp, scope: Scope) -> None:
     """Strength-reduce divisions whose operands are bounded by launch conditions."""
     text = launch_conditions_of(scope.module)
     divisions = all_of(function, arith.DivSIOp, arith.RemSIOp) if text else []
     if not divisions:
-        return False
+        return
     table = Table.read(text)
     known = _Known(function, divisions, table)
     for division in divisions:
@@ -52,7 +52,6 @@ def strength_reduce_divisions(function: FuncOp, scope: Scope) -> bool:
         elif division.result.type == i64 and known.fits_words(division):
             _divide_words(division)
     scope.module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
-    return False
 
 
 def least_arguments(table: Table) -> dict[int, int]:

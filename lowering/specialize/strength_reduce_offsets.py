@@ -40,7 +40,7 @@ SMALL, LARGE = 1 << 29, 1 << 61
 """Bounds of values that are compared in 32 bits, and of values that are subtracted in 64."""
 
 
-def strength_reduce_offsets(function: FuncOp, scope: Scope) -> bool:
+def strength_reduce_offsets(function: FuncOp, scope: Scope) -> None:
     """Strength-reduce 64-bit offsets in versions with gathers."""
     found: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]
     accesses = [op for op in found if isinstance(op.ptr.type, TensorType) and in_slow_version(op)]
@@ -52,7 +52,6 @@ def strength_reduce_offsets(function: FuncOp, scope: Scope) -> bool:
         access.operands[0] = pointers[access.ptr]
         if access.mask is not None:
             _shorten_mask(access.mask, parts)
-    return bool(accesses)
 
 
 class Parts(NamedTuple):

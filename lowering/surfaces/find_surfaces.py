@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triton_xe.dialects.tt.ops import SplitOp
+from triton_xe.dialects.tt.ops import DotOp, SplitOp
 from triton_xe.lowering.family import (
     Family,
     Rule,
@@ -28,7 +28,8 @@ class FindSurfacesPass(Family):
     table: ClassVar = (
         Rule(transpose_products, when=(with_native_lanes, with_blocks, with_free_layouts)),
         Rule(raise_surfaces),
-        Rule(step_general_products, when=(with_blocks, with_free_layouts, tested_at_launch)),
+        Rule(step_general_products, (DotOp,),
+             when=(with_blocks, with_free_layouts, tested_at_launch)),
         Rule(fuse_split_stores, (SplitOp,),
              when=(with_native_lanes, with_blocks, with_free_layouts)),
     )

@@ -20,8 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard, alignment
-from triton_xe.lowering.facts.affine import Affine
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
@@ -56,21 +55,18 @@ class Halves:
         return shape_of(self.whole)[1] // 2
 
 
-def fuse_split_stores(split: SplitOp, scope: Scope) -> bool:
+def fuse_split_stores(split: SplitOp, scope: Scope) -> None:
     """Store a tile by one block store if the program splits it and stores both parts."""
     halves = _halves(split)
     if halves is None or in_slow_version(halves.stores[0]):
-        return False
+        return
     if not stores_dot(halves.whole, scope.target):
-        return False
-    left, right = (surface_access(store, Affine(needed=alignment(scope.target)), None)
-                   for store in halves.stores)
+        return
+    left, right = (surface_access(store, scope.affine, None) for store in halves.stores)
     if isinstance(left, Refusal) or isinstance(right, Refusal):
-        return False
-    adjacent = _adjacent(left, right, halves.columns)
-    if adjacent:
+        return
+    if _adjacent(left, right, halves.columns):
         _store_whole(halves, left, [*left.guards, *right.guards])
-    return adjacent
 
 
 def _halves(split: SplitOp) -> Halves | None:

@@ -100,7 +100,7 @@ class Access(NamedTuple):
     x: Motion
 
 
-def raise_surfaces(function: FuncOp, scope: Scope) -> bool:
+def raise_surfaces(function: FuncOp, scope: Scope) -> None:
     """Loads and stores of matrices -> accesses to surfaces."""
     refusal = _refusal(scope)
     if not refusal:
@@ -110,7 +110,6 @@ def raise_surfaces(function: FuncOp, scope: Scope) -> bool:
     for prefetched in all_of(function, xe.PrefetchedOp):
         if not isinstance(prefetched.value.owner, xe.BlockLoadOp):
             Rewriter.erase_op(prefetched)
-    return not refusal
 
 
 def _refusal(scope: Scope) -> str:

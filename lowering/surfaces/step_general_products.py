@@ -22,7 +22,6 @@ from xdsl.rewriter import Rewriter
 
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import DotOp
-from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.layout import BlockedEncoding
 from triton_xe.layout.encodings import Encoding
@@ -31,20 +30,16 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.rematerialize import is_volatile
 from triton_xe.lowering.parts import Parts, rolled_loop
-from triton_xe.lowering.rewriting import all_of, orders_memory
+from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 
 
-def step_general_products(function: FuncOp, scope: Scope) -> bool:
+def step_general_products(dot: DotOp, scope: Scope) -> None:
     """In versions without 2D messages, multiply one instruction's K per iteration of a loop."""
-    return any([_step(dot, scope) for dot in all_of(function, DotOp) if in_slow_version(dot)])
-
-
-def _step(dot: DotOp, scope: Scope) -> bool:
-    """Replace a product by a loop over parts of K; False if its operands have no parts."""
     dpas, size = instruction_of(dot, scope.target), shape_of(dot.a)[-1]
-    if not isinstance(dpas, Dpas) or len(shape_of(dot.a)) != 2 or size <= dpas.k:
-        return False
+    if not isinstance(dpas, Dpas) or len(shape_of(dot.a)) != 2 or (
+            size <= dpas.k or not in_slow_version(dot)):
+        return
     extent, body = dpas.k, Block(arg_types=(i32, dot.c.type))
 
     def loaded(parts: Parts, value: SSAValue, dim: int) -> SSAValue | None:
@@ -58,14 +53,13 @@ def _step(dot: DotOp, scope: Scope) -> bool:
     try:
         a, b = parts.value(dot.a, 1), parts.value(dot.b, 0)
     except Unknown:
-        return False
+        return
     made = DotOp.create(operands=[a, b, body.args[1]], result_types=[dot.d.type],
                         properties=dict(dot.properties), attributes=dict(dot.attributes))
     parts.put(dot, made)
     body.add_op(scf.YieldOp(made.d))
     loop = rolled_loop(dot, size, extent, body, [dot.c])
     Rewriter.replace_op(dot, [], loop.results)
-    return True
 
 
 def _check(load: LoadOp, dot: DotOp) -> None:

@@ -67,18 +67,17 @@ from triton_xe.lowering.rewriting import (
 _STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)
 
 
-def transpose_products(function: FuncOp, scope: Scope) -> bool:
+def transpose_products(function: FuncOp, scope: Scope) -> None:
     """Transpose products whose rows of A are gathered."""
     dots = all_of(function, DotOp)
     if not dots or not all(is_better_swapped(dot, scope) for dot in dots):
-        return False
+        return
     swapped = _Transposed()
     for dot in dots:
         swapped.product(dot)
     for store in all_of(function, StoreOp):
         swapped.store(store)
     swapped.finish()
-    return True
 
 
 def is_better_swapped(dot: DotOp, scope: Scope) -> bool:

@@ -80,7 +80,7 @@ tt.func public @short(%a: !tt.ptr<f32>, %n: i32) {
 #blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 4], warpsPerCTA = [1, 1], order = [1, 0]}>
 #rows = #ttg.slice<{dim = 1, parent = #blocked}>
 #columns = #ttg.slice<{dim = 0, parent = #blocked}>
-tt.func public @product(%a: !tt.ptr<f16>, %at: !tt.ptr<i32>, %K: i32) {
+tt.func public @product(%a: !tt.ptr<f16>, %at: !tt.ptr<i32>, %K: i32, %c: !tt.ptr<f32>) {
   %zero = arith.constant 0 : i32
   %step = arith.constant 16 : i32
   %start = arith.constant dense<0.0> : tensor<16x16xf32, #blocked>
@@ -105,5 +105,7 @@ tt.func public @product(%a: !tt.ptr<f16>, %at: !tt.ptr<i32>, %K: i32) {
     %d = tt.dot %l, %r, %acc : tensor<16x16xf16, #ttg.dot_op<{opIdx = 0, parent = #blocked}>> * tensor<16x16xf16, #ttg.dot_op<{opIdx = 1, parent = #blocked}>> -> tensor<16x16xf32, #blocked>
     scf.yield %d : tensor<16x16xf32, #blocked>
   }
+  %to = tt.splat %c : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>, #blocked>
+  tt.store %to, %sum : tensor<16x16x!tt.ptr<f32>, #blocked>
   tt.return
 }
