@@ -90,6 +90,8 @@ def is_better_swapped(dot: DotOp, scope: Scope) -> bool:
     a, b = (before_conversions(side).owner for side in (dot.a, dot.b))
     if not isinstance(a, LoadOp) or not isinstance(b, LoadOp) or not all(map(_is_alone, (a, b))):
         return False
+    if _first_dim(a) != 1 or _first_dim(b) != 0:
+        return False
     if shape_of(dot.d)[0] < scope.target.dpas_execution_size or (
             element_of(dot.a) != element_of(dot.b)):
         return False
@@ -101,6 +103,12 @@ def is_better_swapped(dot: DotOp, scope: Scope) -> bool:
 def _is_alone(load: LoadOp) -> bool:
     return not is_volatile(load) and load.result.has_one_use() and isinstance(
         encoding_of(load.result.type), BlockedEncoding)
+
+
+def _first_dim(load: LoadOp) -> int | None:
+    """The first dimension of a blocked layout: the contiguous one of coalesced accesses."""
+    held = encoding_of(load.result.type)
+    return held.order[0] if isinstance(held, BlockedEncoding) else None
 
 
 def _is_contiguous_along(load: LoadOp, dim: int, facts: Facts) -> bool:
