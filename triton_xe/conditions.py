@@ -145,8 +145,10 @@ class Table:
         for number, line in enumerate(text.splitlines()):
             op, a, b, bits, *what = line.split(" ", 4)
             made = Step(op, int(a), int(b), int(bits))
-            if table.step(*made) != number or not _is_sound(made, number):
+            if made in table or not _is_sound(made, number):
                 raise ValueError(f"line {number + 1} of a table of conditions: {line!r}")
+            table.steps.append(made)
+            table._known[made] = number
             if op in _CONDITIONS:
                 table.meanings[number] = " ".join(what)
         return table

@@ -102,7 +102,8 @@ class Steps:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._known: dict[SSAValue, int] = {}
+        self._known: dict[object, int] = {}
+        """Steps of values, and of products of symbols with a factor."""
         self._tested: dict[Guard, bool] = {}
         self._depth = 0
 
@@ -169,6 +170,12 @@ class Steps:
 
     def _term(self, symbols: tuple[Symbol, ...], factor: int) -> int:
         """Append the product of symbols and a factor; return its number."""
+        known = self._known.get((symbols, factor))
+        if known is None:
+            known = self._known[symbols, factor] = self._product(symbols, factor)
+        return known
+
+    def _product(self, symbols: tuple[Symbol, ...], factor: int) -> int:
         parts = [self.symbol(symbol) for symbol in symbols]
         if not -(1 << 63) <= factor < 1 << 63:
             raise Unknown("a number has no room in 64 bits")
