@@ -1,7 +1,8 @@
 """Eliminate layout conversions next to dots, or move them to where they cost nothing.
 
 A conversion from a DPAS layout (or from a slice of one) moves down until it reaches its inverse or
-a block store.  It moves through elementwise operations, reductions and loop-carried values.
+a block store.  It moves through elementwise operations, reductions, branches and loop-carried
+values.
 A conversion to an operand's layout moves up, through casts, into block loads.
 """
 
@@ -12,7 +13,7 @@ from functools import partial
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import encoding_of, layout_attr
@@ -32,6 +33,7 @@ from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import at_operand
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
+    before_conversions,
     converted,
     is_cheap,
     is_volatile,
@@ -62,8 +64,8 @@ def propagate(function: Operation, target: Target) -> int:
     rules: tuple[Rule, ...] = (
         fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
         through_shape,
-        reload, load_at_operand, out_of_loop, through_elementwise, through_reduction,
-        into_block_store,
+        reload, load_at_operand, out_of_loop, out_of_while, out_of_branches, through_elementwise,
+        through_reduction, into_block_store,
     )
     erase_dead(function)
     rounds = 0
@@ -231,6 +233,71 @@ def out_of_loop(op: ConvertLayoutOp) -> bool:
     return False
 
 
+def out_of_while(op: ConvertLayoutOp) -> bool:
+    """As `out_of_loop`, for values that a while loop yields, or passes from its test to its body.
+    """
+    if not is_dpas(op.src.type) or is_dpas(op.result.type):
+        return False
+    encoding, old = layout_attr_of(op.src), op.result.type
+    for use in list(op.result.uses):
+        last, loop = use.operation, use.operation.parent_op()
+        if not isinstance(last, scf.YieldOp | scf.ConditionOp) or not isinstance(loop, scf.WhileOp):
+            continue
+        before, after = loop.before_region.block, loop.after_region.block
+        last.operands[use.index] = op.src
+        if isinstance(last, scf.ConditionOp):
+            index = use.index - 1
+            _retype_argument(after, index, encoding, old)
+            _retype(loop.results[index], encoding, old, InsertPoint.after(loop))
+        else:
+            _convert_operand(loop, use.index, encoding)
+            _retype_argument(before, use.index, encoding, old)
+        return True
+    return False
+
+
+def out_of_branches(op: ConvertLayoutOp) -> bool:
+    """if { yield (cvt %x) } else { yield (cvt %y) } -> cvt (if { yield %x } else { yield %y }).
+
+    Constants and other cheap values are converted.  So are values that a loop carries if the branch
+    decides what it carries next, because `out_of_loop` and `out_of_while` change the layout of
+    these, too.
+    """
+    if not is_dpas(op.src.type) or is_dpas(op.result.type):
+        return False
+    encoding, old = layout_attr_of(op.src), op.result.type
+    for use in list(op.result.uses):
+        last, branch = use.operation, use.operation.parent_op()
+        if not isinstance(last, scf.YieldOp) or not isinstance(branch, scf.IfOp):
+            continue
+        ends, result = [last_of(r.block) for r in branch.regions], branch.results[use.index]
+        values = [before_conversions(end.operands[use.index]) for end in ends]
+        if all(_is_free(v, encoding) or _is_carried_on(v, result) for v in values):
+            for end, value in zip(ends, values, strict=True):
+                end.operands[use.index] = converted(value, encoding, InsertPoint.before(end))
+            _retype(result, encoding, old, InsertPoint.after(branch))
+            return True
+    return False
+
+
+def _is_carried_on(value: SSAValue, result: SSAValue) -> bool:
+    """True if a loop carries `value`, and the result of a branch in its place afterwards."""
+    waiting = [result] if isinstance(value.owner, Block) else []
+    while waiting:
+        for use in waiting.pop().uses:
+            last, outer = use.operation, use.operation.parent_op()
+            if isinstance(last, scf.YieldOp) and last.parent is value.owner:
+                return True
+            if isinstance(last, scf.YieldOp) and isinstance(outer, scf.IfOp):
+                waiting.append(outer.results[use.index])
+    return False
+
+
+def _retype_argument(block: Block, index: int, encoding: Attribute, old: Attribute) -> None:
+    assert block.first_op is not None
+    _retype(block.args[index], encoding, old, InsertPoint.before(block.first_op))
+
+
 def _convert_operand(op: Operation, index: int, encoding: Attribute) -> None:
     op.operands[index] = converted(op.operands[index], encoding, InsertPoint.before(op))
 
@@ -241,9 +308,7 @@ def _carry(loop: scf.ForOp, index: int, encoding: Attribute) -> None:
     old = loop.results[index].type
     _convert_operand(loop, 3 + index, encoding)
     _convert_operand(last_of(body), index, encoding)
-    first = body.first_op
-    assert first is not None
-    _retype(body.args[index + 1], encoding, old, InsertPoint.before(first))
+    _retype_argument(body, index + 1, encoding, old)
     _retype(loop.results[index], encoding, old, InsertPoint.after(loop))
 
 

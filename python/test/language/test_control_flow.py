@@ -71,6 +71,31 @@ def test_while_with_branches(start):
 
 
 @triton.jit
+def products_kernel(a_ptr, b_ptr, out_ptr, count, every, SIZE: tl.constexpr):
+    """Add products in a while loop; double the sum every few times instead, or keep it."""
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    total, i = tl.zeros((SIZE, SIZE), tl.float32), 0
+    while i < count:
+        if i % every == 0:
+            total = tl.dot(tl.load(a_ptr + i * SIZE * SIZE + at), tl.load(b_ptr + at), total)
+        elif i % every == 1:
+            total *= 2
+        i += 1
+    tl.store(out_ptr + at, total)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_products_in_branches_of_a_while_loop(count):
+    a, b = torch.randint(-3, 4, (count + 1, 32, 32)).half(), torch.randint(-3, 4, (32, 32)).half()
+    out = torch.ones(32, 32, device="xpu")
+    products_kernel[(1,)](a.to("xpu"), b.to("xpu"), out, count, 3, 32)
+    want = torch.zeros(32, 32)
+    for i in range(count):
+        want = [want + a[i].float() @ b.float(), want * 2, want][i % 3]
+    assert torch.equal(out.cpu(), want)
+
+
+@triton.jit
 def keeping_kernel(x, out, n, unroll: tl.constexpr, keep: tl.constexpr):
     total = 0
     for i in tl.range(0, n, disable_licm=keep, loop_unroll_factor=unroll):

@@ -167,3 +167,32 @@ tt.func public @by_fma(%a: tensor<16x16xf64, #dot_a>, %b: tensor<16x16xf64, #dot
   %d = tt.dot %a, %b, %c : tensor<16x16xf64, #dot_a> * tensor<16x16xf64, #dot_b> -> tensor<16x16xf64, #blocked>
   tt.return %d : tensor<16x16xf64, #blocked>
 }
+
+// The sums of a while loop, and of branches in it, stay in the layout of the instruction.
+// CHECK-LABEL: tt.func public @in_while(
+// CHECK: scf.while {{.*}} -> (tensor<32x32xf32, #[[DPAS:dpas[0-9]*]]>, i32)
+// CHECK-NOT: ttg.convert_layout {{.*}}xf32
+// CHECK: scf.if {{.*}} -> (tensor<32x32xf32, #[[DPAS]]>)
+// CHECK-NOT: ttg.convert_layout {{.*}}xf32
+// CHECK: scf.yield {{.*}}#[[DPAS]]>, i32
+// CHECK: ttg.convert_layout {{.*}}#[[DPAS]]> -> tensor<32x32xf32, #blocked>
+tt.func public @in_while(%a: tensor<32x32xf16, #dot_a>, %b: tensor<32x32xf16, #dot_b>, %n: i32, %odd: i1) -> tensor<32x32xf32, #blocked> {
+  %zero = arith.constant dense<0.0> : tensor<32x32xf32, #blocked>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %r:2 = scf.while (%sum = %zero, %i = %c0) : (tensor<32x32xf32, #blocked>, i32) -> (tensor<32x32xf32, #blocked>, i32) {
+    %more = arith.cmpi slt, %i, %n : i32
+    scf.condition(%more) %sum, %i : tensor<32x32xf32, #blocked>, i32
+  } do {
+  ^bb0(%sum: tensor<32x32xf32, #blocked>, %i: i32):
+    %s = scf.if %odd -> (tensor<32x32xf32, #blocked>) {
+      %d = tt.dot %a, %b, %sum : tensor<32x32xf16, #dot_a> * tensor<32x32xf16, #dot_b> -> tensor<32x32xf32, #blocked>
+      scf.yield %d : tensor<32x32xf32, #blocked>
+    } else {
+      scf.yield %sum : tensor<32x32xf32, #blocked>
+    }
+    %j = arith.addi %i, %c1 : i32
+    scf.yield %s, %j : tensor<32x32xf32, #blocked>, i32
+  }
+  tt.return %r#0 : tensor<32x32xf32, #blocked>
+}
