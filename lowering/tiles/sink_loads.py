@@ -50,7 +50,7 @@ from triton_xe.hardware.register_file import (
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     changes_in_shared_memory,
     is_volatile,
@@ -96,6 +96,8 @@ class SinkLoadsPass(TargetedPass):
             for block in blocks:
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HALF_FILE * target.grf_bytes:
+                    _cast_by_fragment(block)
+                    erase_dead(function)
                     _sink_loads(block, target)
                     if block in loops:
                         tight = loops[block] > full * target.grf_bytes
@@ -269,6 +271,59 @@ def _sink_loads(block: Block, target: Target) -> None:
             _sink_to_conversion(op, target, ordering)
         elif isinstance(op, xegpu.LoadNdOp | xe.FragmentOp | xe.RoundTf32Op):
             _move_to_user(op, _users(op), ordering)
+
+
+def _cast_by_fragment(block: Block) -> None:
+    """Cast operands of products one fragment at a time, so that each is loaded when it is needed.
+
+        %t = cast (from_fragments %a, %b) ; to_fragment %t from 8
+     -> to_fragment (cast (from_fragments %b, %b)) from 8
+
+    Only the registers that are read are computed.
+    """
+    moving: set[Operation] = set()
+    made: dict[tuple[SSAValue, int], SSAValue] = {}
+    for op in [op for op in block.ops if type(op) is xe.ToFragmentOp]:
+        source = _fragments_of_cast(op.tensor)
+        if source is None or source.parent is not block:
+            continue
+        each, first = prod(_shape(source.fragments[0])), op.first.value.data
+        number = first // each
+        if (first + prod(_shape(op.fragment)) - 1) // each != number:
+            continue
+        if (op.tensor, number) not in made:
+            copies = _cast_alone(op.tensor, source, number)
+            for copy in copies:
+                Rewriter.insert_op(copy, InsertPoint.before(op))
+            made[op.tensor, number] = copies[-1].results[0]
+            moving.update(copies)
+        op.operands = [made[op.tensor, number]]
+        moving.add(op)
+    _sink_to_uses(block, moving)
+
+
+def _fragments_of_cast(tensor: SSAValue) -> xe.FromFragmentsOp | None:
+    """The operation that forms the tensor that a cast converts; None if there is none."""
+    cast = tensor.owner
+    if not isinstance(cast, Operation) or type(cast) not in CASTS:
+        return None
+    source = cast.operands[0].owner
+    return source if isinstance(source, xe.FromFragmentsOp) else None
+
+
+def _cast_alone(
+    tensor: SSAValue, source: xe.FromFragmentsOp, number: int
+) -> tuple[Operation, Operation]:
+    """Copies of a cast and its source, for the fragment of this number in place of all."""
+    assert isinstance(tensor.owner, Operation)
+    alike = source.clone()
+    alike.operands = [source.fragments[number]] * len(source.fragments)
+    return alike, tensor.owner.clone({source.tensor: alike.tensor})
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
 
 
 def _sink_fragments(block: Block, target: Target) -> None:

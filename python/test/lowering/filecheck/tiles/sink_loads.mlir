@@ -40,3 +40,24 @@ tt.func public @f(%s: !tt.ptr<f16>, %t: !tt.ptr<f16>) -> tensor<8x128xf32, #wide
   %d = tt.dot %a, %b, %zero : tensor<8x64xf16, #wide_a> * tensor<64x128xf16, #wide_b> -> tensor<8x128xf32, #wide>
   tt.return %d : tensor<8x128xf32, #wide>
 }
+// -----
+// WARPS: 1
+// A read of numbers that are widened waits, too.
+// CHECK: xegpu.dpas
+// CHECK: xegpu.load_nd
+// CHECK: tt.fp_to_fp
+// CHECK: xegpu.dpas
+tt.func public @f(%s: !tt.ptr<f8E5M2>, %t: !tt.ptr<f8E5M2>) -> tensor<8x128xf32, #wide> {
+  %c0 = arith.constant 0 : i32
+  %c512 = arith.constant 512 : i32
+  %zero = arith.constant dense<0.0> : tensor<8x128xf32, #wide>
+  %a0 = xe.cursor %s aligned 64 : i32 height %c512 width %c512 pitch %c512 at [%c0, %c0] : !tt.ptr<f8E5M2> -> !xe.cursor<f8E5M2>
+  %b0 = xe.cursor %t aligned 64 : i32 height %c512 width %c512 pitch %c512 at [%c0, %c0] : !tt.ptr<f8E5M2> -> !xe.cursor<f8E5M2>
+  %a8 = xe.block_load %a0 : !xe.cursor<f8E5M2> -> tensor<8x128xf8E5M2, #wide_a>
+  %b8 = xe.block_load %b0 : !xe.cursor<f8E5M2> -> tensor<128x128xf8E5M2, #wide_b>
+  %a = tt.fp_to_fp %a8 : tensor<8x128xf8E5M2, #wide_a> -> tensor<8x128xf16, #wide_a>
+  %b = tt.fp_to_fp %b8 : tensor<128x128xf8E5M2, #wide_b> -> tensor<128x128xf16, #wide_b>
+  %d = tt.dot %a, %b, %zero : tensor<8x128xf16, #wide_a> * tensor<128x128xf16, #wide_b> -> tensor<8x128xf32, #wide>
+  tt.return %d : tensor<8x128xf32, #wide>
+}
+
