@@ -234,8 +234,7 @@ def out_of_loop(op: ConvertLayoutOp) -> bool:
 
 
 def out_of_while(op: ConvertLayoutOp) -> bool:
-    """As `out_of_loop`, for values that a while loop yields, or passes from its test to its body.
-    """
+    """Do the same for values that a while loop yields, or passes from its test to its body."""
     if not is_dpas(op.src.type) or is_dpas(op.result.type):
         return False
     encoding, old = layout_attr_of(op.src), op.result.type
@@ -281,7 +280,7 @@ def out_of_branches(op: ConvertLayoutOp) -> bool:
 
 
 def _is_carried_on(value: SSAValue, result: SSAValue) -> bool:
-    """True if a loop carries `value`, and the result of a branch in its place afterwards."""
+    """True if a loop carries `value` into a branch, and its next iteration the branch's result."""
     waiting = [result] if isinstance(value.owner, Block) else []
     while waiting:
         for use in waiting.pop().uses:
