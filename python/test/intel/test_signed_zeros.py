@@ -56,6 +56,6 @@ def test_zero_less_zero_is_positive(device: str, kind: str, product: bool) -> No
 def test_intels_compiler_negates_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triton.knobs.cache, "dir", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with mock.patch.object(arithmetic, "_is_positive_zero", return_value=False):
         assert np.signbit(native("bmg", "fp64", product=False)[0])

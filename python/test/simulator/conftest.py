@@ -82,4 +82,4 @@ def align() -> Callable[[Array], Array]:
 def without_visa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Functions stay LLVM IR in SPIR-V, for what does not know vISA; other tests run that."""
     monkeypatch.setattr("triton_xe.lowering.spirv.emit_spirv.use_visa", lambda module: None)
-    monkeypatch.setattr("triton.knobs.cache.dir", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
