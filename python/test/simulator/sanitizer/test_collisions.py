@@ -63,6 +63,20 @@ def test_lanes_and_registers_of_one_warp(first: int, second: int, dtype: torch.d
     launch(places, values, dtype, n=second)
 
 
+@pytest.mark.parametrize("second", [7, 3 + 16, 60])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64], ids=str)
+def test_elements_far_apart(second: int, dtype: torch.dtype) -> None:
+    """Their check knows which elements have been stored to before."""
+    places, values = torch.arange(64, dtype=torch.int32) * 611, torch.arange(64)
+    out = torch.zeros(64 * 611, dtype=dtype, device="xpu")
+    given = places.to("xpu"), values.to(dtype).to("xpu")
+    for _ in range(2):
+        scatter[(1,)](out, *given, 64, BLOCK=64, num_warps=1)
+    places[second] = places[3]
+    with pytest.raises(SimulatorTrap, match="where another element of the same tensor"):
+        scatter[(1,)](out, places.to("xpu"), given[1], 64, BLOCK=64, num_warps=1)
+
+
 def test_one_address_for_all() -> None:
     with pytest.raises(SimulatorTrap, match="different value"):
         to_one[(1,)](torch.zeros(1, dtype=torch.int32, device="xpu"), BLOCK=64, num_warps=1)
