@@ -52,7 +52,9 @@ _encode = cache(os.fsencode)
 
 def _text(name: str) -> str:
     """Return the value of a variable; "" if it is not set."""
-    return "" if _RAW and _encode(name) not in _RAW else os.environ.get(name, "")
+    if not _RAW:
+        return os.environ.get(name, "")
+    return os.fsdecode(_RAW.get(_encode(name), b""))
 
 
 def device() -> str:

@@ -224,9 +224,17 @@ class SimulatedDevice(HostDevice[SimulatedKernel]):
         """True if a work-group of a launch reaches code that the smaller kernel leaves out.
 
         If a guard traps, the answer is True, and the whole kernel, with checks, reports the reason.
+        The answer for the last launch is kept, because grid and arguments determine it.
         """
         if not kernel.source.parsed.has_known_guards or kernel.host.is_whole:
             return False
+        known_by = work.grid, tuple(work.args)
+        if kernel.guarded[0] != known_by:
+            kernel.guarded = known_by, self._reaches_fallback(kernel, work)
+        return kernel.guarded[1]
+
+    def _reaches_fallback(self, kernel: SimulatedKernel, work: Work) -> bool:
+        """Evaluate the known guards of a launch."""
         launch = kernel.compiled(Form(Part.GUARDS)).launch(work)
         cold = bytearray(work.groups * launch.host.sub_groups)
         try:

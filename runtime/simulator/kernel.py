@@ -137,6 +137,8 @@ class SimulatedKernel(ModuleKernel):
     """True if too many subgroups reached code that the usual form leaves out."""
     lacks_in_step: bool = False
     """True once it is known to have no in-step form."""
+    guarded: tuple[object, bool] = (None, False)
+    """Grid and arguments of a checked launch, and True if a known guard asked for a fallback."""
     arguments: Sequence[int | float] = ()
     """Arguments of the launch for which its in-step form is compiled."""
 

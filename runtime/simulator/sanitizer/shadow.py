@@ -231,6 +231,7 @@ class LaunchState:
         self._elements: dict[Block, tuple[int, int]] = {}
         self._whole: dict[int, Block] = {}
         self._maps: dict[Block, int] = {}
+        self._has_maps = memory.has_maps()
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
         """Published lists of each block, by dword, in pages; and flags of used pages."""
@@ -498,7 +499,7 @@ class LaunchState:
     def _map_of(self, block: Block) -> int:
         """Bytes from the block to its map of unwritten bytes; 0 if all are written."""
         if block not in self._maps:
-            self._maps[block] = self.memory.to_map(block.low)
+            self._maps[block] = self.memory.to_map(block.low) if self._has_maps else 0
         return self._maps[block]
 
     def first_unwritten(self, row: int, start: int = 0) -> int:
