@@ -75,3 +75,28 @@ def test_warps_may_change_neighbours_of_what_all_have_loaded(
     known = torch.nn.functional.cross_entropy(x.float(), labels, reduction="none")
     torch.testing.assert_close(loss.cpu(), known, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(y.cpu().float(), x.float().softmax(1), rtol=1e-2, atol=1e-3)
+
+
+@triton.jit
+def moments(x, means, squares, N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    inside = i < N
+    value, mean = tl.load(x + i, inside), tl.load(means + i, inside)
+    square = tl.load(squares + i, inside)
+    tl.store(means + i, mean * 0.5 + value, inside)
+    tl.store(squares + i, square * 0.5 + value * value, inside)
+    tl.store(x + i, value - mean / (tl.sqrt(square) + 1.0), inside)
+
+
+def test_each_launch_runs_the_code_that_its_grid_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code for a partial block is left out, unless a guard says that the launch has one."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    torch.manual_seed(4)
+    host = [torch.rand(2051) for _ in range(3)]
+    given = [t.to("xpu") for t in host]
+    for programs in (2, 2, 3, 2, 3):
+        moments[(programs,)](*given, 2051, 1024)
+        x, mean, square = (t[: 1024 * programs].clone() for t in host)
+        for k, new in enumerate((x - mean / (square.sqrt() + 1), mean / 2 + x, square / 2 + x * x)):
+            host[k][: len(new)] = new
+            assert torch.allclose(given[k].cpu(), host[k], atol=1e-5)
