@@ -18,9 +18,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from triton_xe.hardware.register_file import (
     CARRIED_LIMIT,
     MOST_CARRIED,
+    MOST_ESTIMATED,
     MOST_FOR_LARGE,
-    MOST_FOR_PAIRS,
-    MOST_WITH_ADDRESSES,
     SMALL,
     Need,
     RegisterFile,
@@ -91,7 +90,7 @@ def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
     `most` returns the largest number of live registers.
     """
     wide = [f for f in state.llvm.functions.values() if f.name.startswith(WIDE)]
-    if wide and most() > MOST_FOR_PAIRS:
+    if wide and most() > MOST_ESTIMATED:
         for function in wide:
             function.is_private = True
 
@@ -146,7 +145,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     _avoid_register_pairs(state, most)
     text, carried, kept = print_kernels(state.llvm), *(
         size // device.grf_bytes for size in (state.carried_bytes, state.kept_bytes))
-    if carried >= MOST_CARRIED and most() > MOST_WITH_ADDRESSES:
+    if carried >= MOST_CARRIED and most() > MOST_ESTIMATED:
         kept = carried
     if kept >= MOST_CARRIED:
         remark(module, f"a loop carries {kept} registers of at most {max(device.grf_modes)}: it "

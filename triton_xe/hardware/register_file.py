@@ -53,21 +53,13 @@ on both sides before the spills of these (IGC 2.40, docs/reports/intel-compiler.
 CARRIED_LIMIT = 64
 """Loop-carried registers that leave too few of 128 for operands."""
 
-MOST_CARRIED = 192
-"""Loop-carried registers that leave too few of 256 for operands."""
+MOST_ESTIMATED = 290
+"""Estimated registers above which a loop spills if it carries addresses, or has results in four
+adjacent registers.
 
-MOST_WITH_ADDRESSES = 300
-"""Estimated registers up to which a loop can carry addresses without spilling.
-
-With 341 registers of 32 bytes, packed weights spilled 1,280 bytes; with 283, products with experts
-spilled none.  With 64 bytes, 280 spilled none either (IGC 2.40).
-"""
-
-MOST_FOR_PAIRS = 280
-"""Estimated registers above which results in four adjacent registers spill.
-
-With 298, attention's backward loop spilled 4.6 KB (IGC 2.40).  With 258, products of tf32 spilled
-none.
+With adjacent registers, attention's backward loop spilled 4.6 KB with 298, and products of tf32
+none with 258.  With addresses, packed weights spilled 1,280 bytes with 341 of 32 bytes, and
+products with experts none with 283 (IGC 2.40).
 """
 
 _NAMES_A_FILE = ("register-file", "GRF")
@@ -82,6 +74,8 @@ It is the limit for a loop if lanes also keep values for after it, and for sever
 causal attention.  With 193 attention to heads of 64 that stores the logarithms of its sums spilled
 up to 512 bytes (IGC 2.40).
 """
+MOST_CARRIED = BUDGET
+"""Loop-carried registers that leave too few of 256 for operands."""
 MOST_BESIDE_TILES = 208
 """Limit like `BUDGET` next to tiles whose products are computed message by message, or sum by sum,
 and above which a loop may spill.

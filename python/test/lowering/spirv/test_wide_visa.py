@@ -251,7 +251,7 @@ def test_bodies_become_vISA() -> None:
 
 
 def test_crowded_code_stays_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_xe.lowering.convert_xegpu_to_llvm.MOST_FOR_PAIRS", 1)
+    monkeypatch.setattr("triton_xe.lowering.convert_xegpu_to_llvm.MOST_ESTIMATED", 1)
     text = llir(softmax, "bmg", BLOCK=2048, SALT=3)
     assert any(name.startswith(WIDE) for name in instructions(text))
     module = parse_module(text)
