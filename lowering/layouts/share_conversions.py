@@ -27,9 +27,9 @@ from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.layouts.propagate_layouts import brings
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of, with_encoding
 from triton_xe.lowering.rewriting import all_of, locate, retyped
-from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 
 def share_conversions(function: Operation, target: Target) -> None:
@@ -79,8 +79,7 @@ def _share(dot: DotOp, index: int, target: Target) -> None:
         return
     kind = retyped(load.value.type, layout_attr(encoding))
     transposed = load.transposed is not None
-    facts = SurfaceFacts(contiguous_dim=0 if transposed else 1)
-    if isinstance(plan_block_load(layout_of(kind), facts, 8, target), Refusal):
+    if not brings(target, kind, transposed):
         return
     new = BlockLoadOp(cursor=load.cursor, value_type=kind, transposed=transposed)
     locate(load, new)

@@ -44,6 +44,7 @@ from triton_xe.lowering.layouts.dpas_choice import (
     scales_encoding,
 )
 from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.propagate_layouts import messages_of
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile, layout_of
 from triton_xe.lowering.layouts.repeats import (
     TIMES,
@@ -56,8 +57,7 @@ from triton_xe.lowering.layouts.repeats import (
     words_layout,
 )
 from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
-from triton_xe.plan import SurfaceFacts, plan_block_load
-from triton_xe.plan.model import BlockPlan
+from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def scales_by_blocks(function: Operation, target: Target, num_warps: int) -> lis
             layout = scales_encoding(
                 index, parent, dots[dot], shape_of(dot.operands[index]), shape[1]).layout
             plan = plan_block_load(layout, SurfaceFacts(contiguous_dim=1), 8, target)
-            if isinstance(load, LoadOp) and not is_volatile(load) and isinstance(plan, BlockPlan):
+            if isinstance(load, LoadOp) and not (is_volatile(load) or isinstance(plan, Refusal)):
                 found.append(load)
     return found
 
@@ -149,7 +149,7 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
 
 def _may_be_a_block(found: _Weights, once: _RunLoader, target: Target) -> bool:
     """True if few enough messages load the layout of an operand."""
-    kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
+    kind = found.kind
     is_integer = isinstance(found.kind.element_type, IntegerType)
     most = MOST_COPIES if is_integer else 1  # warps meet and share floats that take long to widen
     if copies_of(found.operand) > most or (found.runs and not once.may_shrink(found)):
@@ -161,13 +161,12 @@ def _may_be_a_block(found: _Weights, once: _RunLoader, target: Target) -> bool:
     along = [d for d, stride in enumerate(strides) if stride.as_constant == 1]
     if not along or tuple(kind.get_shape()) != tuple(shape_of(once.pointers(found))):
         return False
-    plan = plan_block_load(
-        layout_of(kind), SurfaceFacts(contiguous_dim=along[-1]), bits, target, same_width=True)
-    if not isinstance(plan, BlockPlan):
+    plan = messages_of(target, kind, along[-1] == 0)
+    if isinstance(plan, Refusal):
         return False
     held = layout_of(kind)
-    registers = prod(held.in_dims[name] for name in ("register", "lane"))
-    return registers * bits // 8 >= LEAST_BYTES * len(plan.messages)
+    values = prod(held.in_dims[name] for name in ("register", "lane"))
+    return values * bit_width(kind.element_type) // 8 >= LEAST_BYTES * len(plan.messages)
 
 
 @dataclass
