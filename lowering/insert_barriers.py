@@ -32,7 +32,7 @@ The pass runs after every pass that alters a layout, for any number of lanes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter
@@ -88,6 +88,8 @@ _BUFFER_READS: Addresses = {
     ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
     ttg.LocalAtomicScatterRMWOp: _BUFFER,
 }
+_ACCESSES = frozenset[type[Operation]](
+    (*_STORED, *_LOADED, *_BUFFER_WRITES, *_BUFFER_READS, CallOp))
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED: frozenset[type[Operation]] = frozenset((
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
@@ -134,10 +136,12 @@ class InsertBarriersPass(ModulePass):
             for function, order in product(functions(op), SHARED_ORDERS):
                 _Walk(order).function(function)
         for function in () if one_warp else functions(op):
-            if any(map(_is_shared, below(function))):
+            found = below(function)
+            if any(map(_is_shared, found)):
                 _wait_before_stores(function)
+            accesses = [op for op in found if type(op) in _ACCESSES]
             for order in ORDERS:
-                if _concerns(order, function):
+                if _concerns(order, accesses):
                     _Walk(order).function(function)
             if all_of(function, *_UPDATED):
                 _Walk(Order(_plain_store_address, _atomic_address)).function(function)
@@ -150,11 +154,10 @@ def _is_shared(op: Operation) -> bool:
     return isinstance(op, ops.DotOp | ScaledDotOp) and isinstance(op.d.type.encoding, DpasAttr)
 
 
-def _concerns(order: Order, function: Operation) -> bool:
+def _concerns(order: Order, accesses: Sequence[Operation]) -> bool:
     """True if a function may have accesses of both kinds."""
-    found = below(function)
-    return any(type(op) is CallOp for op in found) or (
-        any(map(order.earlier, found)) and any(map(order.later, found)))
+    return any(type(op) is CallOp for op in accesses) or (
+        any(map(order.earlier, accesses)) and any(map(order.later, accesses)))
 
 
 def _wait_before_stores(function: Operation) -> None:
@@ -273,7 +276,7 @@ class _Walk:
                 pending = pending if self.since_arrival(op) else NOTHING
             elif type(op) in _CONTROL:
                 pending = self.control(op, pending)
-            else:
+            elif type(op) in _ACCESSES:
                 pending = self.access(op, pending)
         return pending
 
