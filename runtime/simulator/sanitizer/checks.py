@@ -29,6 +29,7 @@ from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_grou
 from triton_xe.runtime.simulator.sanitizer.state import (
     Entry,
     Fault,
+    Form,
     Kind,
     Node,
     Order,
@@ -230,14 +231,24 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
     """Create the `wanted` cells of a chunk of global memory that do not exist yet."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
-    elements = wanted & s.OF_ELEMENTS
-    with w.when((flags[chunk] != 0) | (elements != 0) & (entry[Entry.ELEMENT_WRITES] == 0)):
+    asked, before = wanted & s.OF_ELEMENTS, flags[chunk].to(I32)
+    with w.when(before & (wanted | s.OF_ELEMENTS) == wanted):
+        w.ret()
+    with w.when((asked != 0) & (entry[Entry.ELEMENT_WRITES] == 0)):
+        w.call(s.ELEMENTS, block.integer())
+    elements = w.select(entry[Entry.ELEMENT_WRITES] != 0, asked, 0)
+    with w.when(before != 0):
+        entry.follow(Entry.FORM)[Form.LEFT] = -1
         w.call(s.CHANGE, ctx, block, chunk, wanted)
         w.ret()
     for kind, bit in enumerate(s.BEGUN_OF):
         with w.when(wanted.has(bit)):
             _clear(w, entry, chunk, kind, elements)
-    flags[chunk] = (wanted & (s.BEGUN | s.OF_ELEMENTS)).to(I8)
+    made, form = wanted & s.BEGUN | elements, entry.follow(Entry.FORM)
+    flags[chunk] = made.to(I8)
+    alike = (form[Form.FLAGS] == 0) | (form[Form.FLAGS] == made.to(I64))
+    form[Form.LEFT] = w.select(alike, form[Form.LEFT] - 1, -1)
+    form[Form.FLAGS] = made.to(I64)
 
 
 def change(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
@@ -248,8 +259,6 @@ def change(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> 
     begun = before.has(s.BEGUN)
     has = w.select(begun, before & s.OF_ELEMENTS, 0).to(I32)
     asked = wanted & s.OF_ELEMENTS
-    with w.when((asked != 0) & ~begun & (entry[Entry.ELEMENT_WRITES] == 0)):
-        w.call(s.ELEMENTS, block.integer())
     stays = ~begun & (entry[Entry.ELEMENT_WRITES] != 0) | (has == asked)
     elements = w.select(stays, asked, 0)
     for kind, bit in enumerate(s.BEGUN_OF):

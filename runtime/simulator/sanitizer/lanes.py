@@ -40,6 +40,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     WINDOW,
     Entry,
+    Form,
     Kind,
     Word,
 )
@@ -193,7 +194,10 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     chunks, tries = w["addresses"] >> CHUNK_BITS, w.variable(1, I1)
     first, flags = w.variable(chunks[0]), w.variable(w.term(0, vector(count, I32)))
     with w.when(~window):
-        flags.value = flags_of(w, block, chunks, w["mask"])
+        form = block.follow(Entry.FORM)
+        flags.value = w.spread(form[Form.FLAGS].to(I32), count)
+        with w.when(form[Form.LEFT] != 0):
+            flags.value = flags_of(w, block, chunks, w["mask"])
         tries.value = w.intrinsic("ctpop", flags.value.has(BEGUN).bits).to(I32) < least
         with w.when(tries.value):
             first.value = smallest(w, w.select(w["mask"], chunks, -1))

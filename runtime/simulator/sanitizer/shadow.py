@@ -73,7 +73,7 @@ After each search that finds fewer than `MOST_LEFT` clocks, or most in use, the 
 """
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
-_Shadow = tuple[tuple[int, ...], tuple[int, int], Words]
+_Shadow = tuple[tuple[int, ...], tuple[int, int, int], Words]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = ForkLock()
 """Serialises sanitized launches."""
@@ -444,8 +444,9 @@ class LaunchState:
         cells = tuple(start + at * dwords + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
         lines = _line_offsets(line_count, first) + (start + 24 * dwords)
-        touched = self._array(chunks + 2 * 64) + 64 - first
-        return (*cells, releases), (touched, published), lines
+        touched, form = self._array(chunks + 2 * 64) + 64 - first, self._array(8 * 2)
+        ctypes.c_int64.from_address(form).value = (block.high - 1 >> CHUNK_BITS) - first + 1
+        return (*cells, releases), (touched, published, form), lines
 
     def allocate_elements(self, row: int) -> None:
         """Allocate the cells of the elements of a block, if there is enough memory."""
@@ -479,7 +480,7 @@ class LaunchState:
         """Write the table's row of a block, with shadow memory if its accesses are tracked."""
         part = self.blocks[row] = self._part(row, block)
         starts: tuple[int, ...] = (0,) * len(CELL_BYTES)
-        flags, unread = (0, 0), False
+        flags, unread = (0, 0, 0), False
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._shadow_of(block)

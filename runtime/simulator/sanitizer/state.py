@@ -175,25 +175,36 @@ class Entry(IntEnum):
 
     The flag is set if a list was published there.
     """
-    LINE_WRITES = 11
+    FORM = 11
+    """Address of the words of `Form`."""
+    LINE_WRITES = 12
     """Cells of whole chunks, see `ALIKE`: offset from a chunk's number times the size of a cell.
 
     Reads and sites follow in the order above.
     """
-    LINE_READS = 12
-    LINE_WRITE_SITES = 13
-    LINE_READ_SITES = 14
-    LINE_WRITE_BYTES = 15
+    LINE_READS = 13
+    LINE_WRITE_SITES = 14
+    LINE_READ_SITES = 15
+    LINE_WRITE_BYTES = 16
     """Bytes of the chunk that they record, a bit for each."""
-    LINE_READ_BYTES = 16
+    LINE_READ_BYTES = 17
     """The words of `PARTS` - 1 more such cells follow the six words of the first ones."""
-    ELEMENT_WRITES = 59
+    ELEMENT_WRITES = 60
     """Cells of elements that are smaller than a dword, see `checks`; 0 if not allocated yet.
 
     It is the offset from eight times the address of a chunk to the address of its first cell.
     """
-    ELEMENT_READS = 60
-    WORDS = 61
+    ELEMENT_READS = 61
+    WORDS = 62
+
+
+class Form(IntEnum):
+    """Words about the flags of all chunks of a block."""
+
+    LEFT = 0
+    """0 if all chunks have the same flags; else the number of those without, or negative."""
+    FLAGS = 1
+    """Flags of the chunks that have some."""
 
 
 PARTS, LINE_WORDS = 8, 6

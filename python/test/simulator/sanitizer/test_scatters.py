@@ -152,3 +152,38 @@ def test_one_of_several_registers_is_outside(at: int, masked: bool, dtype: Any) 
         move[(1,)](*arguments, 256, num_warps=1)
     assert "argument 'out'" in str(caught.value)
     assert "element (256,), which it does not have" in str(caught.value)
+
+
+@triton.jit
+def in_two_sizes(even, words, odd, x, found, N: tl.constexpr, B: tl.constexpr):
+    """Load elements, then load elements with their neighbours, then store to some neighbours."""
+    i, program = tl.arange(0, B), tl.program_id(0)
+    if program == 0:
+        for start in range(0, N, B):
+            tl.store(found + start + i, tl.load(x + tl.load(even + start + i)).to(tl.int32))
+    elif program == 1:
+        wide = x.to(tl.pointer_type(tl.int32))
+        tl.store(found + N + i, tl.load(wide + tl.load(words + i)))
+    else:
+        tl.store(x + tl.load(odd + i), i.to(x.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16], ids=str)
+def test_elements_and_words_of_a_tensor(dtype: torch.dtype) -> None:
+    """All of the tensor has cells of elements, until the loads of words merge some of them."""
+    torch.manual_seed(5)
+    n = 4096
+    even, odd = torch.randperm(n // 2) * 2, torch.randperm(n // 4)[:BLOCK] * 2 + 1
+    words = torch.randperm(n * dtype.itemsize // 8)[:BLOCK]
+    x = torch.zeros(n, dtype=dtype, device="xpu")
+    found = torch.zeros(n // 2 + BLOCK, dtype=I32, device="xpu")
+    for planted in (False, True):
+        stored = odd + n // 2
+        if planted:
+            stored[BLOCK // 2] = words[BLOCK // 4] * (4 // dtype.itemsize) + 1
+        given = [t.to(I32).to("xpu") for t in (even, words, stored)]
+        if not planted:
+            in_two_sizes[(3,)](*given, x, found, n // 2, BLOCK)
+            continue
+        with pytest.raises(SimulatorTrap, match=r"data race: store.*earlier load.*program \(1, 0"):
+            in_two_sizes[(3,)](*given, x, found, n // 2, BLOCK)
