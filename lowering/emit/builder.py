@@ -1,4 +1,4 @@
-"""A builder that takes elements from where they come from, and avoids what Intel's compiler lacks.
+"""A builder that checks types, and avoids instructions that crash Intel's compiler.
 
 Elements of shuffled vectors come from their sources.  Additions of zero and multiplications by one
 are left out, and so are casts to the same type.
@@ -59,10 +59,21 @@ class Builder(ir.Builder):
         super().__init__(function, prefix)
         self.block = block
         self._labels = Counter(each.label for each in function.blocks)
-        self._written: defaultdict[str, dict[Hashable, ir.Operand]] = defaultdict(dict)
+        self._written: defaultdict[str, dict[Hashable, ir.Result]] = defaultdict(dict)
 
     def emit(self, i: ir.Instruction) -> ir.Result:
-        """Append an instruction and name its result."""
+        """Append an instruction and name its result; in long blocks an equal one is reused.
+
+        Bit operations are always created, because some are marked for the simulator's checks.
+        """
+        if len(self.block.instructions) < LONG or i.opcode not in _ONCE or i.type is I1:
+            return self._new(i)
+        known, key = self._written[self.block.label], (i.opcode, i.type, i.flags, *i.operands)
+        if key not in known:
+            known[key] = self._new(i)
+        return known[key]
+
+    def _new(self, i: ir.Instruction) -> ir.Result:
         self.count += 1
         i.result = f"%{self.prefix}{self.count}"
         self.append(i)
@@ -113,19 +124,11 @@ class Builder(ir.Builder):
     def binary(
         self, opcode: str, x: ir.Operand, y: Number, flags: tuple[str, ...] = ()
     ) -> ir.Operand:
-        """An instruction of two operands; an equal one at the end of the same long block is reused.
-
-        Bit operations are always created, because some are marked for the simulator's checks.
-        """
+        """An instruction of two operands; the left one if the right one is neutral."""
         y = _like(x, y)
         if opcode in _NEUTRAL and y.integer_value() == _NEUTRAL[opcode]:
             return x
-        if len(self.block.instructions) < LONG or opcode not in _ONCE or x.type is I1:
-            return super().binary(opcode, x, y, flags)
-        known, key = self._written[self.block.label], (opcode, x, y, flags)
-        if key not in known:
-            known[key] = super().binary(opcode, x, y, flags)
-        return known[key]
+        return super().binary(opcode, x, y, flags)
 
     def cast(
         self, opcode: str, x: ir.Operand, t: ir.Type, flags: tuple[str, ...] = ()
@@ -137,12 +140,7 @@ class Builder(ir.Builder):
             return x
         if opcode == "zext" and (cut := instruction_of(x, "trunc", "sext")) is not None:
             return self._masked(cut, t)
-        if opcode != "sext" or len(self.block.instructions) < LONG or x.type is I1:
-            return self.emit(ir.Instruction(opcode, t, [x], flags=flags))
-        known, key = self._written[self.block.label], (opcode, x, t, flags)
-        if key not in known:
-            known[key] = self.emit(ir.Instruction(opcode, t, [x], flags=flags))
-        return known[key]
+        return super().cast(opcode, x, t, flags)
 
     def _masked(self, cut: ir.Instruction, t: ir.Type) -> ir.Operand:
         """Zero-extend what was truncated or sign-extended: a mask, as Intel's compiler crashes on
