@@ -155,10 +155,10 @@ class Poly:
         inside = {m: c for m, c in self.terms.items() if any(has(s) for s in m)}
         return Poly(inside), Poly({m: c for m, c in self.terms.items() if m not in inside})
 
-    def terms_by_sign(self) -> tuple[Poly, Poly]:
-        """Return two polynomials without negative coefficients, whose difference is this one."""
-        added = {m: c for m, c in self.terms.items() if c > 0}
-        return Poly(added), -Poly({m: c for m, c in self.terms.items() if c < 0})
+    def terms_by_sign(self) -> tuple[dict[Monomial, int], dict[Monomial, int]]:
+        """Return the terms that are added, and those that are taken away, by their factors."""
+        return ({m: c for m, c in self.terms.items() if c > 0},
+                {m: -c for m, c in self.terms.items() if c < 0})
 
 
 def at_least(left: Poly, right: Poly, what: str) -> Guard:

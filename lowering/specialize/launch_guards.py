@@ -6,7 +6,7 @@ module.  Guards on other values, such as loaded ones, stay in the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -28,7 +28,7 @@ from triton_xe.lowering.facts.affine import (
     Misalignment,
     Remainder,
 )
-from triton_xe.lowering.facts.poly import Poly, Symbol
+from triton_xe.lowering.facts.poly import Monomial, Poly, Symbol
 from triton_xe.lowering.facts.values import (
     Unknown,
     attribute,
@@ -162,10 +162,10 @@ class Steps:
         """Positive terms minus negative terms."""
         added, taken = poly.terms_by_sign()
         total = self._sum(added)
-        return self.table.step("subtract", total, self._sum(taken)) if taken.terms else total
+        return self.table.step("subtract", total, self._sum(taken)) if taken else total
 
-    def _sum(self, poly: Poly) -> int:
-        terms = [self._term(symbols, factor) for symbols, factor in poly.terms.items()]
+    def _sum(self, products: Mapping[Monomial, int]) -> int:
+        terms = [self._term(symbols, factor) for symbols, factor in products.items()]
         return self._fold("add", terms or [self.table.constant(0)])
 
     def _term(self, symbols: tuple[Symbol, ...], factor: int) -> int:
