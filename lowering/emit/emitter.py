@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from triton_xe import llvm as ir
 from triton_xe.dialects.advice import remedy_of
-from triton_xe.dialects.llvm_ext import AssumeOp
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
@@ -20,7 +19,7 @@ from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
-from triton_xe.lowering.facts.analysis import HINTS, Facts
+from triton_xe.lowering.facts.analysis import Facts, has_promises
 from triton_xe.lowering.facts.values import states_facts
 from triton_xe.lowering.rewriting import below
 
@@ -39,12 +38,6 @@ def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
     return enter
 
 
-def _has_promises(function: Operation) -> bool:
-    """True if the program states facts of some values."""
-    return any(type(op) is AssumeOp or not op.attributes.keys().isdisjoint(HINTS)
-               for op in below(function))
-
-
 class Emitter(Writer):
     """Writer of the operations of one function; SSA values are bound to registers or values."""
 
@@ -57,7 +50,7 @@ class Emitter(Writer):
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.values: dict[SSAValue, Any] = {}
         self.axis = Facts()
-        self.proven = Facts(trusting=False) if _has_promises(source) else self.axis
+        self.proven = Facts(trusting=False) if has_promises(below(source)) else self.axis
         self.loop_depth = 0
         self.has_arrived = False
         """True from `xe.barrier_arrive` to `xe.barrier_wait`; no other barrier is allowed there."""
