@@ -31,7 +31,7 @@ from triton_xe.dialects.ttg import (
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout.shared import SharedEncoding
 from triton_xe.lowering.allocate_slm import SPARE_BYTES
-from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.facts.values import element_bits
 from triton_xe.lowering.rewriting import all_of, below, functions
 from triton_xe.plan.shared_view import SharedView, buffer_bytes, shared_view
 
@@ -149,7 +149,7 @@ def bytes_of(alloc: LocalAllocOp) -> int:
     """Bytes of a buffer, up to where the next one may begin."""
     kind = alloc.result.type
     assert isinstance(kind, MemDescType)
-    nbytes = buffer_bytes(memory_of(kind), max(bits_of(scalar_type(kind.element_type)) // 8, 1))
+    nbytes = buffer_bytes(memory_of(kind), max(element_bits(kind.element_type) // 8, 1))
     return nbytes + -nbytes % ALIGNMENT
 
 

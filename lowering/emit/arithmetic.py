@@ -32,7 +32,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widened,
     widest,
 )
-from triton_xe.lowering.emit.maths.reciprocals import small_quotient
+from triton_xe.lowering.emit.maths.divisors import small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
@@ -49,7 +49,6 @@ from triton_xe.lowering.emit.tensors.registers import (
     firsts,
     mapped,
 )
-from triton_xe.lowering.emit.tensors.view import consecutive
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -69,7 +68,9 @@ from triton_xe.lowering.emit.types import (
 )
 from triton_xe.lowering.emit.values import elements_of, number_of, opcode_of
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
+from triton_xe.lowering.facts.divisors import fits
 from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.facts.view import consecutive
 from triton_xe.spirv import RANGE_NODE
 
 Write = Callable[..., ir.Operand]
@@ -284,7 +285,7 @@ def _try_shared_divisor(em: Emitter, op: Operation) -> bool:
     by = by.scalar if isinstance(by, Splat) else by
     if (isinstance(numbers, Splat) or isinstance(op.results[0].type, VectorType)
             or not isinstance(by, ir.Operand) or by.is_constant
-            or not divisors.fits(op, em.proven)):
+            or not fits(op, em.proven)):
         return False
     name = _DIVISIONS[type(op)]
     is_signed, is_tensor = name[0] == "s", isinstance(numbers, Registers)

@@ -16,11 +16,11 @@ from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.builder import Builder
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
-from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.facts.analysis import Facts, has_promises
 from triton_xe.lowering.facts.values import states_facts
+from triton_xe.lowering.facts.view import View, view_of
 from triton_xe.lowering.rewriting import below
 
 T = TypeVar("T")

@@ -24,6 +24,7 @@ from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.fusion import fuse_products
+from triton_xe.lowering.emit.legality import check_written
 from triton_xe.lowering.emit.masked_loads import separate_other_values
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
@@ -48,7 +49,6 @@ from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_mo
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages, scalar, sync
 from triton_xe.lowering.rewriting import functions
-from triton_xe.lowering.spirv.legality import check_written
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,

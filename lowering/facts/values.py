@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 
 _size = attrgetter("data")
@@ -153,6 +154,11 @@ def pointee_bits(value: SSAValue) -> int:
     if pointee.name.startswith("f8"):
         return 8
     return pointee.bitwidth if hasattr(pointee, "bitwidth") else 64
+
+
+def element_bits(kind: Attribute) -> int:
+    """Bits of an element in a register; a pointer has 64."""
+    return 64 if isinstance(kind, PointerType) else bit_width(kind)
 
 
 def pointee_bytes(value: SSAValue) -> int:

@@ -42,7 +42,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, to_linear_layout
 from triton_xe.layout.encodings import Encoding
 from triton_xe.layout.parse import parse_encoding
-from triton_xe.lowering.emit.tensors.view import without_copies
+from triton_xe.lowering.facts.view import without_copies
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.block_layouts import block_layout
 from triton_xe.lowering.layouts.dot_operands import Operands

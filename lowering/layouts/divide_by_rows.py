@@ -24,8 +24,8 @@ from xdsl.utils.type import get_element_type_or_self
 from triton_xe.dialects.arith_ext import CmpfOp, SelectOp
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.emit.maths.reciprocals import BY_LARGE, BY_SMALL, LARGE, SMALL
-from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.facts.reciprocals import BY_LARGE, BY_SMALL, LARGE, SMALL
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import put_before

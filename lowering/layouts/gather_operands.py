@@ -24,11 +24,11 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, Splat
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
-from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.facts.accesses import needed_mask, vector_width
 from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import carried, pointee_bytes, shape_of
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope, in_kernel
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise

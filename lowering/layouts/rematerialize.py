@@ -26,9 +26,8 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
-from triton_xe.lowering.emit.tensors.view import without_copies
-from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.facts.values import element_bits, shape_of
+from triton_xe.lowering.facts.view import without_copies
 from triton_xe.lowering.rewriting import locate, retype, retyped, values_below
 from triton_xe.plan.conversion import is_through_shared
 
@@ -52,7 +51,7 @@ def layout_of(kind: Attribute) -> LinearLayout:
 def conversion_of(op: ConvertLayoutOp) -> tuple[LinearLayout, LinearLayout, int]:
     """Old and new layout of a conversion, without copies, and the bits of an element."""
     old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
-    return old, new, bits_of(scalar_type(get_element_type_or_self(op.src.type)))
+    return old, new, element_bits(get_element_type_or_self(op.src.type))
 
 
 def changes_in_shared_memory(op: Operation, target: Target) -> bool:

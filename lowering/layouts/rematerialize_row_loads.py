@@ -20,10 +20,10 @@ from xdsl.ir import SSAValue
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
-from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.facts.accesses import needed_mask, vector_width
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.elementwise import CASTS

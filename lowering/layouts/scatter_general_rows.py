@@ -23,8 +23,7 @@ from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.layout.dpas import DpasEncoding
 from triton_xe.layout.encodings import Encoding
-from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.facts.values import Unknown, element_of, shape_of
+from triton_xe.lowering.facts.values import Unknown, element_bits, element_of, shape_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap
@@ -61,7 +60,7 @@ def _row(parts: Parts, value: SSAValue, dim: int) -> SSAValue | None:
     if is_cheap(value) or (
             isinstance(op, Operation) and is_elementwise(op) and value.has_one_use()):
         return None
-    if dim or bits_of(scalar_type(element_of(value))) != 32 or not isinstance(
+    if dim or element_bits(element_of(value)) != 32 or not isinstance(
             encoding_of(value.type), DpasEncoding):
         raise Unknown("rows that are not consecutive registers")
     made = xe.RowsOp(tensor=value, first=parts.block.args[0], result_type=parts.kind(value, dim))

@@ -26,10 +26,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
-from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
-from triton_xe.lowering.emit.tensors.view import View, view_of
+from triton_xe.lowering.facts.accesses import needed_mask, vector_width
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import shape_of
+from triton_xe.lowering.facts.view import View, view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.propagate_layouts import is_dpas

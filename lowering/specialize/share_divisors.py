@@ -14,8 +14,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
-from triton_xe.lowering.emit.maths.divisors import SIGNED, fits, pays
-from triton_xe.lowering.emit.maths.reciprocals import spread_from
+from triton_xe.lowering.facts.divisors import SIGNED, fits, pays
+from triton_xe.lowering.facts.reciprocals import spread_from
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.family import Scope
 

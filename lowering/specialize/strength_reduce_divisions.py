@@ -25,9 +25,9 @@ from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.ops import GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.xe import QUICK
-from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.fact import Range
+from triton_xe.lowering.facts.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of

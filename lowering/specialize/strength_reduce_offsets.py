@@ -26,9 +26,9 @@ from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import FuncOp
-from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, put_before

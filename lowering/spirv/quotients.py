@@ -1,6 +1,6 @@
 """Quotients of integers as products with the reciprocal of the divisor, in LLVM IR.
 
-The functions are those of `triton_xe.lowering.emit.maths.reciprocals.small_quotient`.  Intel's
+The functions are those of `triton_xe.lowering.emit.maths.divisors.small_quotient`.  Intel's
 compiler takes 12 instructions for one, and 36 and a branch for a division.  Functions of
 `triton_xe.lowering.emit.maths.divisors` take the factor of the divisor; that module shows why they
 are exact.
@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from triton_xe.intrinsics import ROWS
-from triton_xe.lowering.emit.types import I32, vector_of
+from triton_xe.llvm import I32, vector_or_scalar
 from triton_xe.lowering.spirv.elements import all_are, kind_of
 from triton_xe.spirv import QUOTIENT
 
@@ -116,7 +116,7 @@ def _kind(count: int, bits: int = 32) -> str:
 
 
 def _high_product(count: int) -> str:
-    kind = vector_of(I32, count)
+    kind = vector_or_scalar(count, I32)
     return f'@"{ROWS["mul_hi"].symbol(kind, [kind, kind], unsigned=True)}"'
 
 

@@ -48,8 +48,8 @@ from triton_xe.hardware.register_file import (
     most_for_one_loop,
 )
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.emit.tensors.view import view_of
-from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.facts.values import element_bits
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     changes_in_shared_memory,
@@ -260,7 +260,7 @@ def _bytes(value: SSAValue, target: Target) -> int:
         count = prod(kind.get_shape())
     else:
         return 0
-    return count * max(bits_of(scalar_type(kind.element_type)), 8) // 8 * target.subgroup_size
+    return count * max(element_bits(kind.element_type), 8) // 8 * target.subgroup_size
 
 
 def _sink_loads(block: Block, target: Target) -> None:

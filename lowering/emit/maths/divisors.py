@@ -16,33 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Operation
-from xdsl.utils.type import get_element_type_or_self
-
 from triton_xe import llvm as ir
-from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.types import I32, number
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.facts.analysis import Facts
+from triton_xe.lowering.facts.divisors import MOST, pays
 from triton_xe.spirv import QUOTIENT
 
 FEWEST = 2
 """Elements of a lane from which on a shared factor costs less than separate divisions."""
-MOST = (1 << 32) - 1
-"""Largest unsigned number of 32 bits."""
-SIGNED = (arith.DivSIOp, arith.RemSIOp)
-
-
-def pays(target: Target) -> bool:
-    """True if dividing by a shared factor makes loops shorter than Intel's compiler's divisions.
-
-    On devices without 2D messages, IGC then no longer hoists addresses that depend on quotients.
-    """
-    return target.has_block_2d
 
 
 def _size(x: Term) -> tuple[Term, Term]:
@@ -133,13 +116,11 @@ def _factor(em: Writer, size: ir.Operand) -> ir.Operand:
                          lambda inner, by: inner.b.udiv(number(-1), by))
 
 
-def fits(op: Operation, facts: Facts) -> bool:
-    """True if the dividends fit 32 bits: i32, or i64 whose absolute values are known to.
+def small_quotient(em: Writer, name: str, a: ir.Operand, b: ir.Operand) -> ir.Operand:
+    """Emit `name`, "udiv" or "urem", of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
 
-    Then quotients by a divisor of more than 32 bits are 0, as those by 2^32 - 1 are.
+    The result is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a
+    product with the reciprocal.
     """
-    kind = get_element_type_or_self(op.results[0].type)
-    if kind != i64:
-        return bool(kind == i32)
-    low, high = facts.range(op.operands[0])
-    return high < MOST and low > (-MOST if isinstance(op, SIGNED) else -1)
+    return call_internal(em, f"{QUOTIENT}{name}", I32, [a, b],
+                         lambda inner, x, y: getattr(inner.b, name)(x, y))

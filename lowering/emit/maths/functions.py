@@ -24,13 +24,6 @@ from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import elementary
 from triton_xe.lowering.emit.maths.conversions import in_float, narrowed, widest
-from triton_xe.lowering.emit.maths.reciprocals import (
-    BY_LARGE,
-    BY_SMALL,
-    LARGE,
-    SMALL,
-    has_exact_range,
-)
 from triton_xe.lowering.emit.maths.terms import (
     Operand,
     Term,
@@ -54,6 +47,13 @@ from triton_xe.lowering.emit.types import (
     is_fp8,
     scalar_type,
     shaped,
+)
+from triton_xe.lowering.facts.reciprocals import (
+    BY_LARGE,
+    BY_SMALL,
+    LARGE,
+    SMALL,
+    has_exact_range,
 )
 from triton_xe.lowering.facts.values import attribute
 

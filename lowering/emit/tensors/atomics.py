@@ -21,11 +21,12 @@ from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_atomics import SCOPES
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.exchange import Exchange, barrier, element_bytes, through_slm
-from triton_xe.lowering.emit.tensors.memory import first_lane, needed_mask, owns_copy
+from triton_xe.lowering.emit.tensors.memory import first_lane, owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, uniform
-from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import I1, I64, bits_of, is_bf16, number, scalar_type
+from triton_xe.lowering.facts.accesses import needed_mask
+from triton_xe.lowering.facts.view import View
 
 _GLOBAL_MEMORY = 512
 _ACQUIRE, _RELEASE = 2, 4

@@ -38,9 +38,9 @@ from triton_xe.lowering.emit.tensors.registers import (
     permuted,
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
-from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import I16, I32, bits_of, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.facts.view import view_of, without_copies
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
     LaneShuffle,

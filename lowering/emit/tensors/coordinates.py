@@ -5,8 +5,8 @@ from __future__ import annotations
 from triton_xe import llvm as ir
 from triton_xe.lowering.emit.emitter import Emitter, disjoint
 from triton_xe.lowering.emit.tensors.registers import Registers, Shifted
-from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32, number, numbers
+from triton_xe.lowering.facts.view import Coordinates, View
 
 
 def coordinate(em: Emitter, view: View, dim: int) -> Registers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, reduce
-from math import gcd
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -36,7 +35,6 @@ from triton_xe.lowering.emit.tensors.registers import (
     permuted,
     regrouped,
 )
-from triton_xe.lowering.emit.tensors.view import View, consecutive
 from triton_xe.lowering.emit.types import (
     FLOAT,
     HALF,
@@ -53,13 +51,13 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
-from triton_xe.lowering.facts.analysis import Facts
-from triton_xe.lowering.facts.values import constant_of, pointee_bytes
+from triton_xe.lowering.facts.accesses import needed_mask, vector_width
+from triton_xe.lowering.facts.values import pointee_bytes
+from triton_xe.lowering.facts.view import View
 from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.surfaces.unobserved import is_hidden
 
-WORD_BYTES = 4
 MANY = 32
 """Registers from which on a gather is too large to be live as a whole next to a product."""
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
@@ -168,39 +166,6 @@ def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
     em.bind(op.result, held if isinstance(held, Registers) else em.b.inttoptr(held, POINTER))
 
 
-def vector_width(
-    axis: Facts, pointer: SSAValue, mask: SSAValue | None, view: View,
-    most: int = MAX_LANE_BYTES,
-) -> tuple[int, int]:
-    """Number of registers that one access of a lane covers, and a divisor of its address in bytes.
-
-    The registers are contiguous and equally masked.  Messages access words of 32 bits and more at
-    any multiple of one element; smaller elements must fill aligned words.
-    """
-    info = axis.of(pointer)
-    size = pointee_bytes(pointer)
-    best, divisor = 1, size
-    for dim in range(len(view.shape)):
-        run = 1
-        while run * 2 <= min(len(view.registers), most // size):
-            if not consecutive(view, dim, run * 2):
-                break
-            run *= 2
-        while run > 1 and (info.contiguity[dim] < run or not _in_words(
-                run * size, size, info.divisibility[dim])):
-            run //= 2
-        if mask is not None:
-            run = min(run, axis.of(mask).constancy[dim])
-        if run > best:
-            best, divisor = run, max(gcd(info.divisibility[dim], run * size), size)
-    return best, divisor
-
-
-def _in_words(total: int, size: int, divisor: int) -> bool:
-    """True if elements are words, or fill aligned words."""
-    return size >= WORD_BYTES or divisor >= min(total, WORD_BYTES)
-
-
 def proven_alignment(
     em: Emitter, width: int, align: int, pointer: SSAValue, mask: SSAValue | None, view: View,
     most: int,
@@ -213,11 +178,6 @@ def proven_alignment(
         return 0
     proven, divisor = vector_width(em.proven, pointer, mask, view, most)
     return divisor if width > proven or align > divisor else 0
-
-
-def needed_mask(mask: SSAValue | None) -> SSAValue | None:
-    """The mask, unless it is true everywhere."""
-    return None if mask is not None and constant_of(mask) in (1, -1) else mask
 
 
 @lowers(LoadOp)

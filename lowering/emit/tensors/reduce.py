@@ -25,8 +25,8 @@ from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
-from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
 from triton_xe.lowering.emit.types import FLOAT, I8, I32, POINTER, is_bf16, is_pointer, number
+from triton_xe.lowering.facts.view import Coordinates, View, view_of
 from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
 
 Values = list[ir.Operand]

@@ -10,9 +10,9 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, permuted
 from triton_xe.lowering.emit.tensors.shape import rearranged
-from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I8, I32, number
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.facts.view import Coordinates, View
 
 
 @lowers(RepeatOp)

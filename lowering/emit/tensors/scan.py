@@ -37,8 +37,8 @@ from triton_xe.lowering.emit.tensors.reduce import (
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
-from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import FLOAT, I8, I32, number
+from triton_xe.lowering.facts.view import Coordinates, View
 
 MOST_TOTALS = 16
 """Largest number of totals that a lane reads for a row, because it keeps them in registers."""

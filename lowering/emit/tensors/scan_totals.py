@@ -17,8 +17,8 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
 from triton_xe.lowering.emit.tensors.reduce import Values
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
-from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import number
+from triton_xe.lowering.facts.view import Coordinates, View
 
 Scanner = Callable[[View, Mapping[Coordinates, Values]], Mapping[Coordinates, Values]]
 """Function that scans the rows of a tensor."""

@@ -30,9 +30,9 @@ from triton_xe.lowering.emit.tensors.registers import (
     permuted,
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
-from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
 from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, number, vector_of
 from triton_xe.lowering.facts.values import attribute, shape_of
+from triton_xe.lowering.facts.view import Coordinates, View, view_of
 
 
 @lowers(tt.MakeRangeOp)

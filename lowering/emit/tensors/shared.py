@@ -30,8 +30,8 @@ from triton_xe.lowering.emit.tensors.exchange import (
 )
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import from_scalars, join
-from triton_xe.lowering.emit.tensors.view import Coordinates
 from triton_xe.lowering.emit.types import I1, I8, I32, is_bf16, number, scalar_type
+from triton_xe.lowering.facts.view import Coordinates
 from triton_xe.plan.shared_view import SharedView, messages
 
 

@@ -20,9 +20,9 @@ from triton_xe.lowering.emit.module import new_kernel, resize_slm
 from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.registers import from_scalars
-from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import I8, I16, I32, POINTER
 from triton_xe.lowering.emit.writer import ModuleState
+from triton_xe.lowering.facts.view import view_of
 from triton_xe.runtime.simulator.interface import SimulatedDevice
 
 

@@ -111,6 +111,15 @@ def test_the_interface_of_the_simulator_is_small():
     assert all(getattr(interface, name) for name in interface.__all__)
 
 
+def test_passes_do_not_import_the_emitter():
+    """It comes after them: what both need to know is in `facts`."""
+    after = ("lowering.emit.", "lowering.by_hand.", "lowering.spirv.",
+             "lowering.convert_xegpu_to_llvm")
+    assert not [name for name, file in sources()
+                if name.startswith("lowering.") and not name.startswith(after)
+                and any("lowering.emit" in module for module in imported(file))]
+
+
 def test_the_compiler_does_not_need_programs_written_by_hand():
     """They are a plugin beside it, which commands and `xdsl.universe` reach."""
     plugin = "triton_xe.lowering.by_hand"

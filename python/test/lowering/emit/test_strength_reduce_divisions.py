@@ -9,7 +9,7 @@ from benchmarks import loops
 from examples import matmul
 from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
-from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED
+from triton_xe.lowering.facts.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.spirv.quotients import BELOW_ONE
 
 F = np.float32

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from python.test.host_loops import loop_over
-from triton_xe.lowering.emit.maths.divisors import MOST
+from triton_xe.lowering.facts.divisors import MOST
 from triton_xe.lowering.spirv.quotients import FACTOR, declared, definition
 from triton_xe.spirv import QUOTIENT
 

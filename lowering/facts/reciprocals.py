@@ -1,4 +1,4 @@
-"""Find divisors whose reciprocals are exact enough, and divide small integers by reciprocals.
+"""Find divisors whose reciprocals are exact enough.
 
 A reciprocal is exact enough if fp32 represents it with all bits, or if the divisor is 0, infinite
 or NaN.
@@ -12,15 +12,10 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from triton_xe import llvm as ir
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.emit.helpers import call_internal
-from triton_xe.lowering.emit.types import I32
-from triton_xe.lowering.emit.writer import Writer
-from triton_xe.spirv import QUOTIENT
 
 _SPREAD = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLayoutOp)
 _SAFE = (arith_ext.SIToFPOp, arith_ext.UIToFPOp, maths.SqrtOp, tt.PreciseSqrtOp)
@@ -71,14 +66,4 @@ def _combines(op: ReduceOp, *kinds: type[Operation]) -> bool:
 
 
 MOST_DIVIDED = 1 << 20
-"""Dividends below it have quotients that one correction makes exact."""
-
-
-def small_quotient(em: Writer, name: str, a: ir.Operand, b: ir.Operand) -> ir.Operand:
-    """Emit `name`, "udiv" or "urem", of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
-
-    The result is a call of a function, which `triton_xe.lowering.spirv.quotients` replaces by a
-    product with the reciprocal.
-    """
-    return call_internal(em, f"{QUOTIENT}{name}", I32, [a, b],
-                         lambda inner, x, y: getattr(inner.b, name)(x, y))
+"""Integer dividends below it have quotients that one correction makes exact."""

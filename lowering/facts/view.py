@@ -1,4 +1,4 @@
-"""Tabulate a layout for the emitter: coordinates of each register of a lane."""
+"""Tabulate a layout: coordinates of each register of a lane."""
 
 from __future__ import annotations
 
