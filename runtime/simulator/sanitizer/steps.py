@@ -20,9 +20,7 @@ from triton_xe.llvm import (
     I32,
     I64,
     TRUE,
-    VOID,
     Operand,
-    constant,
     integers,
     vector,
 )
@@ -97,7 +95,11 @@ class Steps:
         return 1 << (self.chunks(align) - 1).bit_length()
 
     def bytes_of(self, mask: Value) -> list[Value]:
-        """Flags of the bytes of active elements, by chunk; the first element begins a chunk."""
+        """Bytes of active elements, by chunk: -1, others 0; the first element begins a chunk.
+
+        The mask has such a byte for each element.  LLVM shuffles single bits one by one, if the
+        CPU has no registers for masks.
+        """
         none = mask.w.term(0, mask.type)
         at: dict[int, list[int]] = {}
         for k, offset in enumerate(self.offsets):
@@ -202,7 +204,8 @@ def _fine(w: Checks, steps: Steps, row: Value, bases: Value) -> Value:
     if number > 1:
         fits = (fits | (w.pack(first.type, [word.to(I64) for word in words]) == 0)).bits
     fine = w.variable(fits.to(I64))
-    lines = [steps.bytes_of(mask.shuffled(None, range(k * each, (k + 1) * each)))
+    active = mask.signed(I8)
+    lines = [steps.bytes_of(active.shuffled(None, range(k * each, (k + 1) * each)))
              for k in range(number)]
     record = _record if number > 1 else _record_one
     with w.when((fine.value != 0) & (block[Entry.WRITES] != 0) & w["seen"]):
@@ -212,7 +215,7 @@ def _fine(w: Checks, steps: Steps, row: Value, bases: Value) -> Value:
             for k, some in enumerate(lines):
                 with w.when(fine.value.has(1 << k)):
                     one = first[k] if number > 1 else first
-                    _mark(w, one + block[Entry.UNWRITTEN], some)
+                    _mark(w, one + block[Entry.UNWRITTEN], some, steps.span)
     for k, word in enumerate(words):
         count = w.intrinsic("ctpop", word).to(I64)
         w.state[Word.CHECKED] += w.select(fine.value.has(1 << k), count, 0)
@@ -224,12 +227,13 @@ def _flags(w: Checks, bits: Value, places: Sequence[int]) -> Value:
     return w.spread(bits, len(places)).has(Value(w, integers(I64, [1 << k for k in places])))
 
 
-def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
-    """Mark bytes as written in the map of unwritten bytes, from `at` on."""
-    none = constant(vector(_CHUNK, I8), 0)
+def _mark(w: Checks, at: Value, lines: Sequence[Value], span: int) -> None:
+    """Mark some of `span` bytes as written in the map of unwritten bytes, from `at` on."""
     for k, line in enumerate(lines):
-        w.b.call(f"llvm.masked.store.v{_CHUNK}i8.p0", VOID,
-                 [none, (at + k * _CHUNK).pointer().operand, line.operand], aligns=(0, 1, 0))
+        count = min(_CHUNK, span - k * _CHUNK)
+        place = (at + k * _CHUNK).pointer()
+        old, written = w.load(vector(count, I8), place, align=1), line.shuffled(None, range(count))
+        w.store(old & ~written, place, align=1)
 
 
 def _record_one(
@@ -296,7 +300,8 @@ def _bytes_of_chunks(
 ) -> Value:
     """Flags of the accessed bytes of each access's `width` chunks, moved by `shift` bytes."""
     zero = w.term(0, I64)
-    bits = [[line.bits for line in each] + [zero] * (width - len(each)) for each in lines]
+    bits = [[line.compare("slt", 0).bits for line in each] + [zero] * (width - len(each))
+            for each in lines]
     here = w.pack(shift.type, [x for each in bits for x in each])
     before = w.pack(shift.type, [x for each in bits for x in (zero, *each[:-1])])
     return w.intrinsic("fshl", here, before, shift)
