@@ -21,6 +21,7 @@ from triton_xe.llvm import (
     I64,
     TRUE,
     Operand,
+    integer,
     integers,
     vector,
 )
@@ -43,6 +44,8 @@ from triton_xe.runtime.simulator.widen.values import Tabled
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 _CHUNK = 1 << CHUNK_BITS
+_MOST_FLAGS = 32
+"""Largest number of flags that LLVM converts at once for AVX2."""
 _MOST_SHARED = 4
 """Largest number of elements at one address."""
 
@@ -97,8 +100,7 @@ class Steps:
     def bytes_of(self, mask: Value) -> list[Value]:
         """Bytes of active elements, by chunk: -1, others 0; the first element begins a chunk.
 
-        The mask has such a byte for each element.  LLVM shuffles single bits one by one, if the
-        CPU has no registers for masks.
+        The mask has such a byte for each element, see `_in_bytes`.
         """
         none = mask.w.term(0, mask.type)
         at: dict[int, list[int]] = {}
@@ -106,7 +108,7 @@ class Steps:
             for byte in range(offset - self.low, offset - self.low + self.size):
                 at.setdefault(byte, []).append(k)
         most = max(map(len, at.values()))
-        absent = [len(self.offsets)] * most
+        absent = [mask.type.count] * most
         lines = []
         for first in range(0, self.span, _CHUNK):
             elements = [(at.get(byte, absent) * most)[:most]
@@ -204,9 +206,7 @@ def _fine(w: Checks, steps: Steps, row: Value, bases: Value) -> Value:
     if number > 1:
         fits = (fits | (w.pack(first.type, [word.to(I64) for word in words]) == 0)).bits
     fine = w.variable(fits.to(I64))
-    active = mask.signed(I8)
-    lines = [steps.bytes_of(active.shuffled(None, range(k * each, (k + 1) * each)))
-             for k in range(number)]
+    lines = [steps.bytes_of(_in_bytes(word, each)) for word in words]
     record = _record if number > 1 else _record_one
     with w.when((fine.value != 0) & (block[Entry.WRITES] != 0) & w["seen"]):
         record(w, steps, block, first, lines, fine)
@@ -220,6 +220,23 @@ def _fine(w: Checks, steps: Steps, row: Value, bases: Value) -> Value:
         count = w.intrinsic("ctpop", word).to(I64)
         w.state[Word.CHECKED] += w.select(fine.value.has(1 << k), count, 0)
     return fine.value
+
+
+def _in_bytes(bits: Value, count: int) -> Value:
+    """The lowest bits of an integer as bytes, -1 or 0, and further zeros up to a power of two.
+
+    If the CPU has no registers for masks, LLVM shuffles single flags, and converts more than 32
+    of them, one by one.
+    """
+    w, total = bits.w, 1 << (count - 1).bit_length()
+    each = min(total, _MOST_FLAGS)
+    whole, t = bits.to(integer(max(total, bits.type.bits))), vector(each, I1)
+    parts = [Value(w, w.b.bitcast((whole >> first).to(integer(each)).operand, t)).signed(I8)
+             for first in range(0, total, each)]
+    while len(parts) > 1:
+        both = range(2 * parts[0].type.count)
+        parts = [a.shuffled(b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def _flags(w: Checks, bits: Value, places: Sequence[int]) -> Value:
