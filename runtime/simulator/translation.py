@@ -12,7 +12,7 @@ from triton_xe.llvm.records import Function, Instruction
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.analysis.in_step import InStep
 from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, Sizes, sizes
-from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
+from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis, without_wraps
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.host_kernel import Form
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
@@ -132,3 +132,8 @@ class Kernel:
     def shapes(self) -> ShapeAnalysis:
         """Shapes of the values that are widened, in any subgroup."""
         return ShapeAnalysis(self.module, self.sizes.lanes)
+
+    @cached_property
+    def shapes_without_wraps(self) -> ShapeAnalysis:
+        """The shapes that values have if no sum wraps around before it is extended."""
+        return ShapeAnalysis(without_wraps(self.module), self.sizes.lanes)

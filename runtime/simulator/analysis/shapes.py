@@ -12,7 +12,7 @@ The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import Uniformity, find, opencl, spirv
-from triton_xe.llvm import Function, Instruction, Module, Operand, Type
+from triton_xe.llvm import Block, Function, Instruction, Module, Operand, Type
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.solver import solve
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
@@ -253,6 +253,17 @@ class ShapeAnalysis:
             uniform = shape.same_in_all_lanes and (old is None or old.uniform)
             arguments[k] = UNIFORM if uniform else WIDE
         return self.returns[target.name]
+
+
+def without_wraps(module: Module) -> Module:
+    """The module, with the promise that no sum wraps around before it is extended."""
+    def promised(i: Instruction) -> Instruction:
+        return replace(i, flags=(*i.flags, "nsw")) if i.opcode in ("sext", "zext") else i
+
+    return replace(module, functions={
+        name: replace(f, blocks=[Block(b.label, [*map(promised, b.instructions)])
+                                 for b in f.blocks])
+        for name, f in module.functions.items()})
 
 
 def _all_uniform(shapes: list[Shape]) -> Shape:
@@ -550,7 +561,7 @@ def _extension(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         bits |= mask_of(target) & ~mask_of(source)
     if i.opcode == "trunc" and target.scalar.bits == 1:
         return _all_uniform(shapes)
-    exact = never_wraps(shapes) and (i.opcode == "sext" or "nneg" in i.flags)
+    exact = "nsw" in i.flags or (never_wraps(shapes) and (i.opcode == "sext" or "nneg" in i.flags))
     if table.any() and i.opcode != "trunc" and not exact and not has_room(
             table, given, source, signed=i.opcode == "sext"):
         return _all_uniform(shapes)

@@ -16,7 +16,7 @@ from triton_xe.llvm.records import Instruction, Operand, constant
 from triton_xe.llvm.types import I1, I32, I64, PTR, Type
 from triton_xe.llvm.values import Values
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.analysis.shapes import gep_steps
+from triton_xe.runtime.simulator.analysis.shapes import Table, gep_steps
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.rewrites.element_accesses import access_parts
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -278,26 +278,50 @@ def _checked(
 ) -> tuple[Operand, Value, Operand]:
     """True if an access may be executed; a safe address; True if it is the first to its elements.
     """
-    b = w.b
+    b, known = w.b, _checked_in_batch(w, i, entry, t, mask, flags, seen)
     if isinstance(pointer, Tabled):
-        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
+        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, known)
         if fine is not None:
             return fine, _moved_where(w, pointer, t, fine), ir.FALSE
-    _keep_values(w, i, pointer, flags)
-    kind = _described(w, flags, seen)
+    if known is not None:
+        fine = b.or_else(
+            known, lambda: _checked_lanes(w, i, pointer, entry, t, mask, flags, seen)[0])
+        return fine, _moved_where(w, pointer, t, fine), ir.FALSE
     if isinstance(pointer, Uniform):
-        fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
-        size = t.size // elements
-        for e in range(elements):
-            active = ir.TRUE
-            if mask is not None:
-                own = mask if elements == 1 else w.b.element(mask, e)
-                active = own.value if isinstance(own, Uniform) else w.b.any_lane(w.b.mask(own))
-            address = b.add(b.ptrtoint(pointer.value), e * size)
-            one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
-                           kind, active)
-            fine = one if elements == 1 else b.and_(fine, one)
+        fine = _checked_once(w, i, pointer, entry, t, mask, flags, seen)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type), ir.FALSE
+    fine, alone = _checked_lanes(w, i, pointer, entry, t, mask, flags, seen)
+    return fine, _moved_where(w, pointer, t, fine), alone
+
+
+def _checked_once(
+    w: Widener, i: Instruction, pointer: Uniform, entry: int, t: Type, mask: Value | None,
+    flags: int, seen: Operand | None,
+) -> Operand:
+    """True if all lanes may access one address."""
+    _keep_values(w, i, pointer, flags)
+    b, kind = w.b, _described(w, flags, seen)
+    fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
+    size = t.size // elements
+    for e in range(elements):
+        active = ir.TRUE
+        if mask is not None:
+            own = mask if elements == 1 else w.b.element(mask, e)
+            active = own.value if isinstance(own, Uniform) else w.b.any_lane(w.b.mask(own))
+        address = b.add(b.ptrtoint(pointer.value), e * size)
+        one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
+                       kind, active)
+        fine = one if elements == 1 else b.and_(fine, one)
+    return fine
+
+
+def _checked_lanes(
+    w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
+    flags: int, seen: Operand | None,
+) -> tuple[Operand, Operand]:
+    """True if lanes may access any addresses; true if it is the first access to its elements."""
+    _keep_values(w, i, pointer, flags)
+    b, kind = w.b, _described(w, flags, seen)
     wide, count = w.b.wide(pointer), 1 if mask is None else mask.type.lanes
     if mask is not None and count > 1:
         size = t.scalar.size
@@ -309,7 +333,7 @@ def _checked(
     fine, alone = found, ir.FALSE
     if found.type != I1:
         fine, alone = (b.trunc(x, I1) for x in (found, b.lshr(found, 1)))
-    return fine, _moved_where(w, pointer, t, fine), alone
+    return fine, alone
 
 
 def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
@@ -326,12 +350,15 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
 
 def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None,
+    kind: int, seen: Operand | None, known: Operand | None,
 ) -> Operand | None:
-    """True if an access at known offsets from a base may be executed; None for others."""
+    """True if an access at known offsets from a base may be executed; None for others.
+
+    It is `known` if a check of its batch has found no fault.
+    """
     count = 1 if mask is None else mask.type.lanes
     size = t.size // count
-    steps = _known_steps(w, pointer, count, size, kind)
+    steps = _known_steps(w, pointer.table, count, size, kind) if pointer.base is not None else None
     if steps is None:
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
@@ -342,33 +369,47 @@ def _checked_steps(
         flags = [] if mask is None else [w.b.mask(mask, count)]
         return w.b.invoke(check, *site(w, i), entry, _base(w, pointer), seen, *flags)
 
-    _check_batch(w, i, entry, steps, kind, seen)
-    known = w.checked.pop(i, None)
     return checked() if known is None else w.b.or_else(known, checked)
 
 
-def _check_batch(
-    w: Widener, first: Instruction, entry: int, steps: Steps, kind: int, seen: Operand
-) -> None:
-    """Check all accesses of the batch that begins with an access, if they have the same form."""
+def _checked_in_batch(
+    w: Widener, i: Instruction, entry: int, t: Type, mask: Value | None, kind: int,
+    seen: Operand | None,
+) -> Operand | None:
+    """True if a check of several accesses has found no fault in one; None if there is none.
+
+    The first access of a batch writes the check, if all of them have the same form.
+    """
     plan = w.kernel.plan
     assert plan is not None
-    batch, most = plan.batches.get(first, ()), WINDOW // steps.width(kind >> 8)
-    if entry == SEARCHED or len(steps.offsets) > MOST_ELEMENTS or not all(
-            _is_like(w, i, first, steps, kind) for i in batch):
-        return
-    while len(batch) > 1 and most > 1:
-        count = 1 << min(len(batch), most).bit_length() - 1
-        _check_some(w, batch[:count], entry, steps, kind & ~Kind.KEPT, seen)
-        batch = batch[count:]
+    batch, count = plan.batches.get(i, ()), 1 if mask is None else mask.type.lanes
+    steps = _steps_of(w, i, count, t.size // count, kind) if batch else None
+    if steps is not None and entry != SEARCHED and len(steps.offsets) <= MOST_ELEMENTS and all(
+            _is_like(w, other, i, steps, kind) for other in batch):
+        most = WINDOW // steps.width(kind >> 8)
+        while len(batch) > 1 and most > 1:
+            number = 1 << min(len(batch), most).bit_length() - 1
+            _check_some(w, batch[:number], entry, steps, kind & ~Kind.KEPT, seen)
+            batch = batch[number:]
+    return w.checked.pop(i, None)
 
 
 def _is_like(w: Widener, i: Instruction, first: Instruction, steps: Steps, kind: int) -> bool:
     """True if an access has the form of another one, relative to an address of its own."""
-    pointers = [_parts(x)[0] for x in (i, first)]
-    known = _known_steps(w, w.value(pointers[0]), steps.count, steps.size, kind)
-    one, other = (_entry(w, pointer) for pointer in pointers)
+    one, other = (_entry(w, _parts(x)[0]) for x in (i, first))
+    known = _steps_of(w, i, steps.count, steps.size, kind)
     return known == steps and one == other and _observers(w, i) == _observers(w, first)
+
+
+def _steps_of(w: Widener, i: Instruction, count: int, size: int, kind: int) -> Steps | None:
+    """Positions of the elements of an access, if no sum of its addresses wraps around."""
+    pointer = w.value(_parts(i)[0])
+    if isinstance(pointer, Uniform) or (isinstance(pointer, Tabled) and pointer.base is None):
+        return None
+    if isinstance(pointer, Tabled):
+        return _known_steps(w, pointer.table, count, size, kind)
+    table = w.kernel.shapes_without_wraps.of(w.source.function, _parts(i)[0]).table
+    return None if table is None else _known_steps(w, table, count, size, kind)
 
 
 def _entry(w: Widener, pointer: Operand) -> int:
@@ -384,34 +425,55 @@ def _parts(i: Instruction) -> tuple[Operand, Operand | None]:
 
 
 def _check_some(
-    w: Widener, batch: Sequence[Instruction], entry: int, steps: Steps, kind: int, seen: Operand
+    w: Widener, batch: Sequence[Instruction], entry: int, steps: Steps, kind: int,
+    seen: Operand | None,
 ) -> None:
-    """Write one check of several accesses, and note its result for each of them."""
+    """Write one check of several accesses, and note its result for each of them.
+
+    It leaves out those whose lanes are not at the positions, because sums wrap around.
+    """
     b, parts = w.b, [_parts(i) for i in batch]
-    bases = b.pack(ir.vector(len(batch), I64), [_base(w, w.value(p)) for p, _ in parts])
+    pointers, seen = [w.value(p) for p, _ in parts], ir.TRUE if seen is None else seen
+    bases = [_base(w, p) for p in pointers]
     masks = [b.mask(w.value(m), steps.count) for _, m in parts if m is not None]
+    sure = [_is_at(w, *place, steps) for place in zip(pointers, bases, strict=True)]
+    if any(here != ir.TRUE for here in sure):
+        every = constant(ir.vector(len(steps.offsets), I1), 1)
+        masks = [b.select(here, mask, constant(mask.type, 0)) for here, mask in zip(
+            sure, masks or [every] * len(batch), strict=True)]
     flags = [b.joined(masks, I1, len(steps.offsets))] if masks else []
     check = checks.check_batch(len(batch), w.lanes, steps.count, steps.size, kind, steps.strides,
                                masked=bool(masks))
-    found = b.invoke(check, *site(w, batch[0]), entry, bases, seen, *flags)
+    found = b.invoke(check, *site(w, batch[0]), entry, b.pack(ir.vector(len(batch), I64), bases),
+                     seen, *flags)
     for k, i in enumerate(batch):
-        w.checked[i] = b.trunc(b.lshr(found, k), I1)
+        w.checked[i] = b.and_(sure[k], b.trunc(b.lshr(found, k), I1))
+
+
+def _is_at(w: Widener, pointer: Value, base: Operand, steps: Steps) -> Operand:
+    """True if the lanes' addresses are at their positions relative to that of lane 0."""
+    if isinstance(pointer, Tabled):
+        return ir.TRUE
+    v, offsets = Values(w.b), ir.integers(I64, steps.offsets[:w.lanes])
+    places = v.wrap(w.b.ptrtoint(w.b.wide(pointer)))
+    return (places - v.wrap(base) == v.wrap(offsets)).every().operand
 
 
 def _known_steps(
-    w: Widener, pointer: Value, count: int, size: int, kind: int
+    w: Widener, table: Table, count: int, size: int, kind: int
 ) -> Steps | None:
-    """Positions of the elements, if their addresses are known relative to a base."""
-    if not isinstance(pointer, Tabled) or pointer.base is None or kind & (Kind.SLM | Kind.ATOMIC):
+    """Positions of the elements at lanes' offsets from a base."""
+    if kind & (Kind.SLM | Kind.ATOMIC):
         return None
-    steps, align = steps_of(pointer, w.lanes, count, size), kind >> 8
+    steps, align = steps_of(table, w.lanes, count, size), kind >> 8
     aligned = steps is not None and not any(k % align for k in steps.offsets)
     return steps if aligned else None
 
 
 def _base(w: Widener, pointer: Value) -> Operand:
     """Address of lane 0, as an integer."""
-    assert isinstance(pointer, Tabled)
+    if not isinstance(pointer, Tabled):
+        return w.b.extract(w.b.ptrtoint(w.b.wide(pointer)), 0)
     assert pointer.base is not None
     return w.b.ptrtoint(w.b.at(pointer.base, int(pointer.table.flat[0])))
 

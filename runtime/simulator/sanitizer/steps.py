@@ -27,6 +27,7 @@ from triton_xe.llvm import (
 )
 from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Value, Variable
+from triton_xe.runtime.simulator.analysis.shapes import Table
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import searched
@@ -118,11 +119,11 @@ class Steps:
         return lines
 
 
-def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None:
+def steps_of(table: Table, lanes: int, count: int, size: int) -> Steps | None:
     """Positions of the elements, if bits of lane numbers determine them and they are close."""
-    if pointer.table.shape[0] != 1 or size > MOST_BYTES:
+    if table.shape[0] != 1 or size > MOST_BYTES:
         return None
-    row = np.broadcast_to(pointer.table, (1, lanes))[0]
+    row = np.broadcast_to(table, (1, lanes))[0]
     strides = tuple(int(row[1 << k] - row[0]) for k in range(lanes.bit_length() - 1))
     steps = Steps(strides, count, size)
     known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))

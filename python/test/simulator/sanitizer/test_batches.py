@@ -92,3 +92,35 @@ def test_accesses_of_active_lanes_are_counted(
     tiles[(1,)](x, starts, 100, 3, 16, 0, loads, 16, 16, num_warps=1)
     (launch,), found = findings.read_findings(path)
     assert (found, launch.accesses) == ([], 16 * 13 * (1 + loads) + 1)
+
+
+@triton.jit
+def multiples(x, starts, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """Store at multiples of 16 bits, which wrap around, from the middle of a tensor on."""
+    i = tl.load(starts + tl.program_id(0)) + tl.arange(0, BLOCK).to(tl.int16)
+    tl.store(x + 32768 + (i * STRIDE).to(tl.int32), tl.program_id(0) + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32])
+@pytest.mark.parametrize("stride", [2, 3, 5])
+def test_products_that_wrap_around_are_checked_where_they_are(
+    dtype: torch.dtype, stride: int, monkeypatch: Any
+) -> None:
+    """Two programs store next to the place where 16 bits wrap around."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    lanes, high = np.arange(64), 32767 // stride
+    found = set()
+    for first in (high - 100, high - 55, high - 40, high - 7):
+        for second in (first + k for k in (-64, -60, 40, 60, 64)):
+            starts = np.array([first, second], np.int16)
+            a, b = ((start.astype(int) + lanes) * stride + 32768 & 65535 for start in starts)
+            x = torch.zeros(70000, dtype=dtype, device="xpu")
+            races = bool({*a} & {*b})
+            found.add(races)
+            with pytest.raises(SimulatorTrap, match="data race") if races else nullcontext():
+                multiples[(2,)](x, torch.from_numpy(starts).to("xpu"), stride, 64, num_warps=1)
+            if not races:
+                wanted = np.zeros(70000)
+                wanted[a], wanted[b] = 1, 2
+                assert x.cpu().numpy().tolist() == wanted.tolist()
+    assert found == {True, False}
