@@ -166,6 +166,9 @@ class Value:
     @property
     def bits(self) -> Value:
         """A vector of flags as an integer, one bit each."""
+        given = self.w.given_as.get(self.operand.text)
+        if given is not None:
+            return given
         return Value(self.w, self.w.b.bitcast(self.operand, integer(self.type.count)))
 
     def every(self) -> Value:
@@ -243,6 +246,8 @@ class Values:
 
     def __init__(self, b: Builder) -> None:
         self.b = b
+        self.given_as: dict[str, Value] = {}
+        """Arguments of flags -> the integers as which they are passed."""
 
     def wrap(self, x: Operand) -> Value:
         """The operand as a value of these formulas."""
@@ -310,6 +315,8 @@ class Writer(Values):
         self.function: Function = self.b.function
         self.arguments = {name: Value(self, a) for (name, *_), a in zip(
             routine.parameters, routine.received(self.b), strict=True)}
+        self.given_as = {self[name].operand.text: Value(self, a) for (name, *_), a in zip(
+            routine.parameters, self.b.arguments, strict=True) if a.type != self[name].type}
         self._leaves: Instruction | None = None
         self._decided: bool | None = None
         """The condition of the last `when`, if it is constant."""
