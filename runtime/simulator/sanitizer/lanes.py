@@ -206,8 +206,16 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     with w.when(rest.value != 0):
         with w.when(window):
             flags.value = flags_of(w, block, chunks, w["mask"])
-        mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
+        mask = _lanes_of(rest.value, count)
         _record_scattered(w, block, owner, slm, good, mask, flags.value)
+
+
+def _lanes_of(bits: Value, count: int) -> Value:
+    """The bits of an integer as flags; LLVM may convert them one by one."""
+    w = bits.w
+    if count == 1:
+        return Value(w, w.b.bitcast(bits.operand, vector(1, I1)))
+    return w.spread(bits, count).has(Value(w, integers(bits.type, [1 << k for k in range(count)])))
 
 
 def _is_window(w: Checks, block: Memory, nbytes: int, *, crosses: bool) -> Value:
