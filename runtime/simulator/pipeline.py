@@ -50,6 +50,7 @@ from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results, without_pins
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
+from triton_xe.runtime.simulator.rewrites.separate_loops import separate_loops
 from triton_xe.runtime.simulator.rewrites.split_vectors import split_vectors
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.batches import in_batches
@@ -112,6 +113,14 @@ def leave_out_masks_in_loops(kernel: Kernel) -> None:
     is_last = kernel.form.in_step or not any(map(is_barrier, kernel.entry.instructions()))
     if is_last and not (kernel.is_interleaved or host_cpu().has_mask_registers):
         kernel.functions[kernel.name] = inside_loops(kernel.entry, kernel.sizes)
+
+
+def separate_accumulators(kernel: Kernel) -> None:
+    """Write loops once for each part of their accumulators that fits into registers."""
+    if not kernel.is_interleaved:
+        host = host_cpu()
+        most = host.vector_bytes * host.vector_registers // kernel.sizes.lanes
+        kernel.functions[kernel.name] = separate_loops(kernel.entry, most)
 
 
 def drop_unreachable(kernel: Kernel) -> None:
@@ -301,6 +310,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (ALL, find_interleaving),
     (ALL, leave_out_fallbacks),
     (RUN, leave_out_masks),
+    (RUN, separate_accumulators),
     (RUN, leave_out_masks_in_loops),
     (ALL, drop_unreachable),
     (RUN, each_body(merge_halves)),
