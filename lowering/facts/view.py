@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from triton_xe.layout import LinearLayout, f2
-from triton_xe.plan.lane_shuffles import columns_by_dim
+from triton_xe.layout import LinearLayout
+from triton_xe.plan.lane_shuffles import independent_registers
 
 Coordinates = tuple[int, ...]
 
@@ -64,14 +64,8 @@ def view_of(layout: LinearLayout) -> View:
 
 def without_copies(layout: LinearLayout) -> LinearLayout:
     """Drop the register bases that depend on earlier ones, as `view_of` drops duplicates."""
-    independent: list[int] = []
-    kept = []
-    flat = columns_by_dim(layout)["register"]
-    for column, basis in zip(flat, layout.bases["register"], strict=True):
-        if f2.rank([*independent, column]) > len(independent):
-            independent.append(column)
-            kept.append(basis)
-    if len(kept) == len(flat):
+    kept = independent_registers(layout)
+    if len(kept) == len(layout.bases["register"]):
         return layout
     return LinearLayout(
         {**layout.bases, "register": kept}, layout.out_dims, require_surjective=False

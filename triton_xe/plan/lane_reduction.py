@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_xe.layout import f2
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.plan.lane_shuffles import columns_by_dim
+from triton_xe.plan.lane_shuffles import independent_registers
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def plan_lane_reduction(
     `transpose` every lane keeps every row, for results that all lanes need at once.
     """
     kept = _remove_dim(source, axis)
-    rows = _independent(kept)
+    rows = independent_registers(kept)
     lanes = list(kept.bases["lane"])
     along = [bit for bit, base in enumerate(source.bases["lane"]) if base[axis]]
     along.sort(key=lambda bit: (_moves(bit, len(lanes)), bit))
@@ -83,7 +82,7 @@ def plan_lane_reduction(
     layout = LinearLayout(
         {**kept.bases, "register": rows, "lane": lanes}, kept.out_dims, require_surjective=False
     )
-    return LaneReduction(tuple(steps), 1 << len(_independent(kept)), layout)
+    return LaneReduction(tuple(steps), 1 << len(independent_registers(kept)), layout)
 
 
 def _remove_dim(layout: LinearLayout, axis: int) -> LinearLayout:
@@ -95,20 +94,6 @@ def _remove_dim(layout: LinearLayout, axis: int) -> LinearLayout:
     }
     dims = {f"dim{dim}": size for dim, size in enumerate(sizes)}
     return LinearLayout(bases, dims, require_surjective=False)
-
-
-def _independent(layout: LinearLayout) -> list[tuple[int, ...]]:
-    """Register bases that reach new rows."""
-    if not layout.out_dims:
-        return []
-    spanned: list[int] = []
-    found = []
-    flat = columns_by_dim(layout)["register"]
-    for column, base in zip(flat, layout.bases["register"], strict=True):
-        if f2.rank([*spanned, column]) > len(spanned):
-            spanned.append(column)
-            found.append(base)
-    return found
 
 
 def _moves(bit: int, lane_bits: int) -> int:

@@ -219,6 +219,20 @@ def columns_by_dim(layout: LinearLayout) -> dict[str, Columns]:
     return {name: tuple(basis[0] for basis in bases) for name, bases in flat.bases.items()}
 
 
+def independent_registers(layout: LinearLayout) -> list[tuple[int, ...]]:
+    """Register bases that do not depend on earlier ones."""
+    if not layout.out_dims:
+        return []
+    spanned: list[int] = []
+    found = []
+    flat = columns_by_dim(layout)["register"]
+    for column, basis in zip(flat, layout.bases["register"], strict=True):
+        if f2.rank([*spanned, column]) > len(spanned):
+            spanned.append(column)
+            found.append(basis)
+    return found
+
+
 def plan_lane_shuffle(route: Route) -> LaneShuffle:
     """Find the cheapest shuffles of the form described in the module's header."""
     steps, lane_columns = _spread(route)
