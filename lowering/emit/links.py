@@ -7,9 +7,10 @@ from functools import cached_property
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import find
-from triton_xe.intrinsics.intrinsic import Intrinsic
+from triton_xe.intrinsics.intrinsic import Family, Intrinsic
 from triton_xe.llvm.facts import Facts
 from triton_xe.lowering.emit.writer import ModuleState
+from triton_xe.spirv import HALVES, WIDE
 
 
 class Links(Facts):
@@ -76,5 +77,17 @@ def rewrite(
 
 
 def row_of(i: ir.Instruction) -> Intrinsic | None:
-    """The row of the function that an instruction calls; None for others."""
+    """The row of the function that an instruction calls; None for other instructions."""
     return find(i.callee) if i.opcode == "call" else None
+
+
+def calls_assembly(i: ir.Instruction) -> bool:
+    """True for calls of functions that are inline assembly in SPIR-V."""
+    return i.callee.startswith((HALVES, WIDE))
+
+
+def calls_own_function(i: ir.Instruction) -> bool:
+    """True for calls of the module's functions into which IGC sees, as it inlines them."""
+    row = row_of(i)
+    return (row is not None and row.family in (Family.UNKNOWN, Family.HELPER)
+            and not calls_assembly(i))

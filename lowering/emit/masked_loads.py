@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.links import Links, calls_assembly, rewrite, row_of
 from triton_xe.lowering.emit.values import elements_of
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.spirv import HALVES, WIDE
+from triton_xe.spirv import WIDE
 
 Elements = tuple[int, ...]
 MASK, OTHER = 2, 3
@@ -69,7 +69,7 @@ def _elements(i: ir.Instruction | None, load: ir.Instruction, links: Links) -> E
 
 def _takes_registers(user: ir.Instruction) -> bool:
     """True for DPAS, and for functions of inline assembly."""
-    return row_of(user) is genisa.DPAS or user.callee.startswith((HALVES, WIDE))
+    return row_of(user) is genisa.DPAS or calls_assembly(user)
 
 
 def _separate(state: ModuleState, load: ir.Instruction, links: Links) -> None:

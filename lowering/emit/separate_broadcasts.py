@@ -13,7 +13,7 @@ The sum is an instruction of its own, to which that pattern does not reach; no p
 over the broadcast.
 
 On devices without 64-bit arithmetic, IGC also takes the lane for an offset into the parts of a
-difference or product.  Addresses of rows were wrong there.
+difference or product.  Addresses of rows were wrong there.  It divides by constants with these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from triton_xe import llvm as ir
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.links import Links, calls_own_function, rewrite, row_of
 from triton_xe.lowering.emit.types import I32, number
 from triton_xe.lowering.emit.writer import ModuleState
 
@@ -31,7 +31,7 @@ _LANE = 1
 _MOVES = frozenset((
     "extractelement", "insertelement", "shufflevector", "bitcast", "select", "phi", "trunc", "zext",
     "sext", "shl", "or"))
-_WIDE = frozenset(("add", "sub", "mul"))
+_WIDE = frozenset(("add", "sub", "mul", "sdiv", "srem", "udiv", "urem"))
 _EXTENSIONS = frozenset(("zext", "sext", "sitofp", "uitofp"))
 
 
@@ -48,13 +48,13 @@ def _is_of_known_lane(i: ir.Instruction) -> bool:
 def _is_misread(broadcast: ir.Instruction, links: Links, device: Target) -> bool:
     """True if IGC reads a broadcast wrongly: instructions shift it to the right or extend a byte.
 
-    True for arithmetic of 64 bits too if the device has none.
+    True for arithmetic of 64 bits too if the device has none, and for functions, which may do it.
     """
     taken = {8: _EXTENSIONS, 64: frozenset() if device.has_int64 else _WIDE}
     return any(
         user.opcode in ("lshr", "ashr")
         or user.opcode in taken.get(value.type.scalar.bits, ())
-        or (user.opcode == "call" and row_of(user) is None)
+        or calls_own_function(user)
         for value, user in links.users_through(broadcast, _MOVES))
 
 

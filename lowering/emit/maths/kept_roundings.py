@@ -16,7 +16,7 @@ from __future__ import annotations
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.intrinsic import Family
-from triton_xe.lowering.emit.links import Links, rewrite, row_of
+from triton_xe.lowering.emit.links import Links, calls_own_function, rewrite, row_of
 from triton_xe.lowering.emit.types import HALF
 from triton_xe.lowering.emit.writer import ModuleState
 
@@ -34,10 +34,8 @@ def keep_roundings(state: ModuleState) -> None:
 
 def _computes(user: ir.Instruction) -> bool:
     """True for calls of the module's functions and of mathematical ones."""
-    if user.opcode != "call":
-        return False
     row = row_of(user)
-    return row is None or row.family is Family.MATHS
+    return calls_own_function(user) or (row is not None and row.family is Family.MATHS)
 
 
 def _keep(state: ModuleState, rounding: ir.Instruction, links: Links) -> None:

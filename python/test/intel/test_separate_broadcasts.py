@@ -41,6 +41,8 @@ def bytes_of_rows(x, o, HOW: gl.constexpr, LANES: gl.constexpr):
         rows = rows >> 24
     elif HOW == "difference":
         rows = rows - gl.load(x) < 0
+    elif HOW == "remainder":
+        rows = rows % 77
     row = gl.arange(0, 16, gl.SliceLayout(1, layout))
     column = gl.arange(0, 16, gl.SliceLayout(0, layout))
     made = rows.to(gl.int32)[:, None] + 0 * column[None, :]
@@ -50,7 +52,8 @@ def bytes_of_rows(x, o, HOW: gl.constexpr, LANES: gl.constexpr):
 def bytes_in(rows: NDArray[Any], how: str) -> NDArray[Any]:
     return {"second byte": lambda: rows >> 8 & 255, "low byte": lambda: rows.astype(np.int8),
             "fourth byte": lambda: rows >> 24,
-            "difference": lambda: rows - rows[0] < 0}.get(how, lambda: rows)()
+            "difference": lambda: rows - rows[0] < 0,
+            "remainder": lambda: np.fmod(rows, 77)}.get(how, lambda: rows)()
 
 
 def native(device: str, rows: NDArray[Any], how: str) -> NDArray[np.int32]:
@@ -76,7 +79,8 @@ def numbers(kind: str) -> NDArray[Any]:
 @pytest.mark.parametrize(*settings(unselected=pytest.mark.rest, strength=1, part=(
     ("int8", "whole"), ("int16", "whole"), ("int16", "low byte"), ("int16", "second byte"),
     ("int32", "low byte"), ("int32", "second byte"), ("int32", "fourth byte"),
-    ("int64", "low byte"), ("int64", "second byte"), ("int64", "difference")),
+    ("int64", "low byte"), ("int64", "remainder"), ("int64", "second byte"),
+    ("int64", "difference")),
     device=("bmg", "pvc", "dg2"), in_turns=True))
 def test_bytes_are_those_of_their_row(part: tuple[str, str], device: str) -> None:
     kind, how = part
