@@ -1,4 +1,4 @@
-"""Figures of some sixty kernels on five devices, and of products on Crescent Island, stored in
+"""Figures of some seventy kernels on five devices, and of products on Crescent Island, stored in
 `ledger.csv`: `make ledger` writes it.
 
     python -m benchmarks.ledger             compile what changed, and write the file

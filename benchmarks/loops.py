@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import triton
@@ -44,6 +44,7 @@ class Row:
     unaligned: tuple[str, ...] = ()
     grid: tuple[int, int, int] = (4096, 1, 1)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, int] = field(default_factory=dict)
 
     def source(self) -> ASTSource:
         """The kernel as compiled for a launch with contiguous, aligned arguments."""
@@ -153,6 +154,7 @@ WIDE = {"n": 8192, "stride": 8192}
 LONG = {"grid": (16384, 1, 1), "sizes": {"n": 1 << 24}}
 ROWS: dict[str, Row] = {
     "gemm": _gemm(256, 256, 32, 32),
+    "gemm in step": replace(_gemm(256, 256, 32, 32), options={"split_barriers": True}),
     "gemm 64x128x64": _gemm(64, 128, 64, 8),
     "gemm 64x64x32": _gemm(64, 64, 32, 4),
     "gemm 128x128x32 16 warps": _gemm(128, 128, 32, 16),
@@ -258,7 +260,7 @@ ROWS: dict[str, Row] = {
 def compiled(name: str, device: str, **changed: int | str) -> Any:
     """The row's kernel, compiled by Triton."""
     row = ROWS[name]
-    options = {"num_warps": row.num_warps, "num_stages": 3} | changed
+    options = {"num_warps": row.num_warps, "num_stages": 3, **row.options, **changed}
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
 
 
