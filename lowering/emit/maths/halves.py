@@ -19,8 +19,8 @@ from triton_xe.layout import DotOperandEncoding
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
-from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, number, shaped, vector_of
-from triton_xe.lowering.emit.values import instruction_of, opcode_of
+from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, shaped, vector_of
+from triton_xe.lowering.emit.values import instruction_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.spirv import HALVES
 
@@ -63,50 +63,29 @@ def _places(em: Writer, value: ir.Operand) -> list[tuple[ir.Operand, int]]:
         return [(value, 0), (value, 8)]
     if kind != vector_of(I8, 8):
         return []
-    if (picked := instruction_of(value, "shufflevector")) is not None:
-        whole, first = picked.operands[0], _slice(picked)
-        if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8):
-            return [(whole, first)]
-    found = _in_memory(value)
-    if found is None or found[1] % 8:
+    picked = instruction_of(value, "shufflevector")
+    first = None if picked is None else _slice(picked)
+    if picked is None or first is None or first % 8:
         return [(value, 0)]
-    start = found[1] - found[1] % AT_ONCE
-    read = _read(em, found[0], start, vector_of(I8, AT_ONCE))
-    return [(value, 0)] if read is None else [(read, found[1] - start)]
+    start = first - first % AT_ONCE
+    whole = _sliced(em, picked.operands[0], start, AT_ONCE)
+    return [(value, 0)] if whole is None else [(whole, first - start)]
 
 
 def _slice(shuffle: ir.Instruction) -> int | None:
-    """The first of consecutive elements that a shuffle picks."""
+    """The first of consecutive elements that a shuffle picks of its first operand."""
     first, count = shuffle.indices[0], len(shuffle.indices)
-    return first if shuffle.indices == tuple(range(first, first + count)) else None
+    is_slice = shuffle.indices == tuple(range(first, first + count))
+    return first if is_slice and first + count <= shuffle.operands[0].type.count else None
 
 
-def _in_memory(value: ir.Operand) -> tuple[ir.Operand, int] | None:
-    """The private memory that a value is loaded from, and the byte offset."""
-    load = instruction_of(value, "load")
-    if load is None:
-        return None
-    pointer, first = load.operands[0], 0
-    moved = instruction_of(pointer, "getelementptr")
-    if moved is not None and moved.element is I8:
-        pointer, index = moved.operands
-        known = index.integer_value()
-        first = -1 if known is None else known
-    return (pointer, first) if opcode_of(pointer) == "alloca" and first >= 0 else None
-
-
-def _read(em: Writer, memory: ir.Operand, start: int, kind: ir.Type) -> ir.Operand | None:
-    """Sixteen bytes of private memory, read once; None where it ends before."""
-    made = instruction_of(memory, "alloca")
-    held = None if made is None else made.element
-    if held is None or 8 * (start + AT_ONCE) > bits_of(held.scalar) * held.lanes:
-        return None
-
-    def load() -> ir.Operand:
-        at = em.b.gep(I8, memory, number(start)) if start else memory
-        return em.b.load(kind, at, align=AT_ONCE)
-
-    return em.remember(("sixteen", memory, start, kind), load)
+def _sliced(em: Writer, vector: ir.Operand, first: int, count: int) -> ir.Operand | None:
+    """`count` elements of a vector, written once; None if it has fewer."""
+    if count == vector.type.lanes:
+        return None if first else vector
+    return None if first + count > vector.type.lanes else em.remember(
+        (vector, "slice", first, count),
+        lambda: em.shuffle(vector, vector, range(first, first + count)))
 
 
 def _dwords(em: Writer, whole: ir.Operand) -> ir.Operand | None:
@@ -121,10 +100,7 @@ def _dwords(em: Writer, whole: ir.Operand) -> ir.Operand | None:
         value = made.operands[0]
     if value.type.scalar is not I32 or start % AT_ONCE:
         return None
-    if value.type == vector_of(I32, 4):
-        return value
-    found = _in_memory(value)
-    return None if found is None else _read(em, found[0], found[1] + start, vector_of(I32, 4))
+    return _sliced(em, value, start // 4, AT_ONCE // 4)
 
 
 def _call_conversion(

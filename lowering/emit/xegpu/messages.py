@@ -114,16 +114,6 @@ from triton_xe.lowering.emit.xegpu.vectors import (
 VOID = ir.VOID
 
 
-class Loaded:
-    """The result of a block load, stored to private memory, from which operands are read."""
-
-    def __init__(self, em: Emitter, value: ir.Operand) -> None:
-        element = value.type.scalar
-        self.elements, self.bits = value.type.lanes, bits_of(element)
-        self.memory = em.alloca(element, self.elements)
-        em.b.store(value, self.memory).align = 64
-
-
 @lowers(CreateNdTdescOp)
 def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     made = create_block(em, op)
@@ -207,7 +197,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     bits = parts * kind.element_bits
     vector = vector_of(ir.integer(bits), elements)
     read = block_read(em, op, block, block_shape(kind, op), kind.element_bits, vector)
-    em.bind(op.value, Loaded(em, read))
+    em.bind(op.value, FragmentValue(read))
 
 
 @lowers(PrefetchNdOp)
@@ -351,17 +341,13 @@ def _scales(em: Emitter, op: xe.FragmentOp) -> Scales:
 def _size(em: Emitter, held: Any) -> tuple[int, int]:
     """Bits of an element of a message or a fragment, and their number; constants have single bytes.
     """
-    if isinstance(held, Loaded):
-        return held.bits, held.elements
     value = as_integers(em, held.value)
-    is_constant = value.is_constant
-    return 8 if is_constant else bits_of(value.type.scalar), value.type.lanes
+    return 8 if value.is_constant else bits_of(value.type.scalar), value.type.lanes
 
 
 def _words(em: Emitter, held: Any, first: int, count: int) -> ir.Operand:
     """`count` words of a message or a fragment; the last one again if it has fewer."""
-    words = (_read(em, held, 0, held.elements) if isinstance(held, Loaded)
-             else as_integers(em, held.value))
+    words = as_integers(em, held.value)
     if words.type.kind != "vec":
         return em.pack(words.type, [words] * count)
     if words.type.count == count:
@@ -412,9 +398,9 @@ def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Operand]:
         return []
     loads, bits = [em.get(v) for v in op.loads], bits_of(scalar_type(kind.element_type))
     firsts = range(0, len(sources), MAX_VECTOR)
-    held = _run_of(loads, sources, bits)
-    if held is not None and held.bits == bits:
-        return [_read(em, held, sources[0][1] + at, MAX_VECTOR) for at in firsts]
+    run = _run_of(em, loads, sources, bits)
+    if run is not None and bits_of(run.type.scalar) == bits:
+        return [_slice(em, run, sources[0][1] + at, MAX_VECTOR) for at in firsts]
     if (bits, kind.get_shape()[1]) == (8, 4):
         return []
     return [_assemble(em, loads, sources[at : at + MAX_VECTOR], MAX_VECTOR, 1, bits)
@@ -429,12 +415,12 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Operand:
     bits = bits_of(scalar_type(kind.element_type))
     sources = triples(op)
     loads = [em.get(v) for v in op.loads]
-    held = _run_of(loads, sources, bits)
+    run = _run_of(em, loads, sources, bits)
     start, count = sources[0][1], len(sources)
-    if held is not None and held.bits >= parts * bits:
-        value = _read_as(em, held, start, elements, parts * bits)
-    elif held is not None and _is_used_as_tensor(op.value):
-        return _read(em, held, start, count)
+    if run is not None and bits_of(run.type.scalar) >= parts * bits:
+        value = _slice_as(em, run, start, elements, parts * bits)
+    elif run is not None and _is_used_as_tensor(op.value):
+        return _slice(em, run, start, count)
     elif (halves := _unpack_words(em, op, bits)) is not None:
         value = halves
     else:
@@ -446,16 +432,18 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Operand:
 
 
 def _run_of(
-    loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
-) -> Loaded | None:
-    """The load of which all sources are consecutive elements; None if there is no such load."""
+    em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
+) -> ir.Operand | None:
+    """The vector of which all sources are consecutive elements; None if there is none."""
     number, first, part = sources[0]
     held = loads[number]
-    if not isinstance(held, Loaded) or part or len(sources) * bits % held.bits:
+    if part or isinstance(held, FragmentPieces):
         return None
-    run = [(number, first + i * bits // held.bits, i * bits % held.bits // bits)
+    value = as_integers(em, held.value)
+    size = bits_of(value.type.scalar)
+    run = [(number, first + i * bits // size, i * bits % size // bits)
            for i in range(len(sources))]
-    return held if sources == run else None
+    return value if sources == run and len(sources) * bits % size == 0 else None
 
 
 def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Operand | None:
@@ -463,14 +451,15 @@ def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Operand | Non
     loads, sources = composed(op)
     order = next((o for o in (BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
-    if order is None or not isinstance(held, Loaded):
+    if order is None or isinstance(held, FragmentPieces):
         return None
-    if (held.bits, bits) == (64, 8) and order is BY_BYTES:
-        return wide.interleave_bytes(em, _read(em, held, sources[0][1], 2))
-    if (held.bits, bits) != (32, 16) or order is BY_BYTES:
+    words, first = as_integers(em, held.value), sources[0][1]
+    size = bits_of(words.type.scalar)
+    if (size, bits) == (64, 8) and order is BY_BYTES:
+        return wide.interleave_bytes(em, _slice(em, words, first, 2))
+    if (size, bits) != (32, 16) or order is BY_BYTES:
         return None
-    words = _read(em, held, sources[0][1], wide.AT_ONCE)
-    return wide.deinterleave_halves(em, words)
+    return wide.deinterleave_halves(em, _slice(em, words, first, wide.AT_ONCE))
 
 
 def _is_used_as_tensor(value: SSAValue) -> bool:
@@ -487,32 +476,32 @@ def _is_used_as_integers(value: SSAValue) -> bool:
     )
 
 
-def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Operand:
-    """Load `count` elements of a block, from element `first` on, from private memory."""
-    kind = vector_of(ir.integer(loaded.bits), count)
-    pointer = em.b.gep(I8, loaded.memory, number(first * loaded.bits // 8)) if (
-        first) else loaded.memory
-    align = min(64, max(loaded.bits // 8, 1) * (1 if first % 8 else 8))
-    return em.b.load(kind, pointer, align=align)
+def _slice(em: Emitter, vector: ir.Operand, first: int, count: int) -> ir.Operand:
+    """`count` elements of a vector, from element `first` on."""
+    if count == vector.type.lanes:
+        return vector
+    if count == 1:
+        return em.b.extract(vector, first)
+    return em.shuffle(vector, vector, range(first, first + count))
 
 
-def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Operand:
-    """Load `count` values of `bits` bits from element `first` on; an element has one or several.
+def _slice_as(em: Emitter, vector: ir.Operand, first: int, count: int, bits: int) -> ir.Operand:
+    """`count` values of `bits` bits from element `first` on; an element has one or several.
 
     Elements are unpacked 16 values at a time, because operands share the moves for this.
     """
-    per = held.bits // bits
+    per = bits_of(vector.type.scalar) // bits
     if per == 1:
-        return _read(em, held, first, count)
+        return _slice(em, vector, first, count)
     size, needed = MAX_VECTOR // per, count // per
     base = first // size * size
-    if base + size > held.elements or base + size < first + needed:
+    if base + size > vector.type.lanes or base + size < first + needed:
         base, size = first, needed
     into = vector_of(ir.integer(bits), size * per)
     whole = em.remember(
-        (held.memory, base, size), lambda: em.b.bitcast(_read(em, held, base, size), into))
+        (vector, base, size), lambda: em.b.bitcast(_slice(em, vector, base, size), into))
     start = (first - base) * per
-    return em.shuffle(whole, whole, list(range(start, start + count)))
+    return em.shuffle(whole, whole, range(start, start + count))
 
 
 def _assemble(
@@ -521,7 +510,7 @@ def _assemble(
 ) -> ir.Operand:
     """Assemble a fragment by one shuffle of one or two vectors, or else element by element."""
     kind = ir.integer(bits)
-    if parts == 1 and len(loads) <= 2 and not any(isinstance(x, Loaded) for x in loads):
+    if parts == 1 and len(loads) <= 2:
         first, second = (as_integers(em, held.value) for held in (loads[0], loads[-1]))
         is_plain = first.type.kind == "vec" and first.type.scalar is kind
         if is_plain and first.type == second.type:
@@ -535,11 +524,8 @@ def _assemble(
 
 def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Operand:
     """One part, of `bits` bits, of a loaded element."""
-    if isinstance(held, Loaded):
-        whole = em.remember((held.memory, element), lambda: _read(em, held, element, 1))
-    else:
-        value = as_integers(em, held.value)
-        whole = em.b.extract(value, element) if value.type.kind == "vec" else value
+    value = as_integers(em, held.value)
+    whole = em.b.extract(value, element) if value.type.kind == "vec" else value
     have = bits_of(whole.type)
     if have == bits:
         return whole
