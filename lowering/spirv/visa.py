@@ -32,6 +32,6 @@ def _without_unused(body: str) -> str:
     kept = ""
     for line in reversed(body.splitlines(keepends=True)):
         name = _DECLARED.match(line)
-        if name is None or re.search(rf"\b{name[1]}[(.,]", kept):
+        if name is None or re.search(rf"\b{name[1]}[(.,)]", kept):
             kept = line + kept
     return kept

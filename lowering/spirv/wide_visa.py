@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triton_xe.lowering.spirv import scans_visa
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import PRODUCT, SCALES, WIDE
+from triton_xe.spirv import PRODUCT, SCALES, SCAN, WIDE
 
 _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
@@ -84,6 +85,8 @@ _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": 
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
+    if name.startswith(SCAN):
+        return scans_visa.definition(symbol)
     if name.startswith(PRODUCT):
         sums = f"<8 x {kind}>"
         types = (sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>")

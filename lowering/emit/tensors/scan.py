@@ -5,8 +5,8 @@ one level.  At each level, the totals of the smaller blocks are known.  Each of 
 its prefix within the larger block, and the larger block gets its total:
 
 - a lane combines the totals in its registers in sequence;
-- lanes combine prefixes by one shuffle for each bit, or by one operation of the subgroup, and pass
-  them to the next lane;
+- lanes combine prefixes by one shuffle for each bit, or by one function of all lanes, and pass them
+  to the next lane;
 - subgroups write their totals to shared local memory, and each scans all of them, register bits
   above included.
 
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths.lane_scans import scan_lanes
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -37,7 +37,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
-from triton_xe.lowering.emit.types import FLOAT, I8, I32, number
+from triton_xe.lowering.emit.types import FLOAT, I32, number
 from triton_xe.lowering.facts.view import Coordinates, View
 
 MOST_TOTALS = 16
@@ -199,17 +199,12 @@ class Scan:
     # -- lanes ---------------------------------------------------------------------------------
 
     def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
-        """Scan the totals of lanes by shuffles."""
+        """Scan the totals of lanes."""
         em = self.em
         lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
-        if self.wave is not None and not self.reverse and (
-                lanes == list(range(em.state.lanes.bit_length() - 1))):
-            inclusive = {c: self._in_subgroup(held) for c, held in totals.items()}
-        else:
-            inclusive = self._inclusive(totals, range(first, first + count))
-        previous, known = self._previous_lane(first, count)
-        before = {c: self._before([shuffle_index(em, x, previous) for x in held], known)
-                  for c, held in inclusive.items()}
+        scanned = self._in_subgroup(totals) if lanes == list(
+            range(em.state.lanes.bit_length() - 1)) else None
+        before, inclusive = scanned or self._by_shuffles(totals, first, count)
 
         def larger() -> dict[Coordinates, Values]:
             bits = sum(1 << lane for lane in lanes)
@@ -221,11 +216,28 @@ class Scan:
 
         return before, larger
 
-    def _in_subgroup(self, held: Values) -> Values:
-        """Scan the values of a subgroup by one intrinsic."""
-        assert self.wave is not None
-        extra = [ir.constant(I8, self.wave), ir.TRUE, ir.TRUE, number(0)]
-        return [self.em.call(genisa.WAVE_PREFIX, [x, *extra]) for x in held]
+    def _in_subgroup(
+        self, totals: Totals
+    ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]] | None:
+        """Scan values of all lanes of a subgroup by functions, which know the operation."""
+        if self.wave is None or self.reverse:
+            return None
+        found = scan_lanes(self.em, self.wave, [x for x, in totals.values()])
+        exclusive, inclusive = ({c: [x] for c, x in zip(totals, each, strict=True)}
+                                for each in found)
+        known = None
+        if self.neutral is None:
+            known = self.em.b.icmp("ne", self.em.lane_id(), 0)
+        return {c: Before(x, known) for c, x in exclusive.items()}, inclusive
+
+    def _by_shuffles(
+        self, totals: Totals, first: int, count: int
+    ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]]:
+        """Scan values of lanes by a shuffle for each bit, and one to the next lane."""
+        inclusive = self._inclusive(totals, range(first, first + count))
+        previous, known = self._previous_lane(first, count)
+        return {c: self._before([shuffle_index(self.em, x, previous) for x in held], known)
+                for c, held in inclusive.items()}, inclusive
 
     def _inclusive(self, totals: Totals, bits: range) -> dict[Coordinates, Values]:
         """Combine the values of lanes with all earlier ones of their block."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, HALF, I16, I32, I64, bits_of, number
+from triton_xe.lowering.emit.writer import Writer
 
 _MOST_LANES_OF_XOR = 16
 
 
-def _pieces(em: Emitter, value: ir.Operand) -> list[ir.Operand]:
+def _pieces(em: Writer, value: ir.Operand) -> list[ir.Operand]:
     """Split a scalar into pieces of 16 or 32 bits, low one first.
 
     16 bits are not extended: IGC 2.40 crashes on reductions by shuffles of such integers.
@@ -26,7 +26,7 @@ def _pieces(em: Emitter, value: ir.Operand) -> list[ir.Operand]:
     return [value if bits in (16, 32) else em.b.zext(value, I32)]
 
 
-def _whole(em: Emitter, pieces: list[ir.Operand], kind: ir.Type) -> ir.Operand:
+def _whole(em: Writer, pieces: list[ir.Operand], kind: ir.Type) -> ir.Operand:
     """The inverse of `_pieces`."""
     if len(pieces) == 2:
         high = em.b.shl(em.b.zext(pieces[1], I64), 32)
@@ -39,7 +39,7 @@ def _whole(em: Emitter, pieces: list[ir.Operand], kind: ir.Type) -> ir.Operand:
     return pieces[0] if bits_of(kind) in (16, 32) else em.b.trunc(pieces[0], kind)
 
 
-def shuffle_xor(em: Emitter, value: ir.Operand, mask: int, *, apart: bool = False) -> ir.Operand:
+def shuffle_xor(em: Writer, value: ir.Operand, mask: int, *, apart: bool = False) -> ir.Operand:
     """The value of lane (own lane ^ mask).
 
     For 32 lanes and a mask of 16 and more IGC 2.40 emits nothing for `simdShuffleXor`: the result
@@ -56,7 +56,7 @@ def shuffle_xor(em: Emitter, value: ir.Operand, mask: int, *, apart: bool = Fals
     return moved[0] if pieces[0] is value else _whole(em, moved, value.type)
 
 
-def shuffle_index(em: Emitter, value: ir.Operand, lane: ir.Operand) -> ir.Operand:
+def shuffle_index(em: Writer, value: ir.Operand, lane: ir.Operand) -> ir.Operand:
     """The value of the given lane.
 
     For a known lane, Intel's compiler reads a `sub_group_broadcast` at its use; for the general
@@ -72,6 +72,6 @@ def shuffle_index(em: Emitter, value: ir.Operand, lane: ir.Operand) -> ir.Operan
     return _whole(em, moved, value.type)
 
 
-def uniform(em: Emitter, value: ir.Operand) -> ir.Operand:
+def uniform(em: Writer, value: ir.Operand) -> ir.Operand:
     """Broadcast lane 0, so that Intel's compiler knows that all lanes have an equal value."""
     return shuffle_index(em, value, number(0))

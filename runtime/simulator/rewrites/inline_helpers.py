@@ -29,7 +29,7 @@ _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
 _SUBGROUP_FAMILIES = frozenset({
-    Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID, Family.DPAS})
+    Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.REDUCTION, Family.ID, Family.DPAS})
 """Families that functions with a vISA form may call; all lanes run them at once."""
 Names = dict[str, Operand]
 

@@ -1,0 +1,74 @@
+"""Scan the lanes of a subgroup for several values of a lane at once.
+
+Intel's compiler writes 17 instructions for its own scan of a register, and three more to move the
+result to the next lane.  As in `wide`, the scan is a function of the module, whose body in LLVM IR
+is the definition.  `triton_xe.lowering.spirv.scans_visa` has the equivalent vISA: 24 instructions
+for four registers, and four for masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_xe import llvm as ir
+from triton_xe.intrinsics import genisa
+from triton_xe.lowering.emit.helpers import call_internal
+from triton_xe.lowering.emit.maths.halves import suits
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
+from triton_xe.lowering.emit.types import I8, I32, number, vector_of
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.spirv.scans_visa import Scan
+from triton_xe.spirv import WIDE
+
+AT_ONCE = 4
+"""Largest number of values that one function scans."""
+Prefixes = tuple[list[ir.Operand], list[ir.Operand]]
+"""Exclusive and inclusive prefixes."""
+
+
+def scan_lanes(em: Writer, operation: int, values: Sequence[ir.Operand]) -> Prefixes:
+    """Scan values of 32 bits by an operation of `genisa.WAVE_OPERATIONS`.
+
+    The exclusive prefix of lane 0 is the neutral element, or its own value if there is none.
+    """
+    before, inclusive = list[ir.Operand](), list[ir.Operand]()
+    while len(inclusive) < len(values):
+        left = values[len(inclusive):]
+        part = left[: min(AT_ONCE, 1 << len(left).bit_length() - 1)]
+        scan = Scan(genisa.WAVE_OPERATIONS[operation], len(part))
+        exclusive, both = _by_function(em, scan, part) if suits(em.state) else (
+            _by_intrinsic(em, scan, part))
+        before += exclusive
+        inclusive += both
+    return before, inclusive
+
+
+def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
+    """Scan values by a function of the module."""
+    kind, unused = values[0].type, [number(0)] * (scan.first - scan.registers)
+
+    def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
+        before, inclusive = _by_intrinsic(inner, scan, [inner.b.bitcast(x, kind) for x in given])
+        return inner.pack(I32, [
+            *(inner.b.bitcast(x, I32) for x in before), *unused,
+            *(inner.b.bitcast(x, I32) for x in inclusive), *unused])
+
+    found = call_internal(
+        em, WIDE + scan.name, vector_of(I32, scan.results),
+        [em.b.bitcast(x, I32) for x in values], body)
+    before, inclusive = ([em.b.bitcast(em.b.extract(found, first + i), kind)
+                          for i in range(scan.registers)] for first in (0, scan.first))
+    return before, inclusive
+
+
+def _by_intrinsic(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
+    """Scan values by Intel's intrinsic, and move them to the next lane."""
+    kind, last = values[0].type, em.state.lanes - 1
+    extra = [ir.constant(I8, genisa.WAVE_OPERATIONS.index(scan.operation)), ir.TRUE, ir.TRUE,
+             number(0)]
+    inclusive = [em.call(genisa.WAVE_PREFIX, [x, *extra]) for x in values]
+    known = em.b.icmp("ne", em.lane_id(), 0)
+    previous = em.b.and_(em.b.add(em.lane_id(), last), last)
+    neutral = None if scan.neutral is None else em.b.bitcast(number(scan.neutral), kind)
+    return [em.b.select(known, shuffle_index(em, x, previous), x if neutral is None else neutral)
+            for x in inclusive], inclusive

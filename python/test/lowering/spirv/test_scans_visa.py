@@ -1,0 +1,51 @@
+"""Functions that scan lanes: their native code computes what their definition in LLVM IR says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from python.test.lowering.native_functions import LANES, functions
+from triton_xe.intrinsics.definitions.subgroup import exclusive_scan, scan
+from triton_xe.lowering.spirv.scans_visa import Scan
+from triton_xe.spirv import WIDE
+
+OPERATIONS: dict[str, tuple[Any, Any]] = {
+    "fadd": (np.add, np.float32), "fmin": (np.fmin, np.float32), "fmax": (np.fmax, np.float32),
+    "add": (np.add, np.int32), "smin": (np.minimum, np.int32), "smax": (np.maximum, np.int32),
+    "umin": (np.minimum, np.uint32), "umax": (np.maximum, np.uint32),
+    "and": (np.bitwise_and, np.uint32), "or": (np.bitwise_or, np.uint32),
+    "xor": (np.bitwise_xor, np.uint32)}
+SCANS = [Scan(operation, count) for operation in OPERATIONS for count in (1, 2, 4)]
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("given", SCANS, ids=lambda s: s.name)
+def test_registers_are_scanned_as_defined(given: Scan) -> None:
+    combine, kind = OPERATIONS[given.operation]
+    rng = np.random.default_rng(given.registers)
+    if kind is np.float32:
+        x = rng.standard_normal((given.registers, LANES)).astype(kind)
+        x[0, 3:6] = -0.0, np.inf, np.nan
+    else:
+        x = rng.integers(0, 1 << 32, (given.registers, LANES), np.uint32).view(kind)
+    every = functions(*(WIDE + each.name for each in SCANS))
+    found = every(WIDE + given.name, *x).view(kind).reshape(-1, LANES)
+    neutral = given.neutral
+    first = x[:, :1] if neutral is None else np.array(neutral, np.uint32).view(kind)
+    with np.errstate(invalid="ignore"):
+        both = scan(x, combine), exclusive_scan(x, combine, first)
+    for made, expected in zip(
+            (found[given.first :][: given.registers], found[: given.registers]), both, strict=True):
+        same = (made == expected) & (np.signbit(made) == np.signbit(expected))
+        assert (same | (made != made) & (expected != expected)).all()
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if Scan(name, 1).neutral is not None])
+def test_neutral_elements_leave_values_as_they_are(name: str) -> None:
+    combine, kind = OPERATIONS[name]
+    neutral = np.array(Scan(name, 1).neutral, np.uint32).view(kind)
+    x = np.array([0, 1 << 31, 5, 0xFFFFFFFF, 0x7F800000], np.uint32).view(kind)
+    assert np.array_equal(combine(neutral, x).view(np.uint32)[:3], x.view(np.uint32)[:3])
