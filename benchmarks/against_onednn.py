@@ -6,7 +6,8 @@ Both run on emulated devices (docs/emulator.md), and both results are compared w
 packages of the extra `onednn` have it, here or in the environment `ONEDNN_PREFIX`.  Some of
 its kernels need Intel's OpenCL driver (`triton-xe toolchain --opencl`).  This project's kernels are
 the examples.  `ours` has the configuration that `triton.autotune` chooses by predicted times, `its`
-oneDNN's blocks, in products of more than 16 rows.  A NAME is a part of a row's name.
+oneDNN's blocks, in products of more than 16 rows.  Where oneDNN's warps split K, `its` has as many
+warps as share a part.  A NAME is a part of a row's name.
 
 Columns count instructions of threads: all, DPAS in units of eight rows, those of other pipes, and
 `waits`, which no pipe executes.  Bytes are what messages ask for: of global memory without
@@ -40,10 +41,13 @@ ROWS = (
     *(f"{kind} 1024x1024 {name}" for kind in ("softmax", "normalization")
       for name in ("f16", "f32")))
 BLOCKS = (
-    (256, 256, 32, 32), (128, 128, 64, 32), (128, 128, 32, 16), (128, 128, 32, 8), (64, 128, 64, 8),
-    (64, 64, 64, 32), (64, 64, 64, 16), (64, 64, 32, 4), (32, 64, 64, 4), (16, 128, 64, 4),
+    (256, 256, 32, 32), (128, 128, 32, 8), (128, 128, 32, 16), (128, 128, 64, 32), (64, 128, 64, 8),
+    (64, 64, 32, 4), (64, 64, 64, 16), (64, 64, 64, 32), (32, 64, 64, 4), (16, 128, 64, 4),
     (16, 64, 64, 4), (8, 128, 64, 4), (8, 64, 64, 4))
-"""Blocks of M, N and K (of 16-bit operands), and warps, to choose from for a product."""
+"""Blocks of M, N and K (of 16-bit operands), and warps, to choose from for a product.
+
+Fewer warps come first: of configurations with the same predicted time, the first is chosen.
+"""
 THIN = 16
 """Most rows of a product for which the blocks are not compared."""
 
@@ -198,8 +202,8 @@ def comparison(ours: Ours, devices: Sequence[str], device: str, name: str) -> li
     theirs, choice = of_onednn(device, name)
     index, rows = devices.index(device), int(name.split()[1].partition("x")[0])
     results = [theirs, ours.run(index, name)]
-    if choice and rows > THIN and choice.is_plain:
-        results.append(ours.run(index, name, choice))
+    if choice and rows > THIN and choice.is_expressible:
+        results.append(ours.run(index, name, choice.without_slices()))
     return results
 
 

@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import onednn_programs
@@ -73,9 +73,13 @@ class Choice:
     barriers: int = 0
 
     @property
-    def is_plain(self) -> bool:
-        """True if Triton can have it: blocks of powers of 2, and no warps that split K."""
-        return self.slices == 1 and not any(size & size - 1 for size in (self.m, self.n, self.k))
+    def is_expressible(self) -> bool:
+        """True if Triton can have blocks of this size: powers of 2."""
+        return not any(size & size - 1 for size in (self.m, self.n, self.k))
+
+    def without_slices(self) -> Choice:
+        """Its blocks for the warps that share a part of K."""
+        return replace(self, warps=self.warps // self.slices, slices=1)
 
     def __str__(self) -> str:
         slices = f"/{self.slices}" if self.slices > 1 else ""
@@ -170,7 +174,8 @@ def line(clock: Clock, device: int, name: str, theirs: Choice | None) -> str:
     us, ours = clock.best(device, name, [Choice(m, n, k * factor, w) for m, n, k, w in BLOCKS])
     torch_us, inductor = clock.best(
         device, name, inductor_blocks(clock.devices[device], 16 * factor))
-    its = clock.us(device, name, theirs) / us if theirs and theirs.is_plain else math.nan
+    its = clock.us(device, name, theirs.without_slices()) / us if (
+        theirs and theirs.is_expressible) else math.nan
     prefetches = ",".join(map(str, theirs.prefetches)) if theirs else ""
     barriers = theirs.barriers if theirs else 0
     return (f"{name:36}{theirs or 'OpenCL'!s:20}{prefetches:>9}{barriers or '':>8}"
