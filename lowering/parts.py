@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.ops import (
     AddPtrOp,
@@ -26,7 +27,6 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import SliceEncoding
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
 from triton_xe.lowering.facts.values import Unknown, dimension_map
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.rewriting import locate
 

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import (
@@ -60,7 +61,6 @@ TILE = SYSTOLIC_DEPTH * 16
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _COPIED = (AddPtrOp, BroadcastOp, ExpandDimsOp, MakeRangeOp, SplatOp, arith.ConstantOp)
 """Operations that may be repeated for the parts while other uses keep the original."""
-_ELEMENTWISE = ("arith.", "math.", "tt.bitcast", "tt.clampf", "tt.fp_to_fp", "tt.precise_")
 
 
 def without_batches(ttir: str, warps: int) -> str | None:
@@ -110,7 +110,7 @@ def _split(function: Operation, batches: int) -> bool:
 
 def _is_copied(op: Operation) -> bool:
     """True if parts may be computed while other uses keep the whole tensor."""
-    return isinstance(op, _COPIED) or op.name.startswith(_ELEMENTWISE)
+    return isinstance(op, _COPIED) or is_elementwise(op)
 
 
 def _sources(op: Operation) -> list[SSAValue] | None:
@@ -134,7 +134,7 @@ def _sources(op: Operation) -> list[SSAValue] | None:
             return tensors
         case BroadcastOp() | AddPtrOp() | LoadOp() | StoreOp() | AtomicRMWOp() | AtomicCASOp():
             return tensors
-    if op.name.startswith(_ELEMENTWISE) and tensors and not op.regions:
+    if is_elementwise(op) and tensors:
         return tensors
     shapes = [shape_of(result) for result in op.results]
     return [] if shapes and all(len(s) > 1 and s[0] == 1 for s in shapes) else None
@@ -208,7 +208,7 @@ class _Values:
 def _has_scalar_form(op: Operation) -> bool:
     """True if the part of a tensor of one dimension, a scalar, has the same operation."""
     return isinstance(op, (AddPtrOp, LoadOp, MakeRangeOp, SplatOp, ReduceOp, BroadcastOp)) or (
-        op.name.startswith(_ELEMENTWISE))
+        is_elementwise(op))
 
 
 def _drops_batch(op: Operation) -> bool:

@@ -35,6 +35,7 @@ from triton_xe.lowering.layouts.at_operand import (
     rebuild_pointers,
 )
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
     batched_encoding,
@@ -43,7 +44,6 @@ from triton_xe.lowering.layouts.dpas_choice import (
     operand_encoding,
     scales_encoding,
 )
-from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.narrow_products import narrow_products
 from triton_xe.lowering.layouts.propagate_layouts import propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted

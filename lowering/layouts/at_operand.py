@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import ExtSIOp
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, DotOp, ExpandDimsOp, SplatOp
@@ -31,7 +32,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import Carried, carried, constant_of, pointee_bytes, shape_of
-from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     Rematerializer,
     converted,

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
@@ -31,7 +32,6 @@ from triton_xe.lowering.facts.values import carried, pointee_bytes, shape_of
 from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope, in_kernel
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.hidden_rows import is_row_hidden
 from triton_xe.lowering.layouts.rematerialize import (
     Rematerializer,

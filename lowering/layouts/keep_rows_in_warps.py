@@ -20,6 +20,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import LayoutAttr, encoding_of
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, MakeRangeOp, SplatOp
@@ -29,7 +30,6 @@ from triton_xe.layout import BlockedEncoding, to_linear_layout
 from triton_xe.layout.encodings import Encoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     exchange_layouts,
     exchanged_in,

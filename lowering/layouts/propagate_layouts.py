@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import (
@@ -31,7 +32,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearEncoding, SliceEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import at_operand
-from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     converted,

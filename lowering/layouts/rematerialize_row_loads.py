@@ -26,7 +26,7 @@ from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.facts.view import view_of
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.insert_barriers import base_of
-from triton_xe.lowering.layouts.elementwise import CASTS
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     changes_in_shared_memory,
     is_cheap,

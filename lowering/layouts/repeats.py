@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import (
     AddPtrOp,
@@ -32,7 +33,6 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import LinearEncoding, LinearLayout
 from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import constant_of, shape_of
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import locate
 

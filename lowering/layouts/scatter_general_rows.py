@@ -19,13 +19,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from triton_xe.dialects import xe
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.layout.dpas import DpasEncoding
 from triton_xe.layout.encodings import Encoding
 from triton_xe.lowering.facts.values import Unknown, element_bits, element_of, shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap
 from triton_xe.lowering.parts import Parts, rolled_loop
 from triton_xe.lowering.rewriting import locate

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp
@@ -29,7 +30,6 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import DpasEncoding, LinearEncoding
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,

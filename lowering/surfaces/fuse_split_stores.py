@@ -24,7 +24,7 @@ from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.family import Scope
-from triton_xe.lowering.layouts.elementwise import CASTS
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import (
@@ -52,7 +53,6 @@ from triton_xe.lowering.facts.values import (
 )
 from triton_xe.lowering.family import Scope
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.gather_operands import FEWEST_BYTES
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted, is_volatile
 from triton_xe.lowering.module_facts import remark

@@ -17,20 +17,14 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue, Use
 
 from triton_xe.dialects.arith_ext import SelectOp
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.tt.memory import AtomicRMWOp, StoreOp
 from triton_xe.dialects.tt.ops import (
-    BitcastOp,
-    ClampFOp,
     DotOp,
-    FpToFpOp,
-    PreciseDivFOp,
-    PreciseSqrtOp,
     SplitOp,
     TransOp,
 )
-from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import RoundTf32Op
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
 from triton_xe.lowering.facts.poly import Poly, at_least
@@ -38,8 +32,6 @@ from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
 
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
-_SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
-                   ExternElementwiseOp, RoundTf32Op)
 _Part = tuple[SSAValue, int]
 """A tensor, and the dimension along which positions are followed."""
 
@@ -202,7 +194,4 @@ def _yielded(op: scf.YieldOp, place: int, dim: int, hidden: Hidden) -> list[_Par
 
 def keeps_positions(op: Operation) -> bool:
     """True if each element of a result depends only on the elements at the same position."""
-    kind = type(op)
-    return kind in _SAME_POSITIONS or (
-        kind not in _TRAPS and op.name.startswith(("arith.", "math."))
-        and len(op.results) == 1 and not op.regions)
+    return type(op) not in _TRAPS and (isinstance(op, ConvertLayoutOp) or is_elementwise(op))

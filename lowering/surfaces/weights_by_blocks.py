@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, TensorT
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, DotOp, SplatOp
@@ -43,7 +44,6 @@ from triton_xe.lowering.layouts.dpas_choice import (
     scaled_instruction,
     scales_encoding,
 )
-from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.propagate_layouts import messages_of
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile, layout_of
 from triton_xe.lowering.layouts.repeats import (

@@ -35,6 +35,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe, xegpu
 from triton_xe.dialects.arith_ext import TruncFOp
+from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.dialects.tt.types import PointerType
@@ -50,7 +51,7 @@ from triton_xe.hardware.register_file import (
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.values import element_bits
 from triton_xe.lowering.facts.view import view_of
-from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
+from triton_xe.lowering.layouts.casts import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     changes_in_shared_memory,
     is_volatile,

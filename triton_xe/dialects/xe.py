@@ -57,6 +57,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from triton_xe.dialects.elementwise import Elementwise
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.text.assembly import TENSOR, FieldOp, ops_of
 from triton_xe.dialects.xegpu.dpas import scaled_reason
@@ -430,7 +431,7 @@ class RoundTf32Op(FieldOp):
     name = "xe.round_tf32"
     value = operand_def(VALUES)
     rounded = result_def(VALUES)
-    traits = traits_def(Pure())
+    traits = traits_def(Elementwise(), Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
 
 

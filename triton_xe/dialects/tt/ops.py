@@ -27,6 +27,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoMemoryEffect, Pure
 
+from triton_xe.dialects.elementwise import Elementwise
 from triton_xe.dialects.text.assembly import (
     ANY,
     TENSOR,
@@ -53,7 +54,7 @@ class SameTypeOp(FieldOp, ABC):
     """Base of ops whose operands and result have one type."""
 
     result = result_def(ANY)
-    traits = traits_def(Pure())
+    traits = traits_def(Elementwise(), Pure())
     assembly_format = "operands attr-dict `:` type($result)"
 
 
@@ -85,6 +86,7 @@ class BitcastOp(ConversionOp):
     """Reinterpret between types of one width, pointers included."""
 
     name = "tt.bitcast"
+    traits = traits_def(Elementwise(), Pure())
 
 
 @irdl_op_definition
@@ -95,7 +97,7 @@ class FpToFpOp(FieldOp):
     src = operand_def()
     rounding = opt_prop_def(KeywordConstraint(("rtz", "rtne")))
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Elementwise(), Pure())
     assembly_format = (
         "$src attr-dict (`,` `rounding` `=` custom<Keyword>($rounding)^)?"
         " `:` type($src) `->` type($result)"
@@ -115,7 +117,7 @@ class ClampFOp(FieldOp):
     max = operand_def(ANY)
     propagate_nan = prop_def(KeywordConstraint(("none", "all")), prop_name="propagateNan")
     result = result_def(ANY)
-    traits = traits_def(Pure())
+    traits = traits_def(Elementwise(), Pure())
     assembly_format = (
         "$x `,` $min `,` $max `,` `propagateNan` `=` custom<Keyword>($propagateNan) attr-dict"
         " `:` type($result)"

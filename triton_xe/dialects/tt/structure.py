@@ -39,6 +39,7 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
+from triton_xe.dialects.elementwise import Elementwise
 from triton_xe.dialects.text.assembly import FieldOp, need_shape, shape_of_type
 
 
@@ -211,6 +212,7 @@ class ExternElementwiseOp(FieldOp):
     """Call the external function `symbol` on every element."""
 
     name = "tt.extern_elementwise"
+    traits = traits_def(Elementwise())
     srcs = var_operand_def()
     libname = prop_def(StringAttr)
     libpath = prop_def(StringAttr)
