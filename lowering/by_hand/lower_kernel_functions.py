@@ -8,6 +8,8 @@
     gpu.block_id, gpu.grid_dim, gpu.subgroup_id     ->  tt.get_program_id, ..., xe.warp_id
     memref.alloca() : memref<256xf32, 3>            ->  an offset into shared local memory
     ops of the dialect `vector`                     ->  see `decompose_vectors`
+    xegpu.create_nd_tdesc that no 2D message can address by its constants
+                                                    ->  the same with xe.gather
 
 The attribute `xe.subgroups` of a function is the number of subgroups of its work-group (1 unless
 it is given).  `xe.slm_bytes` is the shared local memory that addresses of memory_scope = slm count
@@ -20,9 +22,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, broken_rule
 from triton_xe.lowering.module_facts import WARPS
+from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 FUNCTION = "func.func"
@@ -40,8 +44,11 @@ class LowerKernelFunctionsPass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = self.device(op)
-        if WARPS in op.attributes and all(each.name != FUNCTION for each in op.body.block.ops):
-            return
-        from triton_xe.lowering.by_hand.kernel_functions import lower_kernel_functions
+        if WARPS not in op.attributes or any(each.name == FUNCTION for each in op.body.block.ops):
+            from triton_xe.lowering.by_hand.kernel_functions import lower_kernel_functions
 
-        lower_kernel_functions(op, device)
+            lower_kernel_functions(op, device)
+        for desc in all_of(op, CreateNdTdescOp):
+            is_surface = desc.desc_type.rank > 1 and desc.desc_type.memory_scope == "global"
+            if is_surface and broken_rule(desc, device) is not None:
+                desc.gather = UnitAttr()

@@ -1,9 +1,8 @@
-"""Blocks of XeGPU programs: 2D messages if they are legal, otherwise accesses of single lanes.
+"""Blocks of XeGPU programs: 2D messages, or accesses of single lanes.
 
-A block is gathered if the device has no such message, or if the block is marked `xe.gather`.  A
-surface that is known to be too small or misaligned is gathered, too.  The masks of gathers
-implement the hardware's bounds: outside of the base tensor, loads return zero and stores are
-dropped.
+A block is gathered if its descriptor is marked `xe.gather`; another one whose constants break a
+rule of messages is refused.  The masks of gathers implement the hardware's bounds: outside of the
+base tensor, loads return zero and stores are dropped.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe import llvm as ir
 from triton_xe.dialects.xegpu.dpas import DpasMxOp, DpasOp, lanes_reason
-from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, broken_rule
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, cache_code
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
-from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, store_each
@@ -96,9 +94,15 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     pitch = index_value(em, op.strides[-2])
     y, x = (index_value(em, v) for v in op.offsets[-2:])
     made = Block(base, height, width, pitch, y, x, transposed=op.gather_transposed is not None)
-    if kind.memory_scope == "slm" or op.gather is not None or not em.target.has_block_2d:
+    if is_by_lanes(op):
         return made
-    return made if kind.rank > 2 or known_illegal(op, em.target) else encoded(em, op, made)
+    require(op, kind, broken_rule(op, em.target))
+    return made if kind.rank > 2 else encoded(em, op, made)
+
+
+def is_by_lanes(op: CreateNdTdescOp) -> bool:
+    """True if lanes access a described block element by element, or in shared memory."""
+    return op.gather is not None or op.desc_type.memory_scope == "slm"
 
 
 def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
@@ -117,30 +121,6 @@ def check_bytes(op: Operation, kind: TensorDescType, amounts: Iterable[SSAValue 
         raise LegalityError(
             f"{op.name} of {kind}: {odd} elements of {kind.element_bits} bits end within a byte;"
             " offsets, widths and strides are even")
-
-
-def known_illegal(op: CreateNdTdescOp, target: Target) -> bool:
-    """True if constants in the op already show that no 2D message can address the surface."""
-    kind = op.desc_type
-    bits = max(kind.element_bits, 8)
-    size = kind.element_bits / 8
-
-    def known(value: SSAValue | int, otherwise: int) -> int:
-        return int(value * size) if isinstance(value, int) else otherwise
-
-    columns, stride = op.shape[-1], op.strides[-2]
-    if any(known(v, 0) % block_2d.OFFSET_BYTES for v in op.strides[:-2]):
-        return True
-    pitch = known(stride, 1 << 20)
-    width = known(columns, min(pitch, 1 << 10))
-    pitch = max(pitch, width) if not isinstance(stride, int) else pitch
-    unit = max(4, bits // 8)
-    width = width if isinstance(columns, int) else width // unit * unit
-    reason = block_2d.check_surface(
-        width_bytes=max(width, 64 if not isinstance(columns, int) else width), height=1,
-        pitch_bytes=pitch, element_bits=bits, needed=block_2d.alignment(target),
-    )
-    return reason is not None
 
 
 def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:

@@ -26,7 +26,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     Block,
     encoded,
     index_value,
-    known_illegal,
+    is_by_lanes,
     load_block,
     moved_base,
     scaled,
@@ -62,11 +62,9 @@ class Stack:
 
     def slices(self, em: Emitter, kind: TensorDescType) -> Iterator[Block]:
         """The 2D blocks, the last outer dimension fastest."""
-        whole = self.op.gather is not None or not em.target.has_block_2d or known_illegal(
-            self.op, em.target)
         for position in product(*map(range, kind.get_shape()[:-2])):
             made = self._slice(em, position, kind)
-            yield made if whole or kind.memory_scope == "slm" else encoded(em, self.op, made)
+            yield made if is_by_lanes(self.op) else encoded(em, self.op, made)
 
     def _slice(self, em: Emitter, position: tuple[int, ...], kind: TensorDescType) -> Block:
         """The 2D block at one position of the outer dimensions; it is empty outside of them."""

@@ -40,8 +40,13 @@ from triton_xe.dialects.xegpu.syntax import (
     static_values,
 )
 from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes, vnni_factor
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.target import Target
 
 TRANSPOSED = static_array((1, 0))
+LEAST_PITCH, LARGEST_PITCH = 64, (1 << 24) - 16
+"""Bytes of the least and the largest pitch of a surface on all devices; the least is also a width.
+"""
 
 
 class DescriptorOp(TileOp):
@@ -182,6 +187,22 @@ class CreateNdTdescOp(PlacedOp, DescriptorOp):
                 f" {len(flat)} numbers"
             )
         return flat[:n], flat[n : 2 * n], flat[2 * n :]
+
+
+def broken_rule(op: CreateNdTdescOp, device: Target) -> str | None:
+    """The rule that keeps 2D messages of a device from a surface, by constants of the op alone."""
+    if not device.has_block_2d:
+        return f"{device.name} has no 2D block messages"
+    bits, columns, pitch = op.desc_type.element_bits, op.shape[-1], op.strides[-2]
+
+    def in_bytes(value: Index, otherwise: int) -> int:
+        return value * bits // 8 if isinstance(value, int) else otherwise
+
+    if any(in_bytes(stride, 0) % block_2d.OFFSET_BYTES for stride in op.strides[:-2]):
+        return f"an outer stride is not a multiple of {block_2d.OFFSET_BYTES} bytes"
+    return block_2d.check_surface(
+        width_bytes=in_bytes(columns, LEAST_PITCH), pitch_bytes=in_bytes(pitch, LARGEST_PITCH),
+        height=1, element_bits=max(bits, 8), needed=block_2d.alignment(device))
 
 
 @irdl_op_definition

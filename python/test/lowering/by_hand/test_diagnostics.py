@@ -2,9 +2,12 @@
 
 import pytest
 
-from triton_xe.errors import UnsupportedError
+from triton_xe.dialects.text.writer import write_module
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
+from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.lowering.by_hand.diagnostics import read_by_hand
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
+from triton_xe.lowering.rewriting import all_of
 from triton_xe.tools.commands.opt import transformed
 
 COPY = """func.func @copy(%a: memref<8x16xf32>, %o: memref<8x16xf32>) {
@@ -117,6 +120,27 @@ def test_a_half_row_of_16_bits_multiplies():
 """
     lowered = transformed(text, "lower-kernel-functions,convert-xetile-to-xegpu")
     assert transformed(lowered, "") == lowered
+
+
+@pytest.mark.parametrize(("device", "reason"), [
+    ("bmg", "pitch of 72 bytes is not a multiple of 16"), ("cri", "width of 34 bytes is not a"),
+    ("dg2", "dg2 has no 2D block messages"),
+])
+def test_a_message_that_a_device_cannot_send_is_refused(device, reason):
+    """`lower-kernel-functions` marks such a block; here the mark is removed again."""
+    text = """func.func @k(%a: !tt.ptr<f16>) {
+  %t = xegpu.create_nd_tdesc %a, 8, 16, 64, 17, 36, 1
+      : !tt.ptr<f16> -> !xegpu.tensor_desc<8x16xf16>
+  xegpu.prefetch_nd %t : !xegpu.tensor_desc<8x16xf16>
+  func.return
+}
+"""
+    module = read_by_hand(transformed(text, "lower-kernel-functions", device), "k.mlir")
+    (described,) = all_of(module, CreateNdTdescOp)
+    assert described.gather is not None
+    described.gather = None
+    with pytest.raises(LegalityError, match=reason):
+        transformed(write_module(module), "convert-xegpu-to-llvm", device)
 
 
 def test_what_a_module_lacks_is_said_at_its_first_op():

@@ -26,6 +26,15 @@ func.func @k(%a: memref<64x96xf16>) {
 }
 
 // -----
+// No 2D message can address a pitch of 72 bytes.
+// CHECK: xegpu.create_nd_tdesc %{{.*}}, 8, 16, 64, 36, 36, 1 {xe.gather} : !tt.ptr<f16>
+func.func @k(%a: memref<64x36xf16>) {
+  %t = xegpu.create_nd_tdesc %a, 8, 16 : memref<64x36xf16> -> !xegpu.tensor_desc<8x16xf16>
+  xegpu.prefetch_nd %t : !xegpu.tensor_desc<8x16xf16>
+  func.return
+}
+
+// -----
 // Ids are those of Triton's kernels.
 // CHECK: %[[X:.*]] = tt.get_program_id x : i32
 // CHECK: arith.index_cast %[[X]] : i32 to index
