@@ -1,27 +1,32 @@
 """Run iterations of loops that are inside all bounds without masks.
 
-      loop:                                   loop:
-        %i = phi i32 [0, ...], ...              %i = phi i32 [0, ...], ...
-        %m = icmp slt i32 %i + lane, %n         %inside = %i + 15 < %n
-        predicated load if %m                   br i1 %inside, label %loop.inside, %loop.partial
-        br ..., label %loop, ...        ->    loop.inside:
-                                                load
-                                                br ..., label %loop, ...
-                                              loop.partial:
-                                                predicated load if %m
-                                                br ..., label %loop, ...
+      loop:                               loop:
+        %i = phi i32 [0, ...], ...          %i = phi i32 [0, ...], [..., %loop.again]
+        %m = icmp slt i32 %i + lane, %n     %inside = %i + 15 < %n
+        predicated load if %m               br i1 %inside, label %loop.inside, label %loop.partial
+        br ..., label %loop, ...    ->    loop.inside:
+                                            load
+                                            br ..., label %loop.again, ...
+                                          loop.again:
+                                            br label %loop
+                                          loop.partial:
+                                            %i.partial = phi i32 [%i, %loop], ...
+                                            predicated load if %m
+                                            br ..., label %loop.partial, ...
 
 A host without mask registers tests the mask of each access, and branches.  The branches separate
 loads from their users, so that the loaded values of an iteration are live at the same time, and are
 spilled.  One test of scalars replaces them: that of all bounds, for all subgroups (see
-`inside_bounds`).  There are two ends of the loop, because LLVM would move what two versions have in
-common to one end.
+`inside_bounds`).  From the first iteration that is not inside, the others run with masks.  With one
+loop for both kinds of iterations, LLVM spills the sums of all.  The block `again` is where a launch
+is stopped: after the test whether the loop ends, so that LLVM cannot move sums past it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from triton_xe.intrinsics import Effect, find, opencl
 from triton_xe.llvm import Block, Function, Instruction, Operand
@@ -29,6 +34,7 @@ from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import constant, substitute
 from triton_xe.llvm.solver import reached
+from triton_xe.llvm.types import VOID
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.analysis.guards import is_group_uniform, may_trap
 from triton_xe.runtime.simulator.analysis.kernel_sizes import Sizes
@@ -54,8 +60,9 @@ def inside_loops(function: Function, sizes: Sizes) -> Function:
     written = {b.label: loops.versions(b) for b in function.blocks}
     if not any(written.values()):
         return function
-    blocks = [made for b in function.blocks for made in written.get(b.label) or [b]]
-    return replace(function, blocks=[loops.joined(b) for b in blocks])
+    blocks = [(loops.joined(first), *others)
+              for b in function.blocks for first, *others in [written[b.label] or [b]]]
+    return replace(function, blocks=[b for made in blocks for b in made])
 
 
 class _Loops:
@@ -75,35 +82,55 @@ class _Loops:
         """Label of a block after a loop -> phis of the loop's values that are used later."""
 
     def versions(self, block: Block) -> list[Block]:
-        """A loop whose head tests its bounds, and its versions; [] for others and few bounds."""
-        ends = {*block.successors} - {block.label}
-        if (block.label not in block.successors or len(ends) != 1
+        """A loop that tests its bounds, and the rest of it with masks; [] for others."""
+        label, ends = block.label, {*block.successors} - {block.label}
+        if (label not in block.successors or len(ends) != 1
                 or any(map(_is_written_once, block.instructions))):
             return []
         found = BoundSearch(self.facts, self.sizes, lambda x: self._slice(x, block), self.moving)
         accesses = {i for i in block.instructions if (condition := condition_of(i)) is not None
                     and found.is_bounded(condition, 0)}
-        first = self._counters(block)
-        own = block.instructions[len(block.phis):]
-        rest = [i for i in own if i not in first]
-        (end,), later = ends, self._used_later(block, rest)
-        is_joined = not later or self.function.predecessors[end] == [block.label]
+        (end,), later = ends, self._used_later(block)
+        is_joined = not later or self.function.predecessors[end] == [label]
         if len(accesses) < _LEAST or not is_joined:
             return []
-        plain = [unmasked(i) if i in accesses else i for i in rest if i.result not in found.true]
-        versions = [
-            self._version(f"{block.label}.inside", plain, {
-                name: constant(t, 1) for name, t in found.true.items()}),
-            self._version(f"{block.label}.partial", [
-                replace(i, partial=True) if i in accesses else i for i in rest], {})]
-        self.names[block.label] = {b.label: names for b, names in versions}
+        inside, partial = (_renamed(block, version) for version in ("inside", "partial"))
+        inside |= {name: constant(t, 1) for name, t in found.true.items()}
+        self.names[label] = {f"{label}.inside": inside, f"{label}.partial": partial}
         self.joins[end] = [
             Instruction("phi", i.type, [o for o, _ in each], i.result, labels=[x for _, x in each])
-            for i in later for each in [self._incoming(i.value, block.label)]]
-        head = Block(block.label, [*block.phis, *(i for i in own if i in first)])
-        b = Builder(replace(self.function, blocks=[head]), f"xe.{block.label[1:]}")
-        b.cond_br(tests_of(b, found), *self.names[block.label])
-        return [head, *(b for b, _ in versions)]
+            for i in later for each in [self._incoming(i.value, label)]]
+        return [*self._inside(block, accesses, found, inside), self._partial(block, accesses)]
+
+    def _inside(
+        self, block: Block, accesses: Collection[Instruction], found: BoundSearch,
+        names: Mapping[str, Operand],
+    ) -> list[Block]:
+        """The loop without masks: its head with the test, its body, and its back edge."""
+        label, again = block.label, f"{block.label}.again"
+        counters = self._counters(block)
+        own = [i for i in block.instructions[len(block.phis):] if i.result not in found.true]
+        head = Block(label, [_copied(i, {label: again}) for i in block.phis]
+                     + [_copied(i) for i in own if i in counters])
+        tests = Builder(replace(self.function, blocks=[head]), f"xe.{label[1:]}")
+        tests.cond_br(tests_of(tests, found), *self.names[label])
+        body = Block(f"{label}.inside", [
+            _copied(unmasked(i) if i in accesses else i, {label: again})
+            for i in own if i not in counters])
+        _rename([head, body], names)
+        return [head, body, Block(again, [Instruction("br", VOID, [], labels=[label])])]
+
+    def _partial(self, block: Block, accesses: Collection[Instruction]) -> Block:
+        """The loop with masks, which continues the other one."""
+        (_, inside), (label, names) = self.names[block.label].items()
+        made = Block(label, [
+            _copied(replace(i, partial=i in accesses), {block.label: label})
+            for i in block.instructions])
+        for i in made.phis:
+            (own,) = (o for o, x in zip(i.operands, i.labels, strict=True) if x == label)
+            i.operands, i.labels = [inside[i.value.text], own], [block.label, label]
+        _rename([made], names)
+        return made
 
     def _slice(self, x: Operand, block: Block) -> list[Instruction] | None:
         """Instructions of a block that compute a value which is equal in a program, or None."""
@@ -122,9 +149,9 @@ class _Loops:
         slices = [self._needed(name, block) for name in carried]
         return {i for own in slices if all(i.is_pure for i in own) for i in own}
 
-    def _used_later(self, block: Block, rest: Iterable[Instruction]) -> list[Instruction]:
+    def _used_later(self, block: Block) -> list[Instruction]:
         """Instructions whose results are used after a loop, except by phis at its end."""
-        return [i for i in rest if i.result
+        return [i for i in block.instructions if i.result
                 and {*self.facts.used_in.get(i.result, ())} - {block.label}]
 
     def joined(self, block: Block) -> Block:
@@ -143,19 +170,25 @@ class _Loops:
         versions = self.names.get(label, {label: {}})
         return [(names.get(x.text, x), version) for version, names in versions.items()]
 
-    @staticmethod
-    def _version(
-        label: str, instructions: list[Instruction], known: Mapping[str, Operand]
-    ) -> tuple[Block, Mapping[str, Operand]]:
-        """A version of a loop's body, and its values by name in the loop."""
-        suffix = label[label.rindex("."):]
-        names = {i.result: Operand(i.type, i.result + suffix) for i in instructions if i.result}
-        made = Block(label, [
-            replace(i, operands=list(i.operands), result=i.result and names[i.result].text)
-            for i in instructions])
-        names.update(known)
-        substitute([made], names)
-        return made, names
+
+def _renamed(block: Block, version: str) -> dict[str, Operand]:
+    """The values of a version of a block, by name in the block."""
+    return {i.result: Operand(i.type, f"{i.result}.{version}")
+            for i in block.instructions if i.result}
+
+
+def _copied(i: Instruction, labels: Mapping[str, str] = MappingProxyType({})) -> Instruction:
+    """A copy of an instruction, with other labels."""
+    return replace(i, operands=[*i.operands], labels=[labels.get(x, x) for x in i.labels])
+
+
+def _rename(blocks: Sequence[Block], names: Mapping[str, Operand]) -> None:
+    """Rename the results of blocks, and their users."""
+    for block in blocks:
+        for i in block.instructions:
+            if i.result is not None and i.result in names:
+                i.result = names[i.result].text
+    substitute(blocks, names)
 
 
 def _is_uniform(i: Instruction) -> bool:

@@ -71,6 +71,17 @@ def add_to_row(x, y, n, STEPS: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(y + step * n + at, value + 1, mask=at < n)
 
 
+@triton.jit
+def add_and_count(x, y, counts, n, steps, BLOCK: tl.constexpr):
+    first, runs = tl.program_id(0) * steps * BLOCK, 0
+    for _ in range(steps):
+        at = first + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at, mask=at < n, other=0.0) + 1, mask=at < n)
+        first, runs = first + BLOCK, runs + 1
+    tl.store(counts + tl.program_id(0) * 2, first)
+    tl.store(counts + tl.program_id(0) * 2 + 1, runs)
+
+
 @pytest.mark.parametrize(("m", "n", "rows", "columns"), [
     (64, 128, 32, 64), (65, 127, 32, 64), (31, 40, 32, 64), (1, 1, 16, 32), (0, 64, 32, 64),
     (200, 100, 64, 32), (100, 33, 128, 16)])
@@ -92,6 +103,17 @@ def test_values_that_are_used_after_a_loop(n):
     expected[:n] = masked[:n]
     expected[n : n + BLOCK] = masked[2 * BLOCK : 3 * BLOCK]
     torch.testing.assert_close(y.cpu(), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("n", [0, 63, 64, 3 * 64, 6 * 64 - 1, 6 * 64])
+def test_counters_that_are_used_after_a_loop(n):
+    x = torch.randn(6 * BLOCK)
+    y = torch.zeros(6 * BLOCK, device="xpu")
+    counts = torch.zeros(4, dtype=torch.int32, device="xpu")
+    add_and_count[(2,)](x.to("xpu"), y, counts, n, STEPS, BLOCK, num_warps=WARPS)
+    torch.testing.assert_close(y.cpu()[:n], x[:n] + 1, rtol=0, atol=0)
+    assert not y.cpu()[n:].any()
+    assert counts.tolist() == [3 * BLOCK, STEPS, 6 * BLOCK, STEPS]
 
 
 @settings(max_examples=60, deadline=None)
@@ -124,6 +146,11 @@ def test_loops_that_have_two_versions(kernel, sizes, is_split):
             CHECK: {{^}}loop.inside:
             CHECK-NOT: Predicated
             CHECK: load float
+            CHECK: br i1 {{.*}}, label %loop.again, label %{{.*}}
+            CHECK: {{^}}loop.again:
+            CHECK-NEXT: br label %loop
             CHECK: {{^}}loop.partial:
+            CHECK: phi i32 {{.*}}%loop{{.*}}%loop.partial
             CHECK: PredicatedLoad
+            CHECK: br i1 {{.*}}, label %loop.partial, label
             """)
