@@ -180,9 +180,12 @@ def _op_of(traceback: TracebackType | None) -> Operation | None:
 
 
 def _as_op(thing: object) -> Operation | None:
-    """An operation itself, or that of a value; None for other objects."""
+    """An operation itself, or that of a value; None for other objects.
+
+    None also for an operation whose constructor raised the error: it has no location yet.
+    """
     thing = thing.owner if isinstance(thing, SSAValue) else thing
-    return thing if isinstance(thing, Operation) else None
+    return thing if isinstance(thing, Operation) and "location" in vars(thing) else None
 
 
 def _location(thing: Operation | None) -> str:

@@ -58,6 +58,11 @@ def test_a_field_that_the_op_lacks_is_refused():
         SplatOp(src=value(f32), result_type=VALUES, colour=1)
 
 
+def test_a_result_without_a_type_is_refused():
+    with pytest.raises(TypeError, match=r"tt\.splat needs result_type"):
+        SplatOp(src=value(f32))
+
+
 def test_ops_are_also_built_as_in_xdsl():
     for build in (SplatOp, SplatOp.build):
         splat = build(operands=[value(f32)], result_types=[VALUES])

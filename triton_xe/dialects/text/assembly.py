@@ -132,6 +132,9 @@ class FieldOp(IRDLOperation):
         operands: list[SSAValue] = []
         for part in parts:
             operands += (part,) if isinstance(part, SSAValue) else part or ()
+        for name in (*fields.results, *fields.regions):
+            if name not in given:
+                raise TypeError(f"{self.name} needs {name}")
         results = [given.pop(name) for name in fields.results]
         regions = [given.pop(name) for name in fields.regions]
         properties: dict[str, Attribute] = {}

@@ -104,6 +104,15 @@ def test_other_exceptions_of_a_pass_are_refusals_that_name_it(monkeypatch):
         transformed(COPY, "lower-kernel-functions", name="k.mlir")
 
 
+def test_an_operation_that_cannot_be_made_does_not_hide_the_reason(monkeypatch):
+    from triton_xe.dialects.tt.ops import MulhiUIOp
+    from triton_xe.lowering.by_hand import kernel_functions
+
+    monkeypatch.setattr(kernel_functions, "shape_and_strides", lambda op, kind: MulhiUIOp())
+    with pytest.raises(UnsupportedError, match=r"^k.mlir:2:3: pass .* needs result_type"):
+        transformed(COPY, "lower-kernel-functions", name="k.mlir")
+
+
 def test_a_half_row_of_16_bits_multiplies():
     """A message of less than a register is padded, in the text as well."""
     tile = "!xetile.tile<{0}x16x{1}>".format
