@@ -106,7 +106,7 @@ def torch_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-BLOCKS = ((256, 256, 32, 32), (128, 128, 64, 32), (64, 64, 64, 16))
+BLOCKS = ((256, 256, 32, 32), (128, 256, 128, 32), (128, 128, 64, 32), (64, 64, 64, 16))
 """Blocks of M, N and K, and warps, which oneDNN chooses for fp16 on Arc B580, and torch omits.
 
 `python -m benchmarks.catalog` prints them.  For 64 x 64 torch allows 16 warps, oneDNN has 32.
