@@ -29,6 +29,7 @@ from triton_xe.hardware.register_file import (
 )
 from triton_xe.llvm import Module
 from triton_xe.llvm.printer import print_kernels
+from triton_xe.lowering.emit.initial_sums import fill_initial_sums
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
 from triton_xe.lowering.emit.writer import ModuleState
@@ -84,15 +85,20 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
-def _avoid_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
-    """Compute register by register if pairs of registers would spill.
+def _use_register_pairs(state: ModuleState, most: Callable[[], int]) -> None:
+    """Fill sums of products in pairs of registers, unless the pairs of other values would spill.
 
-    `most` returns the largest number of live registers.
+    `most` returns the largest number of live registers.  If they are too many, the kernel gets no
+    assembly at all: Intel's compiler does not reorder instructions next to it to avoid spills.
     """
     wide = [f for f in state.llvm.functions.values() if f.name.startswith(WIDE)]
-    if wide and most() > MOST_ESTIMATED:
-        for function in wide:
-            function.is_private = True
+    if not wide and not state.dpas:
+        return
+    if most() <= MOST_ESTIMATED:
+        fill_initial_sums(state)
+        return
+    for function in wide:
+        function.is_private = True
 
 
 def _most_registers(state: ModuleState) -> int:
@@ -142,7 +148,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                         contract=options.contract, tests_promises=options.tests_promises,
                         locates_all=options.locates_all)
     most = cache(partial(_most_registers, state))
-    _avoid_register_pairs(state, most)
+    _use_register_pairs(state, most)
     text, carried, kept = print_kernels(state.llvm), *(
         size // device.grf_bytes for size in (state.carried_bytes, state.kept_bytes))
     if carried >= MOST_CARRIED and most() > MOST_ESTIMATED:

@@ -22,7 +22,7 @@ _MASKS = (0xFFFEFFFE, 0xAAAAAAAA, 0xCCCCCCCC, 0xF0F0F0F0)
 
 
 class Scan(NamedTuple):
-    """The number of registers that a function scans, and the operation of `WAVE_OPERATIONS`."""
+    """A scan of some registers, by an operation of `WAVE_OPERATIONS`."""
 
     operation: str
     registers: int

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from triton_xe.lowering.spirv import scans_visa
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import PRODUCT, SCALES, SCAN, WIDE
+from triton_xe.spirv import INITIAL, PRODUCT, SCALES, SCAN, WIDE
 
 _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
@@ -87,6 +87,9 @@ def definition(symbol: str) -> str:
     name, kind = symbol.removeprefix(WIDE).split(".")
     if name.startswith(SCAN):
         return scans_visa.definition(symbol)
+    if name.startswith(INITIAL):
+        bits, length = name.removeprefix(INITIAL).split("_")
+        return function(symbol, f"<{length} x {kind}>", [], _filled(bits, int(length)))
     if name.startswith(PRODUCT):
         sums = f"<8 x {kind}>"
         types = (sums, "<8 x i16>", "<8 x i32>", "<16 x i8>", "<16 x i8>")
@@ -104,6 +107,12 @@ def _words_of(name: str) -> tuple[int, int]:
     """The number of words of which a function arranges the bytes, and the bytes of one."""
     count, size = name.removeprefix(SCALES).split("x")
     return int(count), int(size)
+
+
+def _filled(bits: str, count: int) -> str:
+    """The vISA that fills `count` registers with a number."""
+    return f".decl U v_type=G type=UD num_elts={16 * count} alias=<$0,0>\n" + "".join(
+        f"mov (M1_NM, 32) U({r},0)<1> 0x{bits}:ud\n" for r in range(0, count, 2))
 
 
 def _product(name: str, kind: str) -> str:

@@ -18,7 +18,7 @@ from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.helpers import call_internal
+from triton_xe.lowering.emit.helpers import call_internal, internal_function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
@@ -34,8 +34,8 @@ from triton_xe.lowering.emit.types import (
     vector_of,
 )
 from triton_xe.lowering.emit.values import elements_of, instruction_of, number_of, opcode_of
-from triton_xe.lowering.emit.writer import Writer
-from triton_xe.spirv import PRODUCT, SCALES, WIDE
+from triton_xe.lowering.emit.writer import BUILTIN, ModuleState, Writer
+from triton_xe.spirv import INITIAL, PRODUCT, SCALES, WIDE
 
 AT_ONCE = 4
 """Elements of a function: those of four registers."""
@@ -297,6 +297,16 @@ def constant(em: Writer, value: ir.Operand) -> ir.Operand:
     if bits is None or bits_of(value.type.scalar) != 32:
         return value
     return _call(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
+
+
+def initial_sums(state: ModuleState, value: ir.Operand) -> ir.Instruction:
+    """A call of the function that returns a constant vector, whose elements have the same bits."""
+    symbol = f"{WIDE}{INITIAL}{same_bits(value):08x}_{value.type.count}.{value.type.scalar}"
+    if symbol not in state.llvm.functions:
+        function = internal_function(state, symbol, value.type, [])
+        function.blocks.append(ir.Block("%entry"))
+        Writer(state, function, function.blocks[0]).b.ret(value)
+    return ir.Instruction("call", value.type, [], callee=symbol, attributes=BUILTIN)
 
 
 def same_bits(value: ir.Operand) -> int | None:
