@@ -22,6 +22,9 @@ elements.  After a store, this holds outside of loops, and in loops whose iterat
 blocks.  After a load, it holds in all loops, because a later iteration that may store what this one
 loads has a barrier before its load.
 
+A barrier before a loop or an `if` is preferred to one in it.  It is removed if those that other
+accesses need there are sufficient.
+
 Buffers in shared local memory are identified by their allocations.  Between accesses of lanes to
 one of them, if one is a store, the barrier orders shared memory alone.  A program of one warp needs
 it too, because compilers see a single lane's accesses.
@@ -63,7 +66,7 @@ from triton_xe.lowering.facts.analysis import Facts
 from triton_xe.lowering.facts.values import carried, constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
-from triton_xe.lowering.rewriting import all_of, below, functions
+from triton_xe.lowering.rewriting import all_of, below, detach, functions
 from triton_xe.spirv import ADDED_NODE
 
 Address = Callable[[Any], SSAValue | None]
@@ -140,11 +143,30 @@ class InsertBarriersPass(ModulePass):
             if any(map(_is_shared, found)):
                 _wait_before_stores(function)
             accesses = [op for op in found if type(op) in _ACCESSES]
-            for order in ORDERS:
-                if _concerns(order, accesses):
-                    _Walk(order).function(function)
+            orders = [order for order in ORDERS if _concerns(order, accesses)]
             if all_of(function, *_UPDATED):
-                _Walk(Order(_plain_store_address, _atomic_address)).function(function)
+                orders.append(Order(_plain_store_address, _atomic_address))
+            walks = [_Walk(order) for order in orders]
+            for walk in walks:
+                walk.function(function)
+            early = [each for walk in walks for each in walk.early]
+            if any(type(inner) is ttg.LocalAllocOp for inner in found):
+                orders += SHARED_ORDERS
+            for barrier in early:
+                _drop_if_unneeded(barrier, orders, function)
+
+
+def _drop_if_unneeded(barrier: BarrierOp, orders: Sequence[Order], function: Operation) -> None:
+    """Remove a barrier if the others already order all accesses."""
+    block, following = barrier.parent, barrier.next_op
+    assert block is not None
+    assert following is not None
+    detach(barrier)
+    try:
+        for order in orders:
+            _Check(order).function(function)
+    except _UnorderedError:
+        block.insert_op_before(barrier, following)
 
 
 def _is_shared(op: Operation) -> bool:
@@ -250,6 +272,8 @@ class _Walk:
 
     def __init__(self, order: Order) -> None:
         self.order = order
+        self.early: list[BarrierOp] = []
+        """Barriers before operations with regions, in which others may make them redundant."""
         self._inserted: Counter[Operation] = Counter()
         self._left: dict[tuple[Operation, Bases], tuple[int, Bases]] = {}
 
@@ -301,8 +325,7 @@ class _Walk:
 
     def _regions(self, op: Operation, pending: Bases) -> Bases:
         """Walk through the regions; a barrier before a loop is preferred to one in it."""
-        if any(may_alias(inner, pending, self.order) for inner in below(op)):
-            pending = self.barrier(op)
+        pending = self.before_regions(op, pending)
         if isinstance(op, scf.IfOp):
             sides = [self.block(b, pending) for region in op.regions for b in region.blocks]
             return pending.union(*sides)
@@ -312,6 +335,15 @@ class _Walk:
                 for block in region.blocks:
                     ended = self.block(block, ended | pending)
         return ended | pending
+
+    def before_regions(self, op: Operation, pending: Bases) -> Bases:
+        """Insert a barrier before an operation if an access in its regions needs one."""
+        if any(may_alias(inner, pending, self.order) for inner in below(op)):
+            pending = self.barrier(op)
+            barrier = op.prev_op
+            assert isinstance(barrier, BarrierOp)
+            self.early.append(barrier)
+        return pending
 
     def access(self, op: Operation, pending: Bases) -> Bases:
         """Add the access of an operation, after a barrier if it may alias an earlier one."""
@@ -339,6 +371,20 @@ class _Walk:
             self._inserted[outer] += 1
             outer = outer.parent_op()
         return NOTHING
+
+
+class _UnorderedError(Exception):
+    """No barrier orders two accesses."""
+
+
+class _Check(_Walk):
+    """Walk that inserts nothing, and raises `_UnorderedError` where a barrier is missing."""
+
+    def before_regions(self, op: Operation, pending: Bases) -> Bases:
+        return pending
+
+    def barrier(self, op: Operation) -> Bases:
+        raise _UnorderedError
 
 
 def base_of(value: SSAValue) -> SSAValue | None:

@@ -246,3 +246,27 @@ tt.func public @f(%s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024x
   tt.print "x" {hex = false, isSigned = array<i32: 0>} : %y : tensor<1024xi32, #row>
   tt.return
 }
+
+// -----
+// The barriers of a loop also order the accesses before it, so that none is needed before the `if`.
+// CHECK: tt.load %s
+// CHECK-NOT: ttg.barrier
+// CHECK: scf.if
+// CHECK-NOT: ttg.barrier
+// CHECK: scf.for
+// CHECK: ttg.barrier global_read|global_write
+// CHECK-NEXT: tt.load %q
+// CHECK: tt.store %p
+tt.func public @f(%c: i1, %s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024xi32, #row>, %n: i32) {
+  %b = tt.splat %s : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %p = tt.addptr %b, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %q = tt.addptr %b, %j : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %m = tt.load %s : !tt.ptr<i32>
+  scf.if %c {
+    scf.for %k = %n to %m step %n : i32 {
+      %x = tt.load %q : tensor<1024x!tt.ptr<i32>, #row>
+      tt.store %p, %x : tensor<1024x!tt.ptr<i32>, #row>
+    }
+  }
+  tt.return
+}
