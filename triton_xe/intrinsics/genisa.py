@@ -121,6 +121,9 @@ SIMD_BROADCAST = row(
 SIMD_SHUFFLE_XOR = _genisa(
     "simdShuffleXor", "T (value: T, =index: i32)", Family.SHUFFLE, overloads="T", effects=_LANES,
     defined_by="subgroup.shuffle_xor")
+WAVE_CLUSTERED_BROADCAST = _genisa(
+    "WaveClusteredBroadcast", "T (value: T, =size: i32, =index: i32, =helper: i32)",
+    Family.SHUFFLE, overloads="T", effects=_LANES, defined_by="subgroup.clustered_broadcast")
 WAVE_OPERATIONS = ("add", "mul", "umin", "umax", "smin", "smax", "or", "xor", "and", "fadd", "fmul",
                    "fmin", "fmax")
 """Operations by number, as in IGC's enum WaveOps."""

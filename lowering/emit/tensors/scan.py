@@ -36,7 +36,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
 )
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
-from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
 from triton_xe.lowering.emit.types import FLOAT, I32, number
 from triton_xe.lowering.facts.view import Coordinates, View
 
@@ -242,12 +242,12 @@ class Scan:
     def _inclusive(self, totals: Totals, bits: range) -> dict[Coordinates, Values]:
         """Combine the values of lanes with all earlier ones of their block."""
         em = self.em
-        sources = [_source_lane(em, self.bits, bit, self.reverse) for bit in bits]
+        moves = [_from_earlier(em, self.bits, bit, self.reverse) for bit in bits]
         takes = [self._takes(1 << self.bits.lane[bit]) for bit in bits]
         inclusive = {}
         for c, held in totals.items():
-            for source, take in zip(sources, takes, strict=True):
-                moved = [shuffle_index(em, x, source) for x in held]
+            for move, take in zip(moves, takes, strict=True):
+                moved = [move(x) for x in held]
                 held = [em.b.select(take, x, y)
                         for x, y in zip(self.combine(moved, held), held, strict=True)]
             inclusive[c] = held
@@ -373,15 +373,19 @@ class Scan:
         return yes if known is None else self.em.b.select(known, yes, no)
 
 
-def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Operand:
-    """Lane with the total of the earlier block, for lanes in the later of two blocks.
+def _from_earlier(
+    em: Emitter, bits: Bits, bit: int, reverse: bool
+) -> Callable[[ir.Operand], ir.Operand]:
+    """Function that moves the total of the earlier of two blocks to the lanes of the later one.
 
-    The lane is a constant if the blocks are the halves of the subgroup, so that Intel's compiler
-    reads it at its use.
+    If blocks are runs of lanes, Intel's compiler writes a move of a region, or for the halves of
+    the subgroup none.
     """
     lower = sum(1 << lane_bit for b, lane_bit in bits.lane.items() if b < bit)
     mine = 1 << bits.lane[bit]
-    if lower | mine == em.state.lanes - 1:
-        return number(mine if reverse else lower)
+    source = mine if reverse else lower
+    if lower == mine - 1:
+        return lambda x: shuffle_in_runs(em, x, 2 * mine, source)
     lane = em.b.and_(em.lane_id(), ~(lower if reverse else mine) & 0xFFFFFFFF)
-    return em.b.or_(lane, mine if reverse else lower) if reverse or lower else lane
+    lane = em.b.or_(lane, source) if source else lane
+    return lambda x: shuffle_index(em, x, lane)

@@ -72,6 +72,15 @@ def shuffle_index(em: Writer, value: ir.Operand, lane: ir.Operand) -> ir.Operand
     return _whole(em, moved, value.type)
 
 
+def shuffle_in_runs(em: Writer, value: ir.Operand, size: int, lane: int) -> ir.Operand:
+    """The value of one lane of each run of `size` lanes."""
+    if size == em.state.lanes:
+        return shuffle_index(em, value, number(lane))
+    extra = [number(size), number(lane), number(0)]
+    moved = [em.call(genisa.WAVE_CLUSTERED_BROADCAST, [p, *extra]) for p in _pieces(em, value)]
+    return _whole(em, moved, value.type)
+
+
 def uniform(em: Writer, value: ir.Operand) -> ir.Operand:
     """Broadcast lane 0, so that Intel's compiler knows that all lanes have an equal value."""
     return shuffle_index(em, value, number(0))

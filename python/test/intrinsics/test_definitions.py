@@ -249,12 +249,14 @@ def test_moves_between_lanes() -> None:
             row.definition is not subgroup.shuffle_index or "roadcast" in row.name)
         if index == "%s" and constant:
             continue
-        given = {"value": "float %x", "index": f"i32 {index}", "scope": "i32 3", "helper": "i32 0"}
+        given = {"value": "float %x", "index": f"i32 {index}", "scope": "i32 3", "helper": "i32 0",
+                 "size": "i32 8"}
         arguments = [given[p.name] for p in row.parameters]
         symbol = row.symbol("float", [a.split(" ")[0] for a in arguments])
 
         def want(row: Intrinsic = row, index: str = index) -> Any:
-            moved = [row.definition(x, 3 if index == "3" else s)  # type: ignore[misc]
+            size = [8] if row.has("size") else []
+            moved = [row.definition(x, *size, 3 if index == "3" else s)  # type: ignore[misc]
                      for x, s in zip(values["x"].reshape(-1, LANES),
                                      values["s"].reshape(-1, LANES), strict=True)]
             return np.concatenate([np.broadcast_to(m, LANES) for m in moved])

@@ -58,8 +58,9 @@ def test_uniformity_is_that_of_the_definition(row: Intrinsic) -> None:
         assert same(lanes, *rest, spirv.REDUCE)
         assert not same(lanes, *rest, spirv.INCLUSIVE_SCAN)
     elif row.family is Family.SHUFFLE:
-        assert same(ones, 3)
-        assert same(lanes, 3) == (row.uniformity in (Uniformity.SUBGROUP, Uniformity.INDEXED))
+        assert same(ones, *rest, 3)
+        uniform = row.uniformity in (Uniformity.SUBGROUP, Uniformity.INDEXED)
+        assert same(lanes, *rest, 3) == uniform
     else:
         assert same(lanes > 3 if row.family is Family.VOTE else lanes, *rest) == (
             row.uniformity is Uniformity.SUBGROUP)

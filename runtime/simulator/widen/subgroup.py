@@ -185,6 +185,14 @@ def shuffle_index(w: Widener, i: Instruction) -> None:
     shuffle(w, i, w.value(argument(i, "index")))
 
 
+def clustered_broadcast(w: Widener, i: Instruction) -> None:
+    size, index = (argument(i, name).integer_value() for name in ("size", "index"))
+    assert size is not None
+    assert index is not None
+    table = np.arange(w.lanes, dtype=np.int64)[None, :] & -size | index
+    shuffle(w, i, Tabled(None, table, I32))
+
+
 def _relative(operation: str) -> Rule:
     """Rule for shuffles whose index is lane `operation` operand: xor, add (down), sub (up)."""
 
@@ -223,6 +231,7 @@ def _vote(every: bool) -> Rule:
 
 SUBGROUP_RULES: dict[Callable[..., object] | None, Rule] = {
     definitions.shuffle_index: shuffle_index,
+    definitions.clustered_broadcast: clustered_broadcast,
     definitions.shuffle_xor: _relative("xor"),
     definitions.shuffle_up: _relative("sub"),
     definitions.shuffle_down: _relative("add"),

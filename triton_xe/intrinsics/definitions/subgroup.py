@@ -23,6 +23,11 @@ def shuffle_xor(value: Lanes, mask: int) -> Lanes:
     return shuffle_index(value, np.arange(value.shape[-1]) ^ mask)
 
 
+def clustered_broadcast(value: Lanes, size: int, index: int) -> Lanes:
+    """result[l] = value[l - l mod size + index]: all lanes of a run get the value of one."""
+    return shuffle_index(value, np.arange(value.shape[-1]) & -size | index)
+
+
 def shuffle_up(value: Lanes, by: int) -> Lanes:
     """result[l] = value[l - by mod S]."""
     return shuffle_index(value, np.arange(value.shape[-1]) - by)
