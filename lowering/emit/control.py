@@ -17,13 +17,10 @@ from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import ROLLED, RUNS, VERSIONS
-from triton_xe.dialects.xegpu.nd import UpdateNdOffsetOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.types import scalar_type
 from triton_xe.lowering.facts.values import constant_of
-from triton_xe.lowering.rewriting import last_of
 from triton_xe.spirv import ADDED_NODE, ROLLED_LABEL
 
 Parts = list[ir.Operand]
@@ -62,59 +59,11 @@ def _carried(
     return held
 
 
-def _carried_or_counted(
-    em: Emitter, op: scf.ForOp, starts: Sequence[Flat], before: ir.Block, counter: ir.Operand
-) -> list[list[Any]]:
-    """Bind loop-carried values to phis, or if they are `_counted` to sums with the counter.
-
-    The phis of these are None.
-    """
-    held = [[None if alike else em.b.merged(part.type, (part, before))
-             for part, alike in zip(parts, counted, strict=True)]
-            for (parts, _), counted in zip(starts, _counted(op, starts), strict=True)]
-    for arg, (parts, rebuild), phis in zip(op.body.block.args[1:], starts, held, strict=True):
-        em.bind(arg, rebuild([_further(em, part, counter) if phi is None else phi
-                              for part, phi in zip(parts, phis, strict=True)]))
-    return held
-
-
-def _further(em: Emitter, start: ir.Operand, counter: ir.Operand) -> ir.Operand:
-    """The sum of an initial value and a counter that begins with 0."""
-    return counter if start.is_zero else em.b.add(start, counter)
-
-
-def _counted(op: scf.ForOp, starts: Sequence[Flat]) -> list[list[bool]]:
-    """True for each part of a carried value that advances by as much as the loop's counter.
-
-    The counter must begin with 0.  Then Intel's compiler has one sum less to carry, and writes the
-    position to a message's payload by the addition instead of a move.
-    """
-    step = constant_of(op.step) if constant_of(op.lb) == 0 else None
-    kind = scalar_type(op.lb.type)
-    ends = last_of(op.body.block).operands
-    return [[step is not None and part.type == kind and by == step
-             for part, by in zip(parts, _steps(arg, end, len(parts)), strict=True)]
-            for arg, end, (parts, _) in zip(op.body.block.args[1:], ends, starts, strict=True)]
-
-
-def _steps(value: SSAValue, end: SSAValue, parts: int) -> list[int | None]:
-    """By how much an iteration advances the parts of a carried integer or descriptor, if known."""
-    op = end.owner
-    by: Sequence[SSAValue | int] = ()
-    if isinstance(op, UpdateNdOffsetOp) and op.desc is value:
-        by = op.offsets
-    elif isinstance(op, arith.AddiOp) and op.lhs is value:
-        by = [op.rhs]
-    known = [each if isinstance(each, int) else constant_of(each) for each in by[:parts]]
-    return [None] * (parts - len(known)) + known
-
-
 def _close(em: Emitter, held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None:
     """Add the values of the back edge to the phis of a loop."""
     for phis, (parts, _) in zip(held, ends, strict=True):
         for phi, part in zip(phis, parts, strict=True):
-            if phi is not None:
-                em.b.join(phi, part, latch)
+            em.b.join(phi, part, latch)
 
 
 def _straight(em: Emitter, block: Block) -> Operation:
@@ -151,7 +100,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.b.branch(body)
     em.b.at_end(body)
     counter = em.b.merged(low.type, (low, before))
-    phis = _carried_or_counted(em, op, starts, before, counter)
+    phis = _carried(em, op.body.block.args[1:], starts, before)
     em.loop_depth += 1
     em.bind(op.body.block.args[0], counter)
     inside = em.enter()

@@ -21,6 +21,7 @@ from triton_xe.lowering.emit import (
     map_elementwise,
 )
 from triton_xe.lowering.emit.control import write_body
+from triton_xe.lowering.emit.counters import share_counters
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.fusion import fuse_products
@@ -69,6 +70,7 @@ def emit_module(
             _function(state, op)
     if state.slm is not None:
         resize_slm(state)
+    share_counters(state)
     fuse_products(state)
     drop_unused_moves(state)
     keep_roundings(state)
