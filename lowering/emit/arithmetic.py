@@ -243,10 +243,6 @@ def _divide(em: Emitter, op: Operation) -> None:
         em.bind(op.results[0], _divide_unsigned(em, op, name, how))
         return
     write, is_signed = getattr(em.b, name), name[0] == "s"
-    if _fits_32_bits(em, op, is_signed):
-        below_zero = em.proven.range(op.results[0])[0] < 0
-        elementwise(em, op, lambda a, b: _divide_in_32_bits(em, write, below_zero, a, b))
-        return
     elementwise(em, op, lambda a, b: through_i8(em, write, is_signed, a, b) if is_bit(a)
                 else write(a, b))
 
@@ -254,29 +250,6 @@ def _divide(em: Emitter, op: Operation) -> None:
 @lowers(xe.DivisorOp)
 def lower_divisor(em: Emitter, op: xe.DivisorOp) -> None:
     divisors.Divisor.for_scalar(em, em.scalar(op.value), op.signed is not None)
-
-
-def _fits_32_bits(em: Emitter, op: Operation, signed: bool) -> bool:
-    """True if 64-bit operands of a division are known to fit 32 bits, and so its result.
-
-    In 64 bits, Intel's compiler adds a branch that tests the operands at run time.
-    """
-    if element(op.results[0].type) != i64:
-        return False
-    (low, high), (least, most) = map(em.proven.range, op.operands)
-    if not signed:
-        return min(low, least) >= 0 and max(high, most) < 1 << 32
-    overflows = low == -(1 << 31) and least <= -1 <= most
-    return -(1 << 31) <= min(low, least) and max(high, most) < 1 << 31 and not overflows
-
-
-def _divide_in_32_bits(
-    em: Emitter, write: Write, below_zero: bool, left: ir.Operand, right: ir.Operand
-) -> ir.Operand:
-    """Divide as 32-bit numbers; the result may be `below_zero`."""
-    small = shaped(left.type, I32)
-    made = write(em.b.trunc(left, small), em.b.trunc(right, small))
-    return (em.b.sext if below_zero else em.b.zext)(made, left.type)
 
 
 def _try_shared_divisor(em: Emitter, op: Operation) -> bool:

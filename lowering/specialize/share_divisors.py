@@ -19,14 +19,14 @@ from triton_xe.lowering.facts.reciprocals import spread_from
 from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.family import Scope
 
-_DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
+DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
 
 
 def share_divisors(loop: scf.ForOp, scope: Scope) -> None:
     """Compute before a loop what its divisions by an invariant scalar share."""
     body = loop.body.block
     divisors = dict.fromkeys(
-        (divisor, type(op) in SIGNED) for op in body.ops if isinstance(op, _DIVISIONS)
+        (divisor, type(op) in SIGNED) for op in body.ops if isinstance(op, DIVISIONS)
         and (divisor := _scalar_divisor(op, scope)) is not None
         and constant_of(divisor) is None and _block_of(divisor) is not body)
     for divisor, is_signed in divisors:

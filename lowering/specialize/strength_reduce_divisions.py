@@ -18,10 +18,8 @@ from collections.abc import Iterable, Mapping
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from triton_xe.conditions import Step, Table
-from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.ops import GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.xe import QUICK
@@ -33,6 +31,7 @@ from triton_xe.lowering.family import Scope
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.specialize.launch_guards import value_of
+from triton_xe.lowering.specialize.narrow_divisions import divide_words
 
 DIVISIONS = ("divide", "remainder")
 _MOST, _MOST_OF_ALL = (1 << 31) - 1, (1 << 63) - 1
@@ -50,7 +49,7 @@ def strength_reduce_divisions(function: FuncOp, scope: Scope) -> None:
         if division.result.type == i32 and (how := known.form_of(division)):
             QUICK.put(division, how)
         elif division.result.type == i64 and known.fits_words(division):
-            _divide_words(division)
+            divide_words(division, how="unsigned")
     scope.module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
 
@@ -148,14 +147,3 @@ class _Known:
 
 def _facts(assumed: Mapping[SSAValue, Range]) -> Facts:
     return Facts(trusting=False, ideal=True, assumed=assumed)
-
-
-def _divide_words(op: Operation) -> None:
-    """Divide in 32 bits."""
-    left, right = (TruncIOp(v, i32) for v in op.operands)
-    divide = arith.DivSIOp if isinstance(op, arith.DivSIOp) else arith.RemSIOp
-    made = divide(left.result, right.result)
-    QUICK.put(made, "unsigned")
-    wide = ExtSIOp(made.result, i64)
-    Rewriter.replace_op(op, [left, right, made, wide])
-
