@@ -75,7 +75,7 @@ def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
 @lowers(xe.ReadSharedOp)
 def lower_read_shared(em: Emitter, op: xe.ReadSharedOp) -> None:
     held = em.registers(op.tensor)
-    if isinstance(held, Messages | Blocks):
+    if isinstance(held, SharedElements | SharedBlocks):
         held.read()
 
 
@@ -138,7 +138,7 @@ def relaid(
 def _shared(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, trip: SharedTrip, *,
     pairs: bool, short: bool,
-) -> Messages | Blocks:
+) -> SharedElements | SharedBlocks:
     """Write a tensor to shared memory, to be read in another layout."""
     blocks = _by_blocks(em, source, old, new, trip, pairs=pairs)
     if blocks is not None:
@@ -277,7 +277,7 @@ def _needs_xor(access: Access) -> int:
 def _by_blocks(
     em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip,
     *, pairs: bool,
-) -> Blocks | None:
+) -> SharedBlocks | None:
     """A trip that ends in block reads of eight registers, if that takes fewer messages."""
     lanes, count = em.state.lanes, 1 << len(new.bases["register"])
     width = _block_width(lanes)
@@ -288,13 +288,13 @@ def _by_blocks(
         rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
         if rows is not None:
             written = _written_by_blocks(em, source, rows, pairs=pairs)
-            return Blocks(em, written, rows, source.kind, pairs=pairs)
+            return SharedBlocks(em, written, rows, source.kind, pairs=pairs)
     paired = plan_block_trip(old, new, 16, pairs=True) if pairs else None
     trip = plan_block_trip(old, new, 16) if paired is None and lanes == 16 else paired
     if trip is None or len(trip.store.groups) + count // width > len(usual.store.groups) + len(
             usual.load.groups):
         return None
-    return Blocks(em, _written(em, source, trip), trip, source.kind,
+    return SharedBlocks(em, _written(em, source, trip), trip, source.kind,
                        pairs=paired is not None)
 
 
@@ -303,10 +303,10 @@ def _block_width(lanes: int) -> int:
     return CHUNK * 16 // lanes
 
 
-def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Messages:
+def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> SharedElements:
     # eight lanes have half the registers, so exchanges do not overlap: a barrier follows at once
     written = _written(em, source, trip, alone=em.state.lanes == EIGHT_LANES)
-    return Messages(em, written, trip, source.kind)
+    return SharedElements(em, written, trip, source.kind)
 
 
 def _written(
@@ -407,8 +407,11 @@ def _is_run(group: tuple[int, ...]) -> bool:
     return group == tuple(range(group[0], group[0] + len(group)))
 
 
-class Messages(Registers):
-    """Registers in shared local memory; a message is read for the first use of its registers."""
+class SharedElements(Registers):
+    """Registers that a conversion leaves in shared memory, as `keep-in-shared-memory` decides.
+
+    As all registers, they are written (read from the memory) at their first use, one message each.
+    """
 
     def __init__(
         self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
@@ -473,8 +476,11 @@ class Messages(Registers):
         return self._em.pack(self.kind, scalars)
 
 
-class Blocks(Registers):
-    """Registers in shared local memory; a block read loads eight, at the first use or at each."""
+class SharedBlocks(Registers):
+    """Registers that a conversion leaves in shared memory, read in blocks of eight.
+
+    They are read at their first use, and again at each `xe.to_fragment`.
+    """
 
     def __init__(
         self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool

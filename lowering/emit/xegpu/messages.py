@@ -40,7 +40,7 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.maths.wide import Scales
-from triton_xe.lowering.emit.tensors.convert import Blocks
+from triton_xe.lowering.emit.tensors.convert import SharedBlocks
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import InWords, Registers, eager, regrouped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
@@ -551,7 +551,7 @@ def lower_to_fragment(em: Emitter, op: xe.ToFragmentOp) -> None:
     kind = op.fragment.type
     elements, parts = kind.get_shape()
     bits = parts * bits_of(source.kind)
-    if isinstance(source, Blocks):
+    if isinstance(source, SharedBlocks):
         source.read_again(first, elements * parts)
     if parts > 1 and bits == 32 and used_here(op) and not _fills_registers(em, op.parent_op()):
         value = source.words(em, first, elements * parts)
