@@ -5,7 +5,7 @@ The readable definitions are in `intrinsics/definitions/dpas.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT
@@ -114,35 +114,17 @@ def _field(x: Value, first: int, bits: int, signed: bool) -> Value:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Accumulators that one function updates, and the operands that each needs in every step."""
+class _Steps:
+    """Instructions on one accumulator, with operands of their own."""
 
-    form: str
-    steps: int
+    count: int
     ahead: int
     """Rows to prefetch in each pass."""
 
     @property
-    def tiles(self) -> int:
-        return 1 if self.form == "one" else 2
-
-    def a_name(self, step: int, tile: int) -> str:
-        """Name of the pointer to A, separate also if A is shared (see `_AccumulationWriter`)."""
-        return f"a{step}_{tile}"
-
-    def b_name(self, step: int, tile: int) -> str:
-        """Name of the pointer to B, one for accumulators that share B."""
-        return f"b{step}_{tile if self.form == 'wide' else 0}"
-
-    @property
     def pointers(self) -> list[str]:
-        """The accumulators, then for each step A of each, then B (once if they share it)."""
-        tiles = range(self.tiles)
-        names = [f"c{j}" for j in tiles]
-        for step in range(self.steps):
-            names += [self.a_name(step, j) for j in tiles]
-            names += dict.fromkeys(self.b_name(step, j) for j in tiles)
-        return names
+        """The accumulator, then A and B of each step."""
+        return ["c", *(f"{x}{step}" for step in range(self.count) for x in "ab")]
 
     def routine(self, name: str) -> Routine:
         """A function of the pointers, and of the rows to prefetch."""
@@ -152,33 +134,31 @@ class _Group:
 
 
 def dpas(
-    host: HostCpu, kind: str, accumulator: str, rows: int, k: int, columns: int, form: str,
-    steps: int, ahead: int = 0,
+    host: HostCpu, kind: str, accumulator: str, rows: int, k: int, columns: int, count: int,
+    ahead: int = 0,
 ) -> list[Function]:
     """`acc += A * B`, in place; K ascends, one fused multiply-add per product in fp32.
 
-    `form` is one (accumulator), wide (two that share A) or tall (two that share B).  Each
-    accumulator gets `steps` instructions in sequence.  Each pass also prefetches `ahead` rows from
-    `start` on into the host's L1 cache.  Rows are `pitch` bytes from each other, and have up to one
-    cache line.
+    The accumulator gets `count` instructions in sequence.  Each pass also prefetches `ahead` rows
+    from `start` on into the host's L1 cache.  Rows are `pitch` bytes from each other, and have up
+    to one cache line.
     """
-    group = _Group(form, steps, ahead)
-    name = symbol("dpas", kind, accumulator, rows, k, columns, form, steps,
-                  *([ahead] if ahead else []))
+    steps = _Steps(count, ahead)
+    name = symbol("dpas", kind, accumulator, rows, k, columns, count, *([ahead] if ahead else []))
     together = _rows_in_registers(host, rows, columns)
     units = k if kind == "f32" else k // 2
     shape = _Shape(together, units, columns, accumulator)
-    held = _units_in_registers(host, group, shape)
+    held = _units_in_registers(host, shape)
     multiply_add = _fused_product if kind == "f32" else _pair_products(host, columns)
     spread = Routine(f"{name}.spread", shape.row, (("from", PTR), ("offset", I64)))
     if together == rows:
-        whole = Writer(group.routine(name), WIDE)
+        whole = Writer(steps.routine(name), WIDE)
         return [_spread(spread, shape),
-                _AccumulationWriter(whole, group, shape, held, multiply_add, spread).write()]
-    part = Writer(group.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
+                _AccumulationWriter(whole, steps, shape, held, multiply_add, spread).write()]
+    part = Writer(steps.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
     return [_spread(spread, shape),
-            _AccumulationWriter(part, group, shape, held, multiply_add, spread).write(),
-            _in_parts(name, group, shape, rows)]
+            _AccumulationWriter(part, steps, shape, held, multiply_add, spread).write(),
+            _in_parts(name, steps, shape, rows)]
 
 
 def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
@@ -187,12 +167,11 @@ def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
     return max(r for r in range(1, min(rows, fitting) + 1) if rows % r == 0)
 
 
-def _units_in_registers(host: HostCpu, group: _Group, shape: _Shape) -> int:
+def _units_in_registers(host: HostCpu, shape: _Shape) -> int:
     """Units of K per pass whose B fits next to sums, broadcast A, and conversions of sums."""
     per_row = max(1, 4 * shape.n // host.vector_bytes)
-    others = group.tiles * shape.rows + (1 if shape.size == 4 else 3)
-    b = 2 if group.form == "wide" else 1
-    fitting = (host.vector_registers // per_row - others) // b
+    others = shape.rows + (1 if shape.size == 4 else 3)
+    fitting = host.vector_registers // per_row - others
     return max((k for k in range(1, shape.unrolled + 1)
                 if shape.unrolled % k == 0 and k <= fitting), default=1)
 
@@ -208,17 +187,17 @@ def _spread(routine: Routine, shape: _Shape) -> Function:
     return w.function
 
 
-def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
+def _in_parts(name: str, steps: _Steps, shape: _Shape, rows: int) -> Function:
     """Write a function for all rows, which calls `name`.rows for parts of them.
 
     In a single function, LLVM would keep B live from the first rows to the last.  Each part
     prefetches the same rows; prefetching a line again costs next to nothing.
     """
     widths = {"c": shape.n * shape.size, "a": 4 * shape.units, "b": 0}
-    w = Writer(group.routine(name))
-    ahead = (w["start"], w["pitch"]) if group.ahead else ()
+    w = Writer(steps.routine(name))
+    ahead = (w["start"], w["pitch"]) if steps.ahead else ()
     for first in range(0, rows, shape.rows):
-        given = (w[pointer] + first * widths[pointer[0]] for pointer in group.pointers)
+        given = (w[pointer] + first * widths[pointer[0]] for pointer in steps.pointers)
         w.call(f"{name}.rows", *given, *ahead)
     w.ret()
     return w.function
@@ -307,103 +286,78 @@ class _Shape:
         return vector(self.n, I16) if self.size == 2 else self.row
 
 
-_Accumulator = tuple[int, int]
-"""A tile, and a row of it."""
 _INTERLEAVED = 4
-"""Accumulators whose products are interleaved, because a product waits for the previous one."""
-_ROWS_PER_SPREAD = 4
-"""One in so many rows of A that two accumulators share is broadcast to its own register."""
+"""Rows whose products are interleaved, because a product waits for the previous one of its row."""
 
 
 class _AccumulationWriter:
-    """Writes the multiply-adds of all rows of every accumulator.
+    """Writes the multiply-adds of all rows of the accumulator.
 
-    Accumulators are loaded just before their first product and stored just after their last one.
-    Therefore the host can begin a call while the previous one ends.  Some accumulators go through
-    all units of K whose B is in registers before the next ones do.  Otherwise stores of
-    neighbouring rows would follow each other directly, which costs a Xeon a tenth of its speed.
+    Rows are loaded just before their first product and stored just after their last one.  Therefore
+    the host can begin a call while the previous one ends.  Some rows go through all units of K
+    whose B is in registers before the next ones do.  Otherwise stores of neighbouring rows would
+    follow each other directly, which costs a Xeon a tenth of its speed.
 
     An Intel core that runs another thread at the same time issues three instructions per cycle for
-    each, and multiplies and loads twice.  A product that takes A from memory is one instruction and
-    one load.  A broadcast of A for two products is one more instruction, and one load less.  So
-    nearly all A come from memory, at addresses without an index, which would need an instruction.
-    Therefore there is no loop, and accumulators that share A have a pointer to it each, so that
-    LLVM does not broadcast it once.
+    each.  A product that takes A from memory is one instruction.  So A comes from memory, at
+    addresses without an index, which would need an instruction.  Therefore there is no loop.
     """
 
     def __init__(
-        self, w: Writer, group: _Group, shape: _Shape, held: int, multiply_add: _MultiplyAdd,
+        self, w: Writer, steps: _Steps, shape: _Shape, held: int, multiply_add: _MultiplyAdd,
         spread: Routine,
     ) -> None:
-        self.w, self.group, self.s, self.multiply_add = w, group, shape, multiply_add
+        self.w, self.steps, self.s, self.multiply_add = w, steps, shape, multiply_add
         self.held, self.spread = held, spread
-        self.sums: dict[_Accumulator, Value] = {}
-        if group.ahead:
+        self.sums: dict[int, Value] = {}
+        """The sums of each row."""
+        if steps.ahead:
             self.ahead = w["start"].pointer()
 
     def write(self) -> Function:
         s = self.s
-        for step in range(self.group.steps):
+        for step in range(self.steps.count):
             for first in range(0, s.units, self.held):
-                if first % s.unrolled == 0 and self.group.ahead:
+                if first % s.unrolled == 0 and self.steps.ahead:
                     self._read_ahead()
                 self._products(step, range(first, first + self.held))
         self.w.ret()
         return self.w.function
 
-    def _address(self, tile: int, row: int) -> Value:
-        return self.w[f"c{tile}"] + row * self.s.n * self.s.size
+    def _address(self, row: int) -> Value:
+        return self.w["c"] + row * self.s.n * self.s.size
 
-    def _load(self, tile: int, row: int) -> Value:
-        """Load a row of an accumulator as fp32 or i32."""
+    def _load(self, row: int) -> Value:
+        """Load a row of the accumulator as fp32 or i32."""
         s = self.s
-        x = self.w.load(s.stored_row, self._address(tile, row), align=s.n * s.size)
+        x = self.w.load(s.stored_row, self._address(row), align=s.n * s.size)
         kind = "f16" if s.accumulator == "half" else "bf16"
         return x if s.size == 4 else to_float(x, kind)
 
-    def _store(self, tile: int, row: int, x: Value) -> None:
-        """Store a row of an accumulator, rounded to its type."""
+    def _store(self, row: int, x: Value) -> None:
+        """Store a row of the accumulator, rounded to its type."""
         s = self.s
         x = x if s.size == 4 else _rounded(x, s.accumulator)
-        self.w.store(x, self._address(tile, row), align=s.n * s.size)
+        self.w.store(x, self._address(row), align=s.n * s.size)
 
     def _products(self, step: int, units: range) -> None:
         """Write the products of some units of K and all rows."""
-        w, s, group = self.w, self.s, self.group
+        w, s, a = self.w, self.s, self.w[f"a{step}"]
         begins = step == 0 and units.start == 0
-        ends = step == group.steps - 1 and units.stop == s.units
-        names = dict.fromkeys(group.b_name(step, j) for j in range(group.tiles))
-        b = {(name, k): w.load(s.row, w[name] + k * s.n * 4, align=s.n * 4)
-             for k in units for name in names}
-        for some in self._batches():
+        ends = step == self.steps.count - 1 and units.stop == s.units
+        b = {k: w.load(s.row, w[f"b{step}"] + k * s.n * 4, align=s.n * 4) for k in units}
+        for first in range(0, s.rows, _INTERLEAVED):
             for k in units:
-                spread: dict[tuple[str, int], Value] = {}
-                for tile, row in some:
-                    at = name, _ = self._a(step, tile, row), row
-                    if at not in spread:
-                        spread[at] = w.call(self.spread, w[name], (row * s.units + k) * 4)
-                    total = self._load(tile, row) if begins and k == 0 else self.sums[tile, row]
-                    total = self.multiply_add(spread[at], b[group.b_name(step, tile), k], total)
-                    self.sums[tile, row] = total
+                for row in range(first, min(first + _INTERLEAVED, s.rows)):
+                    x = w.call(self.spread, a, (row * s.units + k) * 4)
+                    total = self._load(row) if begins and k == 0 else self.sums[row]
+                    total = self.sums[row] = self.multiply_add(x, b[k], total)
                     if ends and k == s.units - 1:
-                        self._store(tile, row, total)
-
-    def _batches(self) -> Iterator[list[_Accumulator]]:
-        """Accumulators whose products are interleaved; those that share A are neighbours."""
-        tiles, rows = range(self.group.tiles), range(self.s.rows)
-        found = [(j, row) for row in rows for j in tiles] if self.group.form == "wide" else [
-            (j, row) for j in tiles for row in rows]
-        for first in range(0, len(found), _INTERLEAVED):
-            yield found[first : first + _INTERLEAVED]
-
-    def _a(self, step: int, tile: int, row: int) -> str:
-        """Name of the pointer to A for a row of an accumulator."""
-        shared = self.group.form == "wide" and row % _ROWS_PER_SPREAD == 0
-        return self.group.a_name(step, 0 if shared else tile)
+                        self._store(row, total)
 
     def _read_ahead(self) -> None:
         """Prefetch the rows of one pass."""
-        ahead, pitch = self.group.ahead, self.w["pitch"]
+        ahead, pitch = self.steps.ahead, self.w["pitch"]
         for row in range(ahead):
             prefetch(self.ahead + pitch * row)
         self.ahead = self.ahead + pitch * ahead

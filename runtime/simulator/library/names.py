@@ -59,12 +59,10 @@ def preparations(shape: Dpas) -> tuple[Preparation, Preparation]:
             Preparation("b", shape.b, shape.k, shape.execution_size))
 
 
-def dpas_symbol(
-    shape: Dpas, accumulator: str, form: str, steps: int, ahead: int = 0
-) -> str:
+def dpas_symbol(shape: Dpas, accumulator: str, steps: int, ahead: int = 0) -> str:
     """Symbol of `dpas.dpas` with the same parameters."""
     return symbol("dpas", "f32" if shape.is_float else "i16", accumulator, shape.repeat_count,
-                  shape.k, shape.execution_size, form, steps, *([ahead] if ahead else []))
+                  shape.k, shape.execution_size, steps, *([ahead] if ahead else []))
 
 
 DPAS_UNROLLED = 4

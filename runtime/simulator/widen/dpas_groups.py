@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
-from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.host_function import CTX, TILES
 from triton_xe.runtime.simulator.widen.parts import Dpas, PredictedRead
 from triton_xe.runtime.simulator.widen.widener import Widener
@@ -25,27 +24,12 @@ _ROWS_PER_PASS = (2, 4)
 
 
 @dataclass(frozen=True)
-class _Chain:
-    """The DPAS of a run that update one accumulator, in order."""
-
-    slot: Operand
-    a: tuple[Operand, ...]
-    b: tuple[Operand, ...]
-
-
-@dataclass(frozen=True)
 class _Call:
     """A call of a library function; `like` is one of the DPAS that it computes."""
 
     like: Dpas
-    form: str
     steps: int
     pointers: tuple[Operand, ...]
-
-    @property
-    def function(self) -> tuple[str, int]:
-        """Parameters of its function that differ within a run."""
-        return self.form, self.steps
 
     @property
     def passes(self) -> int:
@@ -74,7 +58,7 @@ class _Run:
 
 def emit_dpas(w: Widener, one: Dpas) -> None:
     """Emit a DPAS alone; `group_dpas` may merge it with its neighbours."""
-    _call(w, _Call(one, "one", 1, (one.slot, one.a, one.b)))
+    _call(w, _Call(one, 1, (one.slot, one.a, one.b)))
     w.matrices.calls[_last(w)] = one
 
 
@@ -164,7 +148,7 @@ def _emit_run(w: Widener, run: list[Dpas], ahead: list[PredictedRead]) -> None:
     if not run:
         return
     calls = list(_calls(run))
-    able = [k for k, c in enumerate(calls) if c.function == calls[0].function]
+    able = [k for k, c in enumerate(calls) if c.steps == calls[0].steps]
     for rows in _ROWS_PER_PASS:
         pieces = list(_pieces(ahead, rows * calls[0].passes))
         if len(pieces) <= len(able):
@@ -186,59 +170,20 @@ def _pieces(reads: list[PredictedRead], rows: int) -> Iterator[tuple[Operand, Op
 
 
 def _calls(run: list[Dpas]) -> Iterator[_Call]:
-    """Calls for a run of DPAS: chains of equal form in pairs, each split into parts of `steps`."""
+    """Calls for a run of DPAS: those on one accumulator, in order, in parts of `steps`."""
     steps = MAX_STEPS if run[0].accumulator in ("float", "i32") else 1
-    for form, chains in _pairs(_chains(run), run[0]):
-        for first in range(0, len(chains[0].a), steps):
-            part = range(first, min(first + steps, len(chains[0].a)))
-            pointers = [chain.slot for chain in chains]
-            for k in part:
-                pointers += [chain.a[k] for chain in chains]
-                pointers += dict.fromkeys(chain.b[k] for chain in chains)
-            yield _Call(run[0], form, len(part), tuple(pointers))
+    chains: dict[Operand, list[Dpas]] = {}
+    for one in run:
+        chains.setdefault(one.slot, []).append(one)
+    for slot, chain in chains.items():
+        for first in range(0, len(chain), steps):
+            part = chain[first : first + steps]
+            operands = (x for one in part for x in (one.a, one.b))
+            yield _Call(run[0], len(part), (slot, *operands))
 
 
 def _call(w: Widener, call: _Call, rows: int = 0, *ahead: Operand) -> None:
     """Write a call that prefetches `rows` rows per pass; `ahead` is their address and pitch."""
     like = call.like
-    name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, rows)
+    name = dpas_symbol(like.shape, like.accumulator, call.steps, rows)
     w.b.call(name, VOID, [*call.pointers, *ahead])
-
-
-def _chains(run: list[Dpas]) -> list[_Chain]:
-    """The DPAS of a run, by accumulator."""
-    found: dict[Operand, list[Dpas]] = {}
-    for one in run:
-        found.setdefault(one.slot, []).append(one)
-    return [
-        _Chain(slot, tuple(x.a for x in chain), tuple(x.b for x in chain))
-        for slot, chain in found.items()
-    ]
-
-
-def _pairs(chains: list[_Chain], like: Dpas) -> Iterator[tuple[str, tuple[_Chain, ...]]]:
-    """Pairs of chains that share an operand, if the host has enough registers."""
-    alone = host_cpu().vector_bytes < 64 or like.accumulator not in ("float", "i32")
-    waiting = list(chains)
-    while waiting:
-        chain = waiting.pop(0)
-        for form in () if alone else ("tall", "wide"):
-            other = next((c for c in waiting if _fit(form, chain, c)), None)
-            if other is not None:
-                waiting.remove(other)
-                yield form, (chain, other)
-                break
-        else:
-            yield "one", (chain,)
-
-
-def _fit(form: str, one: _Chain, other: _Chain) -> bool:
-    """True if two accumulators share A, or B, in every step, and the other operand in none."""
-    if len(one.a) != len(other.a):
-        return False
-    same, different = (one.a, other.a), (one.b, other.b)
-    if form == "tall":
-        same, different = different, same
-    return same[0] == same[1] and all(
-        x != y for x, y in zip(*different, strict=True)
-    )

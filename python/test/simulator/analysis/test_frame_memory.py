@@ -62,7 +62,7 @@ def test_an_array_that_is_filled_again_is_read_before(
     b = align(generator.standard_normal((K, 2 * COLUMNS)).astype(np.float16))
     c = align(np.zeros((ROWS, COLUMNS), np.float32))
     loaded = device.load(product_text(kernel, arrays).encode(), "k")
-    found = re.findall(r"call \w+ @xe\.dpas\.f32\.float\.8\.16\.16\.one\.(\d)", loaded.host.text)
+    found = re.findall(r"call \w+ @xe\.dpas\.f32\.float\.8\.16\.16\.(\d)", loaded.host.text)
     assert [int(steps) for steps in found] == calls
     device.launch(loaded, (1, 1, 1), [x.ctypes.data for x in (a, b, c)])
     exact = a.astype(np.float64) @ b[:, :COLUMNS].astype(np.float64)

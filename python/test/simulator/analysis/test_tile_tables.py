@@ -229,8 +229,8 @@ def test_reads_of_a_loop_find_their_tiles_where_they_expect_them() -> None:
     assert [read_now(row, 2) for row in (48, 0)] == [1] * 2
 
 
-FORM = 5
-"""Position of the form among the parameters of `dpas_symbol`."""
+STEPS_AT = 5
+"""Position of the number of steps among the parameters of `dpas_symbol`."""
 
 
 @pytest.mark.parametrize("features", ["+avx2", "+avx2,+avx512f"])
@@ -238,18 +238,15 @@ def test_products_ask_for_a_line_of_the_next_tiles_for_each_row(
     device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     features: str,
 ) -> None:
-    """The calls ask for all 48 rows of A and B, or for as many lines of both prepared tiles.
-
-    With AVX-512 two calls do all products, and four do without.
-    """
+    """The calls ask for all 48 rows of A and B, or for as many lines of both prepared tiles."""
     host = HostCpu("x86_64-linux", "", features)
 
     def asked() -> list[int]:
         with generate_for(host):
             text = device.load(text_of(kernel).encode(), "k").host.text
         names = re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text)
-        assert len(names) == (2 if host.has("avx512f") else 4)
-        calls = [parts(name)[1][FORM + 1:] for name in names]
+        assert len(names) == 4
+        calls = [parts(name)[1][STEPS_AT:] for name in names]
         rows = [int(steps) * 16 // DPAS_UNROLLED * int(n) for steps, *ahead in calls for n in ahead]
         apart = re.findall(r"select i1 %\w+, i64 %\w+, i64 (\d\d+)", text)
         assert 48 <= sum(rows) < 48 + max(rows)
