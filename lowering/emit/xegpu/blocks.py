@@ -252,15 +252,13 @@ def _message_load(
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.integer(choice.register_bits), count)
     value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)
-    memory = em.alloca(ir.integer(choice.register_bits), count)
-    em.b.store(value, memory).align = 64
     total = count * choice.register_bits // bits_of(held)
-    image = Image(em, held, memory, total)
+    image = Image(em, held, value, total)
     per = bits_of(held) // access.desc.element_bits
     order = choice.order[::per]
     order = tuple(r // per for r in order)
     if order == tuple(range(len(order))):
-        return image if len(order) == total else Image(em, held, memory, len(order))
+        return image if len(order) == total else Image(em, held, value, len(order))
     return pick(em, image, order)
 
 

@@ -105,6 +105,7 @@ from triton_xe.lowering.emit.xegpu.stacks import (
 from triton_xe.lowering.emit.xegpu.vectors import (
     held_type,
     packed,
+    part_of,
     rearranged,
     register_count,
     retyped,
@@ -400,7 +401,7 @@ def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Operand]:
     firsts = range(0, len(sources), MAX_VECTOR)
     run = _run_of(em, loads, sources, bits)
     if run is not None and bits_of(run.type.scalar) == bits:
-        return [_slice(em, run, sources[0][1] + at, MAX_VECTOR) for at in firsts]
+        return [part_of(em, run, sources[0][1] + at, MAX_VECTOR) for at in firsts]
     if (bits, kind.get_shape()[1]) == (8, 4):
         return []
     return [_assemble(em, loads, sources[at : at + MAX_VECTOR], MAX_VECTOR, 1, bits)
@@ -420,7 +421,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Operand:
     if run is not None and bits_of(run.type.scalar) >= parts * bits:
         value = _slice_as(em, run, start, elements, parts * bits)
     elif run is not None and _is_used_as_tensor(op.value):
-        return _slice(em, run, start, count)
+        return part_of(em, run, start, count)
     elif (halves := _unpack_words(em, op, bits)) is not None:
         value = halves
     else:
@@ -456,10 +457,10 @@ def _unpack_words(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Operand | Non
     words, first = as_integers(em, held.value), sources[0][1]
     size = bits_of(words.type.scalar)
     if (size, bits) == (64, 8) and order is BY_BYTES:
-        return wide.interleave_bytes(em, _slice(em, words, first, 2))
+        return wide.interleave_bytes(em, part_of(em, words, first, 2))
     if (size, bits) != (32, 16) or order is BY_BYTES:
         return None
-    return wide.deinterleave_halves(em, _slice(em, words, first, wide.AT_ONCE))
+    return wide.deinterleave_halves(em, part_of(em, words, first, wide.AT_ONCE))
 
 
 def _is_used_as_tensor(value: SSAValue) -> bool:
@@ -476,15 +477,6 @@ def _is_used_as_integers(value: SSAValue) -> bool:
     )
 
 
-def _slice(em: Emitter, vector: ir.Operand, first: int, count: int) -> ir.Operand:
-    """`count` elements of a vector, from element `first` on."""
-    if count == vector.type.lanes:
-        return vector
-    if count == 1:
-        return em.b.extract(vector, first)
-    return em.shuffle(vector, vector, range(first, first + count))
-
-
 def _slice_as(em: Emitter, vector: ir.Operand, first: int, count: int, bits: int) -> ir.Operand:
     """`count` values of `bits` bits from element `first` on; an element has one or several.
 
@@ -492,14 +484,14 @@ def _slice_as(em: Emitter, vector: ir.Operand, first: int, count: int, bits: int
     """
     per = bits_of(vector.type.scalar) // bits
     if per == 1:
-        return _slice(em, vector, first, count)
+        return part_of(em, vector, first, count)
     size, needed = MAX_VECTOR // per, count // per
     base = first // size * size
     if base + size > vector.type.lanes or base + size < first + needed:
         base, size = first, needed
     into = vector_of(ir.integer(bits), size * per)
     whole = em.remember(
-        (vector, base, size), lambda: em.b.bitcast(_slice(em, vector, base, size), into))
+        (vector, base, size), lambda: em.b.bitcast(part_of(em, vector, base, size), into))
     start = (first - base) * per
     return em.shuffle(whole, whole, range(start, start + count))
 

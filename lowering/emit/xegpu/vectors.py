@@ -71,11 +71,11 @@ _WIDTHS = (8, 4, 3, 2)
 
 
 class Image(Registers):
-    """Registers in private memory, from which any part is read in any form."""
+    """Registers of one vector, any part of which is taken in any form."""
 
-    def __init__(self, em: Emitter, kind: ir.Type, memory: ir.Operand, count: int) -> None:
+    def __init__(self, em: Emitter, kind: ir.Type, whole: ir.Operand, count: int) -> None:
         super().__init__(count, kind, lambda i: self.read(em, i * self.width, self.width))
-        self.memory = memory
+        self.whole = whole
 
     @property
     def chunks(self) -> int:
@@ -83,11 +83,15 @@ class Image(Registers):
 
     def read(self, em: Emitter, first: int, count: int, into: ir.Type | None = None) -> ir.Operand:
         """`count` values from register `first`, as `into` (all of them) or of the own type."""
-        count = min(count, self.count - first)
-        offset = first * bits_of(self.kind) // 8
-        pointer = em.b.gep(I8, self.memory, number(offset)) if offset else self.memory
-        align = 64 if offset == 0 else min(64, offset & -offset)
-        return em.b.load(into or vector_of(self.kind, count), pointer, align=align)
+        into = into or vector_of(self.kind, min(count, self.count - first))
+        whole, have, bits = self.whole, bits_of(self.whole.type.scalar), bits_of(into.scalar)
+        start = first * bits_of(self.kind)
+        if bits >= have:
+            assert start % have == 0
+            return _cast(em, part_of(em, whole, start // have, into.lanes * bits // have), into)
+        flat = em.remember((whole, "as", into.scalar), lambda: _cast(
+            em, whole, vector_of(into.scalar, whole.type.lanes * have // bits)))
+        return part_of(em, flat, start // bits, into.lanes)
 
 
 def chunk_sizes(registers: Registers) -> list[int]:
@@ -121,7 +125,7 @@ def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) ->
     total = count * bits_of(source.kind)
     shape = vector_of(ir.integer(unit), max(1, total // unit))
     if total // unit > MAX_VECTOR and not isinstance(source, Image):
-        source = in_memory(em, source, source.kind)
+        source = image_of(em, source, source.kind)
     if isinstance(source, Image):
         return source.read(em, first, count, shape)
     size = unit // bits_of(source.kind)
@@ -143,23 +147,22 @@ def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
     if bits_of(source.kind) == bits_of(kind):
         return Registers(source.count, kind, lambda i: _cast(
             em, source.chunk(em, i), vector_of(kind, source.width)), source.width, source.parts)
-    return in_memory(em, source, kind)
+    return image_of(em, source, kind)
 
 
-def in_memory(em: Emitter, source: Registers, kind: ir.Type) -> Image:
-    """Copy to private memory, from which registers of any type are read."""
-    have, want = bits_of(source.kind), bits_of(kind)
-    total = source.count * have // want
-    memory = em.alloca(source.kind, source.count)
-    for first, size in zip(range(0, source.count, source.width), chunk_sizes(source), strict=True):
-        _store_at(em, memory, first * have // 8, source.slice(em, first, size))
-    return Image(em, kind, memory, total)
+def image_of(em: Emitter, source: Registers, kind: ir.Type) -> Image:
+    """Join registers to one vector, of which registers of any type are parts."""
+    whole = em.pack(source.kind, [source.register(em, r) for r in range(source.count)])
+    return Image(em, kind, whole, source.count * bits_of(source.kind) // bits_of(kind))
 
 
-def _store_at(em: Emitter, memory: ir.Operand, offset: int, value: ir.Operand) -> None:
-    """Write a value at a byte offset of private memory, whatever type the memory was made with."""
-    at = em.b.gep(I8, memory, number(offset)) if offset else memory
-    em.b.store(value, at, align=64 if offset == 0 else min(64, offset & -offset))
+def part_of(em: Emitter, vector: ir.Operand, first: int, count: int) -> ir.Operand:
+    """`count` elements of a vector, from element `first` on."""
+    if count == vector.type.lanes:
+        return vector
+    if count == 1:
+        return em.b.extract(vector, first)
+    return em.shuffle(vector, vector, range(first, first + count))
 
 
 def unpacked(em: Emitter, raw: ir.Operand, kind: ir.Type, count: int) -> Registers:
@@ -167,9 +170,7 @@ def unpacked(em: Emitter, raw: ir.Operand, kind: ir.Type, count: int) -> Registe
     if count <= 8:
         value = _cast(em, raw, vector_of(kind, count))
         return Registers(count, kind, lambda _: value)
-    memory = em.alloca(raw.type.scalar, raw.type.count)
-    em.b.store(raw, memory, align=64)
-    return Image(em, kind, memory, count)
+    return Image(em, kind, raw, count)
 
 
 def _cast(em: Emitter, value: ir.Operand, into: ir.Type) -> ir.Operand:
