@@ -16,7 +16,6 @@ from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.builder import Builder
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
-from triton_xe.lowering.emit.types import vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.facts.analysis import Facts, has_promises
 from triton_xe.lowering.facts.values import states_facts
@@ -39,13 +38,17 @@ def lowers(*kinds: type[Operation]) -> Callable[[Lowering], Lowering]:
 
 
 class Emitter(Writer):
-    """Writer of the operations of one function; SSA values are bound to registers or values."""
+    """Writer of the operations of one function; SSA values are bound to registers or values.
+
+    The code begins in a block of its own: in the entry block, IGC 2.40 writes a pointwise kernel
+    with 3 % more instructions.
+    """
 
     def __init__(self, state: ModuleState, function: ir.Function, source: Operation) -> None:
         function.blocks += (ir.Block("%entry"), ir.Block("%body"))
-        self.entry, self.body = function.blocks
-        super().__init__(state, function, self.body)
-        self.allocas = Builder(function, self.entry, "private")
+        self.entry, body = function.blocks
+        super().__init__(state, function, body)
+        Builder(function, self.entry).branch(body)
         self.source = source
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.values: dict[SSAValue, Any] = {}
@@ -95,10 +98,6 @@ class Emitter(Writer):
             return lane if warp is None else warp
         return self.remember(("thread", view, dim), lambda: self.b.add(lane, warp)
                              if disjoint(view, dim) else self.b.xor(lane, warp))
-
-    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Operand:
-        """Allocate private memory in the entry block."""
-        return self.allocas.alloca(vector_of(kind, count), align=align)
 
     def analysis(self, analyse: Callable[[Operation, int], T]) -> T:
         """Result of an analysis of the function that is being written, computed once."""

@@ -100,7 +100,6 @@ def _function(state: ModuleState, op: FuncOp) -> None:
     write_body(em, op.body)
     place_regions(em)
     widen_operands(state, function)
-    em.allocas.branch(em.body)
 
 
 def new_kernel(state: ModuleState, name: str, arguments: Sequence[ir.Type]) -> ir.Function:

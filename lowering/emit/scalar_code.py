@@ -96,7 +96,6 @@ def _as_function(em: Emitter, region: Region) -> Scalar:
     write_blocks(inner, region)
     values = frame.results(inner)
     _return(inner, values)
-    inner.allocas.branch(inner.body)
 
     def call(arguments: Sequence[ir.Operand]) -> Values:
         called = call_function(em, name, returned, [*arguments, *extra])

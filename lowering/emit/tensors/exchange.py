@@ -171,7 +171,6 @@ def place_regions(em: Emitter) -> None:
     blocks = em.function.blocks
     labels = {b.label: b for b in blocks}
     following = {b: [labels[label] for label in b.successors] for b in blocks if b.instructions}
-    following[em.entry] = [em.body]
     dropped = set(plan.removable_barriers(em.entry, following))
     for block in blocks:
         block.instructions[:] = [i for i in block.instructions if i not in dropped]

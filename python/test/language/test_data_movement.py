@@ -148,7 +148,6 @@ def convert_on_simulator(old, new, kind, dtype):
         store(em, slot(result, wanted, r), moved.register(em, r), None, kind.bits // 8)
     em.b.ret()
     place_regions(em)
-    em.allocas.branch(em.body)
     if state.slm is not None:
         resize_slm(state)
     simulated = SimulatedDevice("bmg")
