@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from xdsl.dialects import arith, cf, scf
+from xdsl.dialects import cf, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -20,7 +20,6 @@ from triton_xe.dialects.xe import ROLLED, RUNS, VERSIONS
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.facts.values import constant_of
 from triton_xe.spirv import ADDED_NODE, ROLLED_LABEL
 
 Parts = list[ir.Operand]
@@ -149,9 +148,7 @@ def lower_if(em: Emitter, op: scf.IfOp) -> None:
     other = op.false_region
     has_else = bool(other.blocks) and other.block.first_op is not None
     else_block = em.b.append_block("else") if has_else else after
-    condition, inverted = _condition(em, op.cond)
-    targets = (else_block, then_block) if inverted else (then_block, else_block)
-    branch = em.b.branch_if(condition, *targets)
+    branch = em.b.branch_if(em.scalar(op.cond), then_block, else_block)
     if VERSIONS.of(op):
         branch.fallback = else_block.label
     sides = []
@@ -168,14 +165,6 @@ def lower_if(em: Emitter, op: scf.IfOp) -> None:
     if op.results:
         for result, value in zip(op.results, _merged(em, sides), strict=True):
             em.bind(result, value)
-
-
-def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Operand, bool]:
-    """The bit to branch on; and True if it is inverted, so that `xor %x, true` is not computed."""
-    op = value.owner
-    if isinstance(op, arith.XOrIOp) and constant_of(op.rhs) in (1, -1):
-        return em.scalar(op.lhs), True
-    return em.scalar(value), False
 
 
 @lowers(scf.WhileOp)
