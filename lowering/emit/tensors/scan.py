@@ -5,8 +5,8 @@ one level.  At each level, the totals of the smaller blocks are known.  Each of 
 its prefix within the larger block, and the larger block gets its total:
 
 - a lane combines the totals in its registers in sequence;
-- lanes combine prefixes by one shuffle for each bit, or by one function of all lanes, and pass them
-  to the next lane;
+- lanes combine prefixes by one shuffle or exchange for each bit, or by one function of all lanes,
+  and pass them to the next lane;
 - subgroups write their totals to shared local memory, and each scans all of them, register bits
   above included.
 
@@ -36,7 +36,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
 )
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
-from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import FLOAT, I32, number
 from triton_xe.lowering.facts.view import Coordinates, View
 
@@ -204,6 +204,9 @@ class Scan:
         lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
         scanned = self._in_subgroup(totals) if lanes == list(
             range(em.state.lanes.bit_length() - 1)) else None
+        if self.neutral is not None and not _are_runs(self.bits, range(first, first + count)):
+            exchanged, whole = self._by_exchanges(totals, lanes)
+            return exchanged, lambda: whole
         before, inclusive = scanned or self._by_shuffles(totals, first, count)
 
         def larger() -> dict[Coordinates, Values]:
@@ -229,6 +232,27 @@ class Scan:
         if self.neutral is None:
             known = self.em.b.icmp("ne", self.em.lane_id(), 0)
         return {c: Before(x, known) for c, x in exclusive.items()}, inclusive
+
+    def _by_exchanges(
+        self, totals: Totals, lanes: Sequence[int]
+    ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]]:
+        """Scan values of lanes by exchanges of totals, which all lanes of a block then have.
+
+        That takes fewer moves than shuffles whose source is not a region.  The operation must be
+        commutative; those with a known neutral element are.
+        """
+        em, before, whole = self.em, dict[Coordinates, Before](), dict[Coordinates, Values]()
+        takes = [self._takes(1 << lane) for lane in lanes]
+        for c, held in totals.items():
+            prefix: Values | None = None
+            for lane, take in zip(lanes, takes, strict=True):
+                other = [shuffle_xor(em, x, 1 << lane, apart=prefix is None) for x in held]
+                earlier = self._before(other, take).values
+                prefix = earlier if prefix is None else self.combine(earlier, prefix)
+                held = self.combine(other, held)
+            assert prefix is not None
+            before[c], whole[c] = Before(prefix, None), held
+        return before, whole
 
     def _by_shuffles(
         self, totals: Totals, first: int, count: int
@@ -373,6 +397,16 @@ class Scan:
         return yes if known is None else self.em.b.select(known, yes, no)
 
 
+def _lanes_below(bits: Bits, bit: int) -> int:
+    """The lane bits that select lower bits of the position."""
+    return sum(1 << lane for b, lane in bits.lane.items() if b < bit)
+
+
+def _are_runs(bits: Bits, level: range) -> bool:
+    """True if the blocks of all steps of a level are runs of lanes."""
+    return all(_lanes_below(bits, bit) == (1 << bits.lane[bit]) - 1 for bit in level)
+
+
 def _from_earlier(
     em: Emitter, bits: Bits, bit: int, reverse: bool
 ) -> Callable[[ir.Operand], ir.Operand]:
@@ -381,8 +415,7 @@ def _from_earlier(
     If blocks are runs of lanes, Intel's compiler writes a move of a region, or for the halves of
     the subgroup none.
     """
-    lower = sum(1 << lane_bit for b, lane_bit in bits.lane.items() if b < bit)
-    mine = 1 << bits.lane[bit]
+    lower, mine = _lanes_below(bits, bit), 1 << bits.lane[bit]
     source = mine if reverse else lower
     if lower == mine - 1:
         return lambda x: shuffle_in_runs(em, x, 2 * mine, source)
