@@ -167,6 +167,43 @@ def test_nothing_is_added_to_the_first_elements_of_a_scan(axis, dtype):
     assert np.array_equal(np.signbit(found), np.signbit(want))
 
 
+@triton.jit
+def larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def either(a, b):
+    return a ^ b
+
+
+@triton.jit
+def one_scan_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr,
+                    reverse: tl.constexpr, has_neutral: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    if has_neutral:
+        y = tl.associative_scan(tl.load(x + at), axis, either, reverse=reverse)
+    else:
+        y = tl.associative_scan(tl.load(x + at), axis, larger, reverse=reverse)
+    tl.store(out + at, y)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize(*settings(
+    shape=(*SHAPES, *LONG_SHAPES), axis=(0, 1), reverse=(False, True),
+    has_neutral=(True, False)))
+def test_scans_of_one_operation(shape, axis, reverse, has_neutral):
+    """With a neutral element, and without one, where the first lanes have no prefix."""
+    rows, columns, warps = shape
+    x = torch.randint(-2**31, 2**31, (rows, columns)).int()
+    out = torch.empty_like(x, device="xpu")
+    one_scan_kernel[(1,)](x.to("xpu"), out, rows, columns, axis, reverse, has_neutral,
+                          num_warps=warps)
+    held = np.flip(x.numpy(), axis) if reverse else x.numpy()
+    want = (np.bitwise_xor if has_neutral else np.maximum).accumulate(held, axis)
+    assert np.array_equal(out.cpu().numpy(), np.flip(want, axis) if reverse else want)
+
+
 def messages_of_scan(rows, columns, axis, **options):
     """Stores and loads of shared local memory, as vectors, in a scan of pairs."""
     source = ASTSource(scan_kernel, {"x": "*i32", "y": "*i32", "out": "*i32"},
