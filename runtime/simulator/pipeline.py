@@ -116,10 +116,13 @@ def leave_out_masks_in_loops(kernel: Kernel) -> None:
 
 
 def separate_accumulators(kernel: Kernel) -> None:
-    """Write loops once for each part of their accumulators that fits into registers."""
+    """Write loops once for each part of their accumulators that fits into half of the registers.
+
+    The other half is for loaded values and masks.
+    """
     if not kernel.is_interleaved:
         host = host_cpu()
-        most = host.vector_bytes * host.vector_registers // kernel.sizes.lanes
+        most = host.vector_bytes * host.vector_registers // 2 // kernel.sizes.lanes
         kernel.functions[kernel.name] = separate_loops(kernel.entry, most)
 
 
