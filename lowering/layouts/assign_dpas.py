@@ -40,6 +40,7 @@ from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, wit
 from triton_xe.lowering.layouts.dpas_choice import (
     batched_encoding,
     clusters_explained,
+    for_warps,
     instruction_of,
     operand_encoding,
     scales_encoding,
@@ -66,10 +67,17 @@ def assign_dpas(function: FuncOp, scope: Scope) -> None:
         _assign_function(function, scope.target, scope.warps)
 
 
+def _instruction(dot: DotOp | ScaledDotOp, target: Target, num_warps: int) -> Dpas | str:
+    """The instruction for a dot that these warps share, or the reason why there is none."""
+    dpas = instruction_of(dot, target)
+    return dpas if isinstance(dpas, str) or isinstance(dot, ScaledDotOp) else for_warps(
+        dpas, shape_of(dot.c), num_warps)
+
+
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:
     """Give each dot a DPAS layout, propagate the layouts, and remark how each dot is multiplied."""
     found: list[DotOp | ScaledDotOp] = all_of(function, DotOp, ScaledDotOp)
-    dots = {op: instruction_of(op, target) for op in found}
+    dots = {op: _instruction(op, target, num_warps) for op in found}
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     if made:
         narrow_products(function)

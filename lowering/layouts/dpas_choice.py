@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -87,6 +88,19 @@ def instruction_of(dot: DotOp | ScaledDotOp, target: Target) -> Dpas | str:
     if n < made.execution_size or k < made.k:
         return f"the block {m}x{n}x{k} is smaller than one DPAS"
     return made
+
+
+def for_warps(dpas: Dpas, shape: tuple[int, ...], num_warps: int) -> Dpas:
+    """The instruction with fewer rows, if warps would else compute the same rows.
+
+    >>> d = Dpas("f16", "f16", "f32", 8, 16)
+    >>> [for_warps(d, (32, 64), warps).repeat_count for warps in (8, 16, 32)]
+    [8, 8, 4]
+    """
+    needed = num_warps * dpas.execution_size
+    while dpas.repeat_count > 1 and prod(shape) < needed * dpas.repeat_count:
+        dpas = replace(dpas, repeat_count=dpas.repeat_count // 2)
+    return dpas
 
 
 def dpas_encoding(

@@ -7,6 +7,7 @@ operands that come from shared local memory are then read a few at a time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
@@ -71,6 +72,7 @@ def _by_dpas(em: Emitter, op: DotOp) -> None:
     """Write one DPAS for each instruction's block of rows, columns and K of each matrix."""
     dpas = instruction_of(op, em.target)
     assert isinstance(dpas, Dpas)
+    dpas = replace(dpas, repeat_count=encoding_of(op.d.type).repeat_count)
     sources = [em.registers(v) for v in (op.a, op.b, op.c)]
     units = {"a": dpas.a_element_bits, "b": 32}
     starts: dict[str, dict[tuple[int, ...], int]] = {}

@@ -15,6 +15,14 @@ tt.func public @f(%x: tensor<32x32xf16, #a>, %y: tensor<32x32xf16, #b>, %z: tens
 }
 
 // -----
+// With fewer blocks of eight rows than warps, each warp multiplies fewer rows.
+// CHECK: #xe.dpas<{repeatCount = 4, {{.*}}warpsPerCTA = [4, 1]
+tt.func public @f(%x: tensor<16x32xf16, #a>, %y: tensor<32x16xf16, #b>, %z: tensor<16x16xf32, #blocked>) -> tensor<16x16xf32, #blocked> {
+  %d = tt.dot %x, %y, %z : tensor<16x32xf16, #a> * tensor<32x16xf16, #b> -> tensor<16x16xf32, #blocked>
+  tt.return %d : tensor<16x16xf32, #blocked>
+}
+
+// -----
 // What two dots multiply in one layout is converted once.
 // CHECK: %[[A:.*]] = ttg.convert_layout %x
 // CHECK-NOT: ttg.convert_layout %x
