@@ -30,7 +30,10 @@ def relies_on_order(flags, out):
 
 
 def outcomes(run, seeds, monkeypatch):
-    """What a function returns under each seed; without one, only one thread keeps the order."""
+    """The results of a function under each seed.
+
+    There is one thread, so that without a seed programs run in order.
+    """
     found = []
     monkeypatch.setenv("TRITON_XE_THREADS", "1")
     for seed in seeds:
