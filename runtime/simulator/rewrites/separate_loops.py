@@ -1,11 +1,11 @@
 """Write a loop once for each part of its accumulators that fits into the host's registers.
 
-      loop:                                     loop.0:
-        %i = phi i32 ...                          %i.0 = phi i32 ...
+      loop:                                     loop.part0:
+        %i = phi i32 ...                          %i.part0 = phi i32 ...
         %a = phi <8 x float> ...                  %a = phi <8 x float> ...
-        %b = phi <8 x float> ...                  add x[%i.0] to %a
-        add x[%i] to %a                  ->       br ..., label %loop.0, label %loop.0.end
-        add y[%i] to %b                         loop.0.end:
+        %b = phi <8 x float> ...                  add x[%i.part0] to %a
+        add x[%i] to %a                  ->       br ..., label %loop.part0, label %loop.part0.end
+        add y[%i] to %b                         loop.part0.end:
         br ..., label %loop, label %end           br label %loop
                                                 loop:
                                                   the same with %i, %b and y, then to %end
@@ -35,7 +35,7 @@ def separate_loops(function: Function, most_bytes: int) -> Function:
     """
     facts = Facts(function)
     parts = {b.label: _parts(facts, b, most_bytes) for b in function.blocks}
-    first = {label: f"{label}.0" for label, each in parts.items() if len(each) > 1}
+    first = {label: _name_in(label, 0) for label, each in parts.items() if len(each) > 1}
     blocks: list[Block] = []
     for block in function.blocks:
         made = _loops(block, function, parts[block.label])
@@ -88,9 +88,9 @@ def _loops(block: Block, function: Function, parts: list[set[str]]) -> list[Bloc
     (came,) = {*function.predecessors[block.label]} - {block.label}
     made: list[Block] = []
     for k, part in enumerate(parts[:-1]):
-        label, again = f"{block.label}.{k}", set[str]().union(*parts[k + 1:])
+        label, again = _name_in(block.label, k), set[str]().union(*parts[k + 1:])
         loop = _part(block, part, {block.label: label}, came)
-        names = {str(i.result): Operand(i.type, f"{i.result}.{k}")
+        names = {str(i.result): Operand(i.type, _name_in(str(i.result), k))
                  for i in loop.instructions if i.result in again}
         for i in loop.instructions:
             i.result = names[i.result].text if i.result in names else i.result
@@ -98,9 +98,14 @@ def _loops(block: Block, function: Function, parts: list[set[str]]) -> list[Bloc
         came = f"{label}.end"
         last = loop.instructions[-1]
         last.labels = [x if x == label else came for x in last.labels]
-        following = block.label if k == len(parts) - 2 else f"{block.label}.{k + 1}"
+        following = block.label if k == len(parts) - 2 else _name_in(block.label, k + 1)
         made += [loop, Block(came, [Instruction("br", VOID, [], labels=[following])])]
     return [*made, _part(block, parts[-1], {}, came)]
+
+
+def _name_in(name: str, part: int) -> str:
+    """The name of a value or block in one part; `name.0` may be that of another."""
+    return f"{name}.part{part}"
 
 
 def _part(block: Block, part: set[str], labels: dict[str, str], came: str) -> Block:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from llvmlite import binding
 
 from triton_xe.llvm.parser import canonical, parse_module
 from triton_xe.llvm.printer import print_module
@@ -44,7 +47,8 @@ def separated(most: int, *, extra: str = "", second: str = "%m", end: str = "%n"
 
 def test_each_part_has_a_loop():
     made = separated(32)
-    assert [b.label for b in made.blocks] == ["%entry", "%loop.0", "%loop.0.end", "%loop", "%after"]
+    assert [b.label for b in made.blocks] == ["%entry", "%loop.part0", "%loop.part0.end", "%loop",
+                                            "%after"]
     for head in made.loops():
         (block,) = (b for b in made.blocks if b.label == head)
         assert [i.type.text for i in block.phis] == ["i32", "<8 x float>"]
@@ -66,3 +70,17 @@ def test_loops_whose_parts_need_each_other_stay_whole():
     assert len(separated(32, second="%l").loops()) == 1
     assert len(separated(32, second="%c").loops()) == 1
     assert len(separated(32, extra="%e = load i32, ptr %p, align 4", end="%e").loops()) == 1
+
+
+def test_names_that_end_with_numbers_stay_different():
+    """Compilers name a second loop `loop.0` or `loop.1`, and values alike."""
+    before, loop, after = re.split(r"(?m)^(?=loop:|after:)", LOOP.format(
+        extra="", second="%m", end="%n"))
+    second = re.sub(r"%([abcdijlmpq]|more)\b", r"%\1.0", loop).replace("loop", "loop.0")
+    after = after.replace("%c, ptr %x", "%c.0, ptr %x")
+    text = before + loop.replace("label %after", "label %loop.0") + second.replace(
+        "%entry", "%loop") + after
+    (function,) = parse_module(canonical(text)).functions.values()
+    made = separate_loops(function, 32)
+    binding.parse_assembly(print_module([made], [])).verify()
+    assert len(made.loops()) == 4
