@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import zip_longest
+from operator import or_
 from typing import NamedTuple
+
+from triton_xe.llvm.solver import readers, solve
 
 
 class Step(NamedTuple):
@@ -25,41 +29,53 @@ class Path(NamedTuple):
     successors: Iterable[str]
 
 
-def live(paths: Sequence[Path]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+class Live(NamedTuple):
+    """Values that are live at the beginnings and ends of blocks: bit k is that of `names[k]`."""
+
+    names: Sequence[str]
+    incoming: Mapping[str, int]
+    outgoing: Mapping[str, int]
+
+    def named(self, bits: int) -> Iterator[str]:
+        """The values with these bits."""
+        while bits:
+            last = bits & -bits
+            yield self.names[last.bit_length() - 1]
+            bits ^= last
+
+
+def live(paths: Sequence[Path]) -> Live:
     """Values that are live at the beginning and at the end of each block."""
-    uses: dict[str, set[str]] = {}
-    made: dict[str, set[str]] = {}
+    read: dict[str, list[str]] = {}
+    written: dict[str, set[str]] = {}
     for path in paths:
-        own, read = set[str](), set[str]()
+        own, found = set[str](), dict[str, None]()
         for step in path.steps:
-            read.update(x for x in step.read if x not in own)
+            found |= dict.fromkeys(x for x in step.read if x not in own)
             own.update(step.written)
-        uses[path.label], made[path.label] = read, own
-    before: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        for label in path.successors:
-            before[label].append(path.label)
-    incoming = {label: set(read) for label, read in uses.items()}
-    outgoing: dict[str, set[str]] = {path.label: set() for path in paths}
-    todo = [(path.label, set(incoming[path.label])) for path in paths]
-    while todo:
-        label, new = todo.pop()
-        for other in before[label]:
-            added = new - outgoing[other]
-            outgoing[other] |= added
-            added = added - made[other] - incoming[other]
-            if added:
-                incoming[other] |= added
-                todo.append((other, added))
-    return incoming, outgoing
+        read[path.label], written[path.label] = list(found), own
+    names = [*dict.fromkeys(x for each in read.values() for x in each)]
+    bit = {name: 1 << k for k, name in enumerate(names)}
+    uses = {label: sum(bit[x] for x in each) for label, each in read.items()}
+    made = {label: sum(bit[x] for x in each if x in bit) for label, each in written.items()}
+    after = {path.label: tuple(path.successors) for path in paths}
+    incoming: dict[str, int] = {}
+
+    def outgoing(label: str) -> int:
+        return reduce(or_, (incoming.get(x, 0) for x in after[label]), 0)
+
+    solve([path.label for path in reversed(paths)],
+          lambda label: (label, uses[label] | outgoing(label) & ~made[label]),
+          readers(after), incoming)
+    return Live(names, incoming, {label: outgoing(label) for label in after})
 
 
 def clashes(paths: Sequence[Path]) -> dict[str, set[str]]:
     """Pairs of values of which one is live where the other is written, in both directions."""
     found: dict[str, set[str]] = defaultdict(set)
-    _, outgoing = live(paths)
+    ends = live(paths)
     for path in paths:
-        needed = outgoing[path.label]
+        needed = {*ends.named(ends.outgoing[path.label])}
         for step in reversed(path.steps):
             needed.update(step.written)
             for name, source in zip_longest(step.written, step.copied):

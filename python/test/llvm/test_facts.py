@@ -59,12 +59,12 @@ def test_a_value_is_live_until_its_last_read(seed: int) -> None:
 
     paths = [Path(x, [Step(some(2), some(2)) for _ in range(3)],
                   rng.sample(labels, rng.randint(0, 2))) for x in labels]
-    (_, outgoing), apart = live(paths), clashes(paths)
+    ends, apart = live(paths), clashes(paths)
     for _ in range(40):
         needed = set[str]()
         for label, step in reversed(walk(paths, rng)):
             if step is None:
-                assert needed <= outgoing[label]
+                assert needed <= {*ends.named(ends.outgoing[label])}
                 continue
             for name in step.written:
                 assert (needed | set(step.written)) - {name} <= apart[name]

@@ -58,7 +58,8 @@ def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]
 
 def _overwritten(facts: Facts, paths: list[Path]) -> set[str]:
     """Phis that a branch writes although another of its targets needs their old value."""
-    incoming, _ = live(paths)
+    ends = live(paths)
+    incoming = {label: {*ends.named(bits)} for label, bits in ends.incoming.items()}
     return {i.value.text for b in facts.function.blocks for label in b.successors
             for i in facts.blocks[label].phis
             if any(i.result in incoming[x] for x in b.successors if x != label)}

@@ -7,7 +7,7 @@ blocks at whose end it is live.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from triton_xe.llvm.liveness import Path, live
 
@@ -47,20 +47,23 @@ def _lines(size: int) -> int:
 
 def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
     """First and last step of each value, numbered over all blocks."""
-    first, last = dict[str, int](), dict[str, int]()
-
-    def lengthen(names: Iterable[str], at: int) -> None:
-        first.update({name: at for name in names if name not in first})
-        last.update(dict.fromkeys(names, at))
-
-    incoming, outgoing = live(paths)
-    at = 0
+    ends, first, last, stops = live(paths), dict[str, int](), dict[str, int](), dict[str, int]()
+    known = at = 0
     for path in paths:
-        lengthen(incoming[path.label], at)
+        incoming = ends.incoming[path.label]
+        for name in ends.named(incoming & ~known):
+            first.setdefault(name, at)
+        known |= incoming
         for step in path.steps:
             at += 1
-            lengthen((*step.read, *step.written), at)
-        at += 1
-        lengthen(outgoing[path.label], at)
-        at += 1
+            for name in (*step.read, *step.written):
+                first.setdefault(name, at)
+                last[name] = at
+        stops[path.label] = at + 1
+        at += 2
+    known = 0
+    for label, stop in reversed(stops.items()):
+        outgoing = ends.outgoing[label]
+        last |= {name: max(last[name], stop) for name in ends.named(outgoing & ~known)}
+        known |= outgoing
     return {name: (at, last[name]) for name, at in first.items()}
