@@ -465,6 +465,13 @@ def prefix_sum_of_rows(x_ptr, y_ptr, stride, ROWS: tl.constexpr, BLOCK: tl.const
 
 
 @triton.jit
+def prefix_sum_of_columns(x_ptr, y_ptr, stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * stride + (
+        tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :])
+    tl.store(y_ptr + at, tl.cumsum(tl.load(x_ptr + at), 0))
+
+
+@triton.jit
 def _linear(a, b, c, d):
     return a * c, b * c + d
 

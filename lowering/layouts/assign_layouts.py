@@ -26,6 +26,7 @@ from triton_xe.lowering.layouts.gather_operands import gather_operands
 from triton_xe.lowering.layouts.keep_rows_in_warps import keep_rows_in_warps
 from triton_xe.lowering.layouts.reduce_in_place import reduce_in_place
 from triton_xe.lowering.layouts.rematerialize_row_loads import rematerialize_row_loads
+from triton_xe.lowering.layouts.scan_in_runs import scan_in_runs
 from triton_xe.lowering.layouts.scatter_general_rows import scatter_general_rows
 from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
 from triton_xe.lowering.layouts.spread_rows import spread_rows
@@ -40,6 +41,7 @@ class AssignLayoutsPass(Family):
     table: ClassVar = (
         Rule(assign_dpas, when=(with_native_lanes,)),
         Rule(keep_rows_in_warps, (ReduceOp, ScanOp), when=(in_kernel, with_free_layouts)),
+        Rule(scan_in_runs, (ScanOp,), when=(in_kernel, with_free_layouts)),
         Rule(reduce_in_place, (ReduceOp,), when=(with_free_layouts,)),
         Rule(gather_operands, (ConvertLayoutOp,), when=(with_blocks, with_free_layouts)),
         Rule(sum_after_loops, (ForOp,), when=(with_free_layouts,)),

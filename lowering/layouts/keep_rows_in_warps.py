@@ -55,9 +55,18 @@ def keep_rows_in_warps(op: ReduceOp | ScanOp, scope: Scope) -> None:
     if not isinstance(held, BlockedEncoding):
         return
     kept = with_whole_rows(held, shape_of(op.srcs[0]), axis)
-    if kept is None or not _may_exchange(scope.function, {held: kept}, axis):
+    if kept is not None:
+        exchange(scope, {held: kept}, axis)
+
+
+def exchange(scope: Scope, exchanged: Exchange, axis: int) -> None:
+    """Replace layouts of a function, if all users are correct with other ones, and none costs more.
+
+    All scans and reductions of these layouts are along one axis.
+    """
+    if not _may_exchange(scope.function, exchanged, axis):
         return
-    exchange_layouts(scope.function, {held: kept})
+    exchange_layouts(scope.function, exchanged)
     for user in all_of(scope.function, *_RESHAPES):
         encoding = layout_attr_of(user.results[0])
         if is_cheap(user.operands[0]):
