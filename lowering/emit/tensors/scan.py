@@ -32,9 +32,10 @@ from triton_xe.lowering.emit.tensors.reduce import (
     combiner,
     narrowed_results,
     neutral_element,
+    vectorizable,
     wave_operation,
 )
-from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import FLOAT, I32, number
@@ -99,15 +100,29 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     reverse = op.reverse is not None and bool(op.reverse.value.data)
     view = em.view(op.srcs[0])
     check_axis(view, axis, op.name)
+    whole = em.state.target.grf_bytes == 64  # vectors of four registers of 32 bytes spill
+    beside = _beside(view, axis) if whole and vectorizable(op) else view.registers[:1]
     sources = combined_sources(em, op)
-    values = {c: [s.register(em, r) for s in sources] for r, c in enumerate(view.registers)}
+    firsts = view.registers[::len(beside)]
+    values = {c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
+              for i, c in enumerate(firsts)}
     scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op),
-                _wave(op, sources), neutral_element(op))
+                _wave(op, sources), neutral_element(op), beside)
     scanned = scan.run(values)
     for index, result in enumerate(op.res):
-        column = [scanned[c][index] for c in view.registers]
-        scalars = narrowed_results(em, op, column, index)
-        em.bind(result, from_scalars(em, scalars[0].type, scalars))
+        column = narrowed_results(em, op, [scanned[c][index] for c in firsts], index)
+        kind = column[0].type.scalar
+        em.bind(result, eager(kind, column, len(beside)) if len(beside) > 1 else (
+            from_scalars(em, kind, column)))
+
+
+def _beside(view: View, axis: int) -> tuple[Coordinates, ...]:
+    """The first registers up to one at another position along the axis, at most a chunk."""
+    count = 1
+    while count < min(len(view.registers), CHUNK) and not view.registers[count][axis] and any(
+            view.registers[count]):
+        count *= 2
+    return view.registers[:count]
 
 
 def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
@@ -129,12 +144,15 @@ class Scan:
     """Number of the operation among `genisa.WAVE_OPERATIONS`, if it is one of them."""
     neutral: float | None
     """The value of an empty prefix, if the operation has a known one."""
+    beside: tuple[Coordinates, ...]
+    """Registers of one vector, which are at equal positions along the axis, from the first one."""
 
     def run(self, values: Totals) -> Totals:
-        """The scanned values of all registers."""
+        """The scanned values of all registers; those beside each other are one vector."""
         last = (self.view.shape[self.axis] - 1).bit_length()
         start = self._run_from(0, last, self.bits.register)
-        values, totals = self._chained(values, 0, start)
+        values, found = self._chained(values, 0, start)
+        runs, totals = list(found), self._columns(found)
         before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
         first = start
         while first < last:
@@ -143,8 +161,27 @@ class Scan:
                       for c, held in before.items()}
             first += count
             totals = larger() if first < last else {}
-        return {c: self._taken(before[self._block(c, start)], value)
+        prefixes = {c: self._prefix_of_columns(before, c) for c in runs}
+        return {c: self._taken(prefixes[self._block(c, start)], value)
                 for c, value in values.items()}
+
+    def _columns(self, totals: Totals) -> Totals:
+        """The totals of each column, from vectors of columns."""
+        if len(self.beside) == 1:
+            return totals
+        return {_sum(c, other): [self.em.b.extract(x, i) for x in held]
+                for c, held in totals.items() for i, other in enumerate(self.beside)}
+
+    def _prefix_of_columns(
+        self, before: Mapping[Coordinates, Before | None], c: Coordinates
+    ) -> Before | None:
+        """The prefix of a block, as vectors of columns; the columns have equal positions."""
+        each = [before[_sum(c, other)] for other in self.beside]
+        found = [held for held in each if held is not None]
+        if len(found) < 2:
+            return each[0]
+        return Before([self.em.pack(column[0].type, column) for column in zip(
+            *(held.values for held in found), strict=True)], found[0].known)
 
     def _next_level(self, totals: Totals, first: int, last: int) -> tuple[int, Level]:
         """Emit the level that starts at bit `first`; return its number of bits, and the level."""
@@ -363,7 +400,7 @@ class Scan:
         """Scan the rows of a tensor by the same operation; each subgroup has all of it."""
         bits = bits_along(view, 1)
         return Scan(self.em, view, 1, bits, False, self.combine, self.wave,
-                    self.neutral).run(values)
+                    self.neutral, view.registers[:1]).run(values)
 
     # -- prefixes ------------------------------------------------------------------------------
 
@@ -395,6 +432,10 @@ class Scan:
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
         """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
+
+
+def _sum(c: Coordinates, other: Coordinates) -> Coordinates:
+    return tuple(a + b for a, b in zip(c, other, strict=True))
 
 
 def _lanes_below(bits: Bits, bit: int) -> int:
