@@ -24,6 +24,7 @@ from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.lane_scans import scan_lanes
+from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -38,7 +39,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager, from_scalars
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
-from triton_xe.lowering.emit.types import FLOAT, I32, number
+from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
 from triton_xe.lowering.facts.view import Coordinates, View
 
 MOST_TOTALS = 16
@@ -127,7 +128,7 @@ def _beside(view: View, axis: int) -> tuple[Coordinates, ...]:
 
 def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
     """Number of the subgroup operation (`genisa.WAVE_OPERATIONS`) that computes this scan."""
-    return wave_operation(op) if all(s.kind in (FLOAT, I32) for s in sources) else None
+    return wave_operation(op) if all(s.kind in (HALF, FLOAT, I32) for s in sources) else None
 
 
 @dataclass(frozen=True)
@@ -259,15 +260,23 @@ class Scan:
     def _in_subgroup(
         self, totals: Totals
     ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]] | None:
-        """Scan values of all lanes of a subgroup by functions, which know the operation."""
+        """Scan values of all lanes of a subgroup by functions, which know the operation.
+
+        Lanes combine fp16 in fp32, and round each prefix once.
+        """
         if self.wave is None or self.reverse:
             return None
-        found = scan_lanes(self.em, self.wave, [x for x, in totals.values()])
-        exclusive, inclusive = ({c: [x] for c, x in zip(totals, each, strict=True)}
+        em, halves = self.em, next(iter(totals.values()))[0].type == HALF
+
+        def resized(x: ir.Operand, kind: ir.Type) -> ir.Operand:
+            return Term(em, x).resized(kind).value if halves else x
+
+        found = scan_lanes(em, self.wave, [resized(x, FLOAT) for x, in totals.values()])
+        exclusive, inclusive = ({c: [resized(x, HALF)] for c, x in zip(totals, each, strict=True)}
                                 for each in found)
         known = None
         if self.neutral is None:
-            known = self.em.b.icmp("ne", self.em.lane_id(), 0)
+            known = em.b.icmp("ne", em.lane_id(), 0)
         return {c: Before(x, known) for c, x in exclusive.items()}, inclusive
 
     def _by_exchanges(

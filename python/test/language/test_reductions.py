@@ -167,6 +167,14 @@ def test_nothing_is_added_to_the_first_elements_of_a_scan(axis, dtype):
     assert np.array_equal(np.signbit(found), np.signbit(want))
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_fp16_are_rounded_to_fp16(axis):
+    x = torch.randint(-8, 9, (64, 64)).half()
+    out = torch.empty_like(x, device="xpu")
+    sum_kernel[(1,)](x.to("xpu"), out, *x.shape, axis)
+    assert torch.equal(out.cpu(), x.float().cumsum(axis).half())
+
+
 @triton.jit
 def larger(a, b):
     return tl.maximum(a, b)
