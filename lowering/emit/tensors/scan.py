@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ScanOp
@@ -44,6 +45,8 @@ from triton_xe.lowering.facts.view import Coordinates, View
 
 MOST_TOTALS = 16
 """Largest number of totals that a lane reads for a row, because it keeps them in registers."""
+MOST_CHAINED = 8
+"""Largest number of totals that are combined in sequence instead of by lanes."""
 
 
 @dataclass(frozen=True)
@@ -388,6 +391,8 @@ class Scan:
         """Scan the totals of warps, exchanged through shared local memory."""
         em, cells = self.em, self._cells(totals, first, count)
         read = cells.exchanged(totals)
+        if len(totals) == 1 and cells.is_uniform and cells.blocks <= MOST_CHAINED:
+            return self._by_chain(next(iter(totals)), cells, read.every(), first + count)
         some = min(cells.rows, max(1, 1 << len(cells.sharing) >> count))
         parts = [read.rows(row, some).scanned(self._nested) for row in range(0, cells.rows, some)]
         later = em.b.icmp("ne", cells.own, 0)
@@ -404,6 +409,16 @@ class Scan:
             if not ends and known is not None:
                 whole[self._block(c, first + count)] = parts[part].cell(at + (1 << count) - 1)
         return before, lambda: whole
+
+    def _by_chain(self, c: Coordinates, cells: Cells, totals: list[Values], end: int) -> Level:
+        """Combine the totals of warps in sequence in each lane, which takes scalar instructions."""
+        em, running = self.em, list(accumulate(totals, self.combine))
+        held = running[0]
+        for last, values in enumerate(running[1:-1], 1):
+            beyond = em.b.icmp("ugt", cells.own, last)
+            held = [em.b.select(beyond, x, y) for x, y in zip(values, held, strict=True)]
+        before = self._before(held, em.b.icmp("ne", cells.own, 0))
+        return {c: before}, lambda: {self._block(c, end): running[-1]}
 
     def _nested(self, view: View, values: Totals) -> Totals:
         """Scan the rows of a tensor by the same operation; each subgroup has all of it."""

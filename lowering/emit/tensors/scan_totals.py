@@ -61,6 +61,11 @@ class Cells:
         return cell if self.sharing else block * self.rows + row
 
     @property
+    def is_uniform(self) -> bool:
+        """True if all lanes have the same row of totals."""
+        return self.rows == 1 and not self.lanes_apart
+
+    @property
     def own_numbers(self) -> list[int]:
         """All values of `own`."""
         found = [0]
@@ -153,6 +158,12 @@ class Totals:
     exchange: Exchange
     kinds: Sequence[ir.Type]
     offsets: Sequence[int]
+
+    def every(self) -> list[Values]:
+        """The totals of the only row, all of which each lane reads."""
+        columns = [self._consecutive(self.cells.base, kind, offset, self.cells.blocks)
+                   for kind, offset in zip(self.kinds, self.offsets, strict=True)]
+        return [list(values) for values in zip(*columns, strict=True)]
 
     def rows(self, first: int, count: int) -> Rows:
         """Some rows, shared among the lanes with equal totals."""
