@@ -46,7 +46,7 @@ from triton_xe.hardware.register_file import (
     LARGE,
     MOST_BESIDE_TILES,
     MOST_CARRIED,
-    most_for_one_loop,
+    most_in_loop,
 )
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.values import element_bits
@@ -87,30 +87,33 @@ class SinkLoadsPass(TargetedPass):
                      for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = most_for_one_loop(target) if len(products) == 1 else BUDGET
             for body in products:
-                most = _reload_threshold(body, len(products) > 1, target)
-                if loops[body] + _forwarded_bytes(body, target) > most * target.grf_bytes:
-                    _reload_in_loop(body)
+                if loops[body] > _reload_threshold(body, target) * target.grf_bytes:
+                    _reload_in_loop(body, target)
             erase_dead(function)
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
             for block in blocks:
-                loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
-                if sum(_bytes(o.results[0], target) for o in loads) > HALF_FILE * target.grf_bytes:
+                loaded = _loaded_bytes(block, target)
+                if loaded > HALF_FILE * target.grf_bytes:
                     _cast_by_fragment(block)
                     erase_dead(function)
                     _sink_loads(block, target)
                     if block in loops:
-                        tight = loops[block] > full * target.grf_bytes
+                        tight = loops[block] > most_in_loop(target) * target.grf_bytes
                         _group_by_message(block, target, HALF_FILE + (not tight))
-                live = _carried_bytes(block, target) + sum(
-                    _bytes(o.results[0], target) for o in loads)
+                live = _carried_bytes(block, target) + loaded
                 if block in products and live > BUDGET * target.grf_bytes:
                     _sink_exchanged_operands(block, target)
                 _combine_by_message(block, target)
                 _sink_fragments(block, target)
             for body in products:
                 _warn_of_spills(body, target)
+
+
+def _loaded_bytes(block: Block, target: Target) -> int:
+    """Bytes that a block loads."""
+    return sum(_bytes(op.results[0], target) for op in block.ops
+               if type(op) in (xegpu.LoadNdOp, LoadOp))
 
 
 def _warn_of_spills(body: Block, target: Target) -> None:
@@ -126,45 +129,20 @@ def _warn_of_spills(body: Block, target: Target) -> None:
 
 def _live_bytes(loop: scf.ForOp, target: Target) -> int:
     """Bytes of a loop's carried values, of those loaded before it, and of its largest product."""
+    return _bytes_across(loop, target) + _product_bytes(loop.body.block, target)
+
+
+def _bytes_across(loop: scf.ForOp, target: Target) -> int:
+    """Bytes of a loop's carried values, and of those loaded before it."""
     held = [*loop.iter_args, *(load.value for load in _preloaded(loop))]
-    return sum(_bytes(value, target) for value in held) + _product_bytes(loop.body.block, target)
+    return sum(_bytes(value, target) for value in held)
 
 
-def _forwarded_bytes(body: Block, target: Target) -> int:
-    """Bytes of loop results that are initial values of another loop: these are copied."""
-    loop = body.parent_op()
-    assert isinstance(loop, scf.ForOp)
-    taken = [value for value in loop.iter_args if isinstance(value.owner, scf.ForOp)]
-    given = [value for value in loop.results
-             if any(isinstance(use.operation, scf.ForOp) for use in value.uses)]
-    return sum(_bytes(value, target) for value in taken + given)
-
-
-def _reload_threshold(body: Block, several: bool, target: Target) -> int:
+def _reload_threshold(body: Block, target: Target) -> int:
     """Number of registers above which a loop reloads values that are loaded before it."""
-    if several or _has_values_across(body):
-        return BUDGET
     if max(_bytes_of_tiles(body, target).values(), default=0) * 2 > HALF_FILE * target.grf_bytes:
         return MOST_BESIDE_TILES
-    return most_for_one_loop(target)
-
-
-def _has_values_across(body: Block) -> bool:
-    """True if a tensor is created before a loop and used after it."""
-    loop = body.parent_op()
-    assert loop is not None
-    before: Operation | None = loop.prev_op
-    while before is not None:
-        kept = () if isinstance(before, FREE) else before.results
-        if any(isinstance(value.type, TensorType) and _is_after(use.operation, loop)
-               for value in kept for use in value.uses):
-            return True
-        before = before.prev_op
-    return False
-
-
-def _is_after(op: Operation, loop: Operation) -> bool:
-    return op.parent is loop.parent and not op.is_before_in_block(loop) and op is not loop
+    return most_in_loop(target)
 
 
 def _product_bytes(body: Block, target: Target) -> int:
@@ -210,16 +188,24 @@ def _temporary_products(body: Block) -> list[xe.FromFragmentsOp]:
             and all(use.operation is not body.last_op for use in op.tensor.uses)]
 
 
-def _reload_in_loop(body: Block) -> None:
+def _reload_in_loop(body: Block, target: Target) -> None:
     """Load values that are loaded before a loop again in each of its iterations.
 
-    An example is Q of attention, next to the accumulator and the scores of a wide head.
+    An example is Q of attention, next to the accumulator and the scores of a wide head.  If
+    messages have immediate offsets, values are loaded again until the rest fits next to what the
+    body loads at its start.  Without, as on Xe-HPC, addresses need registers too, and all values
+    are loaded again.
     """
     loop = body.parent_op()
     assert isinstance(loop, scf.ForOp)
+    loaded = _loaded_bytes(body, target)
+    live = _bytes_across(loop, target) + _peak_temporary_bytes(body, target) + (
+        loaded if loaded <= HALF_FILE * target.grf_bytes else 0)
+    most = MOST_BESIDE_TILES * target.grf_bytes if has_offsets(target) else 0
     for load in _preloaded(loop):
-        if not _is_overwritten(load, loop):
+        if live > most and not _is_overwritten(load, loop):
             _reload_at_start(load, body)
+            live -= _bytes(load.value, target)
 
 
 def _preloaded(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:

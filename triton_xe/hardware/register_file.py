@@ -68,12 +68,7 @@ _NAMES_A_FILE = ("register-file", "GRF")
 HALF_FILE = LARGE // 2
 """Registers that the loads of one block, or its sums of products, may fill."""
 BUDGET = 184
-"""Registers that values which a loop carries, needs or combines may fill together.
-
-It is the limit for a loop if lanes also keep values for after it, and for several loops, as in
-causal attention.  With 193 attention to heads of 64 that stores the logarithms of its sums spilled
-up to 512 bytes (IGC 2.40).
-"""
+"""Registers that values which a loop carries, or which are combined after it, may fill together."""
 MOST_CARRIED = BUDGET
 """Loop-carried registers that leave too few of 256 for operands."""
 MOST_BESIDE_TILES = 208
@@ -84,8 +79,8 @@ With 212 attention's backward loop to heads of 128 spilled up to 2 KB, with 202 
 attention to 128 keys at a time spilled up to 3.9 KB, with 208 to 64 of wide heads nothing (IGC
 2.40).
 """
-MOST_FOR_ONE_LOOP = 232
-"""Limit like `BUDGET` for a single loop.
+MOST_IN_LOOP = 232
+"""Registers that a loop's carried values, those loaded before it and its largest product may fill.
 
 With 184 the loops of attention, and of its gradient, took 12 and 24 % longer by the model (bmg).
 """
@@ -151,9 +146,9 @@ def with_256_registers(build_flags: str) -> str:
     return " ".join([*(f for f in build_flags.split() if f != named), RegisterFile(LARGE).flag])
 
 
-def most_for_one_loop(device: Target) -> int:
-    """`MOST_FOR_ONE_LOOP` of a device."""
-    return MOST_FOR_ONE_LOOP - (FOR_COMPILER if len(device.grf_modes) > 2 else 0)
+def most_in_loop(device: Target) -> int:
+    """`MOST_IN_LOOP` of a device."""
+    return MOST_IN_LOOP - (FOR_COMPILER if len(device.grf_modes) > 2 else 0)
 
 
 def refuse_lost_spills(kernel: str, nbytes: int, device: Target) -> None:

@@ -9,7 +9,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from xdsl.context import Context
 
-from benchmarks.loops import compiled
+from benchmarks.loops import Row, compiled
+from examples.attention import attention_kernel
 from python.test.lowering.module_text import attributes
 from python.test.operations import operations
 from triton_xe.hardware.target import target
@@ -92,7 +93,7 @@ def test_only_large_reads_move(columns, moved):
 
 @triton.jit
 def attention(
-    q_ptr, k_ptr, v_ptr, o_ptr, log_ptr, length, scale, LOGS: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, o_ptr, log_ptr, length, scale,
 ):
     row = tl.program_id(0) * 128
     q_desc = tl.make_tensor_descriptor(q_ptr, [length, 64], [64, 1], [128, 64])
@@ -112,22 +113,37 @@ def attention(
         total = total * faded + tl.sum(p, 1)
         acc = tl.dot(p.to(tl.float16), v_desc.load([start, 0]), acc * faded[:, None])
         top = higher
-    if LOGS:
-        tl.store(log_ptr + rows, top + tl.log2(total))
+    tl.store(log_ptr + rows, top + tl.log2(total))
     o_desc.store([row, 0], (acc / total[:, None]).to(tl.float16))
 
 
-@pytest.mark.parametrize("logs", [False, True])
-def test_queries_are_read_again_where_places_of_rows_pass_a_crowded_loop(logs):
+def test_queries_stay_in_registers_next_to_positions_of_rows_for_after_the_loop():
     pointers = ("q_ptr", "k_ptr", "v_ptr", "o_ptr")
     types = dict.fromkeys(pointers, "*fp16") | {
-        "log_ptr": "*fp32", "length": "i32", "scale": "fp32", "LOGS": "constexpr"}
+        "log_ptr": "*fp32", "length": "i32", "scale": "fp32"}
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(6)}
     kernel = triton.compile(
-        ASTSource(attention, types, {"LOGS": logs}, aligned),
+        ASTSource(attention, types, {}, aligned),
         target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
     before = operations(kernel.asm["xegpu"], before="scf.for")
-    assert ("xegpu.load_nd" not in before) == logs
+    assert before.count("xegpu.load_nd") == 2
+
+
+@pytest.mark.parametrize(("device", "depth", "columns", "causal", "kept"), [
+    ("bmg", 64, 64, False, 2),
+    ("bmg", 64, 64, True, 2),
+    ("pvc", 64, 32, True, 2),
+    ("bmg", 128, 32, False, 2),
+    ("pvc", 128, 32, False, 0),
+    ("bmg", 128, 64, False, 0),
+])
+def test_as_many_queries_stay_in_registers_as_fit(device, depth, columns, causal, kept):
+    """`kept` is the number of messages before the loops, each of 16 rows and 32 columns of Q."""
+    row = Row(attention_kernel, {"BLOCK_M": 128, "BLOCK_N": columns, "DEPTH": depth,
+                                 "CAUSAL": causal}, 8)
+    text = triton.compile(row.source(), target=GPUTarget("xpu", device, 16),
+                          options={"num_warps": 8}).asm["xegpu"]
+    assert operations(text, before="scf.for").count("xegpu.load_nd") == kept
 
 
 @triton.jit
