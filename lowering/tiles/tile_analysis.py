@@ -17,6 +17,7 @@ from triton_xe.dialects.vector_ext import ShapeCastOp, vector_shape
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
+from triton_xe.hardware.register_file import MOST_BESIDE_TILES
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.facts.values import carried
 from triton_xe.lowering.layouts.dpas_choice import scaled_instruction
@@ -191,13 +192,17 @@ class TileAnalysis:
                 and bits in UNPACKED and columns * 2 >= self.target.grf_bytes)
 
     def _is_crowded(self, loaded: SSAValue) -> bool:
-        """True if a product and the operands that are loaded for it do not fit into the registers.
+        """True if a product and its operands do not fit into the registers, nor the product, A and
+        one message of B.
 
         Then operands are loaded at their use, and B by messages with half of the steps each.
         """
-        room = max(self.target.grf_modes) * self.target.grf_bytes
-        return any(sum(map(_bytes, (*op.operands[:2], op.result))) > room
-                   for op in self._products_of(loaded))
+        register = self.target.grf_bytes
+        room = max(self.target.grf_modes) * register
+        most = MOST_BESIDE_TILES * register - block_2d.MAX_RESULT_REGISTERS * block_2d.GRF_BYTES
+        sizes = [(_bytes(op.a) + _bytes(op.result), _bytes(op.b))
+                 for op in self._products_of(loaded)]
+        return any(rest + b > room and rest > most for rest, b in sizes)
 
     def _products_of(self, tile: SSAValue) -> list[xetile.TileMmaOp | xetile.TileMmaMxOp]:
         """The products of a tile, or of values computed from it elementwise."""
