@@ -21,6 +21,7 @@ from triton_xe.llvm import (
     Operand,
     substitute,
 )
+from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.spirv import has_visa
@@ -76,11 +77,9 @@ def can_inline(
     helper: Function, calls: frozenset[Family] = frozenset({Family.MATHS})
 ) -> bool:
     """True if a helper has neither loops nor memory accesses, and one return with a value."""
-    order = {b.label: k for k, b in enumerate(_forward(helper))}
-    forward = len(order) == len(helper.blocks) and all(
-        order[b.label] < order[x] for b in helper.blocks for x in b.successors)
     returns = [i for i in helper.instructions() if i.opcode == "ret"]
-    if not forward or len(returns) != 1 or not returns[0].operands:
+    all_run = len(helper.reverse_postorder()) == len(helper.blocks)
+    if helper.loops() or not all_run or len(returns) != 1 or not returns[0].operands:
         return False
     if any(i.opcode not in _PURE and not _is_call_of(i, calls) for i in helper.instructions()):
         return False
@@ -92,21 +91,6 @@ def can_inline(
 
 def _is_call_of(i: Instruction, families: frozenset[Family]) -> bool:
     return i.opcode == "call" and find(i.callee).family in families
-
-
-def _forward(helper: Function) -> list[Block]:
-    """The blocks, each after its predecessors; fewer if there is a loop."""
-    waiting = {label: len(found) for label, found in helper.predecessors.items()}
-    by_label = {b.label: b for b in helper.blocks}
-    ready, done = [b.label for b in helper.blocks if not waiting[b.label]], []
-    while ready:
-        block = by_label[ready.pop()]
-        done.append(block)
-        for successor in dict.fromkeys(block.successors):
-            waiting[successor] -= 1
-            if not waiting[successor]:
-                ready.append(successor)
-    return done
 
 
 def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
@@ -153,7 +137,7 @@ class _Copy:
         """Write the copy; return the fields of the result, or the result as field -1."""
         for (name, _), operand in zip(helper.parameters, self.call.operands, strict=True):
             self.values[name] = operand
-        order = _forward(helper)
+        order = Facts(helper).order
         taken: dict[str, Operand] = {order[0].label: ir.TRUE}
         edges: dict[tuple[str, str], Operand] = {}
         returned: dict[int, Operand] = {}
