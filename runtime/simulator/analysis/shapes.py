@@ -11,7 +11,7 @@ The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -171,7 +171,7 @@ class ShapeAnalysis:
             return self._call(i, known)
         if i.result is None:
             return None
-        return _transfer(i, known, self.lanes)
+        return transfer(i, known, self.lanes)
 
     def _note_return(self, function: Function, shape: Shape | None) -> None:
         """Merge a returned shape into that of the function: uniform or wide."""
@@ -352,14 +352,14 @@ def normalise(table: Table, t: Type) -> Table:
     return (table << shift) >> shift
 
 
-def _transfer(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+def transfer(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     """Shape of a result from the shapes of its operands."""
     if i.opcode == "load":
         private = i.operands[0].type.space == 0
         return WIDE if private else _all_uniform(shapes)
     if i.opcode in ("atomicrmw", "cmpxchg"):
         return WIDE
-    rule = _RULES.get(i.opcode)
+    rule = RULES.get(i.opcode)
     integral = all(is_integral(o.type) for o in i.operands) and is_integral(i.type)
     if rule is not None and integral and not any(s.wide for s in shapes):
         return rule(i, shapes, lanes)
@@ -640,7 +640,7 @@ def _shuffle(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     return tabled(table, bits, i.type, never_wraps(shapes))
 
 
-_RULES = {
+RULES: dict[str, Callable[[Instruction, list[Shape], int], Shape]] = {
     name: rule for names, rule in (
         ("add sub mul udiv sdiv urem srem shl lshr ashr and or xor", _binary),
         ("icmp", _compare), ("select", _select), ("zext sext trunc", _extension),
@@ -649,3 +649,4 @@ _RULES = {
         ("insertelement", _insert), ("shufflevector", _shuffle),
     ) for name in names.split()
 }
+"""Rules for the shape of a result by opcode, from those of its operands and the lanes."""

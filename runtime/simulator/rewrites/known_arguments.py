@@ -8,7 +8,7 @@ constants, so that the results have the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,13 @@ from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import constant, integers
 from triton_xe.llvm.types import I1, VOID
-from triton_xe.runtime.simulator.analysis.shapes import normalise
+from triton_xe.runtime.simulator.analysis.shapes import (
+    RULES,
+    WIDE,
+    Shape,
+    constant_shape,
+    transfer,
+)
 
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge", "eq": "eq", "ne": "ne"}
 _PREDICATES = {
@@ -113,66 +119,32 @@ class _Evaluation:
     """Evaluation of numbers that are known except for the subgroup: a row for each subgroup."""
 
     def __init__(self, facts: Facts, sg: str, sub_groups: int) -> None:
-        self.facts = facts
-        self.known: dict[str, Numbers | None] = {}
+        self.facts, self.sub_groups = facts, sub_groups
+        self.known: dict[str, Shape] = {}
+        """Shapes of values, with subgroups in place of lanes."""
         if sg:
-            self.known[sg] = np.arange(sub_groups, dtype=np.int64)[:, None]
+            self.known[sg] = Shape(False, np.arange(sub_groups, dtype=np.int64)[None, :], 0)
 
     def numbers(self, x: Operand) -> Numbers | None:
         """The numbers of a value by subgroup and element; None if they are not known."""
+        table = self._shape(x).table
+        return None if table is None else np.broadcast_to(
+            table, (x.type.lanes, self.sub_groups)).T
+
+    def _shape(self, x: Operand) -> Shape:
+        """The shape of a value, which is wide unless its numbers are known."""
         if x.local is None:
-            return _constants(x)
+            return constant_shape(x, self.sub_groups)
         if x.local not in self.known:
-            self.known[x.local] = self._evaluate(self.facts.maker(x))
+            i = self.facts.maker(x)
+            has_rule = i is not None and i.type.scalar.kind == "int" and i.opcode in RULES
+            self.known[x.local] = self._result(i) if i is not None and has_rule else WIDE
         return self.known[x.local]
 
-    def _evaluate(self, i: Instruction | None) -> Numbers | None:
-        """The results of an instruction; None if an operand is unknown."""
-        if i is None or i.type.scalar.kind != "int" or i.opcode not in _EVALUATED:
-            return None
-        parts = [found for o in i.operands if (found := self.numbers(o)) is not None]
-        if len(parts) < len(i.operands):
-            return None
-        return normalise(_EVALUATED[i.opcode](i, parts), i.type)
-
-
-def _constants(x: Operand) -> Numbers | None:
-    if x.is_undefined or x.is_zero:
-        return np.zeros((1, x.type.lanes), np.int64)
-    values = [e.integer_value() for e in x.elements or (x,)]
-    found = [v for v in values if v is not None]
-    return np.array([found], np.int64) if len(found) == len(values) else None
-
-
-def _inserted(i: Instruction, parts: list[Numbers]) -> Numbers:
-    into, element, at = parts
-    made = np.repeat(into, len(element), axis=0) if len(into) < len(element) else into.copy()
-    made[:, int(at[0, 0])] = element[:, 0]
-    return made
-
-
-def _shuffled(i: Instruction, parts: list[Numbers]) -> Numbers:
-    x, y = (np.broadcast_to(p, (max(map(len, parts)), p.shape[1])) for p in parts)
-    return np.concatenate([x, y], axis=1)[:, [max(0, k) for k in i.indices]]
-
-
-def _extracted(i: Instruction, parts: list[Numbers]) -> Numbers:
-    return parts[0][:, int(parts[1][0, 0])][:, None]
-
-
-def _zero_extended(i: Instruction, parts: list[Numbers]) -> Numbers:
-    bits = i.operands[0].type.scalar.bits
-    return parts[0] & np.int64((1 << bits) - 1) if bits < 64 else parts[0]
-
-
-_EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
-    "add": lambda i, p: p[0] + p[1], "sub": lambda i, p: p[0] - p[1],
-    "mul": lambda i, p: p[0] * p[1], "shl": lambda i, p: p[0] << p[1],
-    "or": lambda i, p: p[0] | p[1], "and": lambda i, p: p[0] & p[1],
-    "xor": lambda i, p: p[0] ^ p[1], "sext": lambda i, p: p[0], "trunc": lambda i, p: p[0],
-    "zext": _zero_extended, "extractelement": _extracted, "insertelement": _inserted,
-    "shufflevector": _shuffled,
-}
+    def _result(self, i: Instruction) -> Shape:
+        """The shape of a result, from those of its operands."""
+        shapes = [self._shape(o) for o in i.operands]
+        return transfer(i, shapes, self.sub_groups) if all(s.pure for s in shapes) else WIDE
 
 
 def _splat_scalar(x: Operand | None, facts: Facts) -> str | None:
