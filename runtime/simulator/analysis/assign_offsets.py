@@ -1,48 +1,69 @@
-"""Assign memory to values; values that are not live at the same time share it.
+"""Assign frame memory to values, shared by values that are live at different times.
 
-    store a       a at 0        A store begins the live range of a value, and the last
-    load a                      load on each path ends it.
-    store b       b at 0
-    store c       c at 64
-    load b, c
+A value is live from its first to its last use in the order of blocks.  It is also live in all
+blocks at whose end it is live.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from triton_xe.llvm.liveness import Path, Step, clashes
+from triton_xe.llvm.liveness import Path, live
 
 LINE = 64
-"""Alignment of values in bytes."""
-
-
-class Access(NamedTuple):
-    """An access to the whole memory of a value."""
-
-    name: str
-    is_store: bool
 
 
 def assign_offsets(
-    accesses: Mapping[str, Sequence[Access]], successors: Mapping[str, Iterable[str]],
-    sizes: Mapping[str, int],
+    paths: Sequence[Path], sizes: Mapping[str, int]
 ) -> tuple[dict[str, int], int]:
-    """Assign an offset to each value; return offsets and total bytes.
+    """Place each value on its own cache lines; return the offsets and the bytes of the frame."""
+    lives = _lives(paths)
+    places: dict[str, int] = {}
+    free: dict[int, list[int]] = defaultdict(list)
+    ending: dict[int, list[str]] = defaultdict(list)
+    for name, (_, last) in lives.items():
+        ending[last].append(name)
+    ends = sorted(ending)
+    end = next_end = 0
+    for name, (first, _) in sorted(lives.items(), key=lambda x: x[1]):
+        while next_end < len(ends) and ends[next_end] < first:
+            for old in ending[ends[next_end]]:
+                free[_lines(sizes[old])].append(places[old])
+            next_end += 1
+        lines = _lines(sizes[name])
+        if free[lines]:
+            places[name] = free[lines].pop()
+        else:
+            places[name] = end
+            end += lines * LINE
+    return places, end
 
-    Accesses and successors are given by the label of their block.
-    """
-    conflicts = clashes([
-        Path(label, [Step((), (name,)) if is_store else Step((name,)) for name, is_store in those],
-             successors[label]) for label, those in accesses.items()])
-    found: dict[str, tuple[int, int]] = {}
-    for name, size in sizes.items():
-        begin, room = 0, -(-size // LINE) * LINE
-        for first, end in sorted(found[x] for x in conflicts[name] if x in found):
-            if first >= begin + room:
-                break
-            begin = max(begin, end)
-        found[name] = begin, begin + room
-    return {name: begin for name, (begin, _) in found.items()}, max(
-        (end for _, end in found.values()), default=0)
+
+def _lines(size: int) -> int:
+    """Cache lines of a value, rounded up to a power of two, so that freed memory is reusable."""
+    return 1 << max(0, -(-size // LINE) - 1).bit_length()
+
+
+def _lives(paths: Sequence[Path]) -> dict[str, tuple[int, int]]:
+    """First and last step of each value, numbered over all blocks."""
+    ends, first, last, stops = live(paths), dict[str, int](), dict[str, int](), dict[str, int]()
+    known = at = 0
+    for path in paths:
+        incoming = ends.incoming[path.label]
+        for name in ends.named(incoming & ~known):
+            first.setdefault(name, at)
+        known |= incoming
+        for step in path.steps:
+            at += 1
+            for name in (*step.read, *step.written):
+                first.setdefault(name, at)
+                last[name] = at
+        stops[path.label] = at + 1
+        at += 2
+    known = 0
+    for label, stop in reversed(stops.items()):
+        outgoing = ends.outgoing[label]
+        last |= {name: max(last[name], stop) for name in ends.named(outgoing & ~known)}
+        known |= outgoing
+    return {name: (at, last[name]) for name, at in first.items()}

@@ -20,6 +20,7 @@ from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.liveness import Path, Step
 from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand, constant
 from triton_xe.llvm.types import I1, I8, I64, PTR, VOID, Type, array
+from triton_xe.runtime.simulator.analysis.assign_offsets import LINE, assign_offsets
 from triton_xe.runtime.simulator.library.symbols import piece_symbol
 from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
@@ -31,7 +32,6 @@ from triton_xe.runtime.simulator.pieces.cutter import (
     Place,
     with_own_edges,
 )
-from triton_xe.runtime.simulator.pieces.frame import LINE, assign_frame_offsets
 from triton_xe.runtime.simulator.pieces.stretches import outlined_stretches
 
 LARGE = 12_000
@@ -194,7 +194,7 @@ class _Separated:
         entry = Step((), roots(name for name, _ in self.function.parameters))
         paths = [Path(b.label, [*([] if k else [entry]), *map(step, items[b.label])], b.successors)
                  for k, b in enumerate(self.blocks)]
-        return assign_frame_offsets(paths, {x: t.size for x, t in cutter.types.items()})
+        return assign_offsets(paths, {x: t.size for x, t in cutter.types.items()})
 
     # --- the remaining function ---------------------------------------------------------------
 

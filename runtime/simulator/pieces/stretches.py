@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.records import TERMINATORS, Block, Function, Instruction, Operand, constant
 from triton_xe.llvm.types import I8, I64, PTR, VOID, Type, array
+from triton_xe.runtime.simulator.analysis.assign_offsets import LINE
 from triton_xe.runtime.simulator.library.symbols import piece_symbol
-from triton_xe.runtime.simulator.pieces.frame import LINE
 
 LONG = 1_500
 """Instructions of a function from which on stretches are outlined."""

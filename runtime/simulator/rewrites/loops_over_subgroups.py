@@ -32,9 +32,10 @@ from triton_xe.llvm import (
     constant,
 )
 from triton_xe.llvm.facts import Facts
+from triton_xe.llvm.liveness import Path, Step
 from triton_xe.llvm.records import BINARY, CASTS
 from triton_xe.llvm.solver import reached
-from triton_xe.runtime.simulator.analysis.assign_offsets import Access, assign_offsets
+from triton_xe.runtime.simulator.analysis.assign_offsets import assign_offsets
 
 _LINE = 64
 _MOST_RECOMPUTED = 6
@@ -75,20 +76,22 @@ class _FrameMemory:
 
         `turns`: edges at which the next subgroup runs, in memory of its own.
         """
-        accesses = {b.label: list(self._accesses(b)) for b in blocks}
-        places, nbytes = assign_offsets(accesses, {b.label: [
-            x for x in b.successors if (b.label, x) not in turns] for b in blocks}, self.sizes)
+        places, nbytes = assign_offsets([
+            Path(b.label, list(self._steps(b)), [
+                x for x in b.successors if (b.label, x) not in turns]) for b in blocks],
+            self.sizes)
         for name, at in self.slots.values():
             at.operands[1] = constant(I64, places[name])
         for i in self.strides:
             i.operands[1] = constant(I64, nbytes)
         return nbytes
 
-    def _accesses(self, block: Block) -> Iterator[Access]:
+    def _steps(self, block: Block) -> Iterator[Step]:
         for i in block.instructions:
             at = i.operands[-1].text if i.opcode in ("load", "store") else ""
             if at in self.slots:
-                yield Access(self.slots[at][0], i.opcode == "store")
+                names = (self.slots[at][0],)
+                yield Step((), names) if i.opcode == "store" else Step(names)
 
 
 class _Loops:

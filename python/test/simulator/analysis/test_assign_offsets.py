@@ -1,66 +1,53 @@
-"""Values that loops keep in memory find it as they left it, whatever else lies there meanwhile."""
+"""Values that are needed at the same time have places of their own."""
 
 from __future__ import annotations
 
 import random
 
-from triton_xe.runtime.simulator.analysis.assign_offsets import LINE, Access, assign_offsets
+import pytest
+
+from triton_xe.llvm.liveness import Path, Step
+from triton_xe.runtime.simulator.analysis.assign_offsets import assign_offsets
 
 
-def stores_and_loads(text: str) -> list[Access]:
-    return [Access(word[1:], word[0] == "+") for word in text.split()]
+def program(seed: int) -> tuple[list[Path], dict[str, int]]:
+    """Blocks that branch to any others; a value is made in one step, or in several like a phi's."""
+    chance = random.Random(seed)
+    sizes = {f"%{k}": chance.choice((8, 64, 100, 512)) for k in range(12)}
+    names = list(sizes)
+    labels = [f"b{k}" for k in range(6)]
+    return [Path(label, [Step(tuple(chance.sample(names, chance.randint(0, 2))),
+                              tuple(chance.sample(names, chance.randint(0, 1))))
+                         for _ in range(4)],
+                 chance.sample(labels, chance.randint(0, 2))) for label in labels], sizes
 
 
-def test_what_is_computed_of_a_value_takes_its_place() -> None:
-    accesses = {"first": stores_and_loads("+a +b"), "second": stores_and_loads("-a +c -b +d"),
-                "third": stores_and_loads("-c -d")}
-    successors = {"first": ["second"], "second": ["third"], "third": []}
-    places, nbytes = assign_offsets(accesses, successors, dict.fromkeys("abcd", 60))
-    assert places == {"a": 0, "b": LINE, "c": 0, "d": LINE}
-    assert nbytes == 2 * LINE
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_read_is_what_was_written(seed: int) -> None:
+    """Random walks through random programs, with the memory that they would have."""
+    paths, sizes = program(seed)
+    places, nbytes = assign_offsets(paths, sizes)
+    by_label, chance = {p.label: p for p in paths}, random.Random(seed)
+    for _ in range(40):
+        memory: dict[int, str] = {}
+        written = set[str]()
+        label = paths[0].label
+        for _ in range(10):
+            for step in by_label[label].steps:
+                for name in written.intersection(step.read):
+                    own = range(places[name], places[name] + sizes[name])
+                    assert {memory[k] for k in own} == {name}
+                for name in step.written:
+                    assert places[name] + sizes[name] <= nbytes
+                    for k in range(places[name], places[name] + sizes[name]):
+                        memory[k] = name
+                    written.add(name)
+            if not by_label[label].successors:
+                break
+            label = chance.choice(by_label[label].successors)
 
 
-def test_a_wide_value_takes_the_place_of_two_narrow_ones() -> None:
-    accesses = {"only": stores_and_loads("+a +b -a -b +c -c")}
-    places, nbytes = assign_offsets(accesses, {"only": []}, {"a": 64, "b": 64, "c": 128})
-    assert places == {"a": 0, "b": 64, "c": 0}
-    assert nbytes == 128
-
-
-def test_what_a_loop_needs_in_its_next_pass_stays() -> None:
-    accesses = {"before": stores_and_loads("+a"), "pass": stores_and_loads("-a +b -b")}
-    places, nbytes = assign_offsets(
-        accesses, {"before": ["pass"], "pass": ["pass"]}, {"a": 64, "b": 64})
-    assert nbytes == 2 * LINE
-    assert places["a"] != places["b"]
-
-
-def test_random_programs_load_what_they_stored() -> None:
-    rng = random.Random(5)
-    shared = 0
-    for _ in range(300):
-        labels = [f"b{k}" for k in range(rng.randint(1, 5))]
-        names = [f"v{k}" for k in range(rng.randint(2, 8))]
-        sizes = {name: rng.choice([4, 64, 100, 256]) for name in names}
-        accesses = {label: [Access(rng.choice(names), rng.random() < 0.5)
-                            for _ in range(rng.randint(0, 8))] for label in labels}
-        successors = {label: rng.sample(labels, rng.randint(0, min(2, len(labels))))
-                      for label in labels}
-        places, nbytes = assign_offsets(accesses, successors, sizes)
-        assert all(places[x] % LINE == 0 and places[x] + sizes[x] <= nbytes for x in names)
-        shared += nbytes < sum(-(-size // LINE) * LINE for size in sizes.values())
-        for _ in range(20):
-            memory, held = [""] * nbytes, set[str]()
-            label: str | None = labels[0]
-            for _ in range(12):
-                if label is None:
-                    break
-                for name, is_store in accesses[label]:
-                    where = slice(places[name], places[name] + sizes[name])
-                    if is_store:
-                        memory[where] = [name] * sizes[name]
-                        held.add(name)
-                    elif name in held:
-                        assert set(memory[where]) == {name}
-                label = rng.choice(successors[label]) if successors[label] else None
-    assert shared > 100
+def test_places_are_used_again() -> None:
+    steps = [Step((f"%{k}",), (f"%{k + 1}",)) for k in range(100)]
+    _, nbytes = assign_offsets([Path("b", steps, [])], {f"%{k}": 256 for k in range(101)})
+    assert nbytes == 2 * 256
