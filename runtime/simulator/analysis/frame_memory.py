@@ -20,7 +20,7 @@ class FrameMemory:
         self.arrays = {i.result for i in frame if i.opcode == "alloca"} | {x.local for x in others}
         self.sources: dict[str | None, Operand] = {
             i.result: i.operands[0] for block in blocks for i in block.instructions
-            if i.opcode == "getelementptr" or _family(i) in ("tile", "expected")}
+            if i.opcode == "getelementptr" or _family(i) == "tile"}
         """Base of a pointer; destination of a tile that is not found in a table."""
 
     def array(self, pointer: Operand) -> str | None:
@@ -58,6 +58,6 @@ def _accesses(i: Instruction) -> _Accesses | None:
         return ([i.operands[0]], []) if i.opcode == "load" else ([], [i.operands[1]])
     if i.callee.startswith("llvm.memcpy.") or _family(i) in ("prepare_a", "prepare_b"):
         return [i.operands[1]], [i.operands[0]]
-    if _family(i) in ("block_read", "tile", "expected"):
+    if _family(i) in ("block_read", "tile"):
         return [], [i.operands[0]]
     return ([], []) if i.callee.startswith("llvm.prefetch.") else None

@@ -5,8 +5,6 @@ prepared form (see `direct`) in a table of its thread, under its address and pit
 of that tile takes it from there.  In effect that load happens earlier, which must be unobservable.
 Therefore the kernel must have no atomics and volatile accesses, and no store to global memory may
 precede the load.  Stores of other work-groups do not matter, because they are not ordered with it.
-
-In a loop, the distance of consecutive tiles is mostly constant, so that the lookup tries it first.
 """
 
 from __future__ import annotations

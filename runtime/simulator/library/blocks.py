@@ -61,10 +61,8 @@ class Surface(Writer):
     One branch is for tiles that are inside the surface, the other (`clip`) for all others.
     """
 
-    def __init__(
-        self, routine: Routine, tile: Tile, attributes: str = WIDE, *, internal: bool = False
-    ) -> None:
-        super().__init__(routine, attributes, internal=internal)
+    def __init__(self, routine: Routine, tile: Tile) -> None:
+        super().__init__(routine, WIDE)
         self.tile = tile
         self.clip = self.b.label("clip")
 

@@ -10,8 +10,6 @@ from triton_xe.runtime.simulator.library.blocks import SURFACE, Surface, Tile, c
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
-NEXT, LAST, READ, SITE_WORDS = 0, 1, 2, 4
-"""Words of a load in a loop: the expected tile, the last one, and whether that was loaded anew."""
 _MIXER = -7046029254386353131
 _KEYS = vector(context.WINDOW, I64)
 _TABLE_PARAMETERS: list[Parameter] = [
@@ -89,43 +87,6 @@ def tile(
     w.ret(to)
     w.read_clipped(f"{name}.copy", w["image"])
     return [w.function, copy_function(f"{name}.copy", shape, mode), _choose_place(place, nbytes)]
-
-
-def expected(
-    host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
-    mode: str,
-) -> list[Function]:
-    """A load in a loop: `tile`, but first look at the same distance from the last tile.
-
-    It is inlined into the kernel, so that loop-invariant tests are hoisted.
-    """
-    shape = Tile(bits // 8, width, height, blocks, base, pitch)
-    nbytes = bits // 4 * width * height * blocks
-    parameters = bits, width, height, blocks, base, pitch, mode
-    w = Surface(Routine(symbol("expected", *parameters), PTR,
-                        (*SURFACE, *_TABLE_PARAMETERS, ("site", PTR))),
-                shape, "alwaysinline nounwind", internal=True)
-    t, site = _Table(w, nbytes), Memory(w, w["site"])
-    with w.when(~w.is_illegal()), w.when(w.locate()):
-        number, near = site[NEXT], w.place().integer()
-        with w.when((t.record(number)[context.TILE_KEY] == near) & (near != 0)
-                    & (t[context.PITCH] == w.pitch)):
-            site[READ] = 0
-            _note_expected(w, site, number)
-            w.ret(t.use(number))
-    given = (w[parameter] for parameter, *_ in (*SURFACE, *_TABLE_PARAMETERS))
-    to = w.call(Routine(symbol("tile", *parameters), PTR, (*SURFACE, *_TABLE_PARAMETERS)), *given)
-    site[READ] = t[context.READ_NOW]
-    _note_expected(w, site, (to.integer() - w["tiles"].integer()) // nbytes)
-    w.ret(to)
-    return [w.function]
-
-
-def _note_expected(w: Writer, site: Memory, number: Value) -> None:
-    """Note the tile of a load, and the one at the same distance from it."""
-    following = number + number - site[LAST]
-    site[LAST] = number
-    site[NEXT] = w.select(following < w["capacity"], following, 0)
 
 
 def _choose_place(routine: Routine, nbytes: int) -> Function:

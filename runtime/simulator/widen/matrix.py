@@ -15,14 +15,12 @@ from triton_xe.intrinsics import find, genisa
 from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
-from triton_xe.llvm.types import I32, I64, PTR, VOID, vector
+from triton_xe.llvm.types import I32, I64, PTR, VOID
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
-from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.library import tiles
+from triton_xe.runtime.simulator.context import READ_NOW, Context
 from triton_xe.runtime.simulator.library.names import Preparation, preparations
 from triton_xe.runtime.simulator.library.symbols import symbol
-from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
@@ -185,18 +183,13 @@ def _tile(
     assert isinstance(private, Private)
     shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
              *alignment(w.kernel.target), _widening(arguments, w.forms.direct_kinds[array]))
-    (function,) = tiles.expected(host_cpu(), *shape)
-    w.kernel.host.definitions[function.name] = function
-    site = w.b.temporary(8 * tiles.SITE_WORDS)
-    w.b.frame.append(Instruction("store", VOID, [zero(vector(tiles.SITE_WORDS, I64)), site]))
-    group = w.b.context_word(Context.GROUP, I64)
     head = w.b.at(TILES, table.head)
     numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
-    memory = w.b.at(TILES, table.tiles)
-    tile = w.b.call(function.name, PTR, [own, *arguments.surface, *tail, head, memory, *numbers,
-                                         w.b.add(group, 1), site])
+    tile = w.b.call(symbol("tile", *shape), PTR, [
+        own, *arguments.surface, *tail, head, w.b.at(TILES, table.tiles), *numbers,
+        w.b.add(w.b.context_word(Context.GROUP, I64), 1)])
     private.array.prepared = tile
-    predict_tile(w, w.b.load(I64, w.b.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
+    predict_tile(w, w.b.load(I64, w.b.at(head, READ_NOW)), tile, table.tile_bytes)
 
 
 def _widening(arguments: BlockArguments, kind: str) -> str:

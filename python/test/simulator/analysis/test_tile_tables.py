@@ -14,16 +14,13 @@ import pytest
 from python.test.filecheck import check_text
 from python.test.simulator.conftest import aligned
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
-from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.analysis import tile_tables
-from triton_xe.runtime.simulator.context import HEAD_BYTES
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.kernel import SimulatedKernel
-from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.symbols import parts, symbol
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for
 
 Text = Callable[..., str]
 M, N, K = 128, 96, 320
@@ -119,7 +116,7 @@ def test_every_form_of_a_read_shares_its_tiles(
     for nbytes in (0, 8 * TILE_B, tile_tables.ALL_BYTES):
         limit_tables(nbytes, monkeypatch, tmp_path)
         loaded = device.load(text, "k")
-        reads = re.findall(r"call ptr @xe\.expected\.", loaded.host.text)
+        reads = re.findall(r"call ptr @xe\.tile\.", loaded.host.text)
         assert len(reads) == (2 if form is with_payloads else 5) * (nbytes > 0)
         check_text(loaded.host.text, "CHECK-NOT: prepare_")
         np.testing.assert_array_equal(work.run(loaded), expected)
@@ -165,17 +162,17 @@ class Reads:
             np.zeros(capacity * 128, np.float32), np.zeros(128, np.float32),
             np.zeros(16, np.int64)))
 
-    def __call__(self, row: int, group: int, *site: int) -> Any:
+    def __call__(self, row: int, group: int) -> Any:
         t = self.table
         at = self.read(
             self.image.ctypes.data, self.source.ctypes.data, 127, 63, 127, 0, row,
             self.error.ctypes.data, 0, self.head.ctypes.data, self.tiles.ctypes.data, t.capacity,
-            t.key_bits, t.slots, group, *site)
+            t.key_bits, t.slots, group)
         return np.frombuffer((ctypes.c_float * 128).from_address(at), np.float32)
 
-    def shares(self, row: int, group: int, *site: int) -> bool:
+    def shares(self, row: int, group: int) -> bool:
         """Whether a read, which is right, comes from the table."""
-        found = self(row, group, *site)
+        found = self(row, group)
         np.testing.assert_array_equal(found, self.matrix[row : row + 8, :16].ravel())
         return bool(found.ctypes.data != self.image.ctypes.data)
 
@@ -205,28 +202,6 @@ def test_tiles_that_are_not_given_again_are_not_kept() -> None:
     tile = Reads(capacity=3)
     shared = [tile.shares(row, group) for group, row in enumerate(range(0, 56, 8), 1)]
     assert shared == [True] * 3 + [False] * 4
-
-
-def test_reads_of_a_loop_find_their_tiles_where_they_expect_them() -> None:
-    """Without the keys of the table, which nothing else can then be found by."""
-    tile, (function,) = Reads(capacity=8), tiles.expected(host_cpu(), *SHAPE)
-    text = print_module([function]).replace("define internal", "define")
-    code = jit.NativeCode(jit.compile_object(text, "library"))
-    tile.read = ctypes.CFUNCTYPE(*READ, ctypes.c_void_p)(code.address(function.name))
-    site = aligned(np.zeros(tiles.SITE_WORDS, np.int64))
-    keys = tile.head[HEAD_BYTES : tile.table.slots]
-
-    def read_now(row: int, group: int) -> int:
-        assert tile.shares(row, group, site.ctypes.data)
-        return int(site[tiles.READ])
-
-    assert [read_now(row, 1) for row in range(0, 48, 8)] == [1] * 6
-    site[:] = 0
-    assert [read_now(row, 2) for row in (0, 8)] == [0] * 2
-    assert keys.any()
-    keys[:] = 0
-    assert [read_now(row, 2) for row in (16, 24, 32, 40)] == [0] * 4
-    assert [read_now(row, 2) for row in (48, 0)] == [1] * 2
 
 
 STEPS_AT = 5
