@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -51,3 +52,20 @@ def test_places_are_used_again() -> None:
     steps = [Step((f"%{k}",), (f"%{k + 1}",)) for k in range(100)]
     _, nbytes = assign_offsets([Path("b", steps, [])], {f"%{k}": 256 for k in range(101)})
     assert nbytes == 2 * 256
+
+
+def seconds(blocks: int) -> float:
+    """Processor time for a row of blocks whose values are all live to the end."""
+    names = [f"%{k}" for k in range(10 * blocks)]
+    paths = [Path(f"b{k}", [Step((), (name,)) for name in names[10 * k : 10 * k + 10]],
+                  [f"b{k + 1}"]) for k in range(blocks)]
+    paths.append(Path(f"b{blocks}", [Step(tuple(names))], []))
+    start = time.process_time()
+    assign_offsets(paths, dict.fromkeys(names, 64))
+    return time.process_time() - start
+
+
+def test_time_does_not_grow_with_the_square_of_the_length() -> None:
+    """Sets of the values that are live in each block would have a million elements for 500."""
+    short, long = (min(seconds(blocks) for _ in range(3)) for blocks in (500, 1500))
+    assert long < 7 * short
