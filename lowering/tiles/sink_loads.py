@@ -91,10 +91,12 @@ class SinkLoadsPass(TargetedPass):
                 if loops[body] > _reload_threshold(body, target) * target.grf_bytes:
                     _reload_in_loop(body, target)
             erase_dead(function)
+            # gathers that just fit stay, because their addresses would be live for longer
+            fills = HALF_FILE * target.grf_bytes + (not target.has_block_2d)
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
             for block in blocks:
                 loaded = _loaded_bytes(block, target)
-                if loaded > HALF_FILE * target.grf_bytes:
+                if loaded >= fills:
                     _cast_by_fragment(block)
                     erase_dead(function)
                     _sink_loads(block, target)

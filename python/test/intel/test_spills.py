@@ -64,6 +64,21 @@ def test_a_product_of_any_surface_does_not_spill(
     assert spilled(device, pointer, shape, warps) == 0
 
 
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_operands_that_fill_half_of_the_registers_do_not_spill(device: str) -> None:
+    """They are rounded to tf32 in further registers."""
+    row = loops.ROWS["gemm tf32 32"]
+    blocks = {"BLOCK_M": 128, "BLOCK_N": 128}
+    kernel = triton.compile(
+        replace(row, constants=row.constants | blocks).source(),
+        target=GPUTarget("xpu", device, 16), options={"num_warps": 16})
+    flags = kernel.metadata.build_flags
+    assert LARGE in flags
+    built = intel.compile_spirv(kernel.asm["spv"], device, flags, dump_asm=False)
+    assert built.facts.spill_size == 0
+
+
 CROWDED = ("gemm tf32 32", "attention causal", "attention backward", "attention backward 128",
            "attention window", "attention window 128", "layer norm gradient fp16",
            "layer norm gradient fp32", "swiglu gradient")
