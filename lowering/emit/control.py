@@ -20,6 +20,7 @@ from triton_xe.dialects.xe import ROLLED, RUNS, VERSIONS
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
+from triton_xe.lowering.emit.xegpu.payloads import Payload
 from triton_xe.spirv import ADDED_NODE, ROLLED_LABEL
 
 Parts = list[ir.Operand]
@@ -103,6 +104,9 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     em.loop_depth += 1
     em.bind(op.body.block.args[0], counter)
     inside = em.enter()
+    for held in map(em.get, op.body.block.args[1:]):
+        if isinstance(held, Payload):
+            held.advance(em)
     ends = _flat(em, _straight(em, op.body.block).operands)
     em.leave(inside)
     _note_carried(em, op.body.block.args[1:], ends)

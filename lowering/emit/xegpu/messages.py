@@ -161,6 +161,8 @@ def _further(em: Emitter, here: ir.Operand, by: SSAValue | int) -> ir.Operand:
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
     """Move a payload: by the immediate offsets of messages, or by changing its fields in place."""
     bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
+    if step is None and any(held.step):
+        return held  # the next iteration moves all copies at its start
     if step is not None and is_in_reach((moved := held.moved(*step, bits)).y, moved.x):
         return moved
     per = held.shape.element_bits // bits

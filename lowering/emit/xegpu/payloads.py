@@ -36,11 +36,6 @@ from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.uses import can_follow
 
-COPIED = 8
-"""Largest number of transposed B operands that share a payload, without message offsets.
-
-IGC 2.40 copies the payload for each, which costs less than payloads of their own.
-"""
 MOST_COPIES = 15
 """Largest number of registers for copies of a payload."""
 FIRST_CARRIED = 3
@@ -58,6 +53,8 @@ class Payload:
     y: int = 0
     copies: Mapping[tuple[int, int], ir.Operand] = field(default_factory=dict, compare=False)
     """Copies that begin y rows and x columns further."""
+    step: tuple[int, int] = (0, 0)
+    """Rows and units of x by which each iteration of a loop moves all copies at its start."""
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Operand], Callable[[list[ir.Operand]], Any]]:
         return [], lambda parts: self
@@ -66,6 +63,11 @@ class Payload:
         """The payload for a message some rows and columns of `bits` further."""
         step = columns * bits // self.shape.element_bits
         return replace(self, x=self.x + step, y=self.y + rows)
+
+    def advance(self, em: Emitter) -> None:
+        """Move the copies for an iteration of the loop that carries them."""
+        for pointer in self.copies.values():
+            move(em, pointer, *map(number, self.step))
 
     @property
     def place(self) -> tuple[ir.Operand, int, int]:
@@ -78,18 +80,23 @@ def with_copies(em: Emitter, payload: Payload, op: CreateNdTdescOp) -> Payload:
     """A payload with a copy for each message, on devices whose messages have no offsets.
 
     Intel's compiler would compute each from the first, just before its message, in a register that
-    it then has to wait for.  Here copies that differ in x or y alone are preferred.
+    it then has to wait for.  Here copies that differ in x or y alone are preferred.  A loop moves
+    its copies before its messages.  Data of the previous messages has arrived then, so that no copy
+    waits for a message that reads it.
     """
     places = _message_offsets(payload, op)
-    if has_offsets(em.target) or not is_stored_soon(op) or len(places) > MOST_COPIES:
+    step = None if _only_prefetches(op.desc) else _constant_advance(op)
+    if has_offsets(em.target) or len(places) > MOST_COPIES or not (step or is_stored_soon(op)):
         return payload
+    further = payload.moved(*step or (0, 0), op.desc_type.element_bits)
+    move(em, payload.pointer, number(-further.y), number(-further.x))
     copies = {(0, 0): payload.pointer}
     for y, x in sorted(places):
         nearest = next(at for at in ((0, x), (y, 0), (0, 0)) if at in copies)
         by = y - nearest[0], x - nearest[1]
         copies[y, x] = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [copies[nearest]])
         move(em, copies[y, x], *map(number, by))
-    return replace(payload, copies=copies)
+    return replace(payload, copies=copies, step=(further.y, further.x))
 
 
 def is_stored_soon(op: CreateNdTdescOp) -> bool:
@@ -200,9 +207,10 @@ def payload_shape(
     shape = shapes.pop()
     if _is_block_local(op):
         return shape if len(uses) > 1 else None
-    gains = has_offsets(target) or (
-        1 < len(uses) <= COPIED and _are_all_transposed_b([m for m, _ in uses]))
-    return shape if gains and _is_advanced_last(op) else None
+    if has_offsets(target):
+        return shape if _is_advanced_last(op) else None
+    gains = 1 < len(uses) <= 1 + MOST_COPIES and _are_all_transposed_b([m for m, _ in uses])
+    return shape if gains and _constant_advance(op) is not None else None
 
 
 def _are_all_transposed_b(messages: list[Message]) -> bool:
@@ -252,25 +260,45 @@ def _is_block_local(op: CreateNdTdescOp) -> bool:
         for use in op.desc.uses)
 
 
+def _constant_advance(op: CreateNdTdescOp) -> tuple[int, int] | None:
+    """Constant rows and columns by which the loop that alone uses a descriptor moves it; or None.
+
+    It moves the descriptor once, after all messages, and no inner loop carries it.
+    """
+    last = _advance_at_end(op)
+    if last is None or any(isinstance(use.operation, scf.ForOp) for use in last.desc.uses):
+        return None
+    rows, columns = map(_known, offsets_of(last))
+    return None if rows is None or columns is None else (rows, columns)
+
+
 def _is_advanced_last(op: CreateNdTdescOp) -> bool:
     """True if one loop alone uses a descriptor, and moves it after all its messages."""
+    return _advance_at_end(op) is not None
+
+
+def _advance_at_end(op: CreateNdTdescOp) -> UpdateNdOffsetOp | None:
+    """The move of a descriptor after all messages of the loop that alone uses it; None if other
+    operations use or move it.
+    """
     uses = list(op.desc.uses)
-    loop = uses[0].operation
-    if len(uses) > 1 or not isinstance(loop, scf.ForOp) or loop.parent is not op.parent:
-        return False
+    loop = uses[0].operation if uses else None
+    if len(uses) != 1 or not isinstance(loop, scf.ForOp) or loop.parent is not op.parent:
+        return None
     index = uses[0].index - FIRST_CARRIED
     if index < 0 or loop.res[index].first_use is not None:
-        return False
+        return None
     here = loop.body.block.args[index + 1]
     moved = [op for op in (u.operation for u in here.uses)
              if isinstance(op, UpdateNdOffsetOp) and step_of(op) is None]
     last = last_of(loop.body.block)
     if len(moved) != 1 or moved[0].parent is not loop.body.block:
-        return False
+        return None
     if [(u.operation, u.index) for u in moved[0].moved.uses] != [(last, index)]:
-        return False
+        return None
     around = [loop.body.block.find_ancestor_op_in_block(message) for message, _ in _messages(here)]
-    return all(op is not None and op.is_before_in_block(moved[0]) for op in around)
+    ends = all(op is not None and op.is_before_in_block(moved[0]) for op in around)
+    return moved[0] if ends else None
 
 
 def _only_prefetches(value: SSAValue) -> bool:

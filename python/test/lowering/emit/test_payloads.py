@@ -3,6 +3,8 @@
 import pytest
 from xdsl.ir import Operation
 
+from benchmarks.loops import compiled
+from python.test.operations import instructions
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import BlockShape
 from triton_xe.hardware.target import target
@@ -108,3 +110,16 @@ def test_copies_of_a_payload_live_from_there_to_the_stores():
     assert is_stored_soon(created(move + store))
     assert not is_stored_soon(created(between + move + store))
     assert not is_stored_soon(created(move + store + f"%x = xegpu.load_nd %t {LOAD}\n"))
+
+
+@pytest.mark.parametrize(("row", "block", "messages"), [
+    ("gemm ABt", "loop", 8), ("grouped", "loop.1", 16)])
+def test_a_loop_moves_copies_before_its_messages_without_offsets(row, block, messages):
+    """The copies begin one iteration early; a loop neither creates nor copies a payload."""
+    text = compiled(row, "pvc").asm["llir"]
+    names = instructions(text, block)
+    first = names.index("GenISA.LSC2DBlockReadAddrPayload")
+    assert names[:first].count("GenISA.LSC2DBlockSetAddrPayloadField") == messages
+    assert names.count("GenISA.LSC2DBlockReadAddrPayload") == messages
+    assert "GenISA.LSC2DBlockCopyAddrPayload" not in names
+    assert instructions(text).count("GenISA.LSC2DBlockCopyAddrPayload") >= messages - 1
