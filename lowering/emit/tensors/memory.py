@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial, reduce
 
 from xdsl.dialects.builtin import TensorType
@@ -15,24 +15,19 @@ from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
-from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.hardware.register_file import HALF_FILE
+from triton_xe.lowering.emit.emitter import Emitter, disjoint, lowers
 from triton_xe.lowering.emit.lane_access import CachePolicy, load, store
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
-    Below,
     Halves,
     InWords,
-    Multiples,
-    Picked,
     Registers,
-    Shifted,
-    Splat,
     eager,
     mapped,
-    permuted,
     regrouped,
 )
 from triton_xe.lowering.emit.types import (
@@ -75,33 +70,6 @@ def policy_of(op: LoadOp | StoreOp) -> str:
     return table.get(held.cache_modifier, usual)
 
 
-class Addresses(Registers):
-    """Addresses of elements of `size` bytes at 32-bit offsets from a base."""
-
-    def __init__(self, em: Emitter, base: Splat, places: Shifted, size: int) -> None:
-        super().__init__(places.count, I64, self._far)
-        self._em, self.base, self.places, self.size = em, base, places, size
-
-    def _far(self, index: int) -> ir.Operand:
-        places = _in_bytes(self._em, self.places.chunk(self._em, index), self.size)
-        return self._em.b.add(self.base.chunk(self._em, index), places)
-
-    def near(self, register: int) -> ir.Operand:
-        """Compute an address as a byte offset from the first one.
-
-        As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.
-        """
-        em, offsets = self._em, self.places.offsets
-        first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
-            self.base.scalar, self._bytes_to_first()), POINTER))
-        apart = (offsets[register] - offsets[0]) * self.size
-        return em.b.gep(I8, first, ir.constant(I64, apart)) if apart else first
-
-    def _bytes_to_first(self) -> ir.Operand:
-        """Bytes from the base to the first element, which other bases share."""
-        return _in_bytes(self._em, self.places.alone(self._em, 0), self.size)
-
-
 def _in_bytes(em: Emitter, offset: ir.Operand, size: int, *, shared: bool = True) -> ir.Operand:
     """An offset in bytes, which accesses to other tensors share unless too many stay live."""
     def make() -> ir.Operand:
@@ -112,46 +80,47 @@ def _in_bytes(em: Emitter, offset: ir.Operand, size: int, *, shared: bool = True
 
 
 def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Operand]:
-    """The address of each register's element."""
-    held = em.registers(op.ptr)
-    if isinstance(held, Addresses):
-        return held.near
-    return partial(held.register, em)
+    """The address of each register's element, in bytes from the first of its run.
 
-
-def _conditions(em: Emitter, held: Registers, width: int) -> Callable[[int], ir.Operand]:
-    """The condition of each access to `width` registers, that of its first one.
-
-    One or two comparisons with one limit take fewer instructions than those of a chunk.
+    As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.  Next
+    to registers that fill more than half of the file, too few are left for addresses of many runs.
     """
-    simple = isinstance(held, Below) and isinstance(held.limits, Splat) and 2 * width >= CHUNK
-    return partial(held.alone if simple else held.register, em)
+    held, size, view = em.registers(op.ptr), pointee_bytes(op.ptr), em.view(op.ptr)
+    firsts = _firsts_of_runs(view, em.proven.of(op.ptr).contiguity)
+    if held.count > HALF_FILE and any(firsts):
+        return partial(held.register, em)
+
+    def address(register: int) -> ir.Operand:
+        first = firsts[register]
+        start = em.remember((held, "pointer", first), lambda: em.b.inttoptr(
+            held.register(em, first), POINTER))
+        apart = sum(view.registers[register]) - sum(view.registers[first])
+        return em.b.gep(I8, start, apart * size) if apart else start
+
+    return address
+
+
+def _firsts_of_runs(view: View, runs: Sequence[int]) -> list[int]:
+    """For each register the first one whose element is in the same run of adjacent elements."""
+    dim = max(range(len(runs)), key=runs.__getitem__)
+    if not disjoint(view, dim):
+        return list(range(len(view.registers)))
+    found: dict[Hashable, int] = {}
+    return [found.setdefault((*c[:dim], c[dim] // runs[dim], *c[dim + 1 :]), register)
+            for register, c in enumerate(view.registers)]
 
 
 @lowers(AddPtrOp)
 def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
     size = pointee_bytes(op.result)
     if isinstance(op.result.type, TensorType):
-        base, places = (em.registers(v) for v in op.operands)
-        if isinstance(base, Splat) and isinstance(places, Shifted):
-            em.bind(op.result, Addresses(em, base, places, size))
-            return
-        scaled = _scaled(places, size)
-        few = places.count < MANY
-        em.bind(op.result, mapped(em, I64, [base, places], lambda a, b: em.b.add(
-            a, _in_bytes(em, b, size, shared=few))) if scaled is None else mapped(
-                em, I64, [base, scaled], em.b.add))
+        operands = [em.registers(v) for v in op.operands]
+        few = operands[1].count < MANY
+        em.bind(op.result, mapped(em, I64, operands, lambda base, offset: em.b.add(
+            base, _in_bytes(em, offset, size, shared=few))))
         return
     offset = _in_bytes(em, em.scalar(op.offset), size)
     em.bind(op.result, em.b.gep(I8, em.scalar(op.ptr), offset))
-
-
-def _scaled(places: Registers, size: int) -> Registers | None:
-    """Scale multiples of a number to bytes without an instruction each; None for others."""
-    if isinstance(places, Picked):
-        source = _scaled(places.source, size)
-        return None if source is None else permuted(places.em, source, places.order)
-    return places.times(size) if isinstance(places, Multiples) else None
 
 
 @lowers(PtrToIntOp)
@@ -199,7 +168,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     tested = proven_alignment(em, width, align, op.ptr, mask, view, most)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
-    active = None if conditions is None else _conditions(em, conditions, width)
+    active = None if conditions is None else partial(conditions.register, em)
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and (op.hidden is not None or is_hidden(op.result, mask))
@@ -300,7 +269,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     address = _addresses(em, op)
     conditions = None if mask is None else em.registers(mask)
-    active = None if conditions is None else _conditions(em, conditions, width)
+    active = None if conditions is None else partial(conditions.register, em)
     once = owns_copy(em, view)
     size, policy = pointee_bytes(op.ptr), policy_of(op)
     for start in range(0, len(view.registers), width):
