@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects import arith, scf, ub
+from xdsl.dialects import arith, ub
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     VectorType,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -38,16 +37,11 @@ from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     NSW,
-    Below,
     Halves,
-    Multiples,
-    Picked,
     Registers,
-    Shifted,
-    Spaced,
     Splat,
-    firsts,
     mapped,
+    permuted,
 )
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -57,7 +51,6 @@ from triton_xe.lowering.emit.types import (
     I8,
     I16,
     I32,
-    I64,
     argument_type,
     bits_of,
     element,
@@ -157,67 +150,8 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
     on_bits = _ON_BITS.get(name, name)
     flags = NSW if isinstance(op, _SUMS) and not em.proven.wraps(op) else ()
-    if isinstance(op, arith.AddiOp) and isinstance(op.result.type, TensorType):
-        one, other = (spread(em, v, op.result.type) for v in op.operands)
-        if isinstance(other, Shifted):
-            one, other = other, one
-        if isinstance(one, Shifted) and isinstance(other, Splat):
-            em.bind(op.result, one.plus(other.scalar, flags))
-            return
-        if isinstance(one, Splat):
-            one, other = other, one
-        if isinstance(other, Splat) and (spaced := _spaced(one)) is not None:
-            total = mapped(em, one.kind, [one, other], em.b.add)
-            total.spaced = spaced.plus(em, other.scalar)
-            em.bind(op.result, total)
-            return
-    if isinstance(op, arith.AndIOp) and scalar_type(op.result.type) == I1:
-        for tested, known in (op.operands, op.operands[::-1]):
-            limited, condition = em.get(tested), em.get(known)
-            if isinstance(limited, Below) and isinstance(condition, Below | Picked | Splat):
-                is_known = _is_loop_invariant(known, op) and _has_variant_bound(em, tested, op)
-                join = limited.where_known if is_known else limited.where
-                em.bind(op.result, join(em, condition))
-                return
-    if isinstance(op, arith.MuliOp) and (
-            made := _scaled(em, op, flags) or _multiples(em, op)) is not None:
-        em.bind(op.result, made)
-        return
     elementwise(em, op, lambda a, b: em.b.binary(on_bits, a, b) if is_bit(a)
                 else em.b.binary(name, a, b, flags))
-
-
-def _scaled(em: Emitter, op: arith.MuliOp, flags: tuple[str, ...]) -> Registers | None:
-    """Multiply positions by a constant, if no product wraps around."""
-    factor = constant_of(op.rhs)
-    if factor is None or not flags or not isinstance(op.result.type, TensorType):
-        return None
-    numbers = spread(em, op.lhs, op.result.type)
-    return numbers.times(factor) if isinstance(numbers, Shifted) else None
-
-
-def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:
-    """Multiply numbers with known differences by a scalar."""
-    kind = op.result.type
-    if not isinstance(kind, TensorType) or kind.element_type != i64 or (
-            not em.target.has_block_2d):  # on eight lanes copies through descriptors became longer
-        return None
-    sides = [spread(em, v, kind) for v in op.operands]
-    for numbers, by in (sides, sides[::-1]):
-        found = _spaced(numbers)
-        if found is None or not isinstance(by, Splat) or by.scalar.is_constant:
-            continue
-        first = Term(em, found.base).resized(I64).value
-        first = first if found.scalar is None else em.b.add(found.scalar, first)
-        return Multiples(em, em.b.mul(first, by.scalar), by.scalar, found.offsets)
-    return None
-
-
-def _spaced(numbers: Registers) -> Spaced | None:
-    """Return a base and known offsets that sum to these numbers; None if there are none."""
-    if isinstance(numbers, Picked) and numbers.source.spaced is not None:
-        return numbers.source.spaced.picked(numbers.order)
-    return numbers.spaced
 
 
 @lowers(*_DIVISIONS)
@@ -372,19 +306,11 @@ _INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ug
 @lowers(arith_ext.CmpiOp)
 def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
     predicate = _INTEGER_PREDICATES[op.predicate.value.data]
-    places = em.get(op.lhs) if isinstance(op.lhs.type, TensorType) else None
-    if isinstance(places, Shifted) and predicate in ("eq", "ne") and _is_loop_invariant(op.rhs, op):
-        em.bind(op.result, _compare_base(em, predicate, places, em.registers(op.rhs)))
-        return
-    if predicate in ("slt", "ult") and isinstance(op.lhs.type, TensorType) and (
-            scalar_type(op.lhs.type) is I32):
-        sides = [spread(em, v, op.lhs.type) for v in op.operands]
-        group = _same_in_groups(em, op.result) if _selects(op.result) else 1
-        if group > 1:
-            sides = [firsts(em, side, group) for side in sides]
-        em.bind(op.result, Below(em, predicate, *sides))
-        return
     elementwise(em, op, lambda a, b: compare(em, predicate, a, b))
+    group = _same_in_groups(em, op.result)
+    if group > 1:
+        held = em.registers(op.result)
+        em.bind(op.result, permuted(em, held, [r - r % group for r in range(held.count)]))
 
 
 def _selects(value: SSAValue) -> bool:
@@ -395,41 +321,17 @@ def _selects(value: SSAValue) -> bool:
 
 
 def _same_in_groups(em: Emitter, value: SSAValue) -> int:
-    """Number of consecutive registers in which a comparison is proved to be equal."""
-    if not em.target.has_block_2d:  # not measured on other devices
-        return 1
+    """Number of consecutive registers in which a comparison is proved to be equal.
+
+    1 if it selects nothing: accesses test it for one element of a group only.
+    """
+    if not em.target.has_block_2d or not isinstance(value.type, TensorType) or not _selects(value):
+        return 1  # other devices are not measured
     view = em.view(value)
     constancy = em.proven.of(value).constancy
     groups = (group for group in (CHUNK, CHUNK // 2) if len(view.registers) >= CHUNK and any(
         size >= group and consecutive(view, dim, group) for dim, size in enumerate(constancy)))
     return next(groups, 1)
-
-
-def _is_loop_invariant(value: SSAValue, op: Operation) -> bool:
-    """True if a value does not change in the loop that contains an operation."""
-    loop = op.parent_op()
-    owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
-
-
-def _has_variant_bound(em: Emitter, value: SSAValue, op: Operation) -> bool:
-    """True if a mask compares loop-invariant non-negative numbers with a loop-variant bound."""
-    while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
-        value = value.owner.src
-    made = value.owner
-    if not isinstance(made, arith_ext.CmpiOp) or _is_loop_invariant(made.rhs, op):
-        return False
-    bounds = em.proven.range(made.lhs)
-    return _is_loop_invariant(made.lhs, op) and bounds[0] >= 0
-
-
-def _compare_base(em: Emitter, predicate: str, places: Shifted, wanted: Registers) -> Registers:
-    """Compare base + n == wanted as base == wanted - n, whose right side is loop-invariant."""
-    def make(i: int) -> ir.Operand:
-        there = em.b.sub(wanted.chunk(em, i), places.numbers(i))
-        return em.b.icmp(predicate, em.splat(places.base, places.width), there)
-
-    return Registers(places.count, I1, make, needs=lambda i: wanted.parts(i))
 
 
 def compare(em: Emitter, predicate: str, a: ir.Operand, b: ir.Operand) -> ir.Operand:
@@ -494,18 +396,10 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
 @lowers(*_INTEGER_CASTS)
 def lower_integer_cast(em: Emitter, op: Operation) -> None:
     into, signed = scalar_type(op.results[0].type), _INTEGER_CASTS[type(op)]
-    if _is_natural(em, op):  # a 64-bit product of it then takes three instructions less
-        signed = False
+    if isinstance(op, arith_ext.ExtSIOp) and em.proven.range(op.input)[0] >= 0:
+        elementwise(em, op, lambda a: em.b.cast("zext", a, shaped(a.type, into), ("nneg",)))
+        return
     elementwise(em, op, lambda a: Term(em, a).resized(into, signed=signed).value)
-    if into == I64 and isinstance(held := em.get(op.operands[0]), Shifted) and (
-            em.proven.range(op.operands[0])[0] >= 0):
-        em.registers(op.results[0]).spaced = Spaced(None, held.base, held.offsets)
-
-
-def _is_natural(em: Emitter, op: Operation) -> bool:
-    """True if an extended scalar is known not to be negative."""
-    return (isinstance(op, arith_ext.ExtSIOp) and not isinstance(op.result.type, TensorType)
-            and em.proven.range(op.input)[0] >= 0)
 
 
 @lowers(arith_ext.ExtFOp, arith_ext.TruncFOp, tt.FpToFpOp)

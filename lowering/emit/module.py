@@ -31,6 +31,7 @@ from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
 from triton_xe.lowering.emit.separate_broadcasts import separate_broadcasts
+from triton_xe.lowering.emit.simplify.simplify_llvm import simplify_llvm
 from triton_xe.lowering.emit.tensors import (
     atomics,
     convert,
@@ -46,7 +47,7 @@ from triton_xe.lowering.emit.tensors import (
 from triton_xe.lowering.emit.tensors.exchange import place_regions
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I8, POINTER, argument_type
-from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_moves
+from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_values
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages, scalar, sync
 from triton_xe.lowering.rewriting import functions
@@ -70,9 +71,10 @@ def emit_module(
             _function(state, op)
     if state.slm is not None:
         resize_slm(state)
+    simplify_llvm(state)
     share_counters(state)
     fuse_products(state)
-    drop_unused_moves(state)
+    drop_unused_values(state)
     keep_roundings(state)
     separate_broadcasts(state)
     separate_other_values(state)

@@ -1,11 +1,12 @@
-"""Remove moves between vectors and roundings to bf16 that no instruction uses, and functions.
+"""Remove moves between vectors, integers and roundings to bf16 that no instruction uses, and
+functions.
 
     %v = shufflevector %a, %b, <0, 1, 2, 3> ; %x = extractelement %b, 0     if %v has no user
  -> %x = extractelement %b, 0
 
-Instructions take elements from where they come from (`builder.element_of`).  A value that is
-rounded and widened again is computed by one function (`maths.floats.from_bf16`).  Both leave
-instructions that no later compiler removes.
+Instructions take elements from where they come from (`builder.element_of`), and integers of which
+only some elements are used are simplified to these.  A value that is rounded and widened again is
+computed by one function (`maths.floats.from_bf16`).  All leave instructions without a use.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from triton_xe.llvm.solver import reached
 from triton_xe.lowering.emit.writer import ModuleState
 
 ROUNDED = "llvm.genx.GenISA.ftobf"
-_MOVES = ("shufflevector", "extractelement", "insertelement", "bitcast")
+_PLAIN = frozenset((
+    "shufflevector", "extractelement", "insertelement", "bitcast",
+    "add", "sub", "mul", "shl", "or", "and", "icmp", "select", "zext", "sext"))
 
 
-def drop_unused_moves(state: ModuleState) -> None:
-    """Remove unused moves and roundings from a module, and operands that are then unused."""
+def drop_unused_values(state: ModuleState) -> None:
+    """Remove unused values from a module, and operands that are then unused."""
     for function in state.llvm.functions.values():
         _drop(function)
 
@@ -60,4 +63,4 @@ def is_rounding(i: ir.Instruction) -> bool:
 
 
 def _may_go(i: ir.Instruction) -> bool:
-    return i.opcode in _MOVES or is_rounding(i)
+    return (i.opcode in _PLAIN and not i.defines) or is_rounding(i)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_xe import llvm as ir
 from triton_xe.lowering.emit.emitter import Emitter, disjoint
-from triton_xe.lowering.emit.tensors.registers import Registers, Shifted
+from triton_xe.lowering.emit.tensors.registers import NSW, Registers
 from triton_xe.lowering.emit.types import I32, number, numbers
 from triton_xe.lowering.facts.view import Coordinates, View
 
@@ -17,8 +17,6 @@ def coordinate(em: Emitter, view: View, dim: int) -> Registers:
     count = len(parts)
     if count == 1 and parts[0] == 0 and thread is not None:
         return Registers(1, I32, lambda _: thread)
-    if apart and thread is not None:
-        return Shifted(em, thread, parts)
 
     def make(i: int) -> ir.Operand:
         width = min(count, 8)
@@ -29,7 +27,7 @@ def coordinate(em: Emitter, view: View, dim: int) -> Registers:
         base = em.splat(thread, width)
         if not any(mine):
             return base
-        return em.b.xor(base, fixed)
+        return em.b.binary("add", base, fixed, NSW) if apart else em.b.xor(base, fixed)
 
     return Registers(count, I32, make)
 

@@ -9,18 +9,15 @@ so that code may be arbitrarily deep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 from triton_xe import llvm as ir
-from triton_xe.lowering.emit.types import I1, I16, I32, bits_of, numbers, vector_of
+from triton_xe.lowering.emit.types import I16, I32, bits_of, vector_of
 from triton_xe.lowering.emit.values import instruction_of
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
-MOST_KNOWN = 32
-"""Largest number of registers of a mask that is live across a loop."""
 Part = tuple["Lazy", int]
 """A value that is written when it is first used."""
 Needs = Callable[[int], Iterable[Part]]
@@ -67,8 +64,6 @@ class Registers:
 
     location: int | None = None
     """Source location of instructions that are created late; None: that of the first use."""
-    spaced: Spaced | None = None
-    """Terms of a sum that 64-bit integers consist of, if known."""
 
     def __init__(
         self, count: int, kind: ir.Type, make: Callable[[int], ir.Operand], width: int = CHUNK,
@@ -141,24 +136,6 @@ class Registers:
         return self.parts_of(range(start, start + length))
 
 
-@dataclass(frozen=True)
-class Spaced:
-    """A scalar, plus a non-negative 32-bit number, plus a known constant per register."""
-
-    scalar: ir.Operand | None
-    base: ir.Operand
-    offsets: tuple[int, ...]
-
-    def plus(self, em: Writer, scalar: ir.Operand) -> Spaced:
-        """The sum with a scalar that all registers share."""
-        return replace(self, scalar=scalar if self.scalar is None else em.b.add(
-            self.scalar, scalar))
-
-    def picked(self, order: Iterable[int]) -> Spaced:
-        """Registers in another order."""
-        return replace(self, offsets=tuple(self.offsets[i] for i in order))
-
-
 class Splat(Registers):
     """Registers that all equal one scalar, which is the same in every lane."""
 
@@ -186,74 +163,6 @@ NSW = ("nsw",)
 """The flag of LLVM's sums, differences and products that do not wrap around as signed numbers."""
 
 
-class Shifted(Registers):
-    """Registers that are the sum of an i32 `base`, which differs between lanes, and a known
-    constant each.
-
-    `flags` are those of the sums: nsw if none wraps around.
-    """
-
-    def __init__(
-        self, em: Writer, base: ir.Operand, offsets: Sequence[int], flags: tuple[str, ...] = NSW
-    ) -> None:
-        super().__init__(len(offsets), base.type, self._sum)
-        self._em, self.base, self.offsets = em, base, tuple(offsets)
-        self.flags = flags if 0 in self.offsets else ()
-
-    def numbers(self, index: int) -> ir.Operand:
-        """The known numbers of chunk `index`."""
-        mine = self.offsets[index * self.width : (index + 1) * self.width]
-        return numbers(mine)
-
-    def _sum(self, index: int) -> ir.Operand:
-        base, mine = self._em.splat(self.base, self.width), self.numbers(index)
-        zero = not any(self.offsets[index * self.width : (index + 1) * self.width])
-        return base if zero else self._em.b.binary("add", base, mine, self.flags)
-
-    def alone(self, em: Writer, index: int) -> ir.Operand:
-        return em.remember((self, "alone", index), lambda: em.b.binary(
-            "add", self.base, self.offsets[index], self.flags))
-
-    def plus(self, scalar: ir.Operand, flags: tuple[str, ...]) -> Shifted:
-        """The sum with a scalar that every lane shares."""
-        base = self._em.b.binary("add", scalar, self.base, flags if 0 in self.offsets else ())
-        return Shifted(self._em, base, self.offsets, flags)
-
-    def times(self, factor: int) -> Shifted:
-        """The product with a constant; no product may wrap around."""
-        base = self._em.b.binary("mul", self.base, factor, NSW if 0 in self.offsets else ())
-        return Shifted(self._em, base, [offset * factor for offset in self.offsets], self.flags)
-
-
-class Multiples(Registers):
-    """Registers that are 64-bit sums of `first` and a known multiple of `by` each.
-
-    A 64-bit product takes Intel's compiler ten instructions, a sum one.  Therefore each multiple is
-    computed as a sum: the multiple with one bit less set, plus a power of two times `by`.
-    """
-
-    def __init__(
-        self, em: Writer, first: ir.Operand, by: ir.Operand, offsets: Sequence[int]
-    ) -> None:
-        width = min(len(offsets), CHUNK)
-        super().__init__(len(offsets), first.type, lambda i: em.pack(first.type, [
-            self._each(at) for at in self.offsets[i * width : (i + 1) * width]]))
-        self.em, self.first, self.by, self.offsets = em, first, by, tuple(offsets)
-
-    def times(self, factor: int) -> Multiples:
-        """The product with a constant."""
-        first, by = (self.em.b.mul(v, factor) for v in (self.first, self.by))
-        return Multiples(self.em, first, by, self.offsets)
-
-    def _each(self, number: int) -> ir.Operand:
-        if number == 0:
-            return self.first
-        em, rest = self.em, number & (number - 1)
-        bit = ir.constant(self.by.type, (number ^ rest).bit_length() - 1)
-        return em.remember((self, "each", number), lambda: em.b.add(
-            self._each(rest), em.b.shl(self.by, bit)))
-
-
 class Picked(Registers):
     """Registers in another order: register r is register order[r] of a source."""
 
@@ -273,92 +182,6 @@ class Picked(Registers):
 
     def alone(self, em: Writer, index: int) -> ir.Operand:
         return self.source.alone(em, self.order[index])
-
-
-def firsts(em: Writer, source: Registers, group: int) -> Registers:
-    """Registers that all equal the first one of their group, in a chunk or a part of one."""
-    def first(at: int) -> ir.Operand:
-        return source.alone(em, at) if isinstance(source, Shifted) else source.register(em, at)
-
-    def make(i: int) -> ir.Operand:
-        start = i * source.width
-        each = [first(at) for at in range(start, start + source.width, group)]
-        return em.pack(source.kind, [value for value in each for _ in range(group)])
-
-    if isinstance(source, Splat):
-        return source
-    single = (lambda i: lambda: first(i * group)) if group == source.width else _different
-    return Registers(source.count, source.kind, make, needs=source.parts, single=single)
-
-
-class Below(Registers):
-    """Registers of i1: true if integers are below limits, by the predicate `slt` or `ult`."""
-
-    def __init__(
-        self, em: Writer, predicate: str, integers: Registers, limits: Registers
-    ) -> None:
-        whole = mapped(em, I1, [integers, limits], lambda a, b: em.b.icmp(predicate, a, b))
-        self.whole = whole
-
-        def make(i: int) -> ir.Operand:
-            one = whole.single(i)
-            return whole.chunk(em, i) if one is None else em.splat(one(), whole.width)
-
-        super().__init__(whole.count, I1, make, needs=whole.needs, single=whole.single)
-        self.predicate, self.integers, self.limits = predicate, integers, limits
-        self.origin: Registers = self
-
-    @property
-    def is_signed(self) -> bool:
-        return self.predicate == "slt"
-
-    def alone(self, em: Writer, index: int) -> ir.Operand:
-        return self.whole.alone(em, index)
-
-    def picked(self, em: Writer, order: Sequence[int]) -> Below:
-        made = Below(em, self.predicate, *(
-            permuted(em, side, order) for side in (self.integers, self.limits)))
-        made.origin = Picked(em, self, order)
-        return made
-
-    def where(self, em: Writer, condition: Registers) -> Below:
-        """Add a condition: elements for which it is false compare as not below the limit.
-
-        This takes one comparison, and a selection per distinct value of the condition.  Intel's
-        compiler joins conditions of lanes by two selections, a logic operation and moves of flags.
-        """
-        least = -(1 << (bits_of(self.limits.kind) - 1)) if self.is_signed else 0
-
-        def chosen(holds: ir.Operand, limit: ir.Operand) -> ir.Operand:
-            return em.b.select(holds, limit, least)
-
-        if isinstance(condition, Below):
-            condition = condition.origin
-        if isinstance(condition, Picked) and isinstance(self.limits, Splat):
-            source = condition.source
-            every = Splat(source.count, self.limits.scalar)
-            limits = permuted(
-                em, mapped(em, every.kind, [source, every], chosen), condition.order)
-        else:
-            limits = mapped(em, self.limits.kind, [condition, self.limits], chosen)
-        return Below(em, self.predicate, self.integers, limits)
-
-    def where_known(self, em: Writer, condition: Registers) -> Below:
-        """`where` for a condition and integers that are loop-invariant, and a limit that is not.
-
-        The integers are not negative.  If the condition is false they become the largest integer,
-        in all iterations.  Intel's compiler would split a plain selection again.
-        """
-        if not self.is_signed or self.count > MOST_KNOWN:
-            return self.where(em, condition)
-        most = (1 << (bits_of(self.integers.kind) - 1)) - 1
-
-        def kept(holds: ir.Operand, integer: ir.Operand) -> ir.Operand:
-            fill = em.b.select(holds, ir.constant(integer.type, 0), most)
-            return em.b.or_(integer, fill)
-
-        integers = mapped(em, self.integers.kind, [condition, self.integers], kept)
-        return Below(em, self.predicate, integers, self.limits)
 
 
 class InWords(Registers):
@@ -448,8 +271,6 @@ def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
         return Splat(len(order), source.scalar)
     if list(order) == list(range(source.count)):
         return source
-    if isinstance(source, Below):
-        return source.picked(em, order)
     return Picked(em, source, order)
 
 
@@ -510,8 +331,7 @@ class Mapped(Registers):
 
 def _mapped_by(held: Registers) -> Mapped | None:
     """The operation that determines if registers are equal; None if unknown."""
-    whole = held.whole if isinstance(held, Below) else held
-    return whole if isinstance(whole, Mapped) else None
+    return held if isinstance(held, Mapped) else None
 
 
 class _Each:

@@ -3,9 +3,9 @@
 from python.test.lowering.emit.writing import begin, state_of, writer
 from triton_xe.llvm import PTR, VOID, Module
 from triton_xe.lowering.emit.helpers import call_function
-from triton_xe.lowering.emit.tensors.registers import Shifted, Splat, from_scalars, mapped
+from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars, mapped
 from triton_xe.lowering.emit.types import I1, I32, number, vector_of
-from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_moves
+from triton_xe.lowering.emit.unused import drop_unused_functions, drop_unused_values
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.spirv.visa import function as visa_function
 
@@ -39,7 +39,7 @@ def test_a_concatenation_of_which_only_elements_are_used_is_not_written():
     whole = b.shuffle(first, second, (0, 1, 2, 3))
     b.store(b.extract(whole, 3), pointer)
     b.store(b.shuffle(first, second, (0, 2)), pointer)
-    drop_unused_moves(state_of(module))
+    drop_unused_values(state_of(module))
     assert [i.opcode for i in b.block.instructions] == [
         "extractelement", "store", "shufflevector", "store"]
 
@@ -60,14 +60,13 @@ def test_functions_that_no_kernel_calls_are_not_written():
 
 
 def test_a_register_alone_takes_no_vector():
-    em = writer(I32, I32)
-    base, limit = em.function.arguments
-    places = Shifted(em, base, range(8))
-    below = mapped(em, I1, [places, Splat(8, limit)], lambda a, b: em.b.icmp("slt", a, b))
-    assert below.alone(em, 5) is below.alone(em, 5)
-    total, test = em.b.block.instructions
-    assert (total.opcode, total.operands[1], test.opcode) == ("add", number(5), "icmp")
-    assert test.operands[0] == total.value
+    em = writer(I32, I32, I32)
+    one, other, limit = em.function.arguments
+    pair = from_scalars(em, I32, (one, other))
+    below = mapped(em, I1, [pair, Splat(2, limit)], lambda a, b: em.b.icmp("slt", a, b))
+    assert below.alone(em, 1) is below.alone(em, 1)
+    (test,) = em.b.block.instructions
+    assert test.operands == [other, limit]
 
 
 def test_a_part_of_scalars_is_packed_of_its_own_ones():

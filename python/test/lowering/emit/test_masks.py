@@ -6,7 +6,6 @@ import torch
 import triton
 import triton.language as tl
 
-from python.test.filecheck import check_text
 from python.test.operations import parsed
 
 FULL = 7.0
@@ -92,14 +91,6 @@ def test_conditions_of_all_passes_are_joined_with_those_of_each(columns, first):
     assert np.array_equal(y.cpu().numpy(), wanted)
 
 
-def test_integers_of_passes_that_a_condition_leaves_out_are_as_large_as_can_be():
-    x = torch.zeros(1, device="xpu")
-    rows = torch.zeros(1, dtype=torch.int32, device="xpu")
-    for first, is_joined in ((0, True), (-4, False)):
-        made = sums.warmup(x, x, rows, 64, 64, 11, first, 16, 32, num_warps=1, grid=(1,))
-        check_text(made.asm["llir"], f"CHECK{'' if is_joined else '-NOT'}: i32 2147483647")
-
-
 @triton.jit
 def shifted_rows(x_ptr, y_ptr, n, by, N: tl.constexpr):
     i = tl.arange(0, N)
@@ -116,6 +107,7 @@ def test_elements_of_a_lane_that_are_inside_together_are_compared_once(kind, n):
     wanted[:n] = x.cpu()[:n] - 0.5
     assert torch.equal(y.cpu(), wanted)
     if kind == torch.float16:  # eight of them are one access
-        compared = [each.operands[0].type.lanes for each in parsed(made.asm["llir"])
-                    if (each.opcode, each.extra) == ("icmp", "slt")]
-        assert compared == [8 if n == 50 else 1] * 2
+        code = parsed(made.asm["llir"])
+        tests = [i.result for i in code if (i.opcode, i.extra) == ("icmp", "slt")]
+        used = {i.opcode for i in code if not tests or (i.operands and i.operands[0].text in tests)}
+        assert ("select" in used) == (n == 50)

@@ -1,0 +1,1 @@
+"""Family simplify-llvm: rules for integers of a written module."""
