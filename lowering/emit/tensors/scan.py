@@ -37,7 +37,13 @@ from triton_xe.lowering.emit.tensors.reduce import (
     vectorizable,
     wave_operation,
 )
-from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager, from_scalars
+from triton_xe.lowering.emit.tensors.registers import (
+    CHUNK,
+    Registers,
+    eager,
+    from_scalars,
+    regrouped,
+)
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
@@ -116,7 +122,7 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     for index, result in enumerate(op.res):
         column = narrowed_results(em, op, [scanned[c][index] for c in firsts], index)
         kind = column[0].type.scalar
-        em.bind(result, eager(kind, column, len(beside)) if len(beside) > 1 else (
+        em.bind(result, regrouped(em, eager(kind, column, len(beside))) if len(beside) > 1 else (
             from_scalars(em, kind, column)))
 
 

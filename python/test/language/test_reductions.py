@@ -176,6 +176,25 @@ def test_sums_of_fp16_are_rounded_to_fp16(axis):
 
 
 @triton.jit
+def merged_scan_kernel(x, out, n, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    v = tl.cumsum(tl.load(x + at), axis)
+    if n % 2 == 0:
+        v = v * 2
+    tl.store(out + at, v)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(16, 64), (64, 16), (32, 128)])
+def test_a_scan_is_merged_with_other_values(shape, axis, n):
+    x = torch.randint(-8, 9, shape).float()
+    out = torch.empty_like(x, device="xpu")
+    merged_scan_kernel[(1,)](x.to("xpu"), out, n, *shape, axis)
+    assert torch.equal(out.cpu(), x.cumsum(axis) * (2 if n % 2 == 0 else 1))
+
+
+@triton.jit
 def larger(a, b):
     return tl.maximum(a, b)
 
