@@ -49,7 +49,7 @@ class Code(Links):
         super().__init__(function, "s")
         self.state = state
         self.replaced: dict[str, ir.Operand] = {}
-        """Values that take the places of others, by name."""
+        """Values that are replaced, by name."""
         self.multiples: dict[str, Multiples] = {}
         self._once: dict[Hashable, tuple[ir.Operand, str]] = {}
         self._invariant: dict[str, set[str]] = {}
@@ -70,7 +70,7 @@ class Code(Links):
         return maker if maker is not None and maker.opcode in opcodes else None
 
     def element(self, vector: ir.Operand, index: int) -> Element | None:
-        """Where an element is moved from; None if that is undefined or not known."""
+        """The element that is moved to an index; None if it is undefined or not known."""
         while (i := self._move(vector)) is not None:
             if i.opcode == "shufflevector":
                 side, index = divmod(i.indices[index], i.operands[0].type.count)
@@ -213,7 +213,7 @@ class Code(Links):
     # -- replacing -------------------------------------------------------------------------------
 
     def take_operands(self, i: ir.Instruction) -> None:
-        """Let an instruction use the values that took the places of its operands."""
+        """Let an instruction use what replaced its operands."""
         for o in i.operands:
             if o.text in self.replaced:
                 i.operands = [self.replaced.get(x.text, x) for x in i.operands]
