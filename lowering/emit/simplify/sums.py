@@ -40,8 +40,10 @@ def _combined(
 ) -> list[ir.Instruction]:
     """splat(scalar op by) + numbers; nsw if both operations have it.
 
-    It states that no number of the tensor wraps around, so also not that of its first register.
+    It states that no number of the tensor wraps around, so also not that of its first register,
+    to which 0 is added.  If all numbers are negative, there may be no such register.
     """
-    flags = tuple(flag for flag in i.flags if flag in found.total.flags)
+    both = tuple(flag for flag in i.flags if flag in found.total.flags)
+    flags = both if any((n.integer_value() or 0) >= 0 for n in elements_of(numbers)) else ()
     scalar = code.hoist(ir.Instruction(opcode, by.type, [found.scalar, by], flags=flags))
     return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers], flags=flags)]

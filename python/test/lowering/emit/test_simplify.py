@@ -39,6 +39,14 @@ STRAIGHT = {
         CHECK: mul i32 %a, -3
         CHECK: %y = add <4 x i32> %s{{[0-9]+}}, <i32 0, i32 -3, i32 -6, i32 -9>
     """),
+    "sums of a scalar and numbers that are all negative may wrap around": ("""
+        %n = add nsw <4 x i32> %a4, <i32 -4, i32 -3, i32 -2, i32 -1>
+        %y = add nsw <4 x i32> %n, %b4
+        store <4 x i32> %y, ptr %p
+    """, """
+        CHECK: add i32 %a, %b
+        CHECK: %y = add <4 x i32> %s{{[0-9]+}}, <i32 -4, i32 -3, i32 -2, i32 -1>
+    """),
     "a product with another scalar stays": ("""
         %y = mul <4 x i32> %x, %b4
         store <4 x i32> %y, ptr %p
