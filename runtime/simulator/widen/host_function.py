@@ -114,13 +114,14 @@ class HostFunction(ir.Builder):
     @contextmanager
     def unless(self, flag: Operand) -> Iterator[None]:
         """Write code that runs unless a flag is set; it defines nothing for later code."""
-        inside, after, kept = self.label(), self.label(), dict(self._in_block)
+        inside, after, known = self.label(), self.label(), len(self._in_block)
         self.cond_br(flag, after, inside)
         self.start(inside)
         yield
         self.br(after)
         self.start(after)
-        self._in_block = kept
+        while len(self._in_block) > known:
+            self._in_block.popitem()
 
     def or_else(self, flag: Operand, other: Callable[[], Operand]) -> Operand:
         """A flag, or, where it is not set, the one that `other` writes code for."""
