@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial, reduce
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe import llvm as ir
 from triton_xe.dialects.arith_ext import TruncFOp
@@ -14,6 +14,7 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
 from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.lowering.emit.emitter import Emitter, disjoint, lowers
@@ -84,10 +85,12 @@ def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Operand]
 
     As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.  Next
     to registers that fill more than half of the file, too few are left for addresses of many runs.
+    Addresses that a loop carries are there already, for messages without immediate offsets.
     """
     held, size, view = em.registers(op.ptr), pointee_bytes(op.ptr), em.view(op.ptr)
     firsts = _firsts_of_runs(view, em.proven.of(op.ptr).contiguity)
-    if held.count > HALF_FILE and any(firsts):
+    carried = isinstance(op.ptr, BlockArgument) and not has_offsets(em.state.target)
+    if carried or (held.count > HALF_FILE and any(firsts)):
         return partial(held.register, em)
 
     def address(register: int) -> ir.Operand:
