@@ -8,6 +8,11 @@ from triton_xe.lowering.emit.simplify.code import Code, Made, Shifted
 from triton_xe.lowering.emit.values import elements_of
 
 
+def room_below(bits: int) -> int:
+    """Numbers below an element of a tensor, with `nsw`, that are above the smallest integer."""
+    return 1 << bits >> 2
+
+
 def add_scalars_first(i: ir.Instruction, code: Code) -> Made:
     """(splat(x) + C) + splat(y)  ->  splat(x + y) + C"""
     if i.type.kind != "vec":
@@ -38,12 +43,14 @@ def multiply_scalar_first(i: ir.Instruction, code: Code) -> Made:
 def _combined(
     opcode: str, i: ir.Instruction, by: ir.Operand, found: Shifted, numbers: ir.Operand, code: Code
 ) -> list[ir.Instruction]:
-    """splat(scalar op by) + numbers; nsw if both operations have it.
+    """splat(scalar op by) + numbers; nsw if both operations have it, and the scalar is exact, too.
 
-    It states that no number of the tensor wraps around, so also not that of its first register,
-    to which 0 is added.  If all numbers are negative, there may be no such register.
+    It is if 0 is between the numbers.  If all are larger, it is less than the elements, but not by
+    more than `room_below` leaves.
     """
     both = tuple(flag for flag in i.flags if flag in found.total.flags)
-    flags = both if any((n.integer_value() or 0) >= 0 for n in elements_of(numbers)) else ()
+    added = [n.integer_value() or 0 for n in elements_of(numbers)]
+    is_exact = max(added) >= 0 and (min(added) <= 0 or max(added) <= room_below(by.type.bits))
+    flags = both if is_exact else ()
     scalar = code.hoist(ir.Instruction(opcode, by.type, [found.scalar, by], flags=flags))
     return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers], flags=flags)]
