@@ -152,7 +152,7 @@ BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwi
 
 
 def stored(function, arguments):
-    """What straight-line code stores, by numpy."""
+    """Execute straight-line code with numpy; return the vector that it stores."""
     known = dict(zip([a.text for a in function.arguments], arguments, strict=True))
     found = []
 
