@@ -34,7 +34,6 @@ from triton_xe.lowering.emit.maths.conversions import (
 from triton_xe.lowering.emit.maths.divisors import small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
-from triton_xe.lowering.emit.simplify.sums import room_below
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     NSW,
@@ -150,19 +149,9 @@ def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Operand) -> ir
 def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
     on_bits = _ON_BITS.get(name, name)
-    flags = NSW if isinstance(op, _SUMS) and _is_exact(em, op) else ()
+    flags = NSW if isinstance(op, _SUMS) and not em.proven.wraps(op) else ()
     elementwise(em, op, lambda a, b: em.b.binary(on_bits, a, b) if is_bit(a)
                 else em.b.binary(name, a, b, flags))
-
-
-def _is_exact(em: Emitter, op: Operation) -> bool:
-    """True if no result wraps around, nor does one of a tensor if it is a little less."""
-    (result,) = op.results
-    if em.proven.wraps(op):
-        return False
-    bits = scalar_type(result.type).bits
-    return not isinstance(result.type, TensorType) or (
-        em.proven.range(result)[0] >= room_below(bits) - (1 << bits - 1))
 
 
 @lowers(*_DIVISIONS)

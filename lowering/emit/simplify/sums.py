@@ -8,11 +8,6 @@ from triton_xe.lowering.emit.simplify.code import Code, Made, Shifted
 from triton_xe.lowering.emit.values import elements_of
 
 
-def room_below(bits: int) -> int:
-    """Numbers below an element of a tensor, with `nsw`, that are above the smallest integer."""
-    return 1 << bits >> 2
-
-
 def add_scalars_first(i: ir.Instruction, code: Code) -> Made:
     """(splat(x) + C) + splat(y)  ->  splat(x + y) + C"""
     if i.type.kind != "vec":
@@ -45,12 +40,15 @@ def _combined(
 ) -> list[ir.Instruction]:
     """splat(scalar op by) + numbers; nsw if both operations have it, and the scalar is exact, too.
 
-    It is if 0 is between the numbers.  If all are larger, it is less than the elements, but not by
-    more than `room_below` leaves.
+    It is if 0 is between the numbers.  That of a tensor's later registers, from 16 on, is also that
+    of the first one, which is usually written before.
     """
     both = tuple(flag for flag in i.flags if flag in found.total.flags)
     added = [n.integer_value() or 0 for n in elements_of(numbers)]
-    is_exact = max(added) >= 0 and (min(added) <= 0 or max(added) <= room_below(by.type.bits))
-    flags = both if is_exact else ()
-    scalar = code.hoist(ir.Instruction(opcode, by.type, [found.scalar, by], flags=flags))
-    return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers], flags=flags)]
+    is_between = min(added) <= 0 <= max(added)
+    scalar = code.hoist(ir.Instruction(
+        opcode, by.type, [found.scalar, by], flags=both if is_between else ()))
+    maker = code.made(scalar, opcode)
+    is_exact = is_between or (maker is not None and set(both) <= set(maker.flags))
+    return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers],
+                           flags=both if is_exact else ())]

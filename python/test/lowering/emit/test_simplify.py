@@ -47,16 +47,25 @@ STRAIGHT = {
         CHECK: add i32 %a, %b
         CHECK: %y = add <4 x i32> %s{{[0-9]+}}, <i32 -4, i32 -3, i32 -2, i32 -1>
     """),
-    "sums of a scalar and large numbers may wrap around": ("""
-        %n = add nsw <4 x i32> %a4, <i32 1073741825, i32 1073741826, i32 1073741827, i32 1073741828>
-        %y = add nsw <4 x i32> %n, %b4
-        store <4 x i32> %y, ptr %p
-    """, "CHECK: add i32 %a, %b"),
-    "sums of a scalar and numbers from 16 on do not wrap around": ("""
+    "sums of a scalar and numbers that are all positive may wrap around": ("""
         %n = add nsw <4 x i32> %a4, <i32 16, i32 17, i32 18, i32 19>
         %y = add nsw <4 x i32> %n, %b4
         store <4 x i32> %y, ptr %p
-    """, "CHECK: add nsw i32 %a, %b"),
+    """, """
+        CHECK: add i32 %a, %b
+        CHECK: %y = add <4 x i32> %s{{[0-9]+}}, <i32 16, i32 17, i32 18, i32 19>
+    """),
+    "sums of a later register are exact if the first one's are": ("""
+        %m = add nsw <4 x i32> %a4, <i32 0, i32 1, i32 2, i32 3>
+        %x1 = add nsw <4 x i32> %m, %b4
+        %n = add nsw <4 x i32> %a4, <i32 16, i32 17, i32 18, i32 19>
+        %y = add nsw <4 x i32> %n, %b4
+        store <4 x i32> %x1, ptr %p
+        store <4 x i32> %y, ptr %p
+    """, """
+        CHECK: add nsw i32 %a, %b
+        CHECK: %y = add nsw <4 x i32> %s{{[0-9]+}}, <i32 16, i32 17, i32 18, i32 19>
+    """),
     "a product with another scalar stays": ("""
         %y = mul <4 x i32> %x, %b4
         store <4 x i32> %y, ptr %p
