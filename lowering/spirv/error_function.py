@@ -1,58 +1,59 @@
 """erf of fp32 in plain arithmetic; Intel's OpenCL library looks it up in tables, by 16 gathers.
 
-    erf(x) = x + x p(x²) near zero, else 1 - 2^q(|x|) with the sign of x
+    erf(x) = max(t + t p(t), 1 - 2^q(t)) with the sign of x, and t = |x|
 
-The error is at most 1.5 units in the last place, as that of the simulator's own form.  The
-coefficients were fitted with 40 digits (mpmath): weighted minimax by Lawson's iteration.
+The error is at most 1.5 units in the last place, as that of the simulator's own form.  The first
+operand of the maximum is accurate up to 1.17, the second one from there on.  Elsewhere each is
+below erf, so no comparison is needed to choose one.  The coefficients were fitted by linear
+programming: weighted minimax under these bounds, with each coefficient rounded before the next.
 `python/test/language/maths/test_elementary.py` measures the errors over all exponents.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from triton_xe.intrinsics.mangling import itanium, suffix
 from triton_xe.llvm import F32
 from triton_xe.llvm.records import constant
 from triton_xe.lowering.spirv.elements import all_are, kind_of
 
-SPLIT = 0.97
-NEAR = (
-    0.12837915122509003, -0.37612438201904297, 0.11281103640794754, -0.026739519089460373,
-    0.004953162744641304, -0.0005789116257801652,
-)
-"""erf(x) / x - 1 in x², for |x| below `SPLIT`.
+NEAR = {
+    0: 0.12837915122509003, 2: -0.3761277496814728, 4: 0.11286488175392151,
+    6: -0.027050500735640526, 8: 0.006209839601069689, 9: -0.0015748264268040657,
+}
+"""p: erf(t) / t - 1 by powers of t, up to 1.17; minus infinity for large numbers.
 
 The first one is that of the simulator, so that results are equal where the others do not matter.
-Denormal numbers have no digits left for a difference.
+Denormal numbers have no digits left for a difference.  With a power of ten instead of nine, the
+sum would be accurate up to 0.97 only.
 """
-FAR = (
-    -0.003480670740827918, -1.613390326499939, -0.9425445199012756, -0.1289658397436142,
-    0.021667608991265297, -0.0017027867725118995,
-)
-"""log2(erfc(x)) in x, from `SPLIT` on.
+FAR = {
+    0: 6.879304237372708e-07, 1: -1.6242685317993164, 2: -0.929147481918335,
+    3: -0.13708753883838654, 4: 0.024089153856039047, 5: -0.0019866186194121838,
+}
+"""q: log2(erfc(t)) by powers of t, from 1.17 on; minus infinity for large numbers.
 
-From 3.95 on, where erf rounds to 1, it stays below -25, down to minus infinity.
+From 3.95 on, where erf rounds to 1, it is below -25.  Below 1.1, 1 - 2^q is less than erf by more
+than 2^-23 (2^-21 below 0.8), for errors of 2^q, which do not become smaller with t.
 """
 _TEXT = """
 declare {V} @"llvm.fabs.{s}"({V})
 declare {V} @"llvm.fma.{s}"({V}, {V}, {V})
+declare {V} @"llvm.maxnum.{s}"({V}, {V})
 declare spir_func {V} @"{exp2}"({V})
 define internal spir_func {V} @"{name}"({V} %x) {{
   %size = call {V} @"llvm.fabs.{s}"({V} %x)
+  %square = fmul {V} %x, %x
 {far}
   %rest = call spir_func {V} @"{exp2}"({V} %far)
-  %positive = fsub {V} {one}, %rest
+  %large = fsub {V} {one}, %rest
+{near}
+  %small = call {V} @"llvm.fma.{s}"({V} %size, {V} %near, {V} %size)
+  %positive = call {V} @"llvm.maxnum.{s}"({V} %small, {V} %large)
   %positive.bits = bitcast {V} %positive to {I}
   %x.bits = bitcast {V} %x to {I}
   %sign = and {I} %x.bits, {sign}
   %signed.bits = or {I} %positive.bits, %sign
-  %signed = bitcast {I} %signed.bits to {V}
-  %square = fmul {V} %x, %x
-{near}
-  %small = call {V} @"llvm.fma.{s}"({V} %x, {V} %near, {V} %x)
-  %is.far = fcmp oge {V} %size, {split}
-  %result = select {B} %is.far, {V} %signed, {V} %small
+  %result = bitcast {I} %signed.bits to {V}
   ret {V} %result
 }}
 """
@@ -64,19 +65,20 @@ def definition(name: str, count: int) -> str:
         return all_are("float", constant(F32, value), count)
 
     v = kind_of("float", count)
+    factors = {1: "%size", 2: "%square"}
 
-    def polynomial(result: str, x: str, coefficients: Sequence[float]) -> str:
-        """A sum of coefficients times powers of x, lowest first, by Horner's rule."""
-        last, lines = number(coefficients[-1]), list[str]()
-        for n, coefficient in reversed([*enumerate(coefficients[:-1])]):
-            made = f"%{result}.{n}" if n else f"%{result}"
-            lines.append(f'  {made} = call {v} @"llvm.fma.{suffix(v)}"'
-                         f"({v} {last}, {v} {x}, {v} {number(coefficient)})")
-            last = made
+    def polynomial(result: str, coefficients: dict[int, float]) -> str:
+        """A sum of coefficients times powers of |x| one or two apart, by Horner's rule."""
+        (power, last), *others = reversed(coefficients.items())
+        made, lines = number(last), list[str]()
+        for lower, coefficient in others:
+            named = f"%{result}.{lower}" if lower else f"%{result}"
+            lines.append(f'  {named} = call {v} @"llvm.fma.{suffix(v)}"'
+                         f"({v} {made}, {v} {factors[power - lower]}, {v} {number(coefficient)})")
+            power, made = lower, named
         return "\n".join(lines)
 
     return _TEXT.format(
-        name=name, V=v, I=kind_of("i32", count), B=kind_of("i1", count), s=suffix(v),
-        one=number(1.0), exp2=itanium("native_exp2", (v,)), split=number(SPLIT),
-        sign=all_are("i32", -(1 << 31), count),
-        near=polynomial("near", "%square", NEAR), far=polynomial("far", "%size", FAR))
+        name=name, V=v, I=kind_of("i32", count), s=suffix(v), one=number(1.0),
+        sign=all_are("i32", -(1 << 31), count), exp2=itanium("native_exp2", (v,)),
+        near=polynomial("near", NEAR), far=polynomial("far", FAR))

@@ -13,6 +13,7 @@ from benchmarks import loops
 from python.test.language.maths.test_elementary import SPECIAL, samples
 from triton_xe.intrinsics import ROWS
 from triton_xe.lowering.spirv.emit_spirv import write_spirv
+from triton_xe.lowering.spirv.error_function import FAR, NEAR
 from triton_xe.lowering.spirv.library_calls import NATIVE
 from triton_xe.runtime.emulator import AddressSpace, Launch, Program
 from triton_xe.spirv import instructions
@@ -148,6 +149,18 @@ def test_error_function(count: int) -> None:
     assert np.nanmax(np.abs(results)) == 1
     signs = ~np.isnan(wanted)
     np.testing.assert_array_equal(np.signbit(results)[signs], np.signbit(numbers)[signs])
+
+
+def test_each_side_of_the_error_function_is_below_the_other() -> None:
+    """Also if 2^q has an error of four units in the last place, as hardware may."""
+    t = np.linspace(0, 8, 100_001)
+    exact = scipy.special.erf(t)
+    near = t + t * sum(c * t**n for n, c in NEAR.items())
+    far = 1 - np.exp2(sum(c * t**n for n, c in FAR.items()))
+    assert np.all((near - exact)[t > 1.17] < 2.0**-26)
+    assert np.all((far - exact)[t < 0.8] < -(2.0**-22))
+    assert np.all((far - exact)[t < 1.1] < -(2.0**-23))
+    assert np.all(far[t > 3.95] > 1 - 2.0**-25)
 
 
 @pytest.mark.intel_compiler
