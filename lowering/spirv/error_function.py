@@ -32,8 +32,8 @@ FAR = {
 }
 """q: log2(erfc(t)) by powers of t, from 1.17 on; minus infinity for large numbers.
 
-From 3.95 on, where erf rounds to 1, it is below -25.  Below 1.1, 1 - 2^q is less than erf by more
-than 2^-23 (2^-21 below 0.8), for errors of 2^q, which do not become smaller with t.
+From 3.95 on, where erf rounds to 1, it is below -25.  Errors of 2^q do not become smaller with t.
+Therefore 1 - 2^q is below erf by more than 2^-22 up to 0.8, and by 2^-23 up to 1.1.
 """
 _TEXT = """
 declare {V} @"llvm.fabs.{s}"({V})
@@ -68,7 +68,10 @@ def definition(name: str, count: int) -> str:
     factors = {1: "%size", 2: "%square"}
 
     def polynomial(result: str, coefficients: dict[int, float]) -> str:
-        """A sum of coefficients times powers of |x| one or two apart, by Horner's rule."""
+        """A sum of coefficients times powers of |x|, by Horner's rule.
+
+        Neighbouring powers differ by one or two.
+        """
         (power, last), *others = reversed(coefficients.items())
         made, lines = number(last), list[str]()
         for lower, coefficient in others:
