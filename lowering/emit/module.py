@@ -31,6 +31,7 @@ from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
 from triton_xe.lowering.emit.separate_broadcasts import separate_broadcasts
+from triton_xe.lowering.emit.simplify.narrow import narrow_vectors
 from triton_xe.lowering.emit.simplify.simplify_llvm import simplify_llvm
 from triton_xe.lowering.emit.tensors import (
     atomics,
@@ -72,6 +73,7 @@ def emit_module(
     if state.slm is not None:
         resize_slm(state)
     simplify_llvm(state)
+    narrow_vectors(state)
     share_counters(state)
     fuse_products(state)
     drop_unused_values(state)

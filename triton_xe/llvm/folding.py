@@ -74,10 +74,12 @@ def comparison(predicate: str, x: Operand, y: Operand) -> Operand | None:
 
 
 def resized(opcode: str, x: Operand, t: Type) -> Operand | None:
-    """Zero-extend or truncate a constant to element type `t`; None for other operands."""
+    """Extend or truncate a constant to element type `t`; None for other operands."""
     known = number(x)
-    if known is None or opcode not in ("zext", "trunc") or t.kind != "int":
+    if known is None or opcode not in ("zext", "sext", "trunc") or t.kind != "int":
         return None
+    if opcode == "sext":
+        known -= (known >> x.type.scalar.bits - 1) << x.type.scalar.bits
     return _constant(with_elements(x.type, t), known)
 
 

@@ -45,8 +45,8 @@ class Multiples(NamedTuple):
 class Code(Links):
     """A function that is simplified block by block, each after the blocks that dominate it."""
 
-    def __init__(self, function: ir.Function, state: ModuleState) -> None:
-        super().__init__(function, "s")
+    def __init__(self, function: ir.Function, state: ModuleState, prefix: str = "s") -> None:
+        super().__init__(function, prefix)
         self.state = state
         self.replaced: dict[str, ir.Operand] = {}
         """Values that are replaced, by name."""
@@ -167,10 +167,12 @@ class Code(Links):
         return self._write_once(i, label)
 
     def _write_once(self, i: ir.Instruction, label: str) -> ir.Operand:
-        folded = folding.binary(i.opcode, *i.operands) if len(i.operands) == 2 else None
+        folded = (folding.binary(i.opcode, *i.operands) if len(i.operands) == 2 else
+                  folding.resized(i.opcode, i.operands[0], i.type) if len(i.operands) == 1 else
+                  None)
         if folded is not None:
             return folded
-        key = (i.opcode, i.type, i.extra, i.indices, *i.operands)
+        key = (i.opcode, i.type, i.extra, i.flags, i.indices, *i.operands)
         value, home = self._once.get(key, (None, ""))
         if value is not None and home in self._path:
             return value

@@ -1,4 +1,4 @@
-"""Rules of simplify-llvm: what each writes, and that no result changes."""
+"""What simplify-llvm and narrow-vectors write, and that no result changes."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from triton_xe import llvm as ir
 from triton_xe.llvm import I1, I32, I64, PTR, Module
 from triton_xe.llvm.parser import parse_module
 from triton_xe.llvm.printer import print_kernels
+from triton_xe.lowering.emit.simplify.narrow import narrow_vectors
 from triton_xe.lowering.emit.simplify.simplify_llvm import simplify_llvm
 from triton_xe.lowering.emit.values import elements_of
 
@@ -134,22 +135,74 @@ IN_LOOP = {
 }
 
 
-def simplified(body):
+NARROW = {
+    "a single element becomes a scalar": ("""
+        %y = mul <4 x i32> %x, %b4
+        %w = sext <4 x i32> %y to <4 x i64>
+        %z = add <4 x i64> %w, splat (i64 8)
+        %e = extractelement <4 x i64> %z, i32 2
+        store i64 %e, ptr %p
+    """, """
+        CHECK: %[[X:n[0-9]+]] = add i32 %a, 2
+        CHECK: %[[Y:n[0-9]+]] = mul i32 %[[X]], %b
+        CHECK: %[[W:n[0-9]+]] = sext i32 %[[Y]] to i64
+        CHECK: %[[Z:n[0-9]+]] = add i64 %[[W]], 8
+        CHECK: store i64 %[[Z]], ptr %p
+    """),
+    "two elements become a shorter vector": ("""
+        %y = mul <4 x i32> %x, %x
+        %e = shufflevector <4 x i32> %y, <4 x i32> %y, <2 x i32> <i32 3, i32 1>
+        store <2 x i32> %e, ptr %p
+    """, """
+        CHECK: %[[X:n[0-9]+]] = add <2 x i32> %n{{[0-9]+}}, <i32 1, i32 3>
+        CHECK: %[[Y:n[0-9]+]] = mul <2 x i32> %[[X]], %[[X]]
+        CHECK: insertelement <4 x i32>
+        CHECK: store <2 x i32> %e, ptr %p
+    """),
+    "a vector of which all elements are used stays": ("""
+        %e = extractelement <4 x i32> %x, i32 2
+        store <4 x i32> %x, ptr %p
+        store i32 %e, ptr %p
+    """, """
+        CHECK: %x = add <4 x i32> %a4, <i32 0, i32 1, i32 2, i32 3>
+        CHECK: %e = extractelement <4 x i32> %x, i32 2
+    """),
+    "known numbers are extended and multiplied": ("""
+        %w = sext <4 x i32> <i32 -1, i32 1, i32 2, i32 3> to <4 x i64>
+        %z = mul <4 x i64> %w, splat (i64 8)
+        %e = extractelement <4 x i64> %z, i32 0
+        store i64 %e, ptr %p
+    """, "CHECK: store i64 -8, ptr %p"),
+    "a comparison without which a result is undefined stays whole": ("""
+        %m = icmp ult <4 x i32> %x, %b4, !xe.fits !0
+        %e = extractelement <4 x i1> %m, i32 0
+        store i1 %e, ptr %p
+    """, "CHECK: %m = icmp ult <4 x i32> %x, %b4, !xe.fits"),
+}
+
+
+def rewritten(body, change=simplify_llvm):
     module = parse_module(f"{HEAD}{body}\n  ret void\n}}\n!0 = !{{}}\n")
-    simplify_llvm(state_of(module))
+    change(state_of(module))
     return print_kernels(module)
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_rules(name):
     body, wanted = STRAIGHT[name]
-    check_text(simplified(body), wanted)
+    check_text(rewritten(body), wanted)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrowed_vectors(name):
+    body, wanted = NARROW[name]
+    check_text(rewritten(body, narrow_vectors), wanted)
 
 
 @pytest.mark.parametrize("name", IN_LOOP)
 def test_rules_of_loops(name):
     body, wanted = IN_LOOP[name]
-    check_text(simplified(LOOP.replace("BODY", body)), wanted)
+    check_text(rewritten(LOOP.replace("BODY", body)), wanted)
 
 
 # -- random code ---------------------------------------------------------------------------------
@@ -199,8 +252,11 @@ def stored(function, arguments):
     return found
 
 
-def random_code(rng, exact):
-    """A module of operations on registers; `exact` if no sum wraps around, and says so."""
+def random_code(rng, exact, most=8):
+    """A module of operations on registers, of whose results `most` elements are stored.
+
+    If it is `exact`, no sum wraps around, and it says so.
+    """
     module = Module()
     function, b = begin(PTR, I32, I32, I32, module=module)
     pointer, *scalars = function.arguments
@@ -215,6 +271,15 @@ def random_code(rng, exact):
 
     def pick(values):
         return values[rng.integers(len(values))]
+
+    def store(value):
+        if most == 8:
+            b.store(value, pointer)
+        elif rng.integers(2):
+            for k in rng.integers(0, 8, most):
+                b.store(b.extract(value, int(k)), pointer)
+        else:
+            b.store(b.shuffle(value, value, [int(k) for k in rng.integers(0, 8, most)]), pointer)
 
     for _ in range(25):
         what = rng.integers(8)
@@ -242,25 +307,27 @@ def random_code(rng, exact):
             wide = b.cast("zext", x, I64, ("nneg",)) if exact else b.sext(x, I64)
             factor = splat(b.sext(pick(scalars), I64))
             made = b.mul(wide, factor)
-            b.store(b.mul(b.shuffle(made, made, [3, 1, 2, 0, 7, 7, 5, 6]), 4), pointer)
-            b.store(made, pointer)
+            store(b.mul(b.shuffle(made, made, [3, 1, 2, 0, 7, 7, 5, 6]), 4))
+            store(made)
         b.store(b.extract(pick(masks), int(rng.integers(8))), pointer)
     for value in (*numbers, *masks):
-        b.store(value, pointer)
+        store(value)
     b.ret()
     return module, function
 
 
 @pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("most", [1, 2, 8])
 @pytest.mark.parametrize("seed", range(40))
-def test_simplified_code_computes_the_same(seed, exact):
+def test_simplified_code_computes_the_same(seed, most, exact):
     rng = np.random.default_rng(seed)
-    module, function = random_code(rng, exact)
+    module, function = random_code(rng, exact, most)
     edges = [0, 1, 5, 77, 1000] if exact else [0, 1, -1, 7, 2**31 - 1, -(2**31), -5, 12345]
     samples = [[None, *rng.choice(edges, 3).astype(np.int32)] for _ in range(8)]
     with np.errstate(over="ignore"):
         before = [stored(function, each) for each in samples]
         simplify_llvm(state_of(module))
+        narrow_vectors(state_of(module))
         for each, wanted in zip(samples, before, strict=True):
             found = stored(function, each)
             assert all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
