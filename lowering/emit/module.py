@@ -30,6 +30,7 @@ from triton_xe.lowering.emit.masked_loads import separate_other_values
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.maths.kept_roundings import keep_roundings
+from triton_xe.lowering.emit.numbering import number_values
 from triton_xe.lowering.emit.separate_broadcasts import separate_broadcasts
 from triton_xe.lowering.emit.simplify.narrow import narrow_vectors
 from triton_xe.lowering.emit.simplify.simplify_llvm import simplify_llvm
@@ -81,6 +82,7 @@ def emit_module(
     separate_broadcasts(state)
     separate_other_values(state)
     drop_unused_functions(state)
+    number_values(state)
     check_written(state.llvm, target)
     return state
 
