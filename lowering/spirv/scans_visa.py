@@ -1,8 +1,9 @@
 """vISA that scans the lanes of some registers (`triton_xe.lowering.emit.maths.lane_scans`).
 
 A step combines the later half of each block of lanes with the last lane of the earlier half.  A
-region of a register repeats that lane.  Floats have no such regions, so that integers are moved
-first, and then combined.  The instructions take two registers.
+region of a register repeats that lane.  Floats have no such regions, so that their bits are moved
+first, and then combined.  Integers are combined at once if the instruction may have a predicate,
+which those of minimum and maximum may not.  The instructions take two registers.
 """
 
 from __future__ import annotations
@@ -17,25 +18,29 @@ _NEUTRAL = {"fadd": 0x80000000, "add": 0, "or": 0, "xor": 0, "and": 0xFFFFFFFF}
 """Bits of the neutral element.  The other operations combine two equal values to the same value."""
 _KINDS = {"f": "F", "s": "D", "u": "UD"}
 """The type of the values by the first letter of a minimum's or maximum's name."""
-_MASKS = (0xFFFEFFFE, 0xAAAAAAAA, 0xCCCCCCCC, 0xF0F0F0F0)
-"""Lanes of two registers: all but the first ones, and those in the later halves of blocks."""
+_LATER = {2: 0xAAAAAAAA, 4: 0xCCCCCCCC, 8: 0xF0F0F0F0}
+"""Lanes of two registers that are in the later halves of blocks, by the length of a block."""
+_NOT_FIRST = {2: 0xAAAAAAAA, 4: 0xEEEEEEEE, 8: 0xFEFEFEFE, 16: 0xFFFEFFFE}
+"""Lanes of two registers that are not the first of a block."""
 
 
 class Scan(NamedTuple):
-    """A scan of some registers, by an operation of `WAVE_OPERATIONS`."""
+    """A scan of blocks of lanes of some registers, by an operation of `WAVE_OPERATIONS`."""
 
     operation: str
     registers: int
     """1 or an even number."""
+    lanes: int = LANES
+    """Lanes of a block: a power of two from 2 on."""
 
     @property
     def name(self) -> str:
         """The name of the function, after `WIDE`.
 
         >>> Scan("fadd", 4).name
-        'scan_fadd_4.i32'
+        'scan_fadd_4_16.i32'
         """
-        return f"{SCAN}{self.operation}_{self.registers}.i32"
+        return f"{SCAN}{self.operation}_{self.registers}_{self.lanes}.i32"
 
     @property
     def neutral(self) -> int | None:
@@ -58,34 +63,52 @@ class Scan(NamedTuple):
 
 def definition(symbol: str) -> str:
     """The definition of a function."""
-    operation, count = symbol.removeprefix(WIDE + SCAN).split(".")[0].split("_")
-    scan = Scan(operation, int(count))
+    operation, *numbers = symbol.removeprefix(WIDE + SCAN).split(".")[0].split("_")
+    scan = Scan(operation, *map(int, numbers))
     return function(symbol, f"<{scan.results} x i32>", ["i32"] * scan.registers,
                     body_of(scan))
 
 
 def body_of(scan: Scan) -> str:
     """The vISA of a function."""
-    every = [*_first_step(scan), *_step(scan, 2), *_step(scan, 3), *_last_step(scan),
-             *_exclusive(scan)]
-    masks = [step for step in range(len(_MASKS)) if any(f"(P{step})" in line for line in every)]
+    every = [*_first_step(scan)]
+    for block in _LATER:
+        if 2 < block <= scan.lanes:
+            every += _step(scan, block)
+    if scan.lanes == LANES:
+        every += _last_step(scan)
+    every += _exclusive(scan)
     size = min(2, scan.registers) * LANES
+    masks = {"P0": _NOT_FIRST[scan.lanes], **{_predicate(n): mask for n, mask in _LATER.items()}}
+    used = {name: mask & (1 << size) - 1 for name, mask in masks.items()
+            if any(f"({name})" in line for line in every)}
     return "".join(f"{line}\n" for line in (
-        *_declared(scan), *(f".decl P{step} v_type=P num_elts={size}" for step in masks),
-        *(f"setp (M1_NM, {size}) P{step} 0x{_MASKS[step] & (1 << size) - 1:x}:ud"
-          for step in masks), *every))
+        *_declared(scan), *(f".decl {name} v_type=P num_elts={size}" for name in used),
+        *(f"setp (M1_NM, {size}) {name} 0x{mask:x}:ud" for name, mask in used.items()), *every))
+
+
+def _predicate(block: int) -> str:
+    """The predicate of lanes in the later halves of blocks."""
+    return f"P{block}"
 
 
 def _declared(scan: Scan) -> list[str]:
     """Registers of results, arguments and moved values, each also as integers."""
     kind, whole = _visa(scan)[1], scan.results * LANES
-    return [
-        f".decl R v_type=G type={kind} num_elts={whole} alias=<$0,0>",
-        f".decl I v_type=G type=UD num_elts={whole} alias=<$0,0>",
-        f".decl T v_type=G type=UD num_elts={scan.registers * LANES} align=GRF",
-        f".decl M v_type=G type={kind} num_elts={scan.registers * LANES} alias=<T,0>",
-        *(f".decl {name}{r} v_type=G type={each} num_elts={LANES} alias=<${r + 1},0>"
-          for r in range(scan.registers) for name, each in (("X", kind), ("W", "UD")))]
+    result, argument = _bits(scan)
+    declared = [
+        ("R", kind, whole, "alias=<$0,0>"), (result, "UD", whole, "alias=<$0,0>"),
+        ("T", "UD", scan.registers * LANES, "align=GRF"),
+        ("M", kind, scan.registers * LANES, "alias=<T,0>"),
+        *((f"{name}{r}", each, LANES, f"alias=<${r + 1},0>") for r in range(scan.registers)
+          for name, each in (("X", kind), (argument, "UD")))]
+    return [f".decl {name} v_type=G type={each} num_elts={count} {place}"
+            for name, each, count, place in dict.fromkeys(declared)]
+
+
+def _bits(scan: Scan) -> tuple[str, str]:
+    """Names of the result and of arguments as integers: their own ones if they are."""
+    return ("R", "X") if _visa(scan)[1] == "UD" else ("I", "W")
 
 
 def _visa(scan: Scan) -> tuple[str, str]:
@@ -100,35 +123,47 @@ def _first_step(scan: Scan) -> list[str]:
 
     Without a neutral element, the first lane of a pair is combined with itself.
     """
-    lines = []
+    lines, first = [], _predicate(2)
     for r in range(scan.registers):
-        moved = f"T({r},0)<1> W{r}(0,0)<2;2,0>"
+        at, moved = scan.first + r, f"T({r},0)<1> {_bits(scan)[1]}{r}(0,0)<2;2,0>"
+        if _has_predicate(scan):
+            lines += [f"mov (M1_NM, {LANES}) R({at},0)<1> X{r}(0,0)<1;1,0>",
+                      f"({first}) {_visa(scan)[0]} (M1_NM, {LANES}) R({at},0)<1>"
+                      f" X{r}(0,0)<2;2,0> X{r}(0,0)<1;1,0>"]
+            continue
         lines += [
             f"mov (M1_NM, {LANES}) {moved}" if scan.neutral is None else
-            f"(P1) sel (M1_NM, {LANES}) {moved} 0x{scan.neutral:x}:ud",
-            f"{_visa(scan)[0]} (M1_NM, {LANES}) R({scan.first + r},0)<1> M({r},0)<1;1,0>"
-            f" X{r}(0,0)<1;1,0>"]
+            f"({first}) sel (M1_NM, {LANES}) {moved} 0x{scan.neutral:x}:ud",
+            f"{_visa(scan)[0]} (M1_NM, {LANES}) R({at},0)<1> M({r},0)<1;1,0> X{r}(0,0)<1;1,0>"]
     return lines
 
 
-def _step(scan: Scan, step: int) -> list[str]:
-    """Combine the halves of blocks of `1 << step` lanes, in two registers at a time.
+def _has_predicate(scan: Scan) -> bool:
+    """True for integers whose combining instruction may have a predicate."""
+    return scan.operation in ("add", "and", "or", "xor")
 
-    The predicate is that of the move: a minimum or maximum cannot have one.
-    """
-    block, size, lines = 1 << step, min(2, scan.registers) * LANES, []
+
+def _step(scan: Scan, block: int) -> list[str]:
+    """Combine the halves of blocks of lanes, in two registers at a time."""
+    size, lines, name = min(2, scan.registers) * LANES, [], _visa(scan)[0]
+    predicate = _predicate(block)
     for r in range(0, scan.registers, 2):
         at = scan.first + r
+        last = f"{_bits(scan)[0]}({at},{block // 2 - 1})<{block};{block},0>"
+        if _has_predicate(scan):
+            lines.append(f"({predicate}) {name} (M1_NM, {size}) R({at},0)<1> {last}"
+                         f" R({at},0)<1;1,0>")
+            continue
         lines += [
-            f"(P{step}) sel (M1_NM, {size}) T({r},0)<1> I({at},{block // 2 - 1})<{block};{block},0>"
-            f" {_otherwise(scan, at)}",
-            f"{_visa(scan)[0]} (M1_NM, {size}) R({at},0)<1> M({r},0)<1;1,0> R({at},0)<1;1,0>"]
+            f"({predicate}) sel (M1_NM, {size}) T({r},0)<1> {last} {_otherwise(scan, at)}",
+            f"{name} (M1_NM, {size}) R({at},0)<1> M({r},0)<1;1,0> R({at},0)<1;1,0>"]
     return lines
 
 
 def _otherwise(scan: Scan, register: int) -> str:
     """The source for lanes without an earlier value: the neutral element, or their own value."""
-    return f"I({register},0)<1;1,0>" if scan.neutral is None else f"0x{scan.neutral:x}:ud"
+    return (f"{_bits(scan)[0]}({register},0)<1;1,0>" if scan.neutral is None
+            else f"0x{scan.neutral:x}:ud")
 
 
 def _last_step(scan: Scan) -> list[str]:
@@ -143,9 +178,13 @@ def _exclusive(scan: Scan) -> list[str]:
 
     The last registers come first, so that this register is already written.
     """
+    bits, lines = _bits(scan)[0], []
     if scan.registers == 1:
-        own = "I(2,0)<0;1,0>" if scan.neutral is None else f"0x{scan.neutral:x}:ud"
-        return [f"mov (M1_NM, 1) I(1,{LANES - 1})<1> {own}",
-                f"mov (M1_NM, {LANES}) I(0,0)<1> I(1,{LANES - 1})<1;1,0>"]
-    return [f"(P0) sel (M1_NM, {LANES}) I({r},0)<1> I({scan.first + r - 1},{LANES - 1})<1;1,0>"
-            f" {_otherwise(scan, scan.first + r)}" for r in reversed(range(scan.registers))]
+        own = f"{bits}(2,0)<0;1,0>" if scan.neutral is None else f"0x{scan.neutral:x}:ud"
+        lines = [f"mov (M1_NM, 1) {bits}(1,{LANES - 1})<1> {own}"]
+        if scan.lanes == LANES:
+            return [*lines, f"mov (M1_NM, {LANES}) {bits}(0,0)<1> {bits}(1,{LANES - 1})<1;1,0>"]
+    return [*lines, *(
+        f"(P0) sel (M1_NM, {LANES}) {bits}({r},0)<1>"
+        f" {bits}({scan.first + r - 1},{LANES - 1})<1;1,0>"
+        f" {_otherwise(scan, scan.first + r)}" for r in reversed(range(scan.registers)))]

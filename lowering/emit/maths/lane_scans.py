@@ -3,7 +3,7 @@
 Intel's compiler writes 17 instructions for its own scan of a register, and three more to move the
 result to the next lane.  As in `wide`, the scan is a function of the module, whose body in LLVM IR
 is the definition.  `triton_xe.lowering.spirv.scans_visa` has the equivalent vISA: 24 instructions
-for four registers, and four for masks.
+for four registers of floats, 20 for integers, and four for masks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_xe import llvm as ir
-from triton_xe.intrinsics import genisa
+from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.halves import suits
-from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
 from triton_xe.lowering.emit.types import I8, I32, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.spirv.scans_visa import Scan
@@ -26,18 +26,21 @@ Prefixes = tuple[list[ir.Operand], list[ir.Operand]]
 """Exclusive and inclusive prefixes."""
 
 
-def scan_lanes(em: Writer, operation: int, values: Sequence[ir.Operand]) -> Prefixes:
-    """Scan values of 32 bits by an operation of `genisa.WAVE_OPERATIONS`.
+def scan_lanes(
+    em: Writer, operation: int, values: Sequence[ir.Operand], lanes: int
+) -> Prefixes:
+    """Scan values of 32 bits of each block of lanes by an operation of `genisa.WAVE_OPERATIONS`.
 
-    The exclusive prefix of lane 0 is the neutral element, or its own value if there is none.
+    The exclusive prefix of the first lane is the neutral element, or its own value if there is
+    none.
     """
     before, inclusive = list[ir.Operand](), list[ir.Operand]()
     while len(inclusive) < len(values):
         left = values[len(inclusive):]
         part = left[: min(AT_ONCE, 1 << len(left).bit_length() - 1)]
-        scan = Scan(genisa.WAVE_OPERATIONS[operation], len(part))
+        scan = Scan(genisa.WAVE_OPERATIONS[operation], len(part), lanes)
         exclusive, both = _by_function(em, scan, part) if suits(em.state) else (
-            _by_intrinsic(em, scan, part))
+            _defined(em, scan, part))
         before += exclusive
         inclusive += both
     return before, inclusive
@@ -48,7 +51,7 @@ def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefix
     kind, unused = values[0].type, [number(0)] * (scan.first - scan.registers)
 
     def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
-        before, inclusive = _by_intrinsic(inner, scan, [inner.b.bitcast(x, kind) for x in given])
+        before, inclusive = _defined(inner, scan, [inner.b.bitcast(x, kind) for x in given])
         return inner.pack(I32, [
             *(inner.b.bitcast(x, I32) for x in before), *unused,
             *(inner.b.bitcast(x, I32) for x in inclusive), *unused])
@@ -61,14 +64,37 @@ def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefix
     return before, inclusive
 
 
-def _by_intrinsic(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
-    """Scan values by Intel's intrinsic, and move them to the next lane."""
+def _defined(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
+    """Scan values by intrinsics, and move them to the next lane."""
     kind, last = values[0].type, em.state.lanes - 1
-    extra = [ir.constant(I8, genisa.WAVE_OPERATIONS.index(scan.operation)), ir.TRUE, ir.TRUE,
-             number(0)]
-    inclusive = [em.call(genisa.WAVE_PREFIX, [x, *extra]) for x in values]
-    known = em.b.icmp("ne", em.lane_id(), 0)
+    whole = scan.lanes == em.state.lanes
+    inclusive = [_of_subgroup(em, scan, x) if whole else _of_blocks(em, scan, x) for x in values]
+    first = em.lane_id() if whole else em.b.and_(em.lane_id(), scan.lanes - 1)
+    known = em.b.icmp("ne", first, 0)
     previous = em.b.and_(em.b.add(em.lane_id(), last), last)
     neutral = None if scan.neutral is None else em.b.bitcast(number(scan.neutral), kind)
     return [em.b.select(known, shuffle_index(em, x, previous), x if neutral is None else neutral)
             for x in inclusive], inclusive
+
+
+def _of_subgroup(em: Writer, scan: Scan, value: ir.Operand) -> ir.Operand:
+    """Scan all lanes by Intel's intrinsic."""
+    code = ir.constant(I8, genisa.WAVE_OPERATIONS.index(scan.operation))
+    return em.call(genisa.WAVE_PREFIX, [value, code, ir.TRUE, ir.TRUE, number(0)])
+
+
+def _of_blocks(em: Writer, scan: Scan, value: ir.Operand) -> ir.Operand:
+    """Combine the later half of blocks of 2, 4 and more lanes with the last of the earlier half."""
+    for step in (1, 2, 4):
+        if step < scan.lanes:
+            last = shuffle_in_runs(em, value, 2 * step, step - 1)
+            later = em.b.icmp("ne", em.b.and_(em.lane_id(), step), 0)
+            value = em.b.select(later, _combined(em, scan.operation, last, value), value)
+    return value
+
+
+def _combined(em: Writer, operation: str, x: ir.Operand, y: ir.Operand) -> ir.Operand:
+    if operation in ("fadd", "add", "and", "or", "xor"):
+        return em.b.binary(operation, x, y)
+    names = {"fmin": "minnum", "fmax": "maxnum"}
+    return em.call(llvm.named(names.get(operation, operation)), [x, y])

@@ -24,6 +24,7 @@ from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.lane_scans import scan_lanes
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.reduce import (
@@ -249,9 +250,9 @@ class Scan:
         """Scan the totals of lanes."""
         em = self.em
         lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
-        scanned = self._in_subgroup(totals) if lanes == list(
-            range(em.state.lanes.bit_length() - 1)) else None
-        if self.neutral is not None and not _are_runs(self.bits, range(first, first + count)):
+        scanned = self._in_blocks(totals, 1 << count) if lanes == list(range(count)) else None
+        runs = scanned is not None or _are_runs(self.bits, range(first, first + count))
+        if self.neutral is not None and not runs:
             exchanged, whole = self._by_exchanges(totals, lanes)
             return exchanged, lambda: whole
         before, inclusive = scanned or self._by_shuffles(totals, first, count)
@@ -266,26 +267,27 @@ class Scan:
 
         return before, larger
 
-    def _in_subgroup(
-        self, totals: Totals
+    def _in_blocks(
+        self, totals: Totals, size: int
     ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]] | None:
-        """Scan values of all lanes of a subgroup by functions, which know the operation.
+        """Scan values of blocks of lanes by functions, which know the operation.
 
         Lanes combine fp16 in fp32, and round each prefix once.
         """
-        if self.wave is None or self.reverse:
+        if self.wave is None or self.reverse or not (
+                size == self.em.state.lanes or suits(self.em.state)):
             return None
         em, halves = self.em, next(iter(totals.values()))[0].type == HALF
 
         def resized(x: ir.Operand, kind: ir.Type) -> ir.Operand:
             return Term(em, x).resized(kind).value if halves else x
 
-        found = scan_lanes(em, self.wave, [resized(x, FLOAT) for x, in totals.values()])
+        found = scan_lanes(em, self.wave, [resized(x, FLOAT) for x, in totals.values()], size)
         exclusive, inclusive = ({c: [resized(x, HALF)] for c, x in zip(totals, each, strict=True)}
                                 for each in found)
         known = None
         if self.neutral is None:
-            known = em.b.icmp("ne", em.lane_id(), 0)
+            known = em.b.icmp("ne", em.b.and_(em.lane_id(), size - 1), 0)
         return {c: Before(x, known) for c, x in exclusive.items()}, inclusive
 
     def _by_exchanges(

@@ -18,7 +18,8 @@ OPERATIONS: dict[str, tuple[Any, Any]] = {
     "umin": (np.minimum, np.uint32), "umax": (np.maximum, np.uint32),
     "and": (np.bitwise_and, np.uint32), "or": (np.bitwise_or, np.uint32),
     "xor": (np.bitwise_xor, np.uint32)}
-SCANS = [Scan(operation, count) for operation in OPERATIONS for count in (1, 2, 4)]
+SCANS = [Scan(operation, count, lanes) for operation in OPERATIONS for count in (1, 2, 4)
+         for lanes in (2, 4, 8, 16)]
 
 
 @pytest.mark.intel_compiler
@@ -34,9 +35,11 @@ def test_registers_are_scanned_as_defined(given: Scan) -> None:
     every = functions(*(WIDE + each.name for each in SCANS))
     found = every(WIDE + given.name, *x).view(kind).reshape(-1, LANES)
     neutral = given.neutral
-    first = x[:, :1] if neutral is None else np.array(neutral, np.uint32).view(kind)
+    blocks = x.reshape(given.registers, -1, given.lanes)
+    first = blocks[..., :1] if neutral is None else np.array(neutral, np.uint32).view(kind)
     with np.errstate(invalid="ignore"):
-        both = scan(x, combine), exclusive_scan(x, combine, first)
+        both = [y.reshape(-1, LANES) for y in (
+            scan(blocks, combine), exclusive_scan(blocks, combine, first))]
     for made, expected in zip(
             (found[given.first :][: given.registers], found[: given.registers]), both, strict=True):
         same = (made == expected) & (np.signbit(made) == np.signbit(expected))
