@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from triton_xe.llvm import I32, I64, PTR, VOID, Function, Type, integer, vector
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, Function, Type, integer, vector
 from triton_xe.llvm.builder import Parameter, Routine
 from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
@@ -81,4 +81,33 @@ def store_parts(scalar: Type, width: int, count: int, *, spaced: bool = False) -
     for k, at in enumerate(addresses):
         part = value[k] if width == 1 else value.shuffled(None, range(k * width, (k + 1) * width))
         w.store(part, at, align=scalar.size)
+    return w.finish()[0]
+
+
+@cache
+def masked_access(flat: Type, lanes: int, *, is_load: bool) -> Function:
+    """A function, to be inlined, that loads or stores a vector of so many lanes, each with a mask.
+
+    It tests if all lanes are active, because hosts without mask registers expand masks to bytes or
+    words, which takes longer than the access.  A load has the given value where masked off.
+    """
+    result, family = (flat, "load_masked") if is_load else (VOID, "store_masked")
+    w = Writer(Routine(symbol(family, flat.mangled, lanes), result, (
+        ("at", PTR), ("mask", vector(lanes, I1)), ("value", flat))), _INLINED, internal=True)
+    at, mask, value = w.arguments.values()
+    align, each = flat.scalar.size, flat.count // lanes
+    with w.when(mask.every()):
+        if is_load:
+            w.ret(w.load(flat, at, align=align))
+        else:
+            w.store(value, at, align=align)
+            w.ret()
+    if each > 1:
+        mask = mask.shuffled(None, [k // each for k in range(flat.count)])
+    if is_load:
+        return w.finish(w.wrap(w.b.call(
+            f"llvm.masked.load.{flat.mangled}.p0", flat,
+            [at.operand, mask.operand, value.operand], aligns=(align, 0, 0))))[0]
+    w.b.call(f"llvm.masked.store.{flat.mangled}.p0", VOID,
+             [value.operand, at.operand, mask.operand], aligns=(0, align, 0))
     return w.finish()[0]

@@ -28,14 +28,16 @@ from triton_xe.llvm.records import (
 )
 from triton_xe.llvm.types import VOID, Type
 from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
-from triton_xe.runtime.simulator.pieces.choices import SIMPLE, Choice, kinds
 from triton_xe.runtime.simulator.pieces.costs import HostCosts, is_slice, is_splat
 
 MOST = 200
 """Approximate number of machine instructions of a piece."""
 _STAYS = TERMINATORS | {"phi", "alloca", "extractvalue", "insertvalue"}
 _WRITES = ("llvm.masked.store", "llvm.masked.scatter", "llvm.mem", "llvm.coro")
-_READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather", "xe.load_parts")
+_READS = ("llvm.masked.load", "llvm.masked.gather", "xe.gather", "xe.load_parts",
+          "xe.load_masked")
+_SIMPLE = frozenset("int float ptr vec void".split())
+"""Kinds of types that pieces of a function compute with."""
 _PURE_FAMILIES = frozenset({"math", "shuffle"})
 
 
@@ -134,9 +136,8 @@ class Cutter:
         return self.items
 
     def _works_on_vectors(self, i: Instruction) -> bool:
-        found = kinds(i)
-        return isinstance(i, Choice) or (found <= SIMPLE and ("vec" in found or any(
-            name in self.waiting for name in i.locals())))
+        found = {i.type.kind, *(o.type.kind for o in i.operands)}
+        return found <= _SIMPLE and ("vec" in found or any(x in self.waiting for x in i.locals()))
 
     def _keep(self, i: Instruction) -> None:
         """Keep an instruction in the function."""
@@ -214,7 +215,7 @@ class Cutter:
 
     def _tree(self, i: Instruction) -> _Tree:
         """An operation with the delayed operations that it uses, up to the size of a piece."""
-        own = sum(map(self.costs.cost, _single(i)))
+        own = self.costs.cost(i)
         used = dict.fromkeys(i.locals())
         names = dict.fromkeys(x for x in used if x in self.waiting)
         while names and own + sum(self.waiting[x].cost for x in names) > MOST:
@@ -247,15 +248,8 @@ class Cutter:
         return Piece(list(self.cheap.get(x.text, ())), x, to)
 
 
-def _single(i: Instruction) -> list[Instruction]:
-    """The instruction, or all instructions of a choice."""
-    return [*i.arms[0], *i.arms[1]] if isinstance(i, Choice) else [i]
-
-
 def _writes(i: Instruction) -> bool:
     """True if an instruction may write memory or has another side effect."""
-    if isinstance(i, Choice):
-        return any(map(_writes, _single(i)))
     if i.opcode == "load":
         return bool(i.flags or i.orderings)
     if i.opcode != "call":
@@ -269,8 +263,6 @@ def _writes(i: Instruction) -> bool:
 
 
 def _reads(i: Instruction) -> bool:
-    if isinstance(i, Choice):
-        return any(map(_reads, _single(i)))
     return i.opcode == "load" or (i.opcode == "call" and i.callee.startswith(_READS))
 
 

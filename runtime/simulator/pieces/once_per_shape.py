@@ -22,7 +22,6 @@ from triton_xe.llvm.records import Block, Function, Global, Instruction, Operand
 from triton_xe.llvm.types import I1, I8, I64, PTR, VOID, Type, array
 from triton_xe.runtime.simulator.analysis.assign_offsets import LINE, assign_offsets
 from triton_xe.runtime.simulator.library.symbols import piece_symbol
-from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.cutter import (
     Cutter,
@@ -79,7 +78,7 @@ class _Separated:
 
     def __init__(self, function: Function, costs: HostCosts) -> None:
         self.function, self.costs = function, costs
-        blocks = with_own_edges(with_choices(function.blocks))
+        blocks = with_own_edges(function.blocks)
         self.blocks = Facts(replace(function, blocks=blocks)).order
         self.cutter = Cutter(self.blocks, costs)
         self.constants: dict[str, Global] = {}
@@ -166,8 +165,6 @@ class _Separated:
     def _is_short(self, shape: _Shape) -> bool:
         """True if the work of a shape costs no more than a call of it."""
         use = shape.uses[0]
-        if any(isinstance(i, Choice) for i in use.piece.body):
-            return False
         moved = [x.type for x in use.leaves if x.type.kind == "vec"]
         moved += [use.piece.value.type] if use.piece.to and use.piece.value is not None else []
         own = sum(map(self.costs.cost, use.piece.body)) + sum(map(self.costs.registers, moved))
@@ -372,30 +369,12 @@ class _Separated:
             number += 1
             return given.get(number - 1, o)
 
-        def emit(i: Instruction) -> None:
+        for i in body:
             made = i.with_operands([operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
             if i.type is VOID:
                 b.append(made)
             else:
                 names[str(i.result)] = b.emit(made)
-
-        for i in body:
-            if not isinstance(i, Choice):
-                emit(i)
-                continue
-            condition = operand(i.condition, False)
-            labels, end, taken = (b.label(), b.label()), b.label(), list[tuple[Operand, str]]()
-            b.cond_br(condition, *labels)
-            for k, (label, arm) in enumerate(zip(labels, i.arms, strict=True)):
-                b.start(label)
-                for each in arm:
-                    emit(each)
-                if i.taken:
-                    taken.append((operand(i.taken[k], False), label))
-                b.br(end)
-            b.start(end)
-            if i.taken:
-                names[str(i.result)] = b.phi(i.type, *taken).value
         return names
 
 
@@ -429,16 +408,9 @@ def _key(use: _Use) -> Key:
         return o.type.text, leaves[o.text]
 
     def instruction(i: Instruction) -> Key:
-        if isinstance(i, Choice):
-            made: list[object] = ["choice", operand(i.condition, False)]
-            for k, arm in enumerate(i.arms):
-                made += [instruction(x) for x in arm]
-                made.append(operand(i.taken[k], False) if i.taken else None)
-            found: Key = tuple(made)
-        else:
-            found = (i.opcode, i.type.text, i.flags, i.extra, i.element, i.indices, i.callee,
-                     i.align, i.aligns, i.orderings, i.attributes,
-                     *[operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
+        found = (i.opcode, i.type.text, i.flags, i.extra, i.element, i.indices, i.callee,
+                 i.align, i.aligns, i.orderings, i.attributes,
+                 *[operand(o, _is_given(i, k)) for k, o in enumerate(i.operands)])
         if i.result is not None:
             numbers[i.result] = len(numbers)
         return found

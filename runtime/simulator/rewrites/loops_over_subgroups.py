@@ -44,7 +44,7 @@ _ELEMENTWISE = BINARY | CASTS | frozenset(
     "icmp fcmp fneg select getelementptr insertelement shufflevector extractelement".split())
 _PURE_CALLS = ("inlined.", *(f"llvm.{name}." for name in (
     "fma maxnum minnum sqrt fabs smax smin umax umin".split())))
-_READING = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.prefetch.")
+_READING = ("llvm.masked.load.", "xe.load_masked.", "llvm.masked.gather.", "llvm.prefetch.")
 
 
 def loops_over_subgroups(

@@ -8,7 +8,7 @@ accessed one by one.  Other accesses are gathers and scatters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import sub
 
@@ -269,22 +269,24 @@ def _contiguous_load(
         words = _retype(w, fallback, ir.I16) if fallback is not None else None
         halves = ir.vector_or_scalar(t.lanes, ir.I16)
         return _retype(w, _contiguous_load(w, pointer, halves, mask, words), t.scalar)
-    n = t.lanes
-    flat, align = w.b.type_of(t), t.scalar.size
-
-    def whole() -> Operand:
-        return w.b.load(flat, pointer, align=align)
-
+    n, flat = t.lanes, w.b.type_of(t)
     if mask is None:
-        return Wide(whole(), t, n)
+        return Wide(w.b.load(flat, pointer, align=t.scalar.size), t, n)
     assert fallback is not None
     other, lanes = w.b.ordered(fallback, n), _lanes(w, mask)
+    if _tests_masks(w):
+        made = library.masked_access(flat, lanes.type.count, is_load=True)
+        x = _inlined(w, made, pointer, w.b.lane_bits(lanes), other)
+    else:
+        x = w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
+                     [pointer, _for_elements(w, mask, lanes, n), other],
+                     aligns=(t.scalar.size, 0, 0))
+    return Wide(x, t, n)
 
-    def some() -> Operand:
-        return w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
-                        [pointer, _for_elements(w, mask, lanes, n), other], aligns=(align, 0, 0))
 
-    return Wide(_as_masked(w, lanes, whole, some, flat), t, n)
+def _tests_masks(w: Widener) -> bool:
+    """True if a masked access first tests if all lanes are active, because masks are slow."""
+    return not (host_cpu().has_mask_registers or (w.current is not None and w.current.partial))
 
 
 def _lanes(w: Widener, mask: Value) -> Operand:
@@ -301,28 +303,6 @@ def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operan
         return lanes
     again = w.b.repeated(mask, count) if host_cpu().has_mask_registers else None
     return w.b.repeat(lanes, count, count) if again is None else w.b.ordered(again, count)
-
-
-def _as_masked(
-    w: Widener, lanes: Operand, whole: Callable[[], Operand], some: Callable[[], Operand],
-    result: Type,
-) -> Operand:
-    """A masked access of type `result`; `whole` is used if all lanes are active and masks are slow.
-
-    Hosts without mask registers expand masks to bytes or words, which takes longer than the access.
-    """
-    if host_cpu().has_mask_registers or (w.current is not None and w.current.partial):
-        return some()
-    every = w.b.icmp("eq", w.b.lane_bits(lanes), -1)
-    labels = w.b.label(), w.b.label()
-    end, found = w.b.label(), []
-    w.b.cond_br(every, *labels)
-    for label, access in zip(labels, (whole, some), strict=True):
-        w.b.start(label)
-        found.append((access(), label))
-        w.b.br(end)
-    w.b.start(end)
-    return w.b.phi(result, *found).value if result is not VOID else Operand(VOID, "void")
 
 
 def _retype(w: Widener, value: Value, scalar: Type) -> Value:
@@ -389,21 +369,16 @@ def store_value(
     n, align, x = t.lanes, t.scalar.size, w.b.ordered(value, t.lanes)
     where = w.b.at(*start)
     prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=True)
-
-    def whole() -> Operand:
-        w.b.store(x, where, align=align)
-        return x
-
     if mask is None:
-        whole()
+        w.b.store(x, where, align=align)
         return
     lanes = _lanes(w, mask)
-
-    def some() -> Operand:
-        return w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
-                        [x, where, _for_elements(w, mask, lanes, n)], aligns=(0, align, 0))
-
-    _as_masked(w, lanes, whole, some, VOID)
+    if _tests_masks(w):
+        made = library.masked_access(x.type, lanes.type.count, is_load=False)
+        _inlined(w, made, where, w.b.lane_bits(lanes), x)
+    else:
+        w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
+                 [x, where, _for_elements(w, mask, lanes, n)], aligns=(0, align, 0))
 
 
 def _uniform_store(w: Widener, pointer: Uniform, value: Value, mask: Value | None) -> None:

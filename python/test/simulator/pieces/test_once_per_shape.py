@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from python.test.filecheck import check_text
-from triton_xe import llvm as ir
 from triton_xe.hardware.target import target
 from triton_xe.llvm.parser import parse_module
-from triton_xe.llvm.printer import print_module
 from triton_xe.runtime.simulator.pieces import once_per_shape, stretches
-from triton_xe.runtime.simulator.pieces.choices import Choice, with_choices
-from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pipeline import translate
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 
@@ -142,53 +136,3 @@ def test_each_shape_is_compiled_once(
 
 def test_small_functions_stay(kernel: Callable[..., str]) -> None:
     assert set(pieces_of(40, kernel)) == {"xe_kernel"}
-
-
-def test_ways_to_one_vector_become_a_choice() -> None:
-    value: Any = ir.Operand(ir.vector(4, ir.F32), "%z")
-    b = ir.Builder(ir.Function("f", ir.VOID, [("%c", ir.I1), ("%p", ir.PTR)], [ir.Block("%entry")]))
-    condition, p = b.arguments
-    b.cond_br(condition, "%one", "%other")
-    taken = []
-    for label in ("%one", "%other"):
-        b.start(label)
-        taken.append((b.load(value.type, p), label))
-        b.br("%end")
-    b.start("%end")
-    b.store(b.phi(value.type, *taken).value, p)
-    b.br("%after")
-    b.start("%after")
-    phi = b.phi(ir.I32, (ir.constant(ir.I32, 1), "%end"))
-    b.ret()
-    first, after = with_choices(b.function.blocks)
-    assert [i.opcode for i in first.instructions] == ["choice", "store", "br"]
-    assert isinstance(first.instructions[0], Choice)
-    assert after.phis[0].labels == ["%entry"]
-    assert phi.labels == ["%end"]
-
-
-def two_ways(kind: ir.Type | None) -> ir.Function:
-    """A branch whose arms copy a value of that kind, or do nothing."""
-    parameters = [("%c", ir.I1), ("%p", ir.PTR), ("%q", ir.PTR)]
-    b = ir.Builder(ir.Function("f", ir.VOID, parameters, [ir.Block("%entry")]))
-    condition, p, q = b.arguments
-    b.cond_br(condition, "%one", "%other")
-    for label in ("%one", "%other"):
-        b.start(label)
-        if kind is not None:
-            b.store(b.load(kind, p), q)
-        b.br("%end")
-    b.start("%end")
-    b.ret()
-    return b.function
-
-
-@pytest.mark.parametrize(("kind", "is_choice"), [
-    (ir.vector(64, ir.F32), True), (ir.F32, False), (None, False),
-])
-def test_only_ways_to_vectors_become_a_choice(kind: ir.Type | None, is_choice: bool) -> None:
-    function = two_ways(kind)
-    blocks = with_choices(function.blocks)
-    assert any(isinstance(i, Choice) for b in blocks for i in b.instructions) == is_choice
-    made = once_per_shape.once_per_shape(function, HostCosts(32, {}))[0]
-    check_text(print_module(made, []), "CHECK-NOT: choice")
