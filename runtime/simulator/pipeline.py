@@ -35,7 +35,7 @@ from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.host_kernel import ENTRY, WHOLE, Form, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
-from triton_xe.runtime.simulator.rewrites.across_barriers import store_across_barriers
+from triton_xe.runtime.simulator.rewrites.across_barriers import frozen_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_addresses
@@ -252,9 +252,9 @@ def find_large(kernel: Kernel) -> None:
 
 
 def keep_across_barriers(kernel: Kernel) -> None:
-    """Store vectors that are live across a barrier in the frame of their subgroup."""
+    """Keep LLVM from recomputing vectors after each barrier."""
     if kernel.schedule.is_coroutine and ENTRY not in kernel.host.large:
-        kernel.host.rewrite(lambda f: [store_across_barriers(f) if f.name == ENTRY else f])
+        kernel.host.rewrite(lambda f: [frozen_across_barriers(f) if f.name == ENTRY else f])
 
 
 def specialize_arguments(kernel: Kernel) -> None:

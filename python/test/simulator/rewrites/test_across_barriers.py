@@ -90,6 +90,6 @@ def test_a_loop_hands_on_what_its_own_pass_made(
         kept = v * i
         v = (np.roll(v, 16) + kept) ^ v
     text = kernel(f"{P} %a", LOOP, warps=2, other=SHARED)
-    check_text(hosted(text).text, "CHECK: %kept")
+    check_text(hosted(text).text, "CHECK: freeze <16 x i32>")
     run(text, a)
     np.testing.assert_array_equal(a, v + kept)
