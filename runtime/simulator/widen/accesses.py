@@ -55,7 +55,8 @@ def load_value(
     start = contiguous_start(pointer, t.size)
     if start is not None:
         where = w.b.at(*start)
-        prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=False)
+        if address is not None:
+            prefetch_next(w, where, [(0, t.size * w.lanes)], write=False)
         return _contiguous_load(w, where, t, mask, fallback)
     parts_of_memory = _runs_loaded(w, pointer, t, mask, fallback, address)
     if parts_of_memory is not None:
@@ -126,8 +127,9 @@ def _parts_of(
     if runs is not None and (runs.is_unique or not (write or masked)):
         if runs.count * t.lanes == 1 and (_has_gathers(t) or masked):
             return None
-        prefetch_next(w, address, runs.base, [
-            (start, runs.count * t.size) for start in runs.starts], write=write)
+        if address is not None:
+            prefetch_next(w, runs.base, [
+                (start, runs.count * t.size) for start in runs.starts], write=write)
         return _parts_in_runs(w, runs, masked=masked)
     if address is None or not isinstance(pointer, Wide):
         return None
@@ -368,7 +370,8 @@ def store_value(
         return
     n, align, x = t.lanes, t.scalar.size, w.b.ordered(value, t.lanes)
     where = w.b.at(*start)
-    prefetch_next(w, address, where, [(0, t.size * w.lanes)], write=True)
+    if address is not None:
+        prefetch_next(w, where, [(0, t.size * w.lanes)], write=True)
     if mask is None:
         w.b.store(x, where, align=align)
         return

@@ -103,7 +103,10 @@ def _context_word(first: Context, otherwise: int) -> Rule:
         if d is None:
             w.fail("a grid dimension that is not constant")
         x = w.b.load(I64, w.b.at(CTX, first.offset + 8 * d)) if d < 3 else constant(I64, otherwise)
-        w.define_uniform(i, x if i.type.bits == 64 else w.b.trunc(x, i.type))
+        x = x if i.type.bits == 64 else w.b.trunc(x, i.type)
+        if first is Context.GROUP_ID:
+            w.b.program_ids[x.text] = d
+        w.define_uniform(i, x)
 
     return rule
 

@@ -78,10 +78,19 @@ class HostFunction(ir.Builder):
         """Instructions at the very beginning of the entry: memory in the frame, and constants."""
         self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
         """Uniform vectors that are one number plus constants, by name."""
+        self.makers: dict[str, Instruction] = {}
+        """Instructions that compute values, by name."""
+        self.program_ids: dict[str, int] = {}
+        """Axes of the grid, by name of the program's number."""
         self._constants: dict[tuple[str, int, Type], Operand] = {}
         """Numbers of `loaded_once`, by base, offset and type."""
         self._in_block: dict[tuple[str, str, object], Operand] = {}
         """Operands of `once`, by label of the block, kind and key."""
+
+    def emit(self, i: Instruction) -> Operand:
+        made = super().emit(i)
+        self.makers[made.text] = i
+        return made
 
     def temporary(self, nbytes: int) -> Operand:
         """A 64-byte aligned array in the frame."""
@@ -89,6 +98,13 @@ class HostFunction(ir.Builder):
         self.frame.append(Instruction("alloca", PTR, [], name, element=ir.array(nbytes, I8),
                                       align=64))
         return Operand(PTR, name)
+
+    def is_argument(self, i: Instruction) -> bool:
+        """True if an instruction loads an argument of the kernel, or a word of the work-group."""
+        if i.opcode != "load":
+            return False
+        base = self.makers.get(i.operands[0].text)
+        return (i.operands[0] if base is None else base.operands[0]) in (ARGS, CTX)
 
     def context_word(self, word: Context, t: Type = PTR) -> Operand:
         return self.load(t, self.at(CTX, word.offset))

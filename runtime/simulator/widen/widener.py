@@ -49,8 +49,6 @@ class Widener:
     """Known contents of shared local memory; None if they are not tracked."""
     values: dict[str, Value] = field(default_factory=dict)
     """Host value of each name of the function."""
-    steps: dict[tuple[str, str], Operand | None] = field(default_factory=dict)
-    """Block and name -> difference of a value from that of the next program; see `prefetch`."""
     stored: list[Stored] = field(default_factory=list)
     """Checked stores of the current tensor store so far."""
     checked: dict[Instruction, Operand] = field(default_factory=dict)
@@ -63,8 +61,8 @@ class Widener:
 
     def for_subgroup(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
-        return replace(self, source=self.source.for_subgroup(number), values=dict(self.values),
-                       steps={}, stored=[])
+        return replace(self, source=self.source.for_subgroup(number),
+                       values=dict(self.values), stored=[])
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
