@@ -258,7 +258,6 @@ class FunctionWriter:
         """Write a block, for each subgroup of the team."""
         w, b = self.w, self.w.b
         self.current = block.label
-        w.matrices.casts.clear()
         in_loop = block.label in self.function.reachable(block.successors)
         b.here = Here(block.label, is_resumed, in_loop,
                       in_loop and any(map(is_dpas, block.instructions)), self._inner(block))
@@ -360,25 +359,8 @@ class FunctionWriter:
             rule = RULES.get(i.opcode)
             if rule is None:
                 w.fail(f"unknown instruction {i.opcode}")
-            if i.opcode == "bitcast" and self._known_cast(w, i):
-                return
             rule(w, i)
         finite_result(w, i)
-
-    def _known_cast(self, w: Widener, i: Instruction) -> bool:
-        """True if this block has the same cast already, with all preparations that are needed."""
-        assert i.result is not None
-        key = i.operands[0].text, i.type, w.source.sg
-        first = w.matrices.casts.setdefault(key, i.result)
-        roles = w.forms.roles.get(i.result, set())
-        if first == i.result or first not in w.values or not all(
-            (first, role) in w.matrices.prepared for role in roles
-        ):
-            return False
-        w.values[i.result] = w.values[first]
-        for role in roles:
-            w.matrices.prepared[i.result, role] = w.matrices.prepared[first, role]
-        return True
 
     def _terminate(self, i: Instruction) -> None:
         """Append the terminator of a source block."""

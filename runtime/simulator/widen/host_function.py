@@ -82,6 +82,8 @@ class HostFunction(ir.Builder):
         """Instructions that compute values, by name."""
         self.program_ids: dict[str, int] = {}
         """Axes of the grid, by name of the program's number."""
+        self.following: dict[tuple[str, str], Operand] = {}
+        """Label of a block and value -> the value in the next program; see `prefetch`."""
         self._constants: dict[tuple[str, int, Type], Operand] = {}
         """Numbers of `loaded_once`, by base, offset and type."""
         self._in_block: dict[tuple[str, str, object], Operand] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from triton_xe.hardware import dpas
-from triton_xe.llvm import I32, Function, Instruction, Operand, Type, constant
+from triton_xe.llvm import I32, Function, Instruction, Operand, constant
 from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers
@@ -101,8 +101,6 @@ class Matrices:
     """Stores of loaded tiles that the load has done already."""
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""
-    casts: dict[tuple[str, Type, Operand], str] = field(default_factory=dict)
-    """First result of each bitcast of the block: operand, type, subgroup."""
     predicted_reads: dict[Instruction, PredictedRead] = field(default_factory=dict)
     """Instruction that predicts a block read -> the prediction."""
 

@@ -58,15 +58,19 @@ def prefetch_next(
 
 def _following(w: Widener, x: Operand, depth: int) -> Operand:
     """A host value in the next program; itself if it is equal there."""
-    i = w.b.makers.get(x.text)
-    if x.text in w.b.program_ids:
-        is_next = w.b.program_ids[x.text] == min(w.b.program_ids.values())
-        return w.b.once("following", x.text, lambda: w.b.add(x, 1)) if is_next else x
-    if i is None or w.b.is_argument(i):
+    if x.local is None:
         return x
-    if depth > _DEEPEST or i.opcode not in _COMPUTED:
-        raise Unknown
-    operands = [_following(w, o, depth + 1) for o in i.operands]
-    if operands == i.operands:
-        return x
-    return w.b.once("following", x.text, lambda: w.b.emit(i.with_operands(operands)))
+    b, i, key = w.b, w.b.makers.get(x.text), (w.b.here.label, x.text)
+    if key in b.following:
+        return b.following[key]
+    found = x
+    if x.text in b.program_ids:
+        is_next = b.program_ids[x.text] == min(b.program_ids.values())
+        found = b.add(x, 1) if is_next else x
+    elif i is not None and not b.is_argument(i):
+        if depth > _DEEPEST or i.opcode not in _COMPUTED:
+            raise Unknown
+        operands = [_following(w, o, depth + 1) for o in i.operands]
+        found = x if operands == i.operands else b.emit(i.with_operands(operands))
+    b.following[key] = found
+    return found
