@@ -37,6 +37,7 @@ from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.pieces.once_per_shape import is_large, once_per_shape
 from triton_xe.runtime.simulator.rewrites.across_barriers import frozen_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
+from triton_xe.runtime.simulator.rewrites.equal_casts import equal_casts
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_addresses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
@@ -316,6 +317,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (RUN, separate_accumulators),
     (RUN, leave_out_masks_in_loops),
     (ALL, drop_unreachable),
+    (RUN, each_body(equal_casts)),
     (RUN, each_body(merge_halves)),
     (RUN, each_body(joined_accesses)),
     (RUN, each_body(split_vectors)),
