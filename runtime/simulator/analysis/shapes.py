@@ -29,8 +29,6 @@ from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 
 Table = NDArray[np.int64]
 
-_BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
-"""Bits of ids that may be one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +58,13 @@ class Shape:
     def pure(self) -> bool:
         """True if the value is known completely: its base is zero."""
         return self.bits == 0 and self.table is not None
+
+    def is_bounded(self, t: Type) -> bool:
+        """True if the value is known, or from 0 to the sum of its bits and its table."""
+        if self.wide or self.pure:
+            return self.pure
+        low, high = (0, 0) if self.table is None else (self.table.min(), self.table.max())
+        return bool(low >= 0 and (self.bits & mask_of(t)) + int(high) < 1 << t.scalar.bits - 1)
 
     def same(self, other: Shape) -> bool:
         if (self.uniform, self.bits, self.exact) != (other.uniform, other.bits, other.exact):
@@ -111,10 +116,14 @@ def has_room(table: Table, bits: int, t: Type, *, signed: bool) -> bool:
 class ShapeAnalysis:
     """Shapes of all values of a module's functions; of one subgroup, if its number is given."""
 
-    def __init__(self, module: Module, lanes: int, sub_group: int | None = None) -> None:
+    def __init__(
+        self, module: Module, lanes: int, sub_groups: int = 256, sub_group: int | None = None
+    ) -> None:
         self.module = module
         self.lanes = lanes
         self.sub_group = sub_group
+        self._bits = {opencl.SUB_GROUP_ID: _bits_below(sub_groups), opencl.GROUP_ID: 0x7FFFFFFF}
+        """Bits of ids that may be one."""
         self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
         self.users = {name: Facts(f).users for name, f in module.functions.items()}
         self.arguments: dict[str, list[Shape | None]] = {
@@ -222,8 +231,8 @@ class ShapeAnalysis:
             return self._local_id(i)
         if known is opencl.SUB_GROUP_ID and self.sub_group is not None:
             return Shape(False, np.full((1, self.lanes), self.sub_group, np.int64), 0)
-        if known in _BITS:
-            return Shape(True, None, _BITS[known])
+        if known in self._bits:
+            return Shape(True, None, self._bits[known])
         if known.uniformity in (Uniformity.GROUP, Uniformity.SUBGROUP):
             return UNIFORM
         if known.uniformity is Uniformity.OPERATION:
@@ -241,7 +250,7 @@ class ShapeAnalysis:
         if self.sub_group is not None:
             first = self.sub_group * self.lanes
             return Shape(False, first + np.arange(self.lanes, dtype=np.int64)[None, :], 0)
-        base = 0xFFFF & ~(self.lanes - 1)
+        base = self._bits[opencl.SUB_GROUP_ID] * self.lanes
         return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
 
     def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
@@ -411,7 +420,7 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
             return _bits_by_constant(op, ta, bits_a, _const_of(b), t) or _all_uniform(shapes)
         return tabled(normalise(ta | tb if op == "or" else ta ^ tb, t), bits_a | bits_b, t)
-    if op in ("and", "mul") and a.same_in_all_lanes:
+    if op in ("and", "mul") and _const_of(a) is not None:
         (ta, bits_a), b = (tb, bits_b), a
     constant = _const_of(b)
     if constant is None:
@@ -452,6 +461,8 @@ def _by_constant(
         if bits & _or_bits(table, t):
             return _all_uniform(shapes)
         return tabled(normalise(table & constant, t), bits & constant, t)
+    if op == "mul" and constant.bit_count() == 1 and constant > 0:
+        op, constant = "shl", constant.bit_length() - 1
     if op == "shl" and 0 <= constant < t.scalar.bits:
         return _sum(table << constant, bits << constant & mask_of(t), t, exact)
     if op == "mul":
@@ -513,17 +524,27 @@ def _unsigned(a: Table, t: Type) -> NDArray[np.uint64]:
 
 
 def _compare(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
-    """A table if both operands are tables."""
-    if not (shapes[0].pure and shapes[1].pure) or i.operands[0].type.scalar.kind == "ptr":
+    """A table if both operands are tables, or if their bounds decide for all elements."""
+    t, name = i.operands[0].type, i.extra if i.extra in ("eq", "ne") else i.extra[1:]
+    if t.scalar.kind == "ptr" or not all(s.is_bounded(t) for s in shapes):
         return _all_uniform(shapes)
-    a, b = _tables(i, shapes, lanes)
-    if i.extra[0] == "u":
-        t = i.operands[0].type
-        ua, ub = _unsigned(a, t), _unsigned(b, t)
-        result = _COMPARE[i.extra[1:]](ua, ub)
-    else:
-        result = _COMPARE[i.extra.lstrip("s") if i.extra[0] == "s" else i.extra](a, b)
-    return Shape(False, result.astype(np.int64), 0)
+    least = _tables(i, shapes, lanes)
+    if all(s.pure for s in shapes):
+        a, b = [_unsigned(x, t) for x in least] if i.extra[0] == "u" else least
+        return Shape(False, _COMPARE[name](a, b).astype(np.int64), 0)
+    if name in ("eq", "ne") or any((x < 0).any() for x in least):
+        return _all_uniform(shapes)
+    most = [x + (s.bits & mask_of(t)) for x, s in zip(least, shapes, strict=True)]
+    low, high = (0, 1) if name[0] == "l" else (1, 0)
+    is_less = _COMPARE["l" + name[1]]
+    always, ever = is_less(most[low], least[high]), is_less(least[low], most[high])
+    return Shape(False, always.astype(np.int64), 0) if (always == ever).all() else (
+        _all_uniform(shapes))
+
+
+def _bits_below(count: int) -> int:
+    """The bits of numbers below a number."""
+    return (1 << (count - 1).bit_length()) - 1
 
 
 _COMPARE: dict[str, Any] = {
