@@ -2,20 +2,18 @@
 
 LLVM keeps the order of its input, and spills.  Loads do not move past instructions that may write,
 nor out of their block.  Moves of elements, and arithmetic on loaded values, move as well.  Each of
-the sums of several rows is computed before the next row is loaded.  Values that are computed from
-loads which a store blocks are computed before that store (`analysis.early_results`).
+the sums of several rows is computed before the next row is loaded.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions import memory
 from triton_xe.llvm import Block, Function, Instruction
-from triton_xe.runtime.simulator.analysis.early_results import early_results
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 from triton_xe.runtime.simulator.rewrites.split_vectors import SUMS
@@ -28,24 +26,20 @@ _MOVES = frozenset("bitcast extractelement insertelement shufflevector".split())
 def late_loads(function: Function) -> Function:
     """A copy of the function with loads at their first uses."""
     needed = without_unused([Block(b.label, b.instructions) for b in function.blocks])
-    uses = Counter(name for b in needed for i in b.instructions for name in set(i.locals()))
-    return replace(function, blocks=[_late(b, uses) for b in needed])
+    return replace(function, blocks=[_late(b) for b in needed])
 
 
-def _late(block: Block, uses: Counter[str]) -> Block:
+def _late(block: Block) -> Block:
     """Move each instruction to the position before its first user."""
     needed: dict[str, int] = {}
     end = writer = len(block.instructions)
     waiting: dict[int, list[Instruction]] = defaultdict(list)
     """Number of an instruction -> instructions that are moved before it."""
     sums = _sums_of_loads(block)
-    early = early_results(block.instructions, uses, _is_load, _writes)
     for k in range(end - 1, -1, -1):
         i = block.instructions[k]
         place, is_late = k, _is_load(i) or i.result in sums
-        if i.result in early:
-            place = early[i.result]
-        elif is_late or i.opcode in _MOVES:
+        if is_late or i.opcode in _MOVES:
             first = needed.get(i.result or "", k)
             place = min(first, writer) if is_late else first
         elif _writes(i):
