@@ -166,18 +166,22 @@ class Code(Links):
         label = next((label for label in self._path if label in homes), self.block.label)
         return self._write_once(i, label)
 
+    def known(self, i: ir.Instruction) -> ir.Operand | None:
+        """The result of an equal instruction that was written before; None if there is none."""
+        value, home = self._once.get(_key(i), (None, ""))
+        return value if home in self._path else None
+
     def _write_once(self, i: ir.Instruction, label: str) -> ir.Operand:
         folded = (folding.binary(i.opcode, *i.operands) if len(i.operands) == 2 else
                   folding.resized(i.opcode, i.operands[0], i.type) if len(i.operands) == 1 else
                   None)
         if folded is not None:
             return folded
-        key = (i.opcode, i.type, i.extra, i.flags, i.indices, *i.operands)
-        value, home = self._once.get(key, (None, ""))
-        if value is not None and home in self._path:
+        value = self.known(i)
+        if value is not None:
             return value
         value = self.named(i)
-        self._once[key], self.makers[value.text], self.homes[i] = (value, label), i, label
+        self._once[_key(i)], self.makers[value.text], self.homes[i] = (value, label), i, label
         if label == self.block.label:
             self.written.append(i)
         else:
@@ -228,3 +232,7 @@ class Code(Links):
         for each in made:
             self.makers[each.value.text], self.homes[each] = each, self.block.label
         self.written += made
+
+
+def _key(i: ir.Instruction) -> Hashable:
+    return i.opcode, i.type, i.extra, i.flags, i.indices, *i.operands

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from triton_xe import llvm as ir
 from triton_xe.llvm import folding
 from triton_xe.lowering.emit.simplify.code import Code, Made, Shifted
@@ -45,10 +47,8 @@ def _combined(
     """
     both = tuple(flag for flag in i.flags if flag in found.total.flags)
     added = [n.integer_value() or 0 for n in elements_of(numbers)]
-    is_between = min(added) <= 0 <= max(added)
-    scalar = code.hoist(ir.Instruction(
-        opcode, by.type, [found.scalar, by], flags=both if is_between else ()))
-    maker = code.made(scalar, opcode)
-    is_exact = is_between or (maker is not None and set(both) <= set(maker.flags))
-    return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers],
-                           flags=both if is_exact else ())]
+    exact = ir.Instruction(opcode, by.type, [found.scalar, by], flags=both)
+    is_exact = min(added) <= 0 <= max(added) or code.known(exact) is not None
+    flags = both if is_exact else ()
+    scalar = code.hoist(replace(exact, flags=flags))
+    return [ir.Instruction("add", i.type, [code.splat(scalar, i.type.count), numbers], flags=flags)]
