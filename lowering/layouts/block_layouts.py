@@ -20,7 +20,8 @@ from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.dpas_choice import dpas_encoding
 from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, is_words
 from triton_xe.lowering.layouts.rematerialize import converted
-from triton_xe.lowering.rewriting import all_of, erase_dead, locate, retyped
+from triton_xe.lowering.rewriting import all_of, below, erase_dead, locate, retyped
+from triton_xe.lowering.surfaces.copies import scans
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.model import BlockPlan
 
@@ -35,9 +36,10 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
     """
     accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
     found = [op for op in accesses if not is_block(op.value.type) and not _brings_words(op, target)]
+    whole = any(map(scans, below(function))) if found else False
     for one in found:
         op = _transposed(one, target, num_warps) if isinstance(one, BlockLoadOp) else one
-        encoding = layout_attr(block_layout(shape_of(op.value), target, num_warps))
+        encoding = layout_attr(block_layout(shape_of(op.value), target, num_warps, whole))
         if isinstance(op, BlockStoreOp):
             op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
         else:
@@ -54,10 +56,11 @@ def _brings_words(op: BlockLoadOp | BlockStoreOp, target: Target) -> bool:
 
 def is_worth_a_block(
     shape: tuple[int, ...], bits: int, target: Target, num_warps: int, *,
-    stores: bool = False, transposed: bool = False,
+    stores: bool = False, transposed: bool = False, whole_columns: bool = False,
 ) -> bool:
     """True if 2D blocks move a matrix without a dot's layout with fewer messages than gathers."""
-    plan = block_plan(shape, bits, target, num_warps, stores=stores, transposed=transposed)
+    plan = block_plan(shape, bits, target, num_warps, stores=stores, transposed=transposed,
+                      whole_columns=whole_columns)
     return not isinstance(plan, Refusal) and (
         prod(shape) * bits // 8 >= LEAST_BYTES * num_warps * len(plan.messages))
 
@@ -65,10 +68,16 @@ def is_worth_a_block(
 @lru_cache(maxsize=1024)
 def block_plan(
     shape: tuple[int, ...], bits: int, target: Target, num_warps: int, *,
-    stores: bool = False, transposed: bool = False,
+    stores: bool = False, transposed: bool = False, whole_columns: bool = False,
 ) -> BlockPlan | Refusal:
-    """The messages that move a matrix in the layout of `block_layout`, or why none do."""
-    layout = to_linear_layout(block_layout(shape, target, num_warps), shape)
+    """The messages that move a matrix in the layout of `block_layout`, or why none do.
+
+    With `whole_columns`, none do if warps would share a column.
+    """
+    encoding = block_layout(shape, target, num_warps, whole_columns)
+    if whole_columns and encoding.warps_per_cta[0] > 1:
+        return Refusal("warps share columns")
+    layout = to_linear_layout(encoding, shape)
     return (plan_block_store if stores else plan_block_load)(
         layout, SurfaceFacts(contiguous_dim=0 if transposed else 1), bits, target)
 
@@ -98,9 +107,14 @@ def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
     return new
 
 
-def block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
-    """The layout of a DPAS result of the given shape, which block loads and stores support."""
+def block_layout(
+    shape: tuple[int, ...], target: Target, num_warps: int, whole_columns: bool = False
+) -> DpasEncoding:
+    """The layout of a DPAS result of the given shape, which block loads and stores support.
+
+    With `whole_columns`, warps share columns only if there are too few.
+    """
     rows = min(8, shape[0])
     width = target.dpas_execution_size or target.subgroup_size  # loads need no matrix unit
     dpas = Dpas("f16", "f16", "f32", rows, width)
-    return dpas_encoding(shape[0], shape[1], num_warps, dpas)
+    return dpas_encoding(shape[0], shape[1], num_warps, dpas, "columns" if whole_columns else "")

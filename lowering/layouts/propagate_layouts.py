@@ -24,7 +24,7 @@ from triton_xe.dialects.tt.ops import (
     ExpandDimsOp,
     TransOp,
 )
-from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.dialects.tt.structure import ReduceOp, ScanOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.dialects.xegpu.types import bit_width
@@ -66,7 +66,7 @@ def propagate(function: Operation, target: Target) -> int:
         fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
         through_shape,
         reload, load_at_operand, out_of_loop, out_of_while, out_of_branches, through_elementwise,
-        through_reduction, into_block_store,
+        through_reduction, through_scan, into_block_store,
     )
     erase_dead(function)
     rounds = 0
@@ -379,6 +379,22 @@ def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operat
     axis = user.axis.value.data
     sliced = layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]
     return with_encoding(user, sliced, at, operands)
+
+
+def through_scan(op: ConvertLayoutOp) -> bool:
+    """scan(cvt x) -> cvt(scan x) if a lane has whole rows or columns of x."""
+    return _move_past_user(op, _scan)
+
+
+def _scan(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
+    if not isinstance(user, ScanOp):
+        return None
+    axis = user.axis.value.data
+    if any(base[axis] for part, bases in layout_of(source.type).bases.items()
+           if part != "register" for base in bases):
+        return None
+    at = InsertPoint.before(user)
+    return with_encoding(user, encoding, at, [converted(v, encoding, at) for v in user.srcs])
 
 
 def into_block_store(op: ConvertLayoutOp) -> bool:

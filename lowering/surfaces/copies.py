@@ -1,6 +1,7 @@
 """Find matrices that are only copied: loaded, changed element by element or transposed, and stored.
 
-All accesses of a copy become blocks, or none, because mixing blocks and gathers needs an exchange.
+Scans along columns may be part of a copy, because a lane can have whole columns.  All accesses of a
+copy become blocks, or none, because mixing blocks and gathers needs an exchange.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from triton_xe.dialects.elementwise import is_elementwise
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import TransOp
+from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.lowering.facts.values import shape_of
@@ -25,6 +27,8 @@ class Loaded:
 
     op: LoadOp | BlockLoadOp
     transposed: bool
+    scanned: bool
+    """True if its columns are scanned."""
 
 
 def copied_loads(store: StoreOp) -> list[Loaded]:
@@ -42,20 +46,20 @@ def stores_blocks(stored: SSAValue) -> bool:
 
 def _loads(stored: SSAValue) -> list[Loaded]:
     """Loads that a value is computed from, element by element; empty if it has other sources."""
-    work, seen, found = [(stored, False)], set[tuple[SSAValue, bool]](), list[Loaded]()
+    work, seen, found = [(stored, False, False)], set[tuple[SSAValue, bool, bool]](), list[Loaded]()
     while work:
-        value, transposed = part = work.pop()
+        value, transposed, scanned = part = work.pop()
         op = value.owner
         if part in seen or is_cheap(value):
             continue
         seen.add(part)
         if isinstance(op, LoadOp | BlockLoadOp):
-            found.append(Loaded(op, transposed))
-        elif isinstance(op, Block) or not _keeps_elements(op):
+            found.append(Loaded(op, transposed, scanned))
+        elif isinstance(op, Block) or not _keeps_elements(op) or (scans(op) and transposed):
             return []
         else:
             turned = transposed != isinstance(op, TransOp)
-            work += [(v, turned) for v in op.operands if shape_of(v)]
+            work += [(v, turned, scanned or scans(op)) for v in op.operands if shape_of(v)]
     return found
 
 
@@ -71,4 +75,9 @@ def _is_only_stored(load: LoadOp) -> bool:
 
 
 def _keeps_elements(op: Operation) -> bool:
-    return isinstance(op, TransOp | ConvertLayoutOp) or is_elementwise(op)
+    return isinstance(op, TransOp | ConvertLayoutOp) or is_elementwise(op) or scans(op)
+
+
+def scans(op: Operation) -> bool:
+    """True for a scan along the columns of a matrix."""
+    return isinstance(op, ScanOp) and len(shape_of(op.srcs[0])) == 2 and op.axis.value.data == 0

@@ -306,11 +306,12 @@ class _Choice:
     def copied(self, store: StoreOp) -> list[LoadOp]:
         """Loads whose elements a store copies, if blocks can do the whole copy."""
         found = copied_loads(store)
+        scanned = any(one.scanned for one in found)
         every = [(store, False), *((one.op, one.transposed) for one in found)]
         return [one.op for one in found if isinstance(one.op, LoadOp)] if found and all(
-            self._pays(op, transposed) for op, transposed in every) else []
+            self._pays(op, transposed, scanned) for op, transposed in every) else []
 
-    def _pays(self, op: Operation, transposed: bool) -> bool:
+    def _pays(self, op: Operation, transposed: bool, scanned: bool) -> bool:
         """True if 2D messages are possible, and fewer than gathers, for an access of a copy."""
         if not isinstance(op, LoadOp | StoreOp):
             return False
@@ -324,7 +325,7 @@ class _Choice:
             return False
         shape = shape_of(op.ptr)[::-1] if transposed else shape_of(op.ptr)
         return is_worth_a_block(shape, pointee_bits(op.ptr), self.scope.target, self.scope.warps,
-                                stores=stores, transposed=along)
+                                stores=stores, transposed=along, whole_columns=scanned)
 
     def access(self, load: LoadOp, role: Role, loop: scf.ForOp | None) -> Access | Refusal:
         """How 2D messages access what a load does, or why it stays a gather."""

@@ -125,7 +125,7 @@ def scan_kernel(x, y, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.c
     tl.store(out + at, r)
 
 
-LONG_SHAPES = [(512, 2, 4), (256, 4, 1), (2, 512, 2), (1, 1024, 8), (1, 1024, 16)]
+LONG_SHAPES = [(512, 2, 4), (256, 4, 1), (2, 512, 2), (1, 1024, 8), (1, 1024, 16), (16, 128, 4)]
 
 
 @pytest.mark.sample(6)
@@ -192,6 +192,27 @@ def test_a_scan_is_merged_with_other_values(shape, axis, n):
     out = torch.empty_like(x, device="xpu")
     merged_scan_kernel[(1,)](x.to("xpu"), out, n, *shape, axis)
     assert torch.equal(out.cpu(), x.cumsum(axis) * (2 if n % 2 == 0 else 1))
+
+
+@triton.jit
+def part_kernel(x, out, rows, columns, stride, R: tl.constexpr, C: tl.constexpr):
+    """Twice the running sums of columns, less the elements, in blocks inside the bounds."""
+    i = tl.arange(0, R)[:, None]
+    j = tl.program_id(0) * C + tl.arange(0, C)[None, :]
+    inside = (i < rows) & (j < columns)
+    v = tl.load(x + i * stride + j, inside, 0)
+    tl.store(out + i * stride + j, tl.cumsum(v, 0) * 2 - v, inside)
+
+
+@pytest.mark.parametrize("stride", [256, 250, 257])
+def test_columns_are_scanned_in_blocks_or_by_the_general_version(stride):
+    """A pitch of 250 or 257 elements suits no 2D message."""
+    x = torch.randint(-8, 9, (29, stride)).float()
+    out = torch.zeros_like(x, device="xpu")
+    part_kernel[(2,)](x.to("xpu"), out, 29, 200, stride, 32, 128)
+    want = x.cumsum(0) * 2 - x
+    want[:, 200:] = 0
+    assert torch.equal(out.cpu(), want)
 
 
 @triton.jit

@@ -65,3 +65,22 @@ def test_the_kernel_tests_stores_with_its_loads(guards: str, scatters: int) -> N
     found = operations(str(make_xetile(text, CompileOptions(guards=guards), "bmg")))
     assert found.count("tt.store") == scatters
     assert found.count("xetile.store_tile") == 1
+
+
+@triton.jit
+def scanned(x, y, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * stride + tl.arange(0, COLUMNS)[None, :]
+    tl.store(y + at, tl.cumsum(tl.load(x + at), AXIS))
+
+
+@pytest.mark.parametrize(("shape", "axis", "blocks"), [
+    ((64, 64), 0, 1), ((8, 512), 0, 1), ((64, 64), 1, 0), ((128, 16), 0, 0)])
+def test_scans_of_whole_columns_in_lanes_have_blocks(
+    shape: tuple[int, int], axis: int, blocks: int
+) -> None:
+    """Four warps share the 16 columns of the last matrix, and exchange their totals."""
+    text = make_ttgir(scanned, {"x": "*fp32", "y": "*fp32", "stride": "i32"},
+                      {"ROWS": shape[0], "COLUMNS": shape[1], "AXIS": axis}, aligned=(0, 1, 2))
+    found = operations(str(make_xetile(text, CompileOptions(guards="launch"), "bmg")))
+    assert found.count("xetile.load_tile") == found.count("xetile.store_tile") == blocks
+    assert found.count("ttg.convert_layout") == 0
